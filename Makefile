@@ -1,0 +1,68 @@
+# `make` lists what there is to do. Everything runs in .venv, which `make setup` builds and keeps up to date.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+INSTALLED := .venv/.installed
+COMPILED := .venv/.compiled
+
+PACKAGES := $(wildcard amqp_front benchmarks exchanges log_backend management mirror_cluster spark_bridge vhosts)
+HOT_SOURCES := $(shell sed -nE '/^HOT_MODULES/,/^$$/s/.*"(.*)".*/\1/p' setup.py)
+KERNEL := $(wildcard $(HOT_SOURCES) $(HOT_SOURCES:.py=.pxd))
+
+.PHONY: help setup java demo serve test check format bench clean
+
+help: ## list the commands
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+
+setup: $(COMPILED) ## install everything into .venv and compile the kernel
+	@:
+
+demo: setup java ## an audit stream, a crash at full speed, and Spark over the log
+	@$(BIN)/python docs/demo/run.py
+
+serve: setup ## run a broker on 127.0.0.1:5672 with its data in ./data
+	@exec $(BIN)/routelog serve --host 127.0.0.1 --port 5672 --data-dir ./data
+
+test: setup java ## run every test
+	@$(BIN)/python -m pytest
+
+check: setup ## format, lint, strict types, architecture, unit tests
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy setup.py $(wildcard pyspark_routelog.py) $(PACKAGES)
+	@$(BIN)/python -m pytest -q tests/test_architecture.py tests/unit
+
+format: setup ## rewrite the sources in the project's format
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: setup ## compare with RabbitMQ, side by side on this machine
+	@$(BIN)/python -m benchmarks --peer rabbitmq
+
+clean: ## remove what was compiled and cached (keeps .venv and ./data)
+	@rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis $(COMPILED)
+	@rm -f $(HOT_SOURCES:.py=.*.so)
+	@find $(PACKAGES) tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+java:
+	@.ci/system-packages
+
+# Not isolated, so that the pinned tools of .venv build; uncompiled, as the next rule compiles in place.
+$(INSTALLED): pyproject.toml requirements.lock
+	@.ci/system-packages build
+	@test -x $(BIN)/python || "$$(.ci/find-python)" -m venv .venv
+	@echo "installing into .venv (minutes the first time)"
+	@$(PIP) install -c requirements.lock setuptools cython
+	@ROUTELOG_PURE=1 $(PIP) install -c requirements.lock --no-build-isolation -e ".[spark,dev,demo]"
+	@touch $@
+
+$(COMPILED): $(INSTALLED) setup.py $(KERNEL)
+	@echo "compiling the kernel"
+	@ROUTELOG_PURE= $(BIN)/python setup.py --quiet build_ext --inplace
+	@touch $@

@@ -1,0 +1,1 @@
+"""Connections, channels and frames: what RabbitMQ clients talk to."""

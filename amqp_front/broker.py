@@ -1,0 +1,198 @@
+"""A running broker: log store, vhosts, users, listener, and their start and stop in order."""
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvloop
+
+from amqp_front.configuration import BrokerConfig
+from amqp_front.confirm_board import ConfirmBoard
+from amqp_front.connection import Connection
+from amqp_front.errors import CONNECTION_FORCED, HardError
+from amqp_front.frame_cutter import FrameCutter
+from amqp_front.gate import Gate
+from amqp_front.services import Services
+from log_backend import (
+    DirectoryLocked,
+    JournalDamaged,
+    LogOptions,
+    LogStore,
+    MetadataCorrupt,
+    MetadataStore,
+    MetadataUnavailable,
+    MetadataWriter,
+    SegmentDamaged,
+    SystemClock,
+    SystemDisk,
+    random_key,
+)
+from vhosts import PasswordVerifier, UserDirectory, VhostDirectory
+
+log = logging.getLogger(__name__)
+
+STOP_SECONDS_MAX = 5.0  # for clients to answer connection.close when the broker stops
+SWITCH_SECONDS = 0.0005  # so that the journal's thread gets its turn soon after a sync
+BACKLOG = 1_024  # connections that the kernel accepts for us
+
+ClaimEpoch = Callable[[MetadataStore], int]
+
+
+class StartError(Exception):
+    """The broker cannot start; the text says why, for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAddress:
+    """Where a broker listens, and what it keeps."""
+
+    host: str
+    port: int
+    data_dir: Path
+
+
+class Broker:
+    """The parts of a broker, started and stopped in order."""
+
+    def __init__(self, config: BrokerConfig, claim_epoch: ClaimEpoch) -> None:
+        self._config = config
+        self._claim_epoch = claim_epoch
+        self._connections: set[Connection] = set()
+        self._gate = Gate()
+
+    async def start(self) -> BrokerAddress:
+        """Recover, then listen.
+
+        Raises:
+            StartError: the data directory or the address cannot be used.
+        """
+        loop = asyncio.get_running_loop()
+        config = self._config
+        try:
+            self._logs = logs = _open_logs(config, loop)
+        except DirectoryLocked as error:
+            raise StartError(str(error)) from None
+        except (OSError, MetadataCorrupt, MetadataUnavailable) as error:
+            raise StartError(f"data directory {config.data_dir}: {error}") from None
+        clock = SystemClock()
+        self._writer = MetadataWriter(logs.metadata, loop)
+        self._passwords = PasswordVerifier(clock.monotonic, key=random_key())
+        users = UserDirectory(self._writer, self._passwords.hash)
+        vhosts = VhostDirectory(logs, self._writer, loop.call_soon)
+        try:
+            users.load(logs.metadata)
+            vhosts.load(logs.metadata)
+            replayed = logs.recover()
+        except (OSError, MetadataCorrupt, JournalDamaged, SegmentDamaged) as error:
+            raise StartError(f"data directory {config.data_dir}: {error}") from None
+        vhosts.recovered()
+        log.info("recovered %d journal entries", replayed)
+        logs.start(self._claim_epoch(logs.metadata))
+        await vhosts.add(config.default_vhost)
+        await users.create_default_user(
+            config.default_user, config.default_password.encode(), config.default_vhost
+        )
+        confirms = ConfirmBoard(loop.call_soon)
+        confirms.position = logs.journal.durable
+        logs.on_durable = confirms.durable
+        logs.on_failure = lambda error: confirms.failed()
+        logs.on_pressure = self._gate.set_closed
+        self._services = Services(
+            config=config,
+            loop=loop,
+            clock=clock,
+            cutter=FrameCutter(config.frame_max),
+            vhosts=vhosts,
+            users=users,
+            passwords=self._passwords,
+            confirms=confirms,
+            gate=self._gate,
+            cluster_name=f"routelog@{config.data_dir.name}",
+        )
+        return await self._listen(loop)
+
+    async def _listen(self, loop: asyncio.AbstractEventLoop) -> BrokerAddress:
+        config = self._config
+        try:
+            self._server = await loop.create_server(
+                self._accepted, config.host, config.port, backlog=BACKLOG, reuse_address=True
+            )
+        except OSError as error:
+            await self._close_stores()
+            raise StartError(f"cannot listen on {config.host}:{config.port}: {error}") from None
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return BrokerAddress(host, port, config.data_dir)
+
+    def _accepted(self) -> Connection:
+        connection = Connection(self._services, self._connections.discard)
+        waiting = sum(1 for each in self._connections if not each.opened)
+        if waiting >= self._config.connections_unauthenticated_max:
+            log.warning("too many connections that have not logged in; dropping one")
+            self._services.loop.call_soon(connection.abort)
+        self._connections.add(connection)
+        return connection
+
+    async def stop(self) -> None:
+        """Accept nobody, close connections with 320, write what is needed, let go of the files."""
+        self._server.close()
+        reason = HardError(CONNECTION_FORCED, "broker forced connection closure with reason 'shutdown'")
+        for connection in list(self._connections):
+            connection.shut_down(reason)
+        deadline = self._services.loop.time() + STOP_SECONDS_MAX
+        while self._connections and self._services.loop.time() < deadline:
+            await asyncio.sleep(0.01)
+        for connection in list(self._connections):
+            connection.abort()
+        await self._close_stores()
+
+    async def _close_stores(self) -> None:
+        self._passwords.close()
+        await self._writer.aclose()
+        await self._logs.aclose()
+
+
+def run(
+    config: BrokerConfig, on_ready: Callable[[BrokerAddress], None], claim_epoch: ClaimEpoch
+) -> None:
+    """Run a broker until SIGTERM or SIGINT.
+
+    Args:
+        on_ready: called when connections are accepted.
+        claim_epoch: makes this node the leader of its partitions; returns the leader epoch.
+
+    Raises:
+        StartError: it cannot start.
+    """
+    sys.setswitchinterval(SWITCH_SECONDS)
+
+    async def serve() -> None:
+        loop = asyncio.get_running_loop()
+        stopped = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopped.set)
+        broker = Broker(config, claim_epoch)
+        address = await broker.start()
+        gc.collect()
+        gc.freeze()  # what start made lives as long as the process
+        on_ready(address)
+        await stopped.wait()
+        log.info("stopping")
+        await broker.stop()
+
+    uvloop.run(serve())
+
+
+def _open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStore:
+    options = LogOptions(
+        journal_file_bytes=config.journal_file_bytes,
+        journal_files_max=config.journal_files_max,
+        segment_bytes=config.segment_bytes,
+        memory_tail_bytes=config.memory_tail_bytes,
+        flush_seconds=config.flush_seconds,
+    )
+    return LogStore(config.data_dir, SystemDisk(), SystemClock(), loop, options)

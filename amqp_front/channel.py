@@ -1,0 +1,356 @@
+"""A channel: the methods of its classes, over a publisher and a consumption.
+
+Life: open -> (server refused something) closing -> closed. While closing, everything but close and
+close-ok is read and thrown away, content included.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from pamqp import commands
+
+from amqp_front import topology_methods
+from amqp_front.consumption import Consumption
+from amqp_front.content import PartialContent
+from amqp_front.direct_reply import PSEUDO_QUEUE
+from amqp_front.errors import (
+    CHANNEL_ERROR,
+    COMMAND_INVALID,
+    NOT_IMPLEMENTED,
+    PRECONDITION_FAILED,
+    UNEXPECTED_FRAME,
+    HardError,
+    SoftError,
+    reply_text,
+)
+from amqp_front.frame_cutter import FRAME_METHOD, Frame, PublishRun, SettleRun
+from amqp_front.methods import (
+    ACCESS_REQUEST_OK,
+    AccessRequest,
+    decode_method,
+    encode_method,
+)
+from amqp_front.publisher import Publisher
+from amqp_front.services import Services
+from amqp_front.transaction import Transaction
+from vhosts import Durable, PermissionCache, ResourceKind, Verb, VirtualHost
+
+
+class ChannelConnection(Protocol):
+    """What a channel needs of its connection."""
+
+    services: Services
+    vhost: VirtualHost
+    user: str
+    permissions: PermissionCache
+    body_frame_max: int
+    stalled: bool
+    cancel_notify: bool
+
+    def write(self, frames: bytes | bytearray) -> None:
+        """Send frames to the client."""
+
+    def wait_for(self, done: Awaitable[object], then: Callable[[], None]) -> None:
+        """Read no further commands until `done`, then call `then`."""
+
+    def channel_closed(self, number: int) -> None:
+        """The channel is closed on both sides."""
+
+
+class Channel:
+    """One channel of a connection.
+
+    Attributes:
+        number: 1 to the negotiated channel-max.
+        closing: we sent channel.close and wait for close-ok.
+        partial: a publish whose content is not complete.
+        last_queue: the queue last declared, which an empty name means.
+    """
+
+    def __init__(self, connection: ChannelConnection, number: int) -> None:
+        self.connection = connection
+        self.connection_id: object = connection
+        self.number = number
+        self.services = connection.services
+        self.vhost = connection.vhost
+        self.user = connection.user
+        self.permissions = connection.permissions
+        self.body_frame_max = connection.body_frame_max
+        self.cancel_notify = connection.cancel_notify
+        self.closing = False
+        self.flow_active = True
+        self.partial: PartialContent | None = None
+        self.last_queue = ""
+        self.reply_address: str | None = None
+        self.publisher = Publisher(self)
+        self.consumption = Consumption(self)
+        self._transaction: Transaction | None = None
+
+    @property
+    def stalled(self) -> bool:
+        """The client does not read what we send."""
+        return self.connection.stalled
+
+    def write(self, frames: bytes | bytearray) -> None:
+        """Send frames to the client."""
+        self.connection.write(frames)
+
+    def reply(self, durable: Durable, nowait: bool, kind: type[Any], **values: Any) -> None:
+        """Answer when a change is durable."""
+        frame = b"" if nowait else encode_method(self.number, kind, **values)
+        if durable is None:
+            self._answer(frame)
+        else:
+            self.connection.wait_for(durable, lambda: self._answer(frame))
+
+    def _answer(self, frame: bytes) -> None:
+        if frame and not self.closing:
+            self.write(frame)
+
+    # -- commands
+
+    def publish(self, run: PublishRun) -> None:
+        """Carry out a run of publishes.
+
+        Raises:
+            AmqpError, or an error of the refusals table.
+        """
+        for checked in self.publisher.check(run):
+            if self._transaction is not None:
+                self._transaction.publish(checked)
+            else:
+                self.publisher.publish(checked)
+
+    def settle(self, run: SettleRun) -> None:
+        """Carry out a run of settlements."""
+        if self._transaction is not None:
+            self._transaction.settle(run)
+        else:
+            self.consumption.settle(run)
+
+    def frame(self, frame: Frame) -> None:
+        """Carry out a single frame: a method, or a piece of content."""
+        if self.partial is not None:
+            if frame.kind == FRAME_METHOD:
+                raise HardError(UNEXPECTED_FRAME, "expected content, got a method")
+            self._content(self.partial, frame)
+        elif frame.kind != FRAME_METHOD:
+            raise HardError(UNEXPECTED_FRAME, "expected a method, got content without basic.publish")
+        else:
+            self._method(decode_method(frame.payload))
+
+    def _content(self, partial: PartialContent, frame: Frame) -> None:
+        run = partial.add(frame)
+        if run is not None:
+            self.partial = None
+            self.publish(run)
+
+    def _method(self, method: Any) -> None:
+        if isinstance(method, AccessRequest):
+            size = len(ACCESS_REQUEST_OK).to_bytes(4, "big")
+            number = self.number.to_bytes(2, "big")
+            self.write(b"\x01" + number + size + ACCESS_REQUEST_OK + b"\xce")
+            return
+        topology = topology_methods.HANDLERS.get(type(method))
+        if topology is not None:
+            topology(self, method)
+            return
+        handler = _HANDLERS.get(type(method))
+        if handler is None:
+            raise HardError(COMMAND_INVALID, f"{method.name} is not expected on a channel")
+        handler(self, method)
+
+    def _publish(self, method: Any) -> None:
+        self.partial = PartialContent(method, self.services.config.message_bytes_max)
+
+    # -- class channel
+
+    def _open_again(self, method: Any) -> None:
+        raise HardError(CHANNEL_ERROR, "second 'channel.open' seen")
+
+    def _flow(self, method: Any) -> None:
+        self.flow_active = method.active
+        self.reply(None, False, commands.Channel.FlowOk, active=method.active)
+        if method.active:
+            self.consumption.wake()
+
+    def _close(self, method: Any) -> None:
+        self.release()
+        self.write(encode_method(self.number, commands.Channel.CloseOk))
+        self.connection.channel_closed(self.number)
+
+    # -- class basic
+
+    def _qos(self, method: Any) -> None:
+        if method.prefetch_size:
+            raise HardError(NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})")
+        if method.global_:
+            self.consumption.channel_prefetch = method.prefetch_count
+            self.consumption.wake()
+        else:
+            self.consumption.prefetch = method.prefetch_count
+        self.reply(None, False, commands.Basic.QosOk)
+
+    def _consume(self, method: Any) -> None:
+        name = topology_methods.queue_name(self, method.queue)
+        if name == PSEUDO_QUEUE:
+            tag = self.consumption.consume_replies(method.consumer_tag, no_ack=method.no_ack)
+            self.reply(None, method.nowait, commands.Basic.ConsumeOk, consumer_tag=tag)
+            return
+        queue = self.vhost.queue(name, self.connection_id)
+        self.permissions.authorize(ResourceKind.QUEUE, name, Verb.READ)
+        consumer = self.consumption.consume(
+            queue,
+            method.consumer_tag,
+            method.arguments,
+            no_ack=method.no_ack,
+            exclusive=method.exclusive,
+        )
+        self.consumption.start(consumer)
+        self.reply(None, method.nowait, commands.Basic.ConsumeOk, consumer_tag=consumer.tag)
+
+    def _cancel(self, method: Any) -> None:
+        consumer = self.consumption.cancel(method.consumer_tag)
+        done = self.vhost.remove_consumer(consumer.queue, consumer) if consumer else None
+        self.reply(done, method.nowait, commands.Basic.CancelOk, consumer_tag=method.consumer_tag)
+
+    def _ignore(self, method: Any) -> None:
+        # The client's answer to our basic.cancel or channel.flow.
+        return
+
+    def _get(self, method: Any) -> None:
+        name = topology_methods.queue_name(self, method.queue)
+        queue = self.vhost.queue(name, self.connection_id)
+        self.permissions.authorize(ResourceKind.QUEUE, name, Verb.READ)
+        loaded = self.services.loop.create_future()
+
+        def when_loaded() -> None:
+            if not loaded.done():
+                loaded.set_result(None)
+
+        if not self.consumption.get(queue, no_ack=method.no_ack, when_loaded=when_loaded):
+            self.connection.wait_for(loaded, lambda: self._get_again(method))
+
+    def _get_again(self, method: Any) -> None:
+        if not self.closing:
+            self._get(method)
+
+    def _recover(self, method: Any) -> None:
+        if not method.requeue:
+            raise HardError(NOT_IMPLEMENTED, "requeue=false")
+        self.consumption.recover()
+        if isinstance(method, commands.Basic.Recover):
+            self.reply(None, False, commands.Basic.RecoverOk)
+
+    def _settle_single(self, method: Any) -> None:
+        # A settlement that did not qualify for a run: content of this connection is in pieces.
+        tag = method.delivery_tag
+        requeue = getattr(method, "requeue", None)
+        outcome = 0 if requeue is None else 1 if requeue else 2
+        self.settle(SettleRun(self.number, outcome, tag, tag, getattr(method, "multiple", False)))
+
+    # -- classes confirm and tx
+
+    def _confirm_select(self, method: Any) -> None:
+        if self._transaction is not None:
+            raise SoftError(PRECONDITION_FAILED, "cannot switch from tx to confirm mode")
+        self.publisher.confirming = True
+        self.reply(None, method.nowait, commands.Confirm.SelectOk)
+
+    def _tx_select(self, method: Any) -> None:
+        if self.publisher.confirming:
+            raise SoftError(PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
+        if self._transaction is None:
+            self._transaction = Transaction()
+        self.reply(None, False, commands.Tx.SelectOk)
+
+    def _tx_commit(self, method: Any) -> None:
+        publishes, settlements = self._selected().take()
+        position = 0
+        for run in publishes:
+            position = max(position, self.publisher.publish(run))
+        for settlement in settlements:
+            self.consumption.settle(settlement)
+        frame = encode_method(self.number, commands.Tx.CommitOk)
+        if not position:
+            self._answer(frame)
+            return
+        durable = _DurablePosition(self.services, position)
+        self.connection.wait_for(durable.reached, lambda: self._answer(frame))
+
+    def _tx_rollback(self, method: Any) -> None:
+        self._selected().take()
+        self.reply(None, False, commands.Tx.RollbackOk)
+
+    def _selected(self) -> Transaction:
+        if self._transaction is None:
+            raise SoftError(PRECONDITION_FAILED, "channel is not transactional")
+        return self._transaction
+
+    # -- the end
+
+    def refuse(self, error: SoftError, class_id: int, method_id: int) -> None:
+        """Close the channel from our side."""
+        self.release()
+        self.closing = True
+        self.partial = None
+        self.write(
+            encode_method(
+                self.number,
+                commands.Channel.Close,
+                reply_code=error.code,
+                reply_text=reply_text(error.code, error.reason),
+                class_id=class_id,
+                method_id=method_id,
+            )
+        )
+
+    def release(self) -> None:
+        """Return what is unsettled, end consumers and confirms."""
+        self.publisher.close()
+        for consumer in self.consumption.close():
+            self.vhost.remove_consumer(consumer.queue, consumer)
+        self._transaction = None
+
+
+class _DurablePosition:
+    # A waiter for one journal position.
+    def __init__(self, services: Services, position: int) -> None:
+        self.reached = services.loop.create_future()
+        self._position = position
+        services.confirms.wait(self, position)
+
+    def durable(self, position: int) -> bool:
+        if position < self._position:
+            return True
+        if not self.reached.done():
+            self.reached.set_result(None)
+        return False
+
+    def journal_failed(self) -> None:
+        if not self.reached.done():
+            reason = HardError(541, "the journal failed before the transaction was durable")
+            self.reached.set_exception(reason)
+
+
+_HANDLERS: Mapping[type[Any], Callable[[Channel, Any], None]] = {
+    commands.Channel.Open: Channel._open_again,
+    commands.Channel.Flow: Channel._flow,
+    commands.Channel.FlowOk: Channel._ignore,
+    commands.Channel.Close: Channel._close,
+    commands.Basic.Publish: Channel._publish,
+    commands.Basic.Qos: Channel._qos,
+    commands.Basic.Consume: Channel._consume,
+    commands.Basic.Cancel: Channel._cancel,
+    commands.Basic.CancelOk: Channel._ignore,
+    commands.Basic.Get: Channel._get,
+    commands.Basic.Ack: Channel._settle_single,
+    commands.Basic.Nack: Channel._settle_single,
+    commands.Basic.Reject: Channel._settle_single,
+    commands.Basic.Recover: Channel._recover,
+    commands.Basic.RecoverAsync: Channel._recover,
+    commands.Confirm.Select: Channel._confirm_select,
+    commands.Tx.Select: Channel._tx_select,
+    commands.Tx.Commit: Channel._tx_commit,
+    commands.Tx.Rollback: Channel._tx_rollback,
+}

@@ -1,0 +1,143 @@
+"""The broker's configuration: one frozen value from file, environment and command line."""
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+KIB = 1024
+MIB = 1024 * KIB
+
+ENVIRONMENT_PREFIX = "ROUTELOG_"
+
+# Read elsewhere: the file's own place, the uncompiled kernel, what tests are told.
+ENVIRONMENT_RESERVED = ("ROUTELOG_CONFIG", "ROUTELOG_PURE", "ROUTELOG_TEST_")
+
+Name = Annotated[str, Meta(min_length=1, max_length=255)]  # an AMQP short string
+Seconds = Annotated[float, Meta(gt=0, le=3600)]
+
+
+class ConfigurationError(ValueError):
+    """A key that does not exist or a value that cannot be used; names the key and its source."""
+
+
+class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything an operator may choose; docs/configuration.md says what each key means."""
+
+    host: Annotated[str, Meta(min_length=1)] = "0.0.0.0"
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 5672  # 0: any free port
+    data_dir: Path = Path("data")
+
+    heartbeat_seconds: Annotated[int, Meta(ge=0, le=65_535)] = 60  # 16 bits in connection.tune
+    channel_max: Annotated[int, Meta(ge=1, le=65_535)] = 2047
+    # 4,096 is the specification's smallest; above 16 MiB one frame would hold the loop too long.
+    frame_max: Annotated[int, Meta(ge=4096, le=16 * MIB)] = 128 * KIB
+    handshake_seconds: Seconds = 10.0
+    # A body is in memory as a whole while it is published.
+    message_bytes_max: Annotated[int, Meta(ge=1, le=512 * MIB)] = 16 * MIB
+    connections_unauthenticated_max: Annotated[int, Meta(ge=1)] = 256
+
+    journal_file_bytes: Annotated[int, Meta(ge=MIB)] = 64 * MIB
+    journal_files_max: Annotated[int, Meta(ge=2)] = 8  # one is written while one is checkpointed
+    segment_bytes: Annotated[int, Meta(ge=64 * KIB)] = 64 * MIB
+    memory_tail_bytes: Annotated[int, Meta(ge=MIB)] = 256 * MIB
+    flush_seconds: Seconds = 1.0
+
+    default_user: Name = "guest"
+    default_password: Annotated[str, Meta(min_length=1)] = "guest"
+    default_vhost: Name = "/"
+    loopback_users: tuple[Name, ...] = ("guest",)
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["text", "json"] = "text"
+
+    def __repr__(self) -> str:
+        fields = msgspec.structs.asdict(self) | {"default_password": "***"}
+        return f"BrokerConfig({', '.join(f'{key}={value!r}' for key, value in fields.items())})"
+
+
+KEY_TYPES: Mapping[str, Any] = get_type_hints(BrokerConfig, include_extras=True)
+
+
+def load_configuration(
+    *,
+    file_name: str = "routelog.toml",
+    file_text: str = "",
+    environment: Mapping[str, str],
+    options: Mapping[str, object],
+) -> BrokerConfig:
+    """Gather the configuration: options beat the environment, which beats the file.
+
+    Args:
+        file_name: only for messages.
+        file_text: TOML; empty when there is no file.
+        environment: all of the process's variables; those without `ROUTELOG_` are not looked at.
+        options: from the command line, by key; None means not given.
+
+    Raises:
+        ConfigurationError: an unknown key or a bad value; the first one found.
+    """
+    chosen: dict[str, object] = {}
+    chosen.update(_from_file(file_name, file_text))
+    chosen.update(_from_environment(environment))
+    chosen.update(_from_options(options))
+    return BrokerConfig(**chosen)  # type: ignore[arg-type]  # each value was checked by its key
+
+
+def _from_file(file_name: str, text: str) -> Iterator[tuple[str, object]]:
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{file_name}: not TOML: {error}") from None
+    for key, value in table.items():
+        yield key, _checked(file_name, key, key, value, strict=True)
+
+
+def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, object]]:
+    for variable in sorted(environment):
+        if _is_a_key(variable):
+            key = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
+            yield key, _checked("environment", variable, key, environment[variable], strict=False)
+
+
+def _is_a_key(variable: str) -> bool:
+    return variable.startswith(ENVIRONMENT_PREFIX) and not any(
+        variable.startswith(name) if name.endswith("_") else variable == name
+        for name in ENVIRONMENT_RESERVED
+    )
+
+
+def _from_options(options: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    for key, value in options.items():
+        if value is not None:
+            option = "--" + key.replace("_", "-")
+            yield key, _checked("command line", option, key, value, strict=False)
+
+
+def _checked(source: str, spelling: str, key: str, value: object, *, strict: bool) -> object:
+    """The value as its key's type. The message never repeats it: it may be a password."""
+    if key not in KEY_TYPES:
+        nearest = difflib.get_close_matches(key, KEY_TYPES, n=1)
+        hint = f"; did you mean {nearest[0]}?" if nearest else ""
+        raise ConfigurationError(f"{source}: {spelling}: there is no such key{hint}")
+    if not strict and key == "loopback_users" and isinstance(value, str):
+        value = [user for user in value.split(",") if user]
+    try:
+        return msgspec.convert(value, KEY_TYPES[key], strict=strict, dec_hook=_decode_path)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"{source}: {spelling}: {error}") from None
+
+
+def _decode_path(wanted: type, value: object) -> Path:
+    """What msgspec does not know: the one key that is a directory."""
+    if isinstance(value, Path):
+        return value
+    if not isinstance(value, str):
+        raise ValueError(f"Expected `str`, got `{type(value).__name__}`")
+    if not value or "\0" in value:
+        raise ValueError("Expected the path of a directory")
+    return Path(value)

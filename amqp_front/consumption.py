@@ -1,0 +1,272 @@
+"""The consuming side of a channel: consumers, prefetch, unsettled deliveries, basic.get."""
+
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from pamqp import commands
+
+from amqp_front.channel_consumer import ChannelConsumer
+from amqp_front.content_frames import content_frames
+from amqp_front.deliver_frames import encode_deliveries
+from amqp_front.errors import (
+    NOT_ALLOWED,
+    PRECONDITION_FAILED,
+    HardError,
+    SoftError,
+)
+from amqp_front.frame_cutter import REQUEUE, SettleRun
+from amqp_front.methods import encode_method
+from amqp_front.services import Services
+from amqp_front.unacked import Unacked, UnackedRun, UnknownDeliveryTag
+from log_backend import Records, random_name
+from vhosts import CREDIT_UNLIMITED, Delivery, Queue, VirtualHost
+
+CONSUMERS_MAX = 1_024  # of one channel; each costs memory on the word of a stranger
+
+_GET_EMPTY = struct.pack(">HHB", 60, 72, 0)
+
+
+class ClientChannel(Protocol):
+    """What the consumption needs of its channel."""
+
+    number: int
+    services: Services
+    vhost: VirtualHost
+    body_frame_max: int
+    reply_address: str | None
+    flow_active: bool
+    stalled: bool
+    cancel_notify: bool
+
+    def write(self, frames: bytes | bytearray) -> None:
+        """Send frames to the client."""
+
+
+class Consumption:
+    """Consumers and deliveries of one channel.
+
+    Attributes:
+        next_tag: delivery tag of the next delivery.
+        prefetch: for consumers that begin from now on.
+        channel_prefetch: for all consumers together; 0 is no limit.
+    """
+
+    def __init__(self, channel: ClientChannel) -> None:
+        self._channel = channel
+        self.number = channel.number
+        self.body_frame_max = channel.body_frame_max
+        self.next_tag = 1
+        self.prefetch = 0
+        self.channel_prefetch = 0
+        self.unacked = Unacked()
+        self._held = 0  # unsettled deliveries of consumers, not of basic.get
+        self._consumers: dict[str, ChannelConsumer] = {}
+        self._reply_tag: str | None = None
+
+    # -- what consumers need (ConsumingChannel)
+
+    def credit(self) -> int:
+        """See `ConsumingChannel`."""
+        channel = self._channel
+        if channel.stalled or not channel.flow_active:
+            return 0
+        return self.channel_prefetch - self._held if self.channel_prefetch else CREDIT_UNLIMITED
+
+    def write(self, frames: bytes | bytearray) -> None:
+        """See `ConsumingChannel`."""
+        self._channel.write(frames)
+
+    def add_unacked(self, run: UnackedRun) -> None:
+        """See `ConsumingChannel`."""
+        self._held += len(run)
+        self.unacked.add(run)
+
+    def consumer_ended(self, consumer: ChannelConsumer) -> None:
+        """See `ConsumingChannel`."""
+        self._consumers.pop(consumer.tag, None)
+        if self._channel.cancel_notify:
+            self.write(
+                encode_method(
+                    self.number, commands.Basic.Cancel, consumer_tag=consumer.tag, nowait=True
+                )
+            )
+
+    # -- consumers
+
+    def consume(
+        self,
+        queue: Queue,
+        tag: str,
+        arguments: Mapping[str, object],
+        *,
+        no_ack: bool,
+        exclusive: bool,
+    ) -> ChannelConsumer:
+        """Make a consumer; deliveries begin when it is added to its queue.
+
+        Raises:
+            HardError: 530, the tag is in use or there are too many consumers.
+            SoftError: 406, a priority that is no integer.
+        """
+        tag = self._free_tag(tag)
+        priority = arguments.get("x-priority", 0)
+        if isinstance(priority, bool) or not isinstance(priority, int):
+            raise SoftError(PRECONDITION_FAILED, "x-priority is not an integer")
+        return ChannelConsumer(
+            self,
+            queue,
+            tag,
+            no_ack=no_ack,
+            exclusive=exclusive,
+            priority=priority,
+            prefetch=self.prefetch,
+        )
+
+    def start(self, consumer: ChannelConsumer) -> None:
+        """Let deliveries begin.
+
+        Raises:
+            ConsumptionRefused: an exclusive consumer stands in the way.
+        """
+        consumer.queue.add_consumer(consumer)
+        self._consumers[consumer.tag] = consumer
+
+    def cancel(self, tag: str) -> ChannelConsumer | None:
+        """Forget a consumer; the caller takes it off its queue. Its deliveries stay unsettled."""
+        if tag == self._reply_tag:
+            self._close_replies()
+        return self._consumers.pop(tag, None)
+
+    def _free_tag(self, tag: str) -> str:
+        tag = tag or f"amq.ctag-{random_name()}"
+        if tag in self._consumers or tag == self._reply_tag:
+            raise HardError(NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'")
+        if len(self._consumers) >= CONSUMERS_MAX:
+            raise HardError(NOT_ALLOWED, f"a channel has at most {CONSUMERS_MAX} consumers")
+        return tag
+
+    # -- direct reply-to
+
+    def consume_replies(self, tag: str, *, no_ack: bool) -> str:
+        """Consume from the pseudo-queue; returns the consumer tag.
+
+        Raises:
+            SoftError: 406, it must be without acks, and once for a channel.
+        """
+        if not no_ack:
+            raise SoftError(PRECONDITION_FAILED, "reply consumer cannot acknowledge")
+        if self._reply_tag is not None:
+            raise SoftError(PRECONDITION_FAILED, "reply consumer already set")
+        self._reply_tag = self._free_tag(tag)
+        self._channel.reply_address = self._channel.services.replies.open(self)
+        return self._reply_tag
+
+    def reply(self, records: Records) -> None:
+        """See `ReplyConsumer`."""
+        assert self._reply_tag is not None
+        tag = self._reply_tag.encode()
+        first = self.next_tag
+        self.next_tag += records.count
+        limit = self.body_frame_max
+        self.write(encode_deliveries(records, 0, records.count, self.number, tag, first, False, limit))
+
+    def _close_replies(self) -> None:
+        if self._channel.reply_address is not None:
+            self._channel.services.replies.close(self._channel.reply_address)
+        self._channel.reply_address = self._reply_tag = None
+
+    # -- basic.get
+
+    def get(self, queue: Queue, *, no_ack: bool, when_loaded: Callable[[], None]) -> bool:
+        """Answer a basic.get.
+
+        Returns:
+            False when the message has to be loaded first: ask again when `when_loaded` is called.
+        """
+        delivery = queue.get()
+        if delivery is None:
+            if queue.ready and queue.when_loaded(when_loaded):
+                return False
+            self.write(struct.pack(">BHI", 1, self.number, 5) + _GET_EMPTY + b"\xce")
+            return True
+        self._send_got(delivery, queue)
+        if no_ack:
+            delivery.partition.settle(delivery.offset, delivery.offset + 1)
+        else:
+            tag = self.next_tag
+            self.unacked.add(UnackedRun(tag, tag + 1, delivery.partition, delivery.offset, None))
+        self.next_tag += 1
+        return True
+
+    def _send_got(self, delivery: Delivery, queue: Queue) -> None:
+        records, index = delivery.records, delivery.index
+        self.write(
+            content_frames(
+                self.number,
+                self.body_frame_max,
+                records.properties(index),
+                records.body(index),
+                commands.Basic.GetOk,
+                delivery_tag=self.next_tag,
+                redelivered=delivery.redelivered,
+                exchange=records.exchange,
+                routing_key=records.routing_key(index),
+                message_count=queue.ready,
+            )
+        )
+
+    # -- settling
+
+    def settle(self, run: SettleRun) -> None:
+        """Settle or return deliveries.
+
+        Raises:
+            SoftError: 406, a delivery tag is unknown.
+        """
+        try:
+            if run.multiple:
+                taken = self.unacked.take_up_to(run.last)
+            else:
+                taken = self.unacked.take(run.first, run.last)
+        except UnknownDeliveryTag as error:
+            raise SoftError(PRECONDITION_FAILED, str(error)) from None
+        self._finish(taken, requeue=run.outcome == REQUEUE)
+
+    def recover(self) -> None:
+        """Return everything that is unsettled."""
+        self._finish(self.unacked.take_all(), requeue=True)
+
+    def _finish(self, runs: Iterable[UnackedRun], *, requeue: bool) -> None:
+        for run in runs:
+            if run.consumer is not None:
+                run.consumer.unacked -= len(run)
+                self._held -= len(run)
+            if requeue:
+                run.partition.give_back(run.offset, run.end_offset)
+            else:
+                run.partition.settle(run.offset, run.end_offset)
+            if run.partition.ready:
+                run.partition.on_ready()
+        if self.channel_prefetch:
+            self.wake()
+
+    def wake(self) -> None:
+        """There may be credit again: let the queues of all consumers look."""
+        for consumer in self._consumers.values():
+            if consumer.queue.ready:
+                consumer.queue.wake()
+
+    def close(self) -> list[ChannelConsumer]:
+        """Return everything unsettled; returns the consumers to take off their queues."""
+        if self._reply_tag is not None:
+            self._close_replies()
+        consumers = list(self._consumers.values())
+        self._consumers.clear()
+        for consumer in consumers:
+            consumer.queue.remove_consumer(consumer)
+        self.recover()
+        return consumers
+
+
+

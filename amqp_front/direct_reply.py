@@ -1,0 +1,36 @@
+"""Direct reply-to: replies that go straight to the channel that asked, through no queue."""
+
+from typing import Protocol
+
+from log_backend import Records, random_name
+
+PSEUDO_QUEUE = "amq.rabbitmq.reply-to"
+ADDRESS_PREFIX = b"amq.rabbitmq.reply-to."
+
+
+class ReplyConsumer(Protocol):
+    """Takes replies."""
+
+    def reply(self, records: Records) -> None:
+        """Deliver a reply; it is settled."""
+
+
+class DirectReplies:
+    """Reply addresses: unguessable, and gone with their channel."""
+
+    def __init__(self) -> None:
+        self._consumers: dict[bytes, ReplyConsumer] = {}
+
+    def open(self, consumer: ReplyConsumer) -> str:
+        """A new address for a consumer."""
+        address = ADDRESS_PREFIX + random_name().encode()
+        self._consumers[address] = consumer
+        return address.decode()
+
+    def close(self, address: str) -> None:
+        """Forget an address."""
+        self._consumers.pop(address.encode(), None)
+
+    def find(self, address: bytes) -> ReplyConsumer | None:
+        """Whom an address belongs to."""
+        return self._consumers.get(address)

@@ -1,0 +1,70 @@
+"""The two ways in which AMQP refuses: an exception on the connection, or on one channel.
+
+Reply texts begin with the name of the code, as RabbitMQ's do, because clients match on it.
+
+Source: AMQP 0-9-1 specification, section 1.2 (constants).
+"""
+
+REPLY_SUCCESS = 200
+CONTENT_TOO_LARGE = 311
+NO_ROUTE = 312
+CONNECTION_FORCED = 320
+ACCESS_REFUSED = 403
+NOT_FOUND = 404
+RESOURCE_LOCKED = 405
+PRECONDITION_FAILED = 406
+FRAME_ERROR = 501
+SYNTAX_ERROR = 502
+COMMAND_INVALID = 503
+CHANNEL_ERROR = 504
+UNEXPECTED_FRAME = 505
+RESOURCE_ERROR = 506
+NOT_ALLOWED = 530
+NOT_IMPLEMENTED = 540
+INTERNAL_ERROR = 541
+
+CODE_NAMES = {
+    CONTENT_TOO_LARGE: "CONTENT_TOO_LARGE",
+    NO_ROUTE: "NO_ROUTE",
+    CONNECTION_FORCED: "CONNECTION_FORCED",
+    ACCESS_REFUSED: "ACCESS_REFUSED",
+    NOT_FOUND: "NOT_FOUND",
+    RESOURCE_LOCKED: "RESOURCE_LOCKED",
+    PRECONDITION_FAILED: "PRECONDITION_FAILED",
+    FRAME_ERROR: "FRAME_ERROR",
+    SYNTAX_ERROR: "SYNTAX_ERROR",
+    COMMAND_INVALID: "COMMAND_INVALID",
+    CHANNEL_ERROR: "CHANNEL_ERROR",
+    UNEXPECTED_FRAME: "UNEXPECTED_FRAME",
+    RESOURCE_ERROR: "RESOURCE_ERROR",
+    NOT_ALLOWED: "NOT_ALLOWED",
+    NOT_IMPLEMENTED: "NOT_IMPLEMENTED",
+    INTERNAL_ERROR: "INTERNAL_ERROR",
+}
+
+REPLY_TEXT_BYTES_MAX = 255  # a short string
+
+
+def reply_text(code: int, reason: str) -> str:
+    """`CODE_NAME - reason`, cut to what fits in a short string; a cut shows as `...`."""
+    encoded = f"{CODE_NAMES[code]} - {reason}".encode()
+    if len(encoded) <= REPLY_TEXT_BYTES_MAX:
+        return encoded.decode()
+    return encoded[: REPLY_TEXT_BYTES_MAX - 3].decode(errors="ignore") + "..."
+
+
+class AmqpError(Exception):
+    """A peer's mistake, or a refusal, that is answered with a reply code."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reply_text(code, reason))
+        self.code = code
+        self.reason = reason
+
+
+class HardError(AmqpError):
+    """Closes the connection."""
+
+
+class SoftError(AmqpError):
+    """Closes the channel; the connection goes on."""

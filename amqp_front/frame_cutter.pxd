@@ -1,0 +1,2 @@
+# C functions that frame_cutter.py calls when it is compiled.
+from libc.string cimport memcmp

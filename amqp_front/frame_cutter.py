@@ -1,0 +1,670 @@
+# cython: annotation_typing=False
+"""Cuts received bytes into commands: runs of publishes, runs of settlements, and single frames.
+
+    frame    type u8 | channel u16 | size u32 | payload, size bytes | 0xCE        (big-endian)
+    method   class u16 | method u16 | arguments
+    header   class u16 | weight u16 | body size u64 | property flags u16 | properties
+
+One receive buffer and one record table serve all connections of an event loop, because a read is
+handled whole before the next one begins; what stays unread goes back to its connection. A command
+that points into the buffer is valid until the next call of `next` or `receive_into`.
+
+Only well-formed publishes, each with its whole content in the buffer and its body in one frame, join a
+run. Everything else comes out as a single frame: content in pieces, rare methods, and whatever is
+wrong in a way that needs words.
+
+Source: AMQP 0-9-1 specification, sections 4.2.3 to 4.2.6; field types as RabbitMQ reads them.
+"""
+
+from array import array
+
+import cython
+
+from amqp_front.errors import FRAME_ERROR, UNEXPECTED_FRAME, HardError
+from log_backend import Records, encode_records
+
+FRAME_METHOD = 1
+FRAME_HEADER = 2
+FRAME_BODY = 3
+FRAME_HEARTBEAT = 8
+FRAME_END = 0xCE
+FRAME_OVERHEAD = 8  # type, channel, size, end
+
+RECEIVE_BYTES = 262_144  # one read: enough for thousands of small messages, small enough for the cache
+RUN_RECORDS_MAX = 8_192  # rows of the record table; a read of small messages holds about 4,000
+
+TABLE_DEPTH_MAX = 32
+CARBON_COPY = 1  # set in property flags by us: the headers hold CC or BCC; the wire keeps this bit zero
+
+ACK, REQUEUE, DISCARD = range(3)  # what a settlement does with its messages
+
+_COMPLETE = 0
+_INCOMPLETE = 1  # the buffer ends inside the message
+_SINGLE = 2  # the message does not qualify for a run
+_OTHER_RUN = 3  # well-formed, but not of this run
+
+
+class Frame:
+    """One frame, out of a run: its payload is a copy."""
+
+    __slots__ = ("channel", "kind", "payload")
+
+    def __init__(self, kind: int, channel: int, payload: bytes) -> None:
+        self.kind = kind
+        self.channel = channel
+        self.payload = payload
+
+
+class SettleRun:
+    """Acks, nacks or rejects that came in a row on one channel.
+
+    Attributes:
+        outcome: ACK, REQUEUE or DISCARD.
+        first, last: delivery tags, inclusive.
+        multiple: everything up to `last` that is unsettled (0: all of it); `first` means nothing then.
+    """
+
+    __slots__ = ("channel", "first", "last", "multiple", "outcome")
+
+    def __init__(self, channel: int, outcome: int, first: int, last: int, multiple: bool) -> None:
+        self.channel = channel
+        self.outcome = outcome
+        self.first = first
+        self.last = last
+        self.multiple = multiple
+
+
+class PublishRun:
+    """Publishes that came in a row on one channel to one exchange, with the same flags.
+
+    Attributes:
+        source: the buffer with the contents; `rows` is the record table into it.
+        count: messages, at least 1.
+        routing_key: shared by all of them, or None: `keys()` has them.
+        mandatory, immediate: the publish flags.
+        property_flags: the property flags of all messages together, with CARBON_COPY.
+        persistent: delivery mode 2.
+    """
+
+    __slots__ = (
+        "channel",
+        "count",
+        "exchange",
+        "immediate",
+        "mandatory",
+        "persistent",
+        "property_flags",
+        "routing_key",
+        "rows",
+        "source",
+    )
+
+    def __init__(
+        self,
+        channel: int,
+        source: memoryview,
+        rows: memoryview,
+        count: int,
+        exchange: bytes,
+        routing_key: bytes | None,
+        flags: int,
+        property_flags: int,
+        persistent: bool,
+    ) -> None:
+        self.channel = channel
+        self.source = source
+        self.rows = rows
+        self.count = count
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.mandatory = bool(flags & 1)
+        self.immediate = bool(flags & 2)
+        self.property_flags = property_flags
+        self.persistent = persistent
+
+    def records(self, selection: list[int] | None, attributes: int, time: int) -> Records:
+        """Copy the messages, or some of them by index, into the columns of a batch."""
+        if selection is None:
+            return encode_records(
+                self.source, self.rows, None, self.count, self.exchange, self.routing_key, attributes, time
+            )
+        chosen = memoryview(array("i", selection))
+        return encode_records(
+            self.source, self.rows, chosen, len(selection), self.exchange, self.routing_key, attributes, time
+        )
+
+    def keys(self) -> list[bytes]:
+        """The routing key of each message."""
+        if self.routing_key is not None:
+            return [self.routing_key] * self.count
+        rows, source = self.rows, self.source
+        return [
+            bytes(source[rows[row] : rows[row] + rows[row + 1]]) for row in range(0, 6 * self.count, 6)
+        ]
+
+    def properties(self, index: int) -> bytes:
+        """Property flags and values of one message, as on the wire."""
+        return self._part(6 * index + 2)
+
+    def body(self, index: int) -> bytes:
+        """Body of one message."""
+        return self._part(6 * index + 4)
+
+    def _part(self, at: int) -> bytes:
+        start = self.rows[at]
+        return bytes(self.source[start : start + self.rows[at + 1]])
+
+
+@cython.cclass
+class FrameCutter:
+    """The receive buffer of an event loop and the state of cutting it."""
+
+    _buffer = cython.declare(bytearray)
+    _view = cython.declare(cython.uchar[::1])
+    _table = cython.declare(object)
+    _rows = cython.declare(cython.int[::1])
+    _at = cython.declare(cython.Py_ssize_t)
+    _end = cython.declare(cython.Py_ssize_t)
+    _payload_max = cython.declare(cython.Py_ssize_t)
+    # What the last publish that was looked at is made of.
+    _exchange_at = cython.declare(cython.Py_ssize_t)
+    _exchange_length = cython.declare(cython.Py_ssize_t)
+    _key_at = cython.declare(cython.Py_ssize_t)
+    _key_length = cython.declare(cython.Py_ssize_t)
+    _publish_flags = cython.declare(cython.int)
+    _properties_at = cython.declare(cython.Py_ssize_t)
+    _properties_length = cython.declare(cython.Py_ssize_t)
+    _body_at = cython.declare(cython.Py_ssize_t)
+    _body_length = cython.declare(cython.Py_ssize_t)
+    _message_end = cython.declare(cython.Py_ssize_t)
+    _delivery_mode = cython.declare(cython.int)
+    _carbon_copy = cython.declare(cython.bint)
+
+    def __init__(self, frame_max: int) -> None:
+        capacity = max(RECEIVE_BYTES, 2 * frame_max + 8_192)
+        self._buffer = bytearray(capacity)
+        self._view = memoryview(self._buffer)
+        self._table = memoryview(array("i", bytes(4 * 6 * RUN_RECORDS_MAX)))
+        self._rows = self._table
+        self._at = 0
+        self._end = 0
+        self._payload_max = frame_max
+
+    def receive_into(self, unread: bytes) -> memoryview:
+        """Put a connection's unread bytes at the front; the rest of the buffer is for its next read."""
+        size = len(unread)
+        self._buffer[:size] = unread
+        self._at = 0
+        self._end = size
+        return memoryview(self._buffer)[size:]
+
+    def received(self, size: int, payload_max: int) -> None:
+        """Say how many bytes the read brought, and how large the connection's frames may be."""
+        self._end += size
+        self._payload_max = payload_max
+
+    def take_header(self) -> bytes | None:
+        """The 8 bytes of a protocol header; None when they are not there yet."""
+        if self._end - self._at < 8:
+            return None
+        self._at += 8
+        return bytes(self._buffer[self._at - 8 : self._at])
+
+    def unread(self) -> bytes:
+        """The bytes that no command has taken yet."""
+        return bytes(self._buffer[self._at : self._end])
+
+    @cython.locals(
+        at=cython.Py_ssize_t,
+        size=cython.Py_ssize_t,
+        kind=cython.int,
+        channel=cython.int,
+        method=cython.uint,
+    )
+    def next(self, assembling: bool) -> PublishRun | SettleRun | Frame | None:
+        """The next command, or None when the rest of the bytes is not a whole one yet.
+
+        Args:
+            assembling: a channel of this connection waits for more content frames, so each frame
+                must be seen by itself.
+
+        Raises:
+            HardError: the bytes break the framing; nothing of the frame has been carried out.
+        """
+        at = self._at
+        if self._end - at < 7:
+            return None
+        kind = self._view[at]
+        channel = self._u16(at + 1)
+        size = self._u32(at + 3)
+        if kind != 1 and kind != 2 and kind != 3 and kind != 8:
+            raise HardError(FRAME_ERROR, f"unknown frame type {kind}")
+        if size > self._payload_max:
+            raise HardError(FRAME_ERROR, f"frame of {size} bytes is larger than {self._payload_max}")
+        if self._end - at < size + 8:
+            return None
+        if self._view[at + 7 + size] != 0xCE:
+            raise HardError(FRAME_ERROR, f"frame does not end with 206 but {self._view[at + 7 + size]}")
+        if kind == 1:
+            if size < 4:
+                raise HardError(FRAME_ERROR, "method frame is too short")
+            if not assembling and channel != 0:
+                method = self._u32(at + 7)
+                if method == 0x003C0028:
+                    return self._publish_run(channel)
+                if (method == 0x003C0050 or method == 0x003C0078) and size == 13:
+                    return self._settle_run(channel, method, size)
+                if method == 0x003C005A and size == 13:
+                    return self._settle_run(channel, method, size)
+        elif kind == 8:
+            if size != 0:
+                raise HardError(FRAME_ERROR, "heartbeat frame with a payload")
+            if channel != 0:
+                raise HardError(UNEXPECTED_FRAME, "heartbeat frame on a channel")
+        elif channel == 0:
+            raise HardError(UNEXPECTED_FRAME, "content frame on channel 0")
+        self._at = at + size + 8
+        return Frame(kind, channel, bytes(self._buffer[at + 7 : at + 7 + size]))
+
+    @cython.cfunc
+    @cython.inline
+    @cython.returns(cython.uint)
+    @cython.exceptval(check=True)
+    @cython.locals(at=cython.Py_ssize_t)
+    def _u16(self, at: int) -> int:
+        return (self._view[at] << 8) | self._view[at + 1]
+
+    @cython.cfunc
+    @cython.inline
+    @cython.returns(cython.uint)
+    @cython.exceptval(check=True)
+    @cython.locals(at=cython.Py_ssize_t, high=cython.uint)
+    def _u32(self, at: int) -> int:
+        high = self._view[at]
+        return (high << 24) | (self._view[at + 1] << 16) | (self._view[at + 2] << 8) | self._view[at + 3]
+
+    @cython.cfunc
+    @cython.inline
+    @cython.returns(cython.ulonglong)
+    @cython.exceptval(check=True)
+    @cython.locals(at=cython.Py_ssize_t, high=cython.ulonglong)
+    def _u64(self, at: int) -> int:
+        high = self._u32(at)
+        return (high << 32) | self._u32(at + 4)
+
+    @cython.cfunc
+    @cython.locals(
+        channel=cython.int,
+        method=cython.uint,
+        size=cython.Py_ssize_t,
+        at=cython.Py_ssize_t,
+        outcome=cython.int,
+        flags=cython.int,
+        multiple=cython.bint,
+        first=cython.ulonglong,
+        last=cython.ulonglong,
+        tag=cython.ulonglong,
+    )
+    def _settle_run(self, channel: int, method: int, size: int) -> SettleRun:
+        at = self._at
+        first = self._u64(at + 11)
+        flags = self._view[at + 19]
+        outcome, multiple = 0, False
+        if method == 0x003C0050:
+            multiple = (flags & 1) != 0
+        elif method == 0x003C0078:
+            multiple = (flags & 1) != 0
+            outcome = 1 if flags & 2 else 2
+        else:
+            outcome = 1 if flags & 1 else 2
+        last = first
+        at += 21
+        # Further single settlements of the next tags are frames that differ in the tag alone.
+        while not multiple and self._end - at >= 21 and last != 0:
+            if (
+                self._view[at] != 1
+                or self._u16(at + 1) != channel
+                or self._u32(at + 3) != 13
+                or self._u32(at + 7) != method
+                or self._view[at + 19] != flags
+                or self._view[at + 20] != 0xCE
+            ):
+                break
+            tag = self._u64(at + 11)
+            if tag != last + 1:
+                break
+            last = tag
+            at += 21
+        self._at = at
+        return SettleRun(channel, outcome, first, last, multiple)
+
+    @cython.cfunc
+    @cython.locals(
+        channel=cython.int,
+        at=cython.Py_ssize_t,
+        first_at=cython.Py_ssize_t,
+        first_size=cython.Py_ssize_t,
+        exchange_at=cython.Py_ssize_t,
+        exchange_length=cython.Py_ssize_t,
+        key_at=cython.Py_ssize_t,
+        key_length=cython.Py_ssize_t,
+        flags=cython.int,
+        persistent=cython.bint,
+        shared_key=cython.bint,
+        property_flags=cython.uint,
+        count=cython.Py_ssize_t,
+        outcome=cython.int,
+        row=cython.Py_ssize_t,
+        known_at=cython.Py_ssize_t,
+        known_length=cython.Py_ssize_t,
+    )
+    def _publish_run(self, channel: int) -> PublishRun | Frame | None:
+        first_at = at = self._at
+        outcome = self._method(at, channel)
+        if outcome == 0:
+            outcome = self._content(channel, 0, 0)
+        if outcome == 1:
+            return None
+        if outcome != 0:
+            first_size = self._u32(at + 3)
+            self._at = at + first_size + 8
+            return Frame(1, channel, bytes(self._buffer[at + 7 : at + 7 + first_size]))
+        first_size = self._u32(at + 3) + 8
+        exchange_at, exchange_length = self._exchange_at, self._exchange_length
+        key_at, key_length = self._key_at, self._key_length
+        flags = self._publish_flags
+        persistent = self._delivery_mode == 2
+        shared_key = True
+        property_flags = 0
+        count = 0
+        while True:
+            row = 6 * count
+            self._rows[row] = self._key_at
+            self._rows[row + 1] = self._key_length
+            self._rows[row + 2] = self._properties_at
+            self._rows[row + 3] = self._properties_length
+            self._rows[row + 4] = self._body_at
+            self._rows[row + 5] = self._body_length
+            property_flags |= self._u16(self._properties_at)
+            if self._carbon_copy:
+                property_flags |= 1
+            known_at, known_length = self._properties_at, self._properties_length
+            count += 1
+            at = self._message_end
+            if count == 8_192:
+                break
+            if not self._same(at, first_at, first_size):
+                outcome = self._method(at, channel)
+                if (
+                    outcome != 0
+                    or self._publish_flags != flags
+                    or self._exchange_length != exchange_length
+                    or not self._same(self._exchange_at, exchange_at, exchange_length)
+                ):
+                    break
+                if self._key_length != key_length or not self._same(self._key_at, key_at, key_length):
+                    shared_key = False
+            else:
+                self._key_at, self._key_length = key_at, key_length
+                self._message_end = at + first_size
+            if self._content(channel, known_at, known_length) != 0:
+                break
+            if (self._delivery_mode == 2) != persistent:
+                break
+        self._at = at
+        return PublishRun(
+            channel,
+            self._view_object(),
+            self._table,
+            count,
+            bytes(self._buffer[exchange_at : exchange_at + exchange_length]),
+            bytes(self._buffer[key_at : key_at + key_length]) if shared_key else None,
+            flags,
+            property_flags,
+            persistent,
+        )
+
+    @cython.cfunc
+    def _view_object(self) -> memoryview:
+        return memoryview(self._buffer)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.returns(cython.bint)
+    @cython.exceptval(check=True)
+    @cython.locals(at=cython.Py_ssize_t, other=cython.Py_ssize_t, length=cython.Py_ssize_t)
+    def _same(self, at: int, other: int, length: int) -> bool:
+        if length == 0:
+            return True
+        if self._end - at < length or self._end - other < length:
+            return False
+        if cython.compiled:
+            return memcmp(cython.address(self._view[at]), cython.address(self._view[other]), length) == 0  # type: ignore[name-defined,no-any-return]
+        return bool(self._view[at : at + length] == self._view[other : other + length])
+
+    @cython.cfunc
+    @cython.returns(cython.int)
+    @cython.exceptval(check=True)
+    @cython.locals(
+        at=cython.Py_ssize_t,
+        channel=cython.int,
+        size=cython.Py_ssize_t,
+        end=cython.Py_ssize_t,
+        length=cython.Py_ssize_t,
+    )
+    def _method(self, at: int, channel: int) -> int:
+        # Look at a basic.publish method frame: ticket u16, exchange and routing key, flags u8.
+        if self._end - at < 7:
+            return 1
+        if self._view[at] != 1 or self._u16(at + 1) != channel:
+            return 3
+        size = self._u32(at + 3)
+        if size < 9 or size > self._payload_max:
+            return 2
+        if self._end - at < size + 8:
+            return 1
+        if self._u32(at + 7) != 0x003C0028:
+            return 3
+        end = at + 7 + size
+        if self._view[end] != 0xCE:
+            return 2
+        length = self._view[at + 13]
+        self._exchange_at = at + 14
+        self._exchange_length = length
+        if at + 14 + length + 2 > end:
+            return 2
+        self._key_length = self._view[at + 14 + length]
+        self._key_at = at + 15 + length
+        if self._key_at + self._key_length + 1 != end:
+            return 2
+        self._publish_flags = self._view[end - 1]
+        self._message_end = end + 1
+        return 0
+
+    @cython.cfunc
+    @cython.returns(cython.int)
+    @cython.exceptval(check=True)
+    @cython.locals(
+        channel=cython.int,
+        known_at=cython.Py_ssize_t,
+        known_length=cython.Py_ssize_t,
+        at=cython.Py_ssize_t,
+        size=cython.Py_ssize_t,
+        body_size=cython.ulonglong,
+    )
+    def _content(self, channel: int, known_at: int, known_length: int) -> int:
+        # Look at the header frame and the body frame behind a publish. The properties of the message
+        # before are known to be well-formed: equal bytes need no second look.
+        at = self._message_end
+        if self._end - at < 7:
+            return 1
+        size = self._u32(at + 3)
+        if self._view[at] != 2 or self._u16(at + 1) != channel or size < 14 or size > self._payload_max:
+            return 2
+        if self._end - at < size + 8:
+            return 1
+        if self._view[at + 7 + size] != 0xCE or self._u32(at + 7) != 0x003C0000:
+            return 2
+        body_size = self._u64(at + 11)
+        if body_size > cython.cast(cython.ulonglong, self._payload_max):
+            return 2
+        self._properties_at = at + 19
+        self._properties_length = size - 12
+        if self._properties_length != known_length or not self._same(
+            self._properties_at, known_at, known_length
+        ):
+            if not self._well_formed():
+                return 2
+        at += size + 8
+        self._body_at = at
+        self._body_length = 0
+        if body_size != 0:
+            if self._end - at < 7:
+                return 1
+            if (
+                self._view[at] != 3
+                or self._u16(at + 1) != channel
+                or self._u32(at + 3) != body_size
+            ):
+                return 2
+            self._body_length = cython.cast(cython.Py_ssize_t, body_size)
+            if self._end - at < self._body_length + 8:
+                return 1
+            self._body_at = at + 7
+            at += self._body_length + 8
+            if self._view[at - 1] != 0xCE:
+                return 2
+        self._message_end = at
+        return 0
+
+    @cython.cfunc
+    @cython.returns(cython.bint)
+    @cython.exceptval(check=True)
+    @cython.locals(
+        at=cython.Py_ssize_t,
+        end=cython.Py_ssize_t,
+        flags=cython.uint,
+        bit=cython.int,
+        length=cython.Py_ssize_t,
+    )
+    def _well_formed(self) -> bool:
+        # Walk a property list: which of the 14 properties are there, and do they fill it exactly.
+        at = self._properties_at
+        end = at + self._properties_length
+        flags = self._u16(at)
+        self._delivery_mode = 0
+        self._carbon_copy = False
+        if flags & 3:
+            return False
+        at += 2
+        for bit in range(15, 1, -1):
+            if not flags & (1 << bit):
+                continue
+            if at >= end:
+                return False
+            if bit == 13:
+                if end - at < 4:
+                    return False
+                length = self._u32(at)
+                at += 4
+                if length > end - at or not self._table_well_formed(at, at + length, 1):
+                    return False
+                at += length
+            elif bit == 12:
+                self._delivery_mode = self._view[at]
+                if self._delivery_mode != 1 and self._delivery_mode != 2:
+                    return False
+                at += 1
+            elif bit == 11:
+                at += 1
+            elif bit == 6:
+                at += 8
+            else:
+                at += 1 + self._view[at]
+        return at == end
+
+    @cython.cfunc
+    @cython.returns(cython.bint)
+    @cython.exceptval(check=True)
+    @cython.locals(
+        at=cython.Py_ssize_t, end=cython.Py_ssize_t, depth=cython.int, length=cython.Py_ssize_t
+    )
+    def _table_well_formed(self, at: int, end: int, depth: int) -> bool:
+        while at < end:
+            length = self._view[at]
+            if at + 1 + length >= end:
+                return False
+            if depth == 1 and self._names_carbon_copy(at, length):
+                self._carbon_copy = True
+            at = self._value_end(at + 1 + length, end, depth)
+            if at < 0:
+                return False
+        return at == end
+
+    @cython.cfunc
+    @cython.returns(cython.bint)
+    @cython.exceptval(check=True)
+    @cython.locals(at=cython.Py_ssize_t, length=cython.Py_ssize_t)
+    def _names_carbon_copy(self, at: int, length: int) -> bool:
+        if length == 2:
+            return self._view[at + 1] == 67 and self._view[at + 2] == 67
+        return (
+            length == 3
+            and self._view[at + 1] == 66
+            and self._view[at + 2] == 67
+            and self._view[at + 3] == 67
+        )
+
+    @cython.cfunc
+    @cython.returns(cython.Py_ssize_t)
+    @cython.exceptval(-2, check=True)
+    @cython.locals(
+        at=cython.Py_ssize_t,
+        end=cython.Py_ssize_t,
+        depth=cython.int,
+        kind=cython.int,
+        length=cython.Py_ssize_t,
+    )
+    def _value_end(self, at: int, end: int, depth: int) -> int:
+        # Position behind a field value that starts with its type octet, or -1.
+        kind = self._view[at]
+        at += 1
+        if kind == 83 or kind == 120 or kind == 70 or kind == 65:  # S x F A: a length goes before
+            if end - at < 4:
+                return -1
+            length = self._u32(at)
+            at += 4
+            if length > end - at:
+                return -1
+            if kind == 70:
+                if depth >= 32 or not self._table_well_formed(at, at + length, depth + 1):
+                    return -1
+            elif kind == 65 and (depth >= 32 or not self._array_well_formed(at, at + length, depth + 1)):
+                return -1
+            return at + length
+        if kind == 116 or kind == 98 or kind == 66:  # t b B
+            length = 1
+        elif kind == 115 or kind == 117 or kind == 85:  # s u U
+            length = 2
+        elif kind == 73 or kind == 105 or kind == 102:  # I i f
+            length = 4
+        elif kind == 108 or kind == 76 or kind == 100 or kind == 84:  # l L d T
+            length = 8
+        elif kind == 68:  # D
+            length = 5
+        elif kind == 86:  # V
+            length = 0
+        else:
+            return -1
+        return at + length if length <= end - at else -1
+
+    @cython.cfunc
+    @cython.returns(cython.bint)
+    @cython.exceptval(check=True)
+    @cython.locals(at=cython.Py_ssize_t, end=cython.Py_ssize_t, depth=cython.int)
+    def _array_well_formed(self, at: int, end: int, depth: int) -> bool:
+        while at < end:
+            at = self._value_end(at, end, depth)
+            if at < 0:
+                return False
+        return at == end

@@ -1,0 +1,115 @@
+"""The opening of a connection: start, tune, open, and what each side may ask for.
+
+    protocol header -> start-ok -> (login) -> tune-ok -> open -> open-ok
+
+Source: AMQP 0-9-1 specification, section 2.2.4; limits and codes as RabbitMQ's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from platform import python_version
+from typing import Any
+
+from pamqp import commands
+
+from amqp_front.configuration import BrokerConfig
+from amqp_front.errors import NOT_ALLOWED, HardError
+from amqp_front.methods import encode_method
+from amqp_front.sasl import MECHANISMS
+
+PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
+ACCEPTED_HEADERS = (PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09")  # 0-9-1, and 0-9 as old clients say it
+FRAME_MIN = 4_096  # of the specification
+FRAME_BEFORE_TUNE = 8_192  # RabbitMQ's; enough for the client properties of every known client
+
+CAPABILITIES = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+    "direct_reply_to",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What was agreed.
+
+    Attributes:
+        channel_max: highest channel number.
+        frame_max: largest frame in bytes, its 8 bytes of overhead included.
+        heartbeat: seconds; 0 is none.
+    """
+
+    channel_max: int
+    frame_max: int
+    heartbeat: int
+
+
+def start_frame(cluster_name: str) -> bytes:
+    """connection.start."""
+    properties = {
+        "product": "RouteLog",
+        "version": distribution_version(),
+        "platform": f"Python {python_version()}",
+        "copyright": "The RouteLog authors",
+        "information": "Licensed under the Apache License 2.0",
+        "cluster_name": cluster_name,
+        "capabilities": dict.fromkeys(CAPABILITIES, True),
+    }
+    return encode_method(
+        0,
+        commands.Connection.Start,
+        version_major=0,
+        version_minor=9,
+        server_properties=properties,
+        mechanisms=" ".join(MECHANISMS),
+        locales="en_US",
+    )
+
+
+def tune_frame(config: BrokerConfig) -> bytes:
+    """connection.tune."""
+    return encode_method(
+        0,
+        commands.Connection.Tune,
+        channel_max=config.channel_max,
+        frame_max=config.frame_max,
+        heartbeat=config.heartbeat_seconds,
+    )
+
+
+def agreed_tuning(config: BrokerConfig, method: Any) -> Tuning:
+    """The values of a tune-ok.
+
+    Raises:
+        HardError: 530, a value is above what was offered, or frame-max below the smallest.
+    """
+    if not 1 <= method.channel_max <= config.channel_max:
+        reason = f"negotiated channel_max = {method.channel_max} is not in 1 to {config.channel_max}"
+        raise HardError(NOT_ALLOWED, reason)
+    if not FRAME_MIN <= method.frame_max <= config.frame_max:
+        reason = (
+            f"negotiated frame_max = {method.frame_max} is not in {FRAME_MIN} to {config.frame_max}"
+        )
+        raise HardError(NOT_ALLOWED, reason)
+    return Tuning(method.channel_max, method.frame_max, method.heartbeat)
+
+
+def client_capability(properties: Mapping[str, object], name: str) -> bool:
+    """Whether the client said that it can handle something."""
+    capabilities = properties.get("capabilities")
+    return isinstance(capabilities, dict) and capabilities.get(name) is True
+
+
+def distribution_version() -> str:
+    """Version of the installed distribution."""
+    try:
+        return version("routelog")
+    except PackageNotFoundError:
+        return "0"  # run from a source tree

@@ -1,0 +1,156 @@
+"""The property list of a content header: strict decoding, and the few properties a broker acts on.
+
+Source: AMQP 0-9-1 specification, section 4.2.6.1 and class basic.
+"""
+
+from collections.abc import Mapping
+
+from amqp_front.errors import FRAME_ERROR, PRECONDITION_FAILED, HardError, SoftError
+from amqp_front.field_table import FieldTableReader
+
+HEADERS = 1 << 13
+PRIORITY = 1 << 11
+REPLY_TO = 1 << 9
+EXPIRATION = 1 << 8
+USER_ID = 1 << 4
+
+EXPIRATION_MAX = 10 * 365 * 86_400_000  # milliseconds; RabbitMQ's limit of ten years
+
+_NAMES = (
+    "content_type",
+    "content_encoding",
+    "headers",
+    "delivery_mode",
+    "priority",
+    "correlation_id",
+    "reply_to",
+    "expiration",
+    "message_id",
+    "timestamp",
+    "type",
+    "user_id",
+    "app_id",
+    "cluster_id",
+)
+_SIZES = {"delivery_mode": 1, "priority": 1, "timestamp": 8}
+
+
+class Properties:
+    """The properties of one message by name, as slices of the list they came in.
+
+    Attributes:
+        raw: property flags and values, as on the wire.
+    """
+
+    def __init__(self, raw: bytes) -> None:
+        """Walk a property list.
+
+        Raises:
+            HardError: it is malformed.
+        """
+        self.raw = raw
+        self._places: dict[str, tuple[int, int]] = {}
+        flags = int.from_bytes(raw[:2], "big")
+        if flags & 3 or len(raw) < 2:
+            raise HardError(FRAME_ERROR, "the property flags of a content header are not valid")
+        at = 2
+        for bit, name in zip(range(15, 1, -1), _NAMES, strict=True):
+            if flags >> bit & 1:
+                at = self._place(name, at)
+        if at != len(raw):
+            raise HardError(FRAME_ERROR, "the properties of a content header do not fill it")
+
+    def _place(self, name: str, at: int) -> int:
+        if name == "headers":
+            start, size = at + 4, int.from_bytes(self.raw[at : at + 4], "big")
+        elif name in _SIZES:
+            start, size = at, _SIZES[name]
+        else:
+            start, size = at + 1, self.raw[at] if at < len(self.raw) else 1
+        if start + size > len(self.raw):
+            raise HardError(FRAME_ERROR, f"property {name} is longer than its content header")
+        self._places[name] = (start, start + size)
+        return start + size
+
+    def value(self, name: str) -> bytes | None:
+        """The octets of a property without its length; None when it is not there."""
+        place = self._places.get(name)
+        return None if place is None else self.raw[slice(*place)]
+
+    def headers(self) -> Mapping[str, object]:
+        """The header table; empty when there is none.
+
+        Raises:
+            HardError: it is malformed.
+        """
+        place = self._places.get("headers")
+        return FieldTableReader(self.raw).table(*place) if place else {}
+
+    def delivery_mode(self) -> int:
+        """0 (not given), 1 (transient) or 2 (persistent).
+
+        Raises:
+            SoftError: another value.
+        """
+        value = self.value("delivery_mode")
+        mode = value[0] if value else 0
+        if mode > 2:
+            raise SoftError(PRECONDITION_FAILED, f"invalid delivery mode {mode}")
+        return mode
+
+    def check(self, user: str) -> None:
+        """Refuse values that the broker must not accept from a user.
+
+        Raises:
+            SoftError: expiration that is no number of milliseconds, somebody else's user-id.
+        """
+        expiration = self.value("expiration")
+        if expiration is not None and not _is_expiration(expiration):
+            text = expiration.decode(errors="replace")
+            raise SoftError(PRECONDITION_FAILED, f"invalid expiration '{text}'")
+        claimed = self.value("user_id")
+        if claimed is not None and claimed != user.encode():
+            text = claimed.decode(errors="replace")
+            reason = f"user_id property set to '{text}' but authenticated user was '{user}'"
+            raise SoftError(PRECONDITION_FAILED, reason)
+
+    def without_blind_copies(self) -> bytes:
+        """The property list without the BCC header, byte for byte otherwise."""
+        start, end = self._places["headers"]
+        reader = FieldTableReader(self.raw)
+        kept = bytearray()
+        at = start
+        while at < end:
+            after = reader.field_end(at, end)
+            name_length = self.raw[at]
+            if self.raw[at + 1 : at + 1 + name_length] != b"BCC":
+                kept += self.raw[at:after]
+            at = after
+        return b"".join(
+            (self.raw[: start - 4], len(kept).to_bytes(4, "big"), bytes(kept), self.raw[end:])
+        )
+
+    def with_reply_to(self, address: str) -> bytes:
+        """The property list with another reply-to."""
+        start, end = self._places["reply_to"]
+        content = address.encode()
+        return b"".join((self.raw[: start - 1], bytes((len(content),)), content, self.raw[end:]))
+
+
+def copies(headers: Mapping[str, object]) -> list[bytes]:
+    """The further routing keys of the CC and BCC headers.
+
+    Raises:
+        SoftError: one of them is no array of long strings.
+    """
+    keys: list[bytes] = []
+    for name in ("CC", "BCC"):
+        value = headers.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(key, str | bytes) for key in value):
+            raise SoftError(PRECONDITION_FAILED, f"invalid {name} header: expected an array of strings")
+        keys += [key.encode() if isinstance(key, str) else key for key in value]
+    return keys
+
+
+def _is_expiration(value: bytes) -> bool:
+    return value.isdigit() and len(value) < 16 and int(value) <= EXPIRATION_MAX

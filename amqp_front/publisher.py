@@ -1,0 +1,275 @@
+"""The publishing side of a channel: from a run of publishes to queues, returns and confirms."""
+
+import struct
+from collections.abc import Sequence
+from typing import Protocol
+
+from pamqp import commands
+
+from amqp_front.confirms import Confirms
+from amqp_front.content import single_run
+from amqp_front.content_frames import content_frames
+from amqp_front.direct_reply import ADDRESS_PREFIX, PSEUDO_QUEUE
+from amqp_front.errors import (
+    ACCESS_REFUSED,
+    FRAME_ERROR,
+    NO_ROUTE,
+    NOT_IMPLEMENTED,
+    PRECONDITION_FAILED,
+    HardError,
+    SoftError,
+)
+from amqp_front.frame_cutter import CARBON_COPY, PublishRun
+from amqp_front.properties import EXPIRATION, REPLY_TO, USER_ID, Properties, copies
+from amqp_front.services import Services
+from exchanges import Route
+from log_backend import PERSISTENT, JournalFailed, Records
+from vhosts import PermissionCache, Queue, ResourceKind, Verb, VirtualHost
+
+_INSPECTED = EXPIRATION | USER_ID | REPLY_TO | CARBON_COPY
+
+_CONFIRM = struct.Struct(">BHIIQBB")  # a whole basic.ack or basic.nack frame
+_ACK = 60 << 16 | 80
+_NACK = 60 << 16 | 120
+
+
+class PublishingChannel(Protocol):
+    """What the publisher needs of its channel."""
+
+    number: int
+    services: Services
+    vhost: VirtualHost
+    user: str
+    permissions: PermissionCache
+    body_frame_max: int
+    reply_address: str | None
+
+    def write(self, frames: bytes) -> None:
+        """Send frames to the client."""
+
+
+class Publisher:
+    """Publishes of one channel.
+
+    Attributes:
+        confirming: confirm.select was called.
+    """
+
+    def __init__(self, channel: PublishingChannel) -> None:
+        self._channel = channel
+        self._vhost = channel.vhost
+        self._board = channel.services.confirms
+        self._clock = channel.services.clock
+        self.confirming = False
+        self._confirms = Confirms()
+        self._name = b""
+        self._exchange = ""
+        self._known_version = -1
+
+    # -- publishing
+
+    def check(self, run: PublishRun) -> list[PublishRun]:
+        """Check what a run may do; returns the runs to carry out, nearly always just itself.
+
+        Raises:
+            SoftError: 403, 404, 406; nothing was published.
+            HardError: 540 for immediate.
+        """
+        self._check_exchange(run.exchange)
+        if run.immediate:
+            raise HardError(NOT_IMPLEMENTED, "immediate=true")
+        return self._inspected(run) if run.property_flags & _INSPECTED else [run]
+
+    def publish(self, run: PublishRun) -> int:
+        """Carry out a checked run.
+
+        Returns:
+            The journal position that makes it durable; 0 for none.
+        """
+        try:
+            position = self._publish(run)
+        except JournalFailed:
+            if not self.confirming:
+                raise
+            self._confirms.add(run.count, 0)
+            self.journal_failed()
+            return 0
+        if self.confirming:
+            self._confirms.add(run.count, position)
+            self._board.wait(self, position)
+        return position
+
+    def _publish(self, run: PublishRun) -> int:
+        exchange = run.exchange.decode()
+        routing = self._vhost.routing
+        routes = routing.cached_routes(exchange)
+        if run.property_flags & CARBON_COPY:
+            return self._publish_copies(run, exchange)
+        if routes is None:
+            return self._publish_by_headers(run, exchange)
+        key = run.routing_key
+        if key is not None:
+            route = routes.get(key)
+            if route is None:
+                if not exchange and key.startswith(ADDRESS_PREFIX):
+                    return self._reply(run, key)
+                route = routing.route(exchange, _checked_key(key))
+            return self._to_route(run, route, None)
+        found = [
+            route if (route := routes.get(key)) is not None else routing.route(exchange, _checked_key(key))
+            for key in run.keys()
+        ]
+        return self._to_routes(run, found)
+
+    def _to_routes(self, run: PublishRun, found: Sequence[Route]) -> int:
+        # One batch for each queue, so that its order is the publisher's.
+        indexes: dict[str, list[int]] = {}
+        unrouted: list[int] = []
+        for at, route in enumerate(found):
+            if not route:
+                unrouted.append(at)
+            for name in route:
+                indexes.setdefault(name, []).append(at)
+        if unrouted:
+            self._return(run, unrouted)
+        shared: dict[tuple[int, ...], list[str]] = {}
+        for name, chosen in indexes.items():
+            shared.setdefault(tuple(chosen), []).append(name)
+        position = 0
+        for selection, names in shared.items():
+            whole = None if len(selection) == run.count else list(selection)
+            position = max(position, self._to_route(run, tuple(names), whole))
+        return position
+
+    def _to_route(self, run: PublishRun, route: Route, selection: list[int] | None) -> int:
+        if not route:
+            self._return(run, range(run.count))
+            return 0
+        attributes = PERSISTENT if run.persistent else 0
+        records = run.records(selection, attributes, self._clock.now())
+        return self._append(records, self._vhost.targets(route))
+
+    def _append(self, records: Records, queues: Sequence[Queue]) -> int:
+        position = 0
+        for queue in queues:
+            position = max(position, queue.publish(records, waited=self.confirming))
+        return position
+
+    def _publish_by_headers(self, run: PublishRun, exchange: str) -> int:
+        route = self._vhost.routing.route
+        keys = run.keys()
+        found = [
+            route(exchange, _checked_key(keys[at]), Properties(run.properties(at)).headers())
+            for at in range(run.count)
+        ]
+        return self._to_routes(run, found)
+
+    def _publish_copies(self, run: PublishRun, exchange: str) -> int:
+        properties = Properties(run.properties(0))
+        headers = properties.headers()
+        names: dict[str, None] = {}
+        for key in (run.keys()[0], *copies(headers)):
+            names.update(dict.fromkeys(self._vhost.routing.route(exchange, key, headers)))
+        if "BCC" in headers:
+            bare = Properties(properties.without_blind_copies())
+            flags = run.mandatory | run.immediate << 1
+            body = run.body(0)
+            run = single_run(run.channel, run.exchange, run.keys()[0], flags, bare, body)
+        return self._to_route(run, tuple(names), None)
+
+    def _reply(self, run: PublishRun, address: bytes) -> int:
+        consumer = self._channel.services.replies.find(address)
+        if consumer is None:
+            self._return(run, range(run.count))
+        else:
+            consumer.reply(run.records(None, 0, self._clock.now()))
+        return 0
+
+    def _return(self, run: PublishRun, indexes: Sequence[int]) -> None:
+        if not run.mandatory:
+            return
+        keys = run.keys()
+        for at in indexes:
+            self._channel.write(
+                content_frames(
+                    self._channel.number,
+                    self._channel.body_frame_max,
+                    run.properties(at),
+                    run.body(at),
+                    commands.Basic.Return,
+                    reply_code=NO_ROUTE,
+                    reply_text="NO_ROUTE",
+                    exchange=run.exchange,
+                    routing_key=keys[at],
+                )
+            )
+
+    # -- checks
+
+    def _check_exchange(self, name: bytes) -> None:
+        version = self._vhost.routing.version
+        if name == self._name and version == self._known_version:
+            exchange = self._exchange
+        else:
+            exchange = _decoded(name)
+            if self._vhost.routing.exchange(exchange).internal:
+                reason = f"cannot publish to internal exchange '{exchange}' in vhost '{self._vhost.name}'"
+                raise SoftError(ACCESS_REFUSED, reason)
+            self._name, self._exchange, self._known_version = name, exchange, version
+        self._channel.permissions.authorize(ResourceKind.EXCHANGE, exchange, Verb.WRITE)
+
+    def _inspected(self, run: PublishRun) -> list[PublishRun]:
+        properties = [Properties(run.properties(at)) for at in range(run.count)]
+        for each in properties:
+            each.check(self._channel.user)
+        if not run.property_flags & (REPLY_TO | CARBON_COPY):
+            return [run]
+        flags = run.mandatory | run.immediate << 1
+        keys = run.keys()
+        singles = []
+        for at, each in enumerate(properties):
+            copies(each.headers())
+            parts = (run.channel, run.exchange, keys[at], flags, self._readdressed(each))
+            singles.append(single_run(*parts, run.body(at)))
+        return singles
+
+    def _readdressed(self, properties: Properties) -> Properties:
+        if properties.value("reply_to") != PSEUDO_QUEUE.encode():
+            return properties
+        address = self._channel.reply_address
+        if address is None:
+            raise SoftError(PRECONDITION_FAILED, "fast reply consumer does not exist")
+        return Properties(properties.with_reply_to(address))
+
+    # -- confirms (Waiter)
+
+    def durable(self, position: int) -> bool:
+        """See `Waiter`."""
+        taken = self._confirms.take_durable(position)
+        if taken is not None:
+            tag, several = taken
+            self._channel.write(_CONFIRM.pack(1, self._channel.number, 13, _ACK, tag, several, 0xCE))
+        return self._confirms.waits()
+
+    def journal_failed(self) -> None:
+        """See `Waiter`."""
+        taken = self._confirms.take_all()
+        if taken is not None:
+            tag, several = taken
+            self._channel.write(_CONFIRM.pack(1, self._channel.number, 13, _NACK, tag, several, 0xCE))
+
+    def close(self) -> None:
+        """The channel is gone: confirm nothing more."""
+        self._board.forget(self)
+
+
+def _decoded(name: bytes) -> str:
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        raise HardError(FRAME_ERROR, "a short string is not UTF-8") from None
+
+
+def _checked_key(key: bytes) -> bytes:
+    _decoded(key)
+    return key

@@ -1,0 +1,58 @@
+"""The one table from errors of the lower packages to reply codes and scopes.
+
+Source: RabbitMQ's codes, because clients depend on them.
+"""
+
+import exchanges
+import log_backend
+from amqp_front.errors import (
+    ACCESS_REFUSED,
+    INTERNAL_ERROR,
+    NOT_ALLOWED,
+    NOT_FOUND,
+    PRECONDITION_FAILED,
+    RESOURCE_LOCKED,
+    AmqpError,
+    HardError,
+    SoftError,
+)
+from vhosts import errors as vhost_errors
+
+REFUSALS: dict[type[Exception], tuple[int, type[AmqpError]]] = {
+    exchanges.ExchangeNotFound: (NOT_FOUND, SoftError),
+    exchanges.QueueNotFound: (NOT_FOUND, SoftError),
+    exchanges.ExchangeInequivalent: (PRECONDITION_FAILED, SoftError),
+    exchanges.UnknownExchangeType: (PRECONDITION_FAILED, SoftError),
+    exchanges.InvalidExchangeArgument: (PRECONDITION_FAILED, SoftError),
+    exchanges.InvalidBindingArguments: (PRECONDITION_FAILED, SoftError),
+    exchanges.InvalidName: (PRECONDITION_FAILED, SoftError),
+    exchanges.ReservedName: (ACCESS_REFUSED, SoftError),
+    exchanges.ExchangeInUse: (PRECONDITION_FAILED, SoftError),
+    exchanges.DefaultExchangeProtected: (ACCESS_REFUSED, SoftError),
+    exchanges.SystemExchangeProtected: (ACCESS_REFUSED, SoftError),
+    vhost_errors.QueueLocked: (RESOURCE_LOCKED, SoftError),
+    vhost_errors.QueueInequivalent: (PRECONDITION_FAILED, SoftError),
+    vhost_errors.InvalidQueueArgument: (PRECONDITION_FAILED, SoftError),
+    vhost_errors.QueueInUse: (PRECONDITION_FAILED, SoftError),
+    vhost_errors.QueueNotEmpty: (PRECONDITION_FAILED, SoftError),
+    vhost_errors.ConsumptionRefused: (ACCESS_REFUSED, SoftError),
+    vhost_errors.AccessRefused: (ACCESS_REFUSED, SoftError),
+    vhost_errors.VhostNotFound: (NOT_ALLOWED, HardError),
+    vhost_errors.VhostAccessRefused: (NOT_ALLOWED, HardError),
+    vhost_errors.AuthenticationRefused: (ACCESS_REFUSED, HardError),
+    vhost_errors.AuthenticationBusy: (ACCESS_REFUSED, HardError),
+    log_backend.PartitionClosed: (NOT_FOUND, SoftError),
+    log_backend.JournalFailed: (INTERNAL_ERROR, HardError),
+    log_backend.MetadataUnavailable: (INTERNAL_ERROR, HardError),
+}
+
+
+def refusal(error: Exception) -> AmqpError | None:
+    """How an error of a lower package is answered; None when it is a fault of ours."""
+    if isinstance(error, AmqpError):
+        return error
+    entry = REFUSALS.get(type(error))
+    if entry is None:
+        return None
+    code, scope = entry
+    return scope(code, str(error))

@@ -1,0 +1,48 @@
+"""What all connections of a broker share."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from amqp_front.configuration import BrokerConfig
+from amqp_front.confirm_board import ConfirmBoard
+from amqp_front.direct_reply import DirectReplies
+from amqp_front.frame_cutter import FrameCutter
+from log_backend import Clock
+from vhosts import PasswordVerifier, UserDirectory, VhostDirectory
+
+
+class PublisherGate(Protocol):
+    """Closed while publishers should wait for the disk."""
+
+    closed: bool
+
+    def hold(self, connection: "Held") -> None:
+        """Call `connection.let_go` when the gate opens."""
+
+    def forget(self, connection: "Held") -> None:
+        """The connection is gone."""
+
+
+class Held(Protocol):
+    """A connection that waits at the gate."""
+
+    def let_go(self) -> None:
+        """Go on reading."""
+
+
+@dataclass(slots=True)
+class Services:
+    """The parts of a running broker that connections use."""
+
+    config: BrokerConfig
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    cutter: FrameCutter
+    vhosts: VhostDirectory
+    users: UserDirectory
+    passwords: PasswordVerifier
+    confirms: ConfirmBoard
+    gate: PublisherGate
+    cluster_name: str
+    replies: DirectReplies = field(default_factory=DirectReplies)

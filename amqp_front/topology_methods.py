@@ -1,0 +1,216 @@
+"""The methods of the exchange and queue classes."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from pamqp import commands
+
+from amqp_front.direct_reply import PSEUDO_QUEUE
+from amqp_front.errors import ACCESS_REFUSED, NOT_FOUND, SoftError
+from vhosts import (
+    Durable,
+    PermissionCache,
+    Queue,
+    QueueProperties,
+    ResourceKind,
+    Verb,
+    VirtualHost,
+)
+
+EXCHANGE, QUEUE = ResourceKind.EXCHANGE, ResourceKind.QUEUE
+CONFIGURE, WRITE, READ = Verb.CONFIGURE, Verb.WRITE, Verb.READ
+
+
+class TopologyChannel(Protocol):
+    """What topology methods need of their channel."""
+
+    vhost: VirtualHost
+    permissions: PermissionCache
+    connection_id: object
+    last_queue: str
+
+    def reply(self, durable: Durable, nowait: bool, kind: type[Any], **values: Any) -> None:
+        """Answer when the change is durable."""
+
+
+def queue_name(channel: TopologyChannel, name: str) -> str:
+    """The queue meant: an empty name is the one last declared on the channel.
+
+    Raises:
+        SoftError: 404, none was.
+    """
+    if name:
+        return name
+    if not channel.last_queue:
+        raise SoftError(NOT_FOUND, "no previously declared queue")
+    return channel.last_queue
+
+
+def exchange_declare(channel: TopologyChannel, method: Any) -> None:
+    """Declare an exchange, or ask whether there is one."""
+    vhost = channel.vhost
+    name = method.exchange
+    done: Durable = None
+    if method.passive:
+        vhost.routing.exchange(name)
+    else:
+        channel.permissions.authorize(EXCHANGE, name, CONFIGURE)
+        _authorize_alternate(channel, name, method.arguments)
+        done = vhost.declare_exchange(
+            name,
+            method.exchange_type,
+            durable=method.durable,
+            auto_delete=method.auto_delete,
+            internal=method.internal,
+            arguments=method.arguments,
+        )
+    channel.reply(done, method.nowait, commands.Exchange.DeclareOk)
+
+
+def exchange_delete(channel: TopologyChannel, method: Any) -> None:
+    """Delete an exchange."""
+    channel.permissions.authorize(EXCHANGE, method.exchange, CONFIGURE)
+    done = channel.vhost.delete_exchange(method.exchange, if_unused=method.if_unused)
+    channel.reply(done, method.nowait, commands.Exchange.DeleteOk)
+
+
+def exchange_bind(channel: TopologyChannel, method: Any) -> None:
+    """Bind an exchange to an exchange."""
+    _authorize_binding(channel, EXCHANGE, method.destination, method.source)
+    done = channel.vhost.bind_exchange(*_exchange_ends(method))
+    channel.reply(done, method.nowait, commands.Exchange.BindOk)
+
+
+def exchange_unbind(channel: TopologyChannel, method: Any) -> None:
+    """Remove a binding between exchanges."""
+    _authorize_binding(channel, EXCHANGE, method.destination, method.source)
+    done = channel.vhost.unbind_exchange(*_exchange_ends(method))
+    channel.reply(done, method.nowait, commands.Exchange.UnbindOk)
+
+
+def queue_declare(channel: TopologyChannel, method: Any) -> None:
+    """Declare a queue, or ask for its counts."""
+    vhost = channel.vhost
+    done: Durable = None
+    if method.queue.startswith(PSEUDO_QUEUE):
+        channel.reply(None, method.nowait, commands.Queue.DeclareOk, queue=method.queue)
+        return
+    if method.passive:
+        queue = vhost.queue(queue_name(channel, method.queue), channel.connection_id)
+    else:
+        if method.queue:
+            channel.permissions.authorize(QUEUE, method.queue, CONFIGURE)
+        _authorize_dead_letters(channel, method.queue, method.arguments)
+        properties = QueueProperties(
+            method.queue, method.durable, method.exclusive, method.auto_delete, method.arguments
+        )
+        queue, done = vhost.declare_queue(properties, channel.connection_id)
+    channel.last_queue = queue.name
+    channel.reply(
+        done,
+        method.nowait,
+        commands.Queue.DeclareOk,
+        queue=queue.name,
+        message_count=queue.ready,
+        consumer_count=queue.consumer_count,
+    )
+
+
+def queue_bind(channel: TopologyChannel, method: Any) -> None:
+    """Bind a queue to an exchange."""
+    queue = _bound_queue(channel, method)
+    _authorize_binding(channel, QUEUE, queue, method.exchange)
+    done = channel.vhost.bind_queue(
+        queue, method.exchange, method.routing_key, method.arguments
+    )
+    channel.reply(done, method.nowait, commands.Queue.BindOk)
+
+
+def queue_unbind(channel: TopologyChannel, method: Any) -> None:
+    """Remove a binding of a queue; one that is not there is as good as removed."""
+    queue = _bound_queue(channel, method)
+    _authorize_binding(channel, QUEUE, queue, method.exchange)
+    done = channel.vhost.unbind_queue(
+        queue, method.exchange, method.routing_key, method.arguments
+    )
+    channel.reply(done, False, commands.Queue.UnbindOk)
+
+
+def queue_purge(channel: TopologyChannel, method: Any) -> None:
+    """Drop all messages that are ready."""
+    queue = _queue(channel, method.queue)
+    channel.permissions.authorize(QUEUE, queue.name, READ)
+    count = queue.purge()
+    channel.reply(None, method.nowait, commands.Queue.PurgeOk, message_count=count)
+
+
+def queue_delete(channel: TopologyChannel, method: Any) -> None:
+    """Delete a queue; one that is not there is as good as deleted."""
+    name = queue_name(channel, method.queue)
+    channel.permissions.authorize(QUEUE, name, CONFIGURE)
+    count, done = 0, None
+    if name in channel.vhost.queues:
+        queue = channel.vhost.queue(name, channel.connection_id)
+        count, done = channel.vhost.delete_queue(
+            queue, if_unused=method.if_unused, if_empty=method.if_empty
+        )
+    channel.reply(done, method.nowait, commands.Queue.DeleteOk, message_count=count)
+
+
+def _queue(channel: TopologyChannel, name: str) -> Queue:
+    return channel.vhost.queue(queue_name(channel, name), channel.connection_id)
+
+
+def _bound_queue(channel: TopologyChannel, method: Any) -> str:
+    name = queue_name(channel, method.queue)
+    if name.startswith(PSEUDO_QUEUE):
+        reason = f"cannot bind reply queue '{name}' in vhost '{channel.vhost.name}'"
+        raise SoftError(ACCESS_REFUSED, reason)
+    if name in channel.vhost.queues:
+        channel.vhost.queue(name, channel.connection_id)
+    if not method.routing_key and not method.queue:
+        method.routing_key = name  # the specification's rule for both left empty
+    return name
+
+
+def _exchange_ends(method: Any) -> tuple[str, str, str, Mapping[str, object]]:
+    return method.destination, method.source, method.routing_key, method.arguments
+
+
+def _authorize_binding(
+    channel: TopologyChannel, kind: ResourceKind, destination: str, source: str
+) -> None:
+    channel.permissions.authorize(kind, destination, WRITE)
+    channel.permissions.authorize(EXCHANGE, source, READ)
+
+
+def _authorize_alternate(
+    channel: TopologyChannel, name: str, arguments: Mapping[str, object]
+) -> None:
+    for argument in ("alternate-exchange", "x-alternate-exchange"):
+        alternate = arguments.get(argument)
+        if isinstance(alternate, str):
+            channel.permissions.authorize(EXCHANGE, name, READ)
+            channel.permissions.authorize(EXCHANGE, alternate, WRITE)
+
+
+def _authorize_dead_letters(
+    channel: TopologyChannel, name: str, arguments: Mapping[str, object]
+) -> None:
+    exchange = arguments.get("x-dead-letter-exchange")
+    if isinstance(exchange, str):
+        channel.permissions.authorize(QUEUE, name, READ)
+        channel.permissions.authorize(EXCHANGE, exchange, WRITE)
+
+
+HANDLERS = {
+    commands.Exchange.Declare: exchange_declare,
+    commands.Exchange.Delete: exchange_delete,
+    commands.Exchange.Bind: exchange_bind,
+    commands.Exchange.Unbind: exchange_unbind,
+    commands.Queue.Declare: queue_declare,
+    commands.Queue.Bind: queue_bind,
+    commands.Queue.Unbind: queue_unbind,
+    commands.Queue.Purge: queue_purge,
+    commands.Queue.Delete: queue_delete,
+}

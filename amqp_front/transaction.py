@@ -1,0 +1,61 @@
+"""An AMQP transaction: publishes and settlements of a channel that wait for tx.commit."""
+
+from array import array
+
+from amqp_front.errors import PRECONDITION_FAILED, SoftError
+from amqp_front.frame_cutter import PublishRun, SettleRun
+
+TRANSACTION_BYTES_MAX = 128 * 1024 * 1024  # of bodies and properties kept in memory for one commit
+
+
+class Transaction:
+    """What tx.commit will carry out, in order."""
+
+    def __init__(self) -> None:
+        self._publishes: list[PublishRun] = []
+        self._settlements: list[SettleRun] = []
+        self._bytes = 0
+
+    def publish(self, run: PublishRun) -> None:
+        """Keep a publish: its bytes are copied out of the receive buffer.
+
+        Raises:
+            SoftError: 406, the transaction would grow beyond TRANSACTION_BYTES_MAX.
+        """
+        own = _own(run)
+        self._bytes += len(own.source)
+        if self._bytes > TRANSACTION_BYTES_MAX:
+            reason = f"a transaction holds more than {TRANSACTION_BYTES_MAX} bytes"
+            raise SoftError(PRECONDITION_FAILED, reason)
+        self._publishes.append(own)
+
+    def settle(self, run: SettleRun) -> None:
+        """Keep a settlement."""
+        self._settlements.append(run)
+
+    def take(self) -> tuple[list[PublishRun], list[SettleRun]]:
+        """Everything kept; the transaction is empty then."""
+        publishes, settlements = self._publishes, self._settlements
+        self._publishes, self._settlements, self._bytes = [], [], 0
+        return publishes, settlements
+
+
+def _own(run: PublishRun) -> PublishRun:
+    source = bytearray()
+    rows = array("i")
+    keys = run.keys()
+    for at in range(run.count):
+        for part in (keys[at], run.properties(at), run.body(at)):
+            rows.extend((len(source), len(part)))
+            source += part
+    return PublishRun(
+        run.channel,
+        memoryview(source),
+        memoryview(rows),
+        run.count,
+        run.exchange,
+        run.routing_key,
+        run.mandatory | run.immediate << 1,
+        run.property_flags,
+        run.persistent,
+    )

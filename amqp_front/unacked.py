@@ -1,0 +1,141 @@
+"""The deliveries of a channel that are not settled: runs of delivery tags."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from vhosts import QueuePartition
+
+if TYPE_CHECKING:
+    from amqp_front.channel_consumer import ChannelConsumer
+
+
+class UnknownDeliveryTag(Exception):
+    """No unsettled delivery of this channel has the tag."""
+
+    def __init__(self, tag: int) -> None:
+        super().__init__(f"unknown delivery tag {tag}")
+        self.tag = tag
+
+
+class UnackedRun:
+    """Deliveries with consecutive tags of consecutive offsets to one consumer (None: basic.get)."""
+
+    __slots__ = ("consumer", "end_tag", "first_tag", "offset", "partition")
+
+    def __init__(
+        self,
+        first_tag: int,
+        end_tag: int,
+        partition: QueuePartition,
+        offset: int,
+        consumer: "ChannelConsumer | None",
+    ) -> None:
+        self.first_tag = first_tag
+        self.end_tag = end_tag
+        self.partition = partition
+        self.offset = offset
+        self.consumer = consumer
+
+    def __len__(self) -> int:
+        return self.end_tag - self.first_tag
+
+    @property
+    def end_offset(self) -> int:
+        """Behind the last offset."""
+        return self.offset + self.end_tag - self.first_tag
+
+    def cut(self, first_tag: int, end_tag: int) -> "UnackedRun":
+        """The part of the run with these tags."""
+        offset = self.offset + first_tag - self.first_tag
+        return UnackedRun(first_tag, end_tag, self.partition, offset, self.consumer)
+
+
+class Unacked:
+    """Unsettled deliveries in the order of their tags.
+
+    Attributes:
+        count: deliveries.
+    """
+
+    __slots__ = ("_runs", "count")
+
+    def __init__(self) -> None:
+        self._runs: list[UnackedRun] = []
+        self.count = 0
+
+    def add(self, run: UnackedRun) -> None:
+        """Add deliveries whose tags are above all others."""
+        self.count += len(run)
+        if self._runs:
+            last = self._runs[-1]
+            if (
+                last.end_tag == run.first_tag
+                and last.partition is run.partition
+                and last.end_offset == run.offset
+                and last.consumer is run.consumer
+            ):
+                last.end_tag = run.end_tag
+                return
+        self._runs.append(run)
+
+    def take(self, first: int, last: int) -> list[UnackedRun]:
+        """Remove the deliveries first to last, all of which must be there.
+
+        Raises:
+            UnknownDeliveryTag: one is not; nothing was removed.
+        """
+        at = self._index(first)
+        tag = first
+        end = at
+        while tag <= last:
+            run = self._runs[end] if end < len(self._runs) else None
+            if run is None or not run.first_tag <= tag < run.end_tag:
+                raise UnknownDeliveryTag(tag)
+            tag = run.end_tag
+            end += 1
+        return self._remove(at, end, first, last + 1)
+
+    def take_up_to(self, last: int) -> list[UnackedRun]:
+        """Remove all deliveries up to a tag; 0 means all.
+
+        Raises:
+            UnknownDeliveryTag: the tag itself is not there, unless it is 0.
+        """
+        if last == 0:
+            return self.take_all()
+        at = self._index(last)
+        if at >= len(self._runs) or not self._runs[at].first_tag <= last < self._runs[at].end_tag:
+            raise UnknownDeliveryTag(last)
+        return self._remove(0, at + 1, 0, last + 1)
+
+    def take_all(self) -> list[UnackedRun]:
+        """Remove everything."""
+        runs, self._runs, self.count = self._runs, [], 0
+        return runs
+
+    def _index(self, tag: int) -> int:
+        if self._runs and tag < self._runs[0].end_tag:
+            return 0  # acks come in order, nearly always
+        return max(0, bisect_right(self._runs, tag, key=_first_tag) - 1)
+
+    def _remove(self, at: int, end: int, first: int, end_tag: int) -> list[UnackedRun]:
+        taken: list[UnackedRun] = []
+        kept: list[UnackedRun] = []
+        for run in self._runs[at:end]:
+            low, high = max(first, run.first_tag), min(end_tag, run.end_tag)
+            if run.first_tag < low:
+                kept.append(run.cut(run.first_tag, low))
+            taken.append(run if (low, high) == (run.first_tag, run.end_tag) else run.cut(low, high))
+            if high < run.end_tag:
+                kept.append(run.cut(high, run.end_tag))
+        self._runs[at:end] = kept
+        self.count -= sum(map(len, taken))
+        return taken
+
+    def __iter__(self) -> Iterator[UnackedRun]:
+        return iter(self._runs)
+
+
+def _first_tag(run: UnackedRun) -> int:
+    return run.first_tag

@@ -1,0 +1,155 @@
+"""Brokers started for a measurement, on free ports and with folders of their own."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.connection import Connection
+from benchmarks.unexpected import RunFailed
+
+_START_SECONDS = 60
+_STOP_SECONDS = 30
+_READY = "routelog ready "
+# The distribution's own wrapper in /usr/sbin changes the user; this one does not.
+_RABBITMQ_SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+
+
+class BrokerUnavailable(Exception):
+    """The broker cannot be started here; the message says what to do."""
+
+
+@contextlib.contextmanager
+def routelog(folder: Path) -> Iterator[str]:
+    """A RouteLog of this source tree; gives its URL."""
+    command = [sys.executable, "-m", "amqp_front", "serve", "--host", "127.0.0.1", "--port", "0"]
+    log = (folder / "routelog.log").open("wb")
+    with (
+        log,
+        _running(
+            [*command, "--data-dir", str(folder / "routelog")], dict(os.environ), log.fileno()
+        ) as process,
+    ):
+        yield _ready_url(process, folder / "routelog.log")
+
+
+def _ready_url(process: subprocess.Popen[bytes], log: Path) -> str:
+    """Read stdout up to the ready line, and keep draining it afterwards."""
+    urls: list[str] = []
+    ready = threading.Event()
+
+    def drain() -> None:
+        for line in process.stdout or ():
+            if line.startswith(_READY.encode()):
+                urls.append(line.decode()[len(_READY) :].split()[0])
+                ready.set()
+        ready.set()
+
+    threading.Thread(target=drain, daemon=True).start()
+    if not ready.wait(_START_SECONDS) or not urls:
+        raise BrokerUnavailable(f"routelog did not become ready:\n{_tail(log)}")
+    return urls[0]
+
+
+@contextlib.contextmanager
+def rabbitmq(folder: Path) -> Iterator[str]:
+    """A RabbitMQ of the installed package, without plugins; gives its URL."""
+    program = (
+        str(_RABBITMQ_SCRIPT) if _RABBITMQ_SCRIPT.exists() else shutil.which("rabbitmq-server")
+    )
+    if program is None:
+        raise BrokerUnavailable(
+            "rabbitmq-server is not installed; try: apt install rabbitmq-server"
+        )
+    home = folder / "rabbitmq"
+    home.mkdir()
+    port, mapper_port = _free_port(), _free_port()
+    environment = _rabbitmq_environment(home, port, mapper_port)
+    log_path = home / "output.log"
+    url = f"amqp://guest:guest@127.0.0.1:{port}/"
+    try:
+        with log_path.open("wb") as log, _running([program], environment, log.fileno()) as process:
+            _wait_until_it_answers(url, process, log_path)
+            yield url
+    finally:
+        _stop_port_mapper(environment)
+
+
+def _rabbitmq_environment(home: Path, port: int, mapper_port: int) -> dict[str, str]:
+    (home / "enabled_plugins").write_text("[].\n")
+    return {
+        "PATH": os.environ.get("PATH", ""),
+        "HOME": str(home),
+        "LANG": "C.UTF-8",
+        "ERL_CRASH_DUMP": str(home / "erl_crash.dump"),
+        "ERL_EPMD_PORT": str(mapper_port),
+        "ERL_EPMD_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODENAME": f"bench{os.getpid()}@localhost",
+        "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODE_PORT": str(port),
+        "RABBITMQ_DIST_PORT": str(_free_port()),
+        "RABBITMQ_MNESIA_BASE": str(home / "mnesia"),
+        "RABBITMQ_LOG_BASE": str(home / "log"),
+        "RABBITMQ_PID_FILE": str(home / "pid"),
+        "RABBITMQ_CONFIG_FILE": str(home / "none"),
+        "RABBITMQ_ENABLED_PLUGINS_FILE": str(home / "enabled_plugins"),
+    }
+
+
+def _wait_until_it_answers(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            Connection(url).close()
+            return
+        except (OSError, RunFailed):
+            time.sleep(0.2)
+    raise BrokerUnavailable(f"rabbitmq-server did not become ready:\n{_tail(log)}")
+
+
+def _stop_port_mapper(environment: dict[str, str]) -> None:
+    """RabbitMQ leaves Erlang's port mapper behind; ours has a port of its own, so it can go."""
+    program = shutil.which("epmd")
+    if program:
+        command = [program, "-port", environment["ERL_EPMD_PORT"], "-kill"]
+        subprocess.run(command, env=environment, capture_output=True, check=False, timeout=10)
+
+
+@contextlib.contextmanager
+def _running(
+    command: list[str], environment: dict[str, str], log: int
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process in a group of its own, which is stopped as a group."""
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE if "amqp_front" in command else log,
+        stderr=log,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_STOP_SECONDS)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def _tail(log: Path) -> str:
+    return log.read_text(errors="replace")[-2000:]

@@ -1,0 +1,116 @@
+"""The machine's own limits, so that a broker's figure can be read against them."""
+
+import os
+import socket
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.counters import Counter, Counters
+from benchmarks.frames import PublishRun
+from benchmarks.processes import Processes
+
+_READ_BYTES = 1_048_576
+_SYNC_FILE_BYTES = 16 * 1_048_576
+_SYNC_WRITE_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Relayed messages per second by body size, and the time of one fdatasync in seconds."""
+
+    cores: int
+    relay_per_second: dict[int, float]
+    sync_seconds_p50: float
+    sync_seconds_p99: float
+
+
+def measure_machine(folder: Path, body_sizes: list[int], seconds: float) -> Machine:
+    """Measure relay and sync one after the other.
+
+    Args:
+        folder: a place on the disk that the brokers use.
+    """
+    relay = {size: _relay_per_second(size, seconds) for size in sorted(set(body_sizes))}
+    syncs = sorted(_sync_seconds(folder / "sync-probe", seconds))
+    p99 = syncs[int(len(syncs) * 0.99)]
+    return Machine(os.cpu_count() or 1, relay, statistics.median(syncs), p99)
+
+
+def busy_share(seconds: float) -> float:
+    """The share of all cores' time in use, by whomever, during so many seconds from now."""
+    idle_before, all_before = _cpu_ticks()
+    time.sleep(seconds)
+    idle, ticks = _cpu_ticks()
+    return 1 - (idle - idle_before) / max(1, ticks - all_before)
+
+
+def _cpu_ticks() -> tuple[int, int]:
+    """Idle ticks (waiting for disks included) and all ticks since the machine started."""
+    ticks = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    return ticks[3] + ticks[4], sum(ticks)
+
+
+def _relay_per_second(body_bytes: int, seconds: float) -> float:
+    """Publishes of this size through a process that copies bytes from socket to socket."""
+    run = PublishRun("bench.relay", body_bytes, persistent=False)
+    frames = run.encoded(0, run.messages_max)
+    counters = Counters()
+    listener = socket.create_server(("127.0.0.1", 0))
+    address = listener.getsockname()
+    with listener, Processes() as processes:
+        processes.start(lambda: _relay(listener))
+        processes.start(lambda: _receive(address, counters))
+        while not counters[Counter.READY]:
+            processes.sleep(0.01)
+        processes.start(lambda: _send(address, frames))
+        processes.sleep(seconds * 0.25)
+        started, before = time.monotonic(), counters[Counter.RECEIVED]
+        processes.sleep(seconds)
+        received = counters[Counter.RECEIVED] - before
+        return received / (time.monotonic() - started) / run.publish_bytes
+
+
+def _relay(listener: socket.socket) -> None:
+    """Copy from the second connection to the first; the block that started it ends it."""
+    receiver, _ = listener.accept()
+    sender, _ = listener.accept()
+    buffer = memoryview(bytearray(_READ_BYTES))
+    while count := sender.recv_into(buffer):
+        receiver.sendall(buffer[:count])
+
+
+def _receive(address: tuple[str, int], counters: Counters) -> None:
+    with socket.create_connection(address) as connection:
+        counters[Counter.READY] = 1
+        buffer = bytearray(_READ_BYTES)
+        received = 0
+        while count := connection.recv_into(buffer):
+            received += count
+            counters[Counter.RECEIVED] = received
+
+
+def _send(address: tuple[str, int], frames: memoryview) -> None:
+    with socket.create_connection(address) as connection:
+        while True:
+            connection.sendall(frames)
+
+
+def _sync_seconds(path: Path, seconds: float) -> list[float]:
+    """Times of write and fdatasync in a file whose blocks are already allocated and written."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        os.pwrite(descriptor, bytes(_SYNC_FILE_BYTES), 0)
+        os.fsync(descriptor)
+        times: list[float] = []
+        deadline = time.monotonic() + seconds
+        while (started := time.monotonic()) < deadline or not times:
+            offset = len(times) * _SYNC_WRITE_BYTES % _SYNC_FILE_BYTES
+            os.pwrite(descriptor, b"s" * _SYNC_WRITE_BYTES, offset)
+            os.fdatasync(descriptor)
+            times.append(time.monotonic() - started)
+        return times
+    finally:
+        os.close(descriptor)
+        path.unlink()

@@ -1,0 +1,38 @@
+"""The direct exchange: a binding matches when its key is the message's key."""
+
+from collections.abc import Iterable, Mapping
+
+from exchanges.binding import Binding
+from exchanges.held_bindings import HeldBindings, each, with_binding, without_binding
+from exchanges.names import key_bytes
+
+
+class DirectIndex:
+    """Bindings by key."""
+
+    key_decides = True
+    reads_headers = False
+
+    def __init__(self) -> None:
+        self._by_key: dict[bytes, HeldBindings] = {}
+
+    def check(self, binding: Binding) -> None:
+        """Accept every binding."""
+
+    def add(self, binding: Binding) -> None:
+        """Add a binding under its key."""
+        key = key_bytes(binding.routing_key)
+        self._by_key[key] = with_binding(self._by_key.get(key), binding)
+
+    def remove(self, binding: Binding) -> None:
+        """Remove a binding from under its key."""
+        key = key_bytes(binding.routing_key)
+        held = without_binding(self._by_key.get(key), binding)
+        if held is None:
+            self._by_key.pop(key, None)
+        else:
+            self._by_key[key] = held
+
+    def match(self, routing_key: bytes, headers: Mapping[str, object]) -> Iterable[Binding]:
+        """Return the bindings with exactly this key."""
+        return each(self._by_key.get(routing_key))

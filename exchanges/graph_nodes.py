@@ -1,0 +1,52 @@
+"""The two ends of a binding: an exchange with all that hangs on it, and a queue."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from exchanges.binding import Binding
+from exchanges.binding_index import BindingIndex
+from exchanges.exchange import Exchange
+from exchanges.held_bindings import HeldBindings
+
+
+@dataclass(slots=True, eq=False)
+class ExchangeNode:
+    """An exchange, the bindings that leave from it and those that lead to it."""
+
+    exchange: Exchange
+    index: BindingIndex
+    outgoing: dict[Binding, Binding] = field(default_factory=dict)
+    incoming: HeldBindings = None
+    next_exchanges: Counter[str] = field(default_factory=Counter)  # how many bindings lead to each
+
+    @property
+    def durable(self) -> bool:
+        """Whether the exchange outlives a restart."""
+        return self.exchange.durable
+
+    def add(self, binding: Binding) -> None:
+        """Add a binding that leaves from here."""
+        self.outgoing[binding] = binding
+        self.index.add(binding)
+        if binding.destination_kind == "exchange":
+            self.next_exchanges[binding.destination] += 1
+
+    def remove(self, binding: Binding) -> None:
+        """Remove a binding that leaves from here."""
+        del self.outgoing[binding]
+        self.index.remove(binding)
+        if binding.destination_kind == "exchange":
+            self._release(binding.destination)
+
+    def _release(self, exchange: str) -> None:
+        self.next_exchanges[exchange] -= 1
+        if not self.next_exchanges[exchange]:
+            del self.next_exchanges[exchange]
+
+
+@dataclass(slots=True, eq=False)
+class QueueNode:
+    """A queue and the bindings that lead to it."""
+
+    durable: bool
+    incoming: HeldBindings = None

@@ -1,0 +1,74 @@
+"""From an exchange to queues: along bindings between exchanges, and along alternates."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from exchanges.graph_nodes import ExchangeNode
+
+Exchanges = Mapping[str, ExchangeNode]
+Route = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WalkTraits:
+    """What every walk from one exchange may depend on, whichever way it takes."""
+
+    key_decides: bool
+    reads_headers: bool
+
+
+def walk(
+    exchanges: Exchanges, start: ExchangeNode, routing_key: bytes, headers: Mapping[str, object]
+) -> Route:
+    """Return the queues that a message reaches, each once, in the order of their names.
+
+    An exchange that matches no binding hands over to its alternate, wherever on the way it
+    stands; a binding that leads to a queue or exchange reached already is a match all the same.
+    An exchange is visited once, so cycles of bindings and of alternates end. An alternate that
+    does not exist is passed over.
+    """
+    queues: set[str] = set()
+    seen = {start.exchange.name}
+    pending = [start]
+    while pending:
+        node = pending.pop()
+        for name in _exchanges_after(node, routing_key, headers, queues):
+            if name not in seen and name in exchanges:
+                seen.add(name)
+                pending.append(exchanges[name])
+    return tuple(sorted(queues))
+
+
+def walk_traits(exchanges: Exchanges, start: ExchangeNode) -> WalkTraits:
+    """Return what holds for all walks from an exchange."""
+    nodes = list(_within_reach(exchanges, start))
+    return WalkTraits(
+        key_decides=all(node.index.key_decides for node in nodes),
+        reads_headers=any(node.index.reads_headers for node in nodes),
+    )
+
+
+def _exchanges_after(
+    node: ExchangeNode, routing_key: bytes, headers: Mapping[str, object], queues: set[str]
+) -> Iterator[str]:
+    matched = False
+    for binding in node.index.match(routing_key, headers):
+        matched = True
+        if binding.destination_kind == "queue":
+            queues.add(binding.destination)
+        else:
+            yield binding.destination
+    if not matched and node.exchange.alternate is not None:
+        yield node.exchange.alternate
+
+
+def _within_reach(exchanges: Exchanges, start: ExchangeNode) -> Iterator[ExchangeNode]:
+    seen = {start.exchange.name}
+    pending = [start]
+    while pending:
+        node = pending.pop()
+        yield node
+        for name in (*node.next_exchanges, node.exchange.alternate):
+            if name is not None and name not in seen and name in exchanges:
+                seen.add(name)
+                pending.append(exchanges[name])

@@ -1,0 +1,91 @@
+"""The way of a message through a vhost's topology, remembered until the topology changes."""
+
+from collections.abc import Mapping
+
+from exchanges.exchange import NO_ARGUMENTS
+from exchanges.exchange_types import EXCHANGE_TYPES, IndexFactory
+from exchanges.names import DEFAULT_EXCHANGE
+from exchanges.route_cache import RouteCache
+from exchanges.route_walk import Route, walk, walk_traits
+from exchanges.topology import Topology
+
+
+class RoutingTable(Topology):
+    """A vhost's topology that routes."""
+
+    def __init__(
+        self, vhost: str = "/", types: Mapping[str, IndexFactory] = EXCHANGE_TYPES
+    ) -> None:
+        super().__init__(vhost, types)
+        self._cache = RouteCache()
+
+    def route(
+        self, exchange: str, routing_key: bytes, headers: Mapping[str, object] | None = None
+    ) -> Route:
+        """Return the queues that a message goes to, each once, in the order of their names.
+
+        Args:
+            headers: the message's header table; only looked at when `needs_headers`.
+
+        Returns:
+            Empty when the message is unroutable, alternate exchanges included.
+
+        Raises:
+            ExchangeNotFound: the exchange published to is not there.
+
+        Cost:
+            A dict look-up for a key seen before, unless headers matter.
+        """
+        routes = self._routes(exchange)
+        if routes is None:
+            return self._walk(exchange, routing_key, headers or NO_ARGUMENTS)
+        route = routes.get(routing_key)
+        if route is None:
+            route = self._walk(exchange, routing_key, NO_ARGUMENTS)
+            self._cache.keep(routes, routing_key, route)
+        return route
+
+    def cached_routes(self, exchange: str) -> dict[bytes, Route] | None:
+        """Return the routes of an exchange found so far, by key: read it, never write.
+
+        `route` adds what is missing. A change of `version` empties and replaces the dict.
+
+        Returns:
+            None when the key alone does not decide: ask `route` for each message.
+
+        Raises:
+            ExchangeNotFound: the exchange published to is not there.
+        """
+        return self._routes(exchange)
+
+    def needs_headers(self, exchange: str) -> bool:
+        """Tell whether headers may matter anywhere a message from this exchange can come.
+
+        Raises:
+            ExchangeNotFound: the exchange is not there.
+        """
+        self._routes(exchange)
+        return self._cache.traits[exchange].reads_headers
+
+    def _routes(self, exchange: str) -> dict[bytes, Route] | None:
+        try:
+            return self._cache.routes[exchange]
+        except KeyError:
+            traits = walk_traits(self._graph.exchanges, self._exchange_node(exchange))
+            return self._cache.open(exchange, traits)
+
+    def _walk(self, exchange: str, routing_key: bytes, headers: Mapping[str, object]) -> Route:
+        if exchange == DEFAULT_EXCHANGE:
+            return self._default_route(routing_key)
+        return walk(self._graph.exchanges, self._exchange_node(exchange), routing_key, headers)
+
+    def _default_route(self, routing_key: bytes) -> Route:
+        try:
+            queue = routing_key.decode()
+        except UnicodeDecodeError:
+            return ()
+        return (queue,) if self.has_queue(queue) else ()
+
+    def _topology_changed(self) -> None:
+        super()._topology_changed()
+        self._cache.drop()

@@ -1,0 +1,89 @@
+"""A trie over the words of topic patterns, walked as a set of places at once.
+
+Each word of a key moves every place reached so far, and a place counts once however many ways
+lead to it. So a match costs at most (words of the key) x (places of the trie): `#.a.#.a.#` is no
+worse than another pattern of its length.
+"""
+
+from collections.abc import Iterator
+
+from exchanges.binding import Binding
+from exchanges.held_bindings import HeldBindings, each, with_binding, without_binding
+from exchanges.topic_pattern import POUND, STAR, plain_pattern
+
+
+class TopicPlace:
+    """The place after some words of a pattern. Wildcards are children like words."""
+
+    __slots__ = ("children", "held", "is_pound")
+
+    def __init__(self, is_pound: bool) -> None:
+        self.children: dict[bytes, TopicPlace] = {}
+        self.held: HeldBindings = None
+        self.is_pound = is_pound
+
+    def child(self, word: bytes) -> "TopicPlace":
+        """Return the place after one more word, made when missing."""
+        place = self.children.get(word)
+        if place is None:
+            place = self.children[word] = TopicPlace(word == POUND)
+        return place
+
+
+class TopicTrie:
+    """Topic patterns with the bindings that carry them."""
+
+    def __init__(self) -> None:
+        self._root = TopicPlace(is_pound=False)
+
+    def add(self, words: list[bytes], binding: Binding) -> None:
+        """Add a binding under its pattern."""
+        place = self._root
+        for word in plain_pattern(words):
+            place = place.child(word)
+        place.held = with_binding(place.held, binding)
+
+    def remove(self, words: list[bytes], binding: Binding) -> None:
+        """Remove a binding, and the places that only it needed."""
+        trail = [(b"", self._root)]
+        for word in plain_pattern(words):
+            trail.append((word, trail[-1][1].child(word)))
+        last = trail[-1][1]
+        last.held = without_binding(last.held, binding)
+        while len(trail) > 1:
+            word, place = trail.pop()
+            if place.held is not None or place.children:
+                return
+            del trail[-1][1].children[word]
+
+    def match(self, words: list[bytes]) -> Iterator[Binding]:
+        """Return the bindings whose patterns match a key of these words."""
+        places: set[TopicPlace] = set()
+        _reach(self._root, places)
+        for word in words:
+            places = _places_after(places, word)
+            if not places:
+                return
+        for place in places:
+            yield from each(place.held)
+
+
+def _places_after(places: set[TopicPlace], word: bytes) -> set[TopicPlace]:
+    following: set[TopicPlace] = set()
+    for place in places:
+        if place.is_pound:
+            following.add(place)
+        # A key may hold `*` or `#` as a word: it finds the wildcard's place, which matches it too.
+        for step in (word, STAR):
+            after = place.children.get(step)
+            if after is not None:
+                _reach(after, following)
+    return following
+
+
+def _reach(place: TopicPlace, places: set[TopicPlace]) -> None:
+    """Add a place, and the one behind a `#` that takes no word."""
+    places.add(place)
+    pound = place.children.get(POUND)
+    if pound is not None:
+        places.add(pound)

@@ -1,0 +1,80 @@
+"""What there is in a vhost's topology: look-ups and lists that change nothing."""
+
+from exchanges.binding import Binding
+from exchanges.binding_graph import BindingGraph
+from exchanges.errors import ExchangeNotFound, QueueNotFound
+from exchanges.exchange import Exchange
+from exchanges.graph_nodes import ExchangeNode, QueueNode
+from exchanges.held_bindings import each
+from exchanges.names import DEFAULT_EXCHANGE
+
+
+class TopologyListing:
+    """The read side of a topology. Lists are copies."""
+
+    def __init__(self, vhost: str) -> None:
+        self.vhost = vhost
+        self._graph = BindingGraph()
+
+    def has_queue(self, name: str) -> bool:
+        """Tell whether a queue is known."""
+        return name in self._graph.queues
+
+    def exchange(self, name: str) -> Exchange:
+        """Return an exchange by name.
+
+        Raises:
+            ExchangeNotFound: there is none.
+        """
+        return self._exchange_node(name).exchange
+
+    def has_exchange(self, name: str) -> bool:
+        """Tell whether an exchange exists."""
+        return name in self._graph.exchanges
+
+    def exchanges(self) -> list[Exchange]:
+        """Return all exchanges, the predeclared ones included."""
+        return [node.exchange for node in self._graph.exchanges.values()]
+
+    def bindings(self) -> list[Binding]:
+        """Return all bindings, the default exchange's implicit ones first."""
+        return [binding for name in self._graph.exchanges for binding in self.bindings_from(name)]
+
+    def bindings_from(self, exchange: str) -> list[Binding]:
+        """Return the bindings that leave from an exchange, oldest first.
+
+        Raises:
+            ExchangeNotFound: there is none.
+        """
+        if exchange == DEFAULT_EXCHANGE:
+            return [_implicit_binding(name, node) for name, node in self._graph.queues.items()]
+        return list(self._exchange_node(exchange).outgoing)
+
+    def bindings_to_queue(self, queue: str) -> list[Binding]:
+        """Return the bindings that lead to a queue, its implicit one first.
+
+        Raises:
+            QueueNotFound: the queue is not known.
+        """
+        node = self._graph.queues.get(queue)
+        if node is None:
+            raise QueueNotFound(queue, self.vhost)
+        return [_implicit_binding(queue, node), *each(node.incoming)]
+
+    def bindings_to_exchange(self, exchange: str) -> list[Binding]:
+        """Return the bindings that lead to an exchange, oldest first.
+
+        Raises:
+            ExchangeNotFound: there is none.
+        """
+        return list(each(self._exchange_node(exchange).incoming))
+
+    def _exchange_node(self, name: str) -> ExchangeNode:
+        node = self._graph.exchanges.get(name)
+        if node is None:
+            raise ExchangeNotFound(name, self.vhost)
+        return node
+
+
+def _implicit_binding(queue: str, node: QueueNode) -> Binding:
+    return Binding(DEFAULT_EXCHANGE, queue, "queue", queue, durable=node.durable)

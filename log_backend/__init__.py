@@ -1,0 +1,50 @@
+"""Records, segments, partitions, journal and cursors: the log behind every queue."""
+
+from log_backend.clock import Clock, SystemClock
+from log_backend.cursor import Cursor
+from log_backend.disk import DirectoryLocked, Disk, SystemDisk
+from log_backend.journal import JournalDamaged, JournalFailed
+from log_backend.log_store import LogOptions, LogStore
+from log_backend.metadata import (
+    Change,
+    Entry,
+    MetadataCorrupt,
+    MetadataStore,
+    MetadataUnavailable,
+    RevisionConflict,
+)
+from log_backend.metadata_writer import MetadataWriter
+from log_backend.partition_log import PartitionClosed, PartitionLog
+from log_backend.randomness import random_key, random_name
+from log_backend.record_batch import PERSISTENT, RecordBatch, Records, encode_records, new_buffer
+from log_backend.segment import SegmentDamaged
+
+__all__ = [
+    "PERSISTENT",
+    "Change",
+    "Clock",
+    "Cursor",
+    "DirectoryLocked",
+    "Disk",
+    "Entry",
+    "JournalDamaged",
+    "JournalFailed",
+    "LogOptions",
+    "LogStore",
+    "MetadataCorrupt",
+    "MetadataStore",
+    "MetadataUnavailable",
+    "MetadataWriter",
+    "PartitionClosed",
+    "PartitionLog",
+    "RecordBatch",
+    "Records",
+    "RevisionConflict",
+    "SegmentDamaged",
+    "SystemClock",
+    "SystemDisk",
+    "encode_records",
+    "new_buffer",
+    "random_key",
+    "random_name",
+]

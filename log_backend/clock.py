@@ -1,0 +1,26 @@
+"""The clock door."""
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Wall time for what people read, monotonic time for everything that is a duration."""
+
+    def now(self) -> int:
+        """Microseconds since 1970."""
+
+    def monotonic(self) -> float:
+        """Seconds since some fixed moment; never goes back."""
+
+
+class SystemClock:
+    """The clock of the operating system."""
+
+    def now(self) -> int:
+        """See `Clock`."""
+        return time.time_ns() // 1000
+
+    def monotonic(self) -> float:
+        """See `Clock`."""
+        return time.monotonic()

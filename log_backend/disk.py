@@ -1,0 +1,186 @@
+"""The disk door: every file operation of the log goes through a `Disk`."""
+
+import errno
+import fcntl
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+_VECTOR_MAX = 1024  # IOV_MAX on Linux
+_ZEROS = bytes(1024 * 1024)
+
+
+class DirectoryLocked(Exception):
+    """Another process owns the data directory; `path` is its lock file."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"another broker holds {path}")
+        self.path = path
+
+
+class Disk(Protocol):
+    """File operations with explicit durability: nothing is durable before `sync` returned."""
+
+    def make_directory(self, path: Path) -> None:
+        """Create a directory and its parents, and make their entries durable."""
+
+    def list_directory(self, path: Path) -> list[str]:
+        """Sorted names in a directory; empty when there is none."""
+
+    def open(self, path: Path, *, create: bool = False) -> int:
+        """Open for reading and writing; `create` makes an empty file when there is none."""
+
+    def close(self, file: int) -> None:
+        """Close; reports a write error that the system kept."""
+
+    def size(self, file: int) -> int:
+        """Size in bytes."""
+
+    def read(self, file: int, position: int, size: int) -> bytearray:
+        """Read up to `size` bytes; fewer only at the end of the file."""
+
+    def write(self, file: int, position: int, buffers: Sequence[Buffer]) -> int:
+        """Write all buffers one behind the other; returns the bytes written."""
+
+    def fill_with_zeros(self, file: int, size: int) -> None:
+        """Write zeros from the start, so that later writes change no metadata, and sync them."""
+
+    def truncate(self, file: int, size: int) -> None:
+        """Cut or extend to a size."""
+
+    def sync(self, file: int) -> None:
+        """Make the file's data durable. An error is final: never sync that data again."""
+
+    def sync_directory(self, path: Path) -> None:
+        """Make the entries of a directory durable."""
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename, replacing the target; durable after `sync_directory`."""
+
+    def remove(self, path: Path) -> None:
+        """Remove a file."""
+
+    def remove_tree(self, path: Path) -> None:
+        """Remove a directory of files; nothing happens when there is none."""
+
+    def lock(self, path: Path) -> int:
+        """Take an exclusive lock that ends with the process.
+
+        Raises:
+            DirectoryLocked: another process has it.
+        """
+
+
+class SystemDisk:
+    """The disk of the operating system."""
+
+    def make_directory(self, path: Path) -> None:
+        """See `Disk`."""
+        missing = [path]
+        while not missing[-1].parent.exists():
+            missing.append(missing[-1].parent)
+        for directory in reversed(missing):
+            directory.mkdir(exist_ok=True)
+            self.sync_directory(directory.parent)
+
+    def list_directory(self, path: Path) -> list[str]:
+        """See `Disk`."""
+        try:
+            return sorted(os.listdir(path))
+        except FileNotFoundError:
+            return []
+
+    def open(self, path: Path, *, create: bool = False) -> int:
+        """See `Disk`."""
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return os.open(path, flags, 0o640)
+
+    def close(self, file: int) -> None:
+        """See `Disk`."""
+        os.close(file)
+
+    def size(self, file: int) -> int:
+        """See `Disk`."""
+        return os.fstat(file).st_size
+
+    def read(self, file: int, position: int, size: int) -> bytearray:
+        """See `Disk`."""
+        size = max(0, min(size, self.size(file) - position))
+        buffer = bytearray(size)
+        filled = 0
+        while filled < size:
+            got = os.preadv(file, [memoryview(buffer)[filled:]], position + filled)
+            if got == 0:
+                return buffer[:filled]
+            filled += got
+        return buffer
+
+    def write(self, file: int, position: int, buffers: Sequence[Buffer]) -> int:
+        """See `Disk`."""
+        start = position
+        for at in range(0, len(buffers), _VECTOR_MAX):
+            position += self._write_vector(file, position, list(buffers[at : at + _VECTOR_MAX]))
+        return position - start
+
+    def _write_vector(self, file: int, position: int, vector: list[Buffer]) -> int:
+        written = 0
+        while vector:
+            done = os.pwritev(file, vector, position + written)
+            written += done
+            while vector and done >= len(vector[0]):
+                done -= len(vector.pop(0))
+            if vector and done:
+                vector[0] = memoryview(vector[0])[done:]
+        return written
+
+    def fill_with_zeros(self, file: int, size: int) -> None:
+        """See `Disk`."""
+        for position in range(0, size, len(_ZEROS)):
+            os.pwrite(file, _ZEROS[: size - position], position)
+        os.fsync(file)
+
+    def truncate(self, file: int, size: int) -> None:
+        """See `Disk`."""
+        os.ftruncate(file, size)
+
+    def sync(self, file: int) -> None:
+        """See `Disk`."""
+        os.fdatasync(file)
+
+    def sync_directory(self, path: Path) -> None:
+        """See `Disk`."""
+        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """See `Disk`."""
+        os.rename(source, target)
+
+    def remove(self, path: Path) -> None:
+        """See `Disk`."""
+        os.unlink(path)
+
+    def remove_tree(self, path: Path) -> None:
+        """See `Disk`."""
+        for name in self.list_directory(path):
+            os.unlink(path / name)
+        if path.exists():
+            path.rmdir()
+
+    def lock(self, path: Path) -> int:
+        """See `Disk`."""
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(file)
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                raise DirectoryLocked(path) from None
+            raise
+        return file

@@ -1,0 +1,379 @@
+"""The journal: one sequence of changes per node, made durable by group commit.
+
+Entries gather in a group; when the disk is free, the group becomes one block, written over preallocated
+zeros and synced by one thread. While it syncs, the next group gathers by itself, so no timer decides how
+many changes share a sync. A timer only bounds how long changes lie that nobody waits for.
+
+Everything here runs on the event loop but `_write_blocks`, the commit thread, and what is handed to the
+executor: preparing and recycling files.
+"""
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from pathlib import Path
+from queue import SimpleQueue
+
+from log_backend.disk import Disk
+from log_backend.journal_block import (
+    BLOCK_ALIGNMENT,
+    BLOCK_HEADER_BYTES,
+    Block,
+    JournalEntry,
+    decode_block,
+    encode_block,
+)
+
+log = logging.getLogger(__name__)
+
+COMMIT_BYTES_MAX = 4 * 1024 * 1024  # of one block: about 10 ms of a fast disk
+COMMIT_DELAY_SECONDS = 0.01  # for changes that nobody waits for: acks may be lost this long
+PENDING_BYTES_HIGH = 32 * 1024 * 1024  # publishers stop here, and go on at half of it
+
+
+class JournalFailed(Exception):
+    """A write or sync of the journal failed: nothing more is accepted until a restart recovers."""
+
+    def __init__(self, cause: OSError) -> None:
+        super().__init__(f"the journal cannot be written: {cause}")
+        self.cause = cause
+
+
+class JournalDamaged(Exception):
+    """A block that was durable is missing or damaged; the journal file and place are named."""
+
+    def __init__(self, path: Path, at: int, position: int) -> None:
+        super().__init__(f"{path} is damaged before byte {at}: commit {position} is missing")
+        self.path = path
+
+
+class JournalFile:
+    """A preallocated file; `at` is where the next block goes."""
+
+    __slots__ = ("at", "file", "number", "path", "size")
+
+    def __init__(self, number: int, path: Path, file: int, size: int) -> None:
+        self.number = number
+        self.path = path
+        self.file = file
+        self.size = size
+        self.at = 0
+
+
+class _Group:
+    # The entries of one future block.
+    __slots__ = ("bytes", "entries", "position", "waited")
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+        self.entries: list[JournalEntry] = []
+        self.bytes = 0
+        self.waited = False
+
+
+class Journal:
+    """Appends changes, says when they are durable.
+
+    Attributes:
+        durable: position of the last synced block; everything at or below it survives a crash.
+        failure: set once, when the disk failed.
+
+    Args:
+        on_durable: called with the new `durable`.
+        on_failure: called once; pending entries are not durable and never will be.
+        on_file_full: a file is complete and durable; give it to `recycle` when segments and
+            snapshots hold what is in it.
+        collect: called before each commit; may append.
+        on_pressure: called with True when too much waits for the disk, and with False at half.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        disk: Disk,
+        loop: asyncio.AbstractEventLoop,
+        executor: Executor,
+        *,
+        file_bytes: int,
+        files_max: int,
+        on_durable: Callable[[int], None],
+        on_failure: Callable[[JournalFailed], None],
+        on_file_full: Callable[[JournalFile], None],
+        collect: Callable[[], None],
+        on_pressure: Callable[[bool], None],
+    ) -> None:
+        self._directory = directory
+        self._disk = disk
+        self._loop = loop
+        self._executor = executor
+        self._file_bytes = file_bytes
+        self._files_max = files_max
+        self._on_durable = on_durable
+        self._on_failure = on_failure
+        self._on_file_full = on_file_full
+        self._collect = collect
+        self._on_pressure = on_pressure
+        self.durable = 0
+        self.failure: JournalFailed | None = None
+        self._groups: deque[_Group] = deque()
+        self._pending_bytes = 0
+        self._pressed = False
+        self._committing = False
+        self._scheduled: asyncio.Handle | None = None
+        self._delayed: asyncio.TimerHandle | None = None
+        self._file: JournalFile | None = None
+        self._ready: deque[JournalFile] = deque()
+        self._files = 0
+        self._next_number = 0
+        self._preparing = False
+        self._closing: asyncio.Future[None] | None = None
+        self._closed = False
+        self._jobs: SimpleQueue[tuple[JournalFile, int, int, _Group] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._write_blocks, name="journal", daemon=True)
+
+    def recover(self) -> Iterator[Block]:
+        """Read what earlier runs left, in order; call before `start`, and use up.
+
+        Raises:
+            JournalDamaged: a block that had been durable cannot be read.
+        """
+        expected = 0
+        for number in self._file_numbers():
+            self._next_number = number + 1
+            path = self._path(number)
+            content = self._read(path)
+            at = 0
+            while at < len(content):
+                block = decode_block(content, at, number)
+                if block is None:
+                    at += BLOCK_ALIGNMENT
+                    continue
+                if expected and block.position != expected:
+                    if block.durable >= expected:
+                        raise JournalDamaged(path, at, expected)
+                    return
+                yield block
+                self.durable = block.position
+                expected = block.position + 1
+                at += _aligned(block.length)
+
+    def start(self) -> None:
+        """Begin to accept entries; files of earlier runs become complete files at once."""
+        self._groups.append(_Group(self.durable + 1))
+        self._thread.start()
+        for number in self._file_numbers():
+            path = self._path(number)
+            file = self._disk.open(path)
+            self._files += 1
+            self._on_file_full(JournalFile(number, path, file, self._disk.size(file)))
+        self._next_number = max(self._next_number, 1)
+        self._prepare()
+
+    def append(self, entry: JournalEntry, *, waited: bool) -> int:
+        """Add a change to the next commit.
+
+        Args:
+            waited: somebody waits for it, so commit as soon as the disk is free; otherwise within
+                COMMIT_DELAY_SECONDS.
+
+        Returns:
+            The position that makes it durable.
+
+        Raises:
+            JournalFailed: the disk failed before; nothing was added.
+        """
+        if self.failure is not None:
+            raise self.failure
+        size = entry.size()
+        size += -size % 8
+        group = self._groups[-1]
+        if group.entries and group.bytes + size > COMMIT_BYTES_MAX:
+            group = _Group(group.position + 1)
+            self._groups.append(group)
+        group.entries.append(entry)
+        group.bytes += size
+        self._pending_bytes += size
+        if waited:
+            group.waited = True
+            self._wake()
+        else:
+            self._wake_later()
+        if not self._pressed and self._pending_bytes > PENDING_BYTES_HIGH:
+            self._pressed = True
+            self._on_pressure(True)
+        return group.position
+
+    def wake_later(self) -> None:
+        """There is something to `collect`; commit it within COMMIT_DELAY_SECONDS."""
+        self._wake_later()
+
+    def recycle(self, file: JournalFile) -> None:
+        """Take back a complete file whose content is durable elsewhere."""
+        if self.failure is None and not self._closed:
+            number, self._next_number = self._next_number, self._next_number + 1
+            self._in_executor(self._recycled_file, file, number)
+
+    async def aclose(self) -> None:
+        """Commit what is pending, then end the thread and close the files."""
+        while self.failure is None:
+            self._commit()
+            if not self._committing and not self._groups[0].entries:
+                break
+            self._closing = self._loop.create_future()
+            await self._closing
+        self._closed = True
+        self._jobs.put(None)
+        await self._loop.run_in_executor(None, self._thread.join)
+        for handle in (self._scheduled, self._delayed):
+            if handle is not None:
+                handle.cancel()
+        if self._file is not None:
+            self._ready.append(self._file)
+        for file in self._ready:
+            self._disk.close(file.file)
+
+    # -- committing
+
+    def _wake(self) -> None:
+        if not self._committing and self._scheduled is None:
+            # After this turn's other reads: their changes share the commit.
+            self._scheduled = self._loop.call_soon(self._commit)
+
+    def _wake_later(self) -> None:
+        if not self._committing and self._scheduled is None and self._delayed is None:
+            self._delayed = self._loop.call_later(COMMIT_DELAY_SECONDS, self._commit)
+
+    def _commit(self) -> None:
+        self._scheduled = None
+        if self._delayed is not None:
+            self._delayed.cancel()
+            self._delayed = None
+        if self._committing or self.failure is not None:
+            return
+        self._collect()
+        group = self._groups[0]
+        if not group.entries or not self._have_room(_aligned(BLOCK_HEADER_BYTES + group.bytes)):
+            return
+        file = self._file
+        assert file is not None
+        self._groups.popleft()
+        if not self._groups:
+            self._groups.append(_Group(group.position + 1))
+        self._committing = True
+        self._jobs.put((file, file.at, self.durable, group))
+        file.at += _aligned(BLOCK_HEADER_BYTES + group.bytes)
+
+    def _committed(self, group: _Group) -> None:
+        self._committing = False
+        self.durable = group.position
+        self._pending_bytes -= group.bytes
+        if self._pressed and self._pending_bytes < PENDING_BYTES_HIGH // 2:
+            self._pressed = False
+            self._on_pressure(False)
+        self._on_durable(self.durable)
+        if self._groups[0].waited:
+            self._wake()
+        elif self._groups[0].entries:
+            self._wake_later()
+        self._progress()
+
+    def _failed(self, error: OSError) -> None:
+        if self.failure is None:
+            self.failure = JournalFailed(error)
+            log.critical("%s; this node accepts no more writes", self.failure)
+            self._on_failure(self.failure)
+        self._progress()
+
+    def _progress(self) -> None:
+        if self._closing is not None and not self._closing.done():
+            self._closing.set_result(None)
+
+    def _write_blocks(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            file, at, durable, group = job
+            try:
+                block = encode_block(file.number, group.position, durable, group.entries)
+                self._disk.write(file.file, at, [block])
+                self._disk.sync(file.file)
+            except OSError as error:
+                self._loop.call_soon_threadsafe(self._failed, error)
+            else:
+                self._loop.call_soon_threadsafe(self._committed, group)
+
+    # -- files
+
+    def _have_room(self, size: int) -> bool:
+        file = self._file
+        if file is not None and (file.at + size <= file.size or file.at == 0):
+            return True
+        if not self._ready:
+            self._prepare()
+            return False
+        if file is not None:
+            self._on_file_full(file)
+        self._file = self._ready.popleft()
+        self._prepare()
+        return True
+
+    def _prepare(self) -> None:
+        # One file ahead: it takes as long to fill with zeros as to fill with entries.
+        if self._ready or self._preparing or self._files >= self._files_max:
+            return
+        self._preparing = True
+        self._files += 1
+        number, self._next_number = self._next_number, self._next_number + 1
+        self._in_executor(self._new_file, number)
+
+    def _in_executor(self, make: Callable[..., JournalFile], *arguments: object) -> None:
+        future = self._loop.run_in_executor(self._executor, make, *arguments)
+        future.add_done_callback(self._file_ready)
+
+    def _file_ready(self, future: asyncio.Future[JournalFile]) -> None:
+        self._preparing = False
+        if future.cancelled():
+            return
+        error = future.exception()
+        if isinstance(error, OSError):
+            self._failed(error)
+        elif error is not None:
+            raise error
+        else:
+            self._ready.append(future.result())
+            self._commit()
+        self._progress()
+
+    def _new_file(self, number: int) -> JournalFile:
+        path = self._path(number)
+        temporary = path.with_suffix(".new")
+        file = self._disk.open(temporary, create=True)
+        self._disk.fill_with_zeros(file, self._file_bytes)
+        self._disk.rename(temporary, path)
+        self._disk.sync_directory(self._directory)
+        return JournalFile(number, path, file, self._file_bytes)
+
+    def _recycled_file(self, old: JournalFile, number: int) -> JournalFile:
+        path = self._path(number)
+        self._disk.rename(old.path, path)
+        self._disk.sync_directory(self._directory)
+        return JournalFile(number, path, old.file, max(old.size, old.at))
+
+    def _path(self, number: int) -> Path:
+        return self._directory / f"{number:020d}.journal"
+
+    def _file_numbers(self) -> list[int]:
+        names = self._disk.list_directory(self._directory)
+        return [int(name[:-8]) for name in names if name.endswith(".journal")]
+
+    def _read(self, path: Path) -> bytearray:
+        file = self._disk.open(path)
+        try:
+            return self._disk.read(file, 0, self._disk.size(file))
+        finally:
+            self._disk.close(file)
+
+
+def _aligned(size: int) -> int:
+    return size + -size % BLOCK_ALIGNMENT

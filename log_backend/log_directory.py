@@ -1,0 +1,42 @@
+"""Where a partition's files lie, and how names become directory names.
+
+    logs/<vhost>/<queue>-<partition>/<base offset, 20 digits>.log
+
+Names come from strangers, so they are percent-encoded and never a path of their own; what is too long
+for a file name is cut and told apart by its hash.
+"""
+
+import hashlib
+from pathlib import Path
+from urllib.parse import quote
+
+NAME_BYTES_MAX = 200  # of 255 that file systems allow: a partition number and a hash follow
+
+
+def directory_name(name: str) -> str:
+    """A safe file name for any vhost or queue name; different names get different ones."""
+    encoded = quote(name, safe="")
+    if encoded.startswith("."):
+        encoded = "%2E" + encoded[1:]
+    if not encoded:
+        return "%00"  # no name contains NUL
+    if len(encoded) <= NAME_BYTES_MAX:
+        return encoded
+    digest = hashlib.sha256(name.encode()).hexdigest()[:32]
+    return f"{encoded[: NAME_BYTES_MAX - 33]}~{digest}"
+
+
+def partition_directory(logs: Path, vhost: str, queue: str, partition: int) -> Path:
+    """Directory of one partition of a queue."""
+    return logs / directory_name(vhost) / f"{directory_name(queue)}-{partition}"
+
+
+def segment_path(directory: Path, base_offset: int) -> Path:
+    """File of the segment that begins at an offset."""
+    return directory / f"{base_offset:020d}.log"
+
+
+def base_offsets(names: list[str]) -> list[int]:
+    """Base offsets of the segments among some file names, ascending."""
+    stems = (name[:-4] for name in names if name.endswith(".log"))
+    return sorted(int(stem) for stem in stems if len(stem) == 20 and stem.isdigit())

@@ -1,0 +1,482 @@
+"""The log store: all partitions of a node, their journal, their segments and their snapshots.
+
+    data/
+      LOCK                                   one owner
+      metadata/                              RocksDB: topology, users, cursor snapshots
+      journal/<number, 20 digits>.journal
+      logs/<vhost>/<queue>-<partition>/...   durable partitions
+      spill/...                              what other partitions could not keep in memory; emptied at start
+
+Start: `LogStore(...)`, then `open_partition` for each one that the topology knows, then `recover`,
+then `start`. A checkpoint lets go of a complete journal file: what it holds is written to segments and
+synced, or settled in a cursor snapshot that is.
+"""
+
+import asyncio
+import logging
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from log_backend.clock import Clock
+from log_backend.cursor import cursor_prefix, partition_prefix
+from log_backend.disk import Disk
+from log_backend.journal import Journal, JournalFailed, JournalFile
+from log_backend.journal_block import JournalEntry, Settlement
+from log_backend.log_directory import base_offsets, partition_directory, segment_path
+from log_backend.metadata import Change, MetadataStore
+from log_backend.partition_log import PartitionLog, SegmentWrite
+from log_backend.record_batch import RecordBatch
+from log_backend.segment import Segment, open_active, open_sealed, read_batches
+
+log = logging.getLogger(__name__)
+
+# A deleted partition's files: b"tombstones/" directory below the data directory -> its number, decimal.
+_TOMBSTONES = b"tombstones/"
+# In each partition directory: its number, decimal. A queue of the same name that was deleted before
+# leaves another number, and its files are never taken for the new one's.
+_NUMBER_FILE = "PARTITION"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOptions:
+    """Limits of a log store.
+
+    Attributes:
+        journal_file_bytes: size of one journal file; files are recycled.
+        journal_files_max: beyond it, publishers wait for checkpoints.
+        segment_bytes: a segment is sealed before it grows beyond, unless one batch is larger.
+        memory_tail_bytes: batches kept in memory; beyond it they are flushed and forgotten.
+        flush_seconds: how long a batch stays out of its segment.
+    """
+
+    journal_file_bytes: int = 64 * 1024 * 1024
+    journal_files_max: int = 8
+    segment_bytes: int = 64 * 1024 * 1024
+    memory_tail_bytes: int = 256 * 1024 * 1024
+    flush_seconds: float = 1.0
+
+
+class LogStore:
+    """The partitions of a node on one data directory.
+
+    Attributes:
+        metadata: the store for topology and users.
+        leader_epoch: stamped on every batch; rises with every start.
+        on_durable: set by the owner; called with the journal position that is durable.
+        on_failure: set by the owner; called once when the disk failed.
+        on_pressure: set by the owner; called with True when publishers should wait.
+    """
+
+    def __init__(
+        self,
+        data: Path,
+        disk: Disk,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        options: LogOptions,
+    ) -> None:
+        self._data = data
+        self._disk = disk
+        self._clock = clock
+        self._loop = loop
+        self._options = options
+        disk.make_directory(data)
+        self._lock = disk.lock(data / "LOCK")
+        disk.make_directory(data / "journal")
+        disk.make_directory(data / "logs")
+        shutil.rmtree(data / "spill", ignore_errors=True)
+        self.metadata = MetadataStore.open(data / "metadata")
+        self.leader_epoch = 0
+        self.segment_bytes = options.segment_bytes
+        self.on_durable: Callable[[int], None] = lambda position: None
+        self.on_failure: Callable[[Exception], None] = lambda error: None
+        self.on_pressure: Callable[[bool], None] = lambda pressed: None
+        self._flusher = ThreadPoolExecutor(1, thread_name_prefix="flusher")
+        self._readers = ThreadPoolExecutor(2, thread_name_prefix="reader")
+        self.journal = Journal(
+            data / "journal",
+            disk,
+            loop,
+            ThreadPoolExecutor(1, thread_name_prefix="journal-files"),
+            file_bytes=options.journal_file_bytes,
+            files_max=options.journal_files_max,
+            on_durable=lambda position: self.on_durable(position),
+            on_failure=self._failed,
+            on_file_full=self._checkpoint_later,
+            collect=self._journal_settled,
+            on_pressure=lambda pressed: self._press("journal", pressed),
+        )
+        self._partitions: dict[int, PartitionLog] = {}
+        self._snapshot_offsets: dict[int, int] = {}
+        self._with_settled: set[PartitionLog] = set()
+        self._with_unflushed: set[PartitionLog] = set()
+        self._changed: set[PartitionLog] = set()
+        self._tail_bytes = 0
+        self._pressures: set[str] = set()
+        self._flush_lock = asyncio.Lock()
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._flush_soon = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failure: Exception | None = None
+
+    # -- life
+
+    def recover(self) -> int:
+        """Replay the journal into the open partitions; returns the entries replayed.
+
+        Raises:
+            JournalDamaged, SegmentDamaged: what was durable cannot be read.
+        """
+        replayed = 0
+        for block in self.journal.recover():
+            for entry in block.entries:
+                partition = self._partitions.get(entry.partition)
+                if partition is not None:
+                    self._replay(partition, entry)
+                    replayed += 1
+        for partition in self._partitions.values():
+            partition.skip_to(self._snapshot_offsets.pop(partition.number, 0))
+        return replayed
+
+    def _replay(self, partition: PartitionLog, entry: JournalEntry) -> None:
+        change = entry.change
+        if isinstance(change, RecordBatch):
+            change.records.payload = bytearray(change.records.payload)
+            partition.recovered(change)
+            return
+        cursor = partition.open_cursor(change.cursor)
+        for first, end in change.ranges:
+            cursor.settle(first, end)
+            # Its records may be gone, but their offsets must not be given again.
+            known = self._snapshot_offsets.get(partition.number, 0)
+            self._snapshot_offsets[partition.number] = max(known, end)
+
+    def start(self, leader_epoch: int) -> None:
+        """Begin to accept appends.
+
+        Args:
+            leader_epoch: higher than that of any earlier start.
+        """
+        self.leader_epoch = leader_epoch
+        self.journal.start()
+        self._remove_deleted()
+        self._flush_timer = self._loop.call_later(self._options.flush_seconds, self._flush_later)
+
+    async def aclose(self) -> None:
+        """Write everything that is needed to segments and snapshots, then let go of the files."""
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+        if self.journal.failure is None and self._failure is None:
+            await self._checkpoint(None)
+        await self.journal.aclose()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for executor in (self._flusher, self._readers):
+            executor.shutdown(wait=True)
+        self.metadata.close()
+        self._disk.close(self._lock)
+
+    def _remove_deleted(self) -> None:
+        for key, entry in list(self.metadata.scan(_TOMBSTONES)):
+            directory = self._data / key[len(_TOMBSTONES) :].decode()
+            if self._number_in(directory) == int(entry.value):
+                self._remove_directory(directory, key)
+            else:
+                self.metadata.apply([Change(key, None)], synced=False)
+
+    def _number_in(self, directory: Path) -> int | None:
+        try:
+            file = self._disk.open(directory / _NUMBER_FILE)
+        except FileNotFoundError:
+            return None
+        try:
+            content = bytes(self._disk.read(file, 0, 20))
+        finally:
+            self._disk.close(file)
+        return int(content) if content.isdigit() else None
+
+    # -- partitions
+
+    def open_partition(
+        self,
+        number: int,
+        vhost: str,
+        queue: str,
+        index: int,
+        *,
+        durable: bool,
+        retention: int | None = None,
+    ) -> PartitionLog:
+        """Open a partition: one that exists when the topology knows it, or an empty one.
+
+        Args:
+            number: unique for ever on this node.
+            index: of the partition within its queue.
+            retention: microseconds for which settled records stay.
+        """
+        logs = self._data / ("logs" if durable else "spill")
+        directory = partition_directory(logs, vhost, queue, index)
+        partition = PartitionLog(self, number, directory, durable=durable, retention=retention)
+        partition.open_cursor()
+        if durable:
+            self._load_partition(partition)
+        self._partitions[number] = partition
+        return partition
+
+    def _load_partition(self, partition: PartitionLog) -> None:
+        prefix = cursor_prefix(partition.number, 0)
+        snapshot = [(key, entry.value) for key, entry in self.metadata.scan(prefix)]
+        cursor = partition.open_cursor()
+        if snapshot:
+            next_offset, partition.synced_offset = cursor.restore(snapshot)
+            self._snapshot_offsets[partition.number] = next_offset
+        names = self._disk.list_directory(partition.directory)
+        if names and self._number_in(partition.directory) != partition.number:
+            self._disk.remove_tree(partition.directory)  # of a deleted queue of the same name
+            names = []
+        bases = base_offsets(names)
+        paths = [segment_path(partition.directory, base) for base in bases]
+        for path, base in zip(paths[:-1], bases[:-1], strict=True):
+            partition.segments.append(open_sealed(self._disk, path, base))
+        if paths:
+            segment, gaps = open_active(self._disk, paths[-1], bases[-1], partition.synced_offset)
+            partition.segments.append(segment)
+            partition.next_offset = segment.end_offset
+            for first, end in gaps:
+                cursor.settle(first, end)
+
+    def close_partition(self, partition: PartitionLog) -> list[Change]:
+        """Close a partition for good and delete its files.
+
+        Returns:
+            Metadata changes to apply together with the removal from the topology, so that the files
+            go even if the process dies first.
+        """
+        self._tail_bytes -= partition.close()
+        self._partitions.pop(partition.number, None)
+        for partitions in (self._with_settled, self._with_unflushed, self._changed):
+            partitions.discard(partition)
+        if not partition.durable:
+            self._remove_directory(partition.directory, None)
+            return []
+        tombstone = _TOMBSTONES + str(partition.directory.relative_to(self._data)).encode()
+        self._remove_directory(partition.directory, tombstone)
+        prefix = partition_prefix(partition.number)
+        gone = [Change(key, None) for key, _ in self.metadata.scan(prefix)]
+        return [Change(tombstone, b"%d" % partition.number), *gone]
+
+    def _remove_directory(self, directory: Path, tombstone: bytes | None) -> None:
+        def remove() -> None:
+            # The same thread writes segments, so nothing of the partition comes after this.
+            self._disk.remove_tree(directory)
+            if tombstone is not None and self.metadata.get(tombstone) is not None:
+                self.metadata.apply([Change(tombstone, None)], synced=False)
+
+        self._in_flusher(remove)
+
+    # -- what partitions ask for (LogOwner)
+
+    def tail_grew(self, size: int) -> None:
+        """See `LogOwner`."""
+        self._tail_bytes += size
+        if size > 0 and self._tail_bytes > self._options.memory_tail_bytes and not self._flush_soon:
+            self._flush_soon = True
+            self._run(self._flush(sync=False))
+        self._press("memory", self._tail_bytes > 2 * self._options.memory_tail_bytes)
+
+    def has_settled(self, partition: PartitionLog) -> None:
+        """See `LogOwner`."""
+        self._with_settled.add(partition)
+        self._changed.add(partition)
+        self.journal.wake_later()
+
+    def has_unflushed(self, partition: PartitionLog) -> None:
+        """See `LogOwner`."""
+        self._with_unflushed.add(partition)
+        if partition.durable:
+            self._changed.add(partition)
+
+    def load(self, segment: Segment, offset: int) -> asyncio.Future[list[RecordBatch]]:
+        """See `LogOwner`."""
+        return self._loop.run_in_executor(
+            self._readers,
+            read_batches,
+            self._disk,
+            segment.path,
+            segment.position_of(offset),
+            segment.size,
+            offset,
+        )
+
+    def remove_segments(self, segments: list[Segment]) -> None:
+        """See `LogOwner`."""
+
+        def remove() -> None:
+            for segment in segments:
+                for suffix in (".index", ".timeindex", ".log"):
+                    path = segment.path.with_suffix(suffix)
+                    if path.exists():
+                        self._disk.remove(path)
+
+        self._in_flusher(remove)
+
+    def now(self) -> int:
+        """See `LogOwner`."""
+        return self._clock.now()
+
+    # -- flushing and checkpoints
+
+    async def flush(self) -> None:
+        """Write what is needed of every durable partition to its segments (not synced)."""
+        await self._flush(sync=False)
+
+    def _journal_settled(self) -> None:
+        for partition in self._with_settled:
+            for cursor in partition.cursors.values():
+                ranges = cursor.take_unjournaled()
+                if ranges:
+                    entry = JournalEntry(partition.number, Settlement(cursor.number, ranges))
+                    self.journal.append(entry, waited=False)
+        self._with_settled.clear()
+
+    def _flush_later(self) -> None:
+        self._flush_timer = self._loop.call_later(self._options.flush_seconds, self._flush_later)
+        if self._with_unflushed:
+            self._run(self._flush(sync=False))
+
+    async def _flush(self, *, sync: bool) -> None:
+        async with self._flush_lock:
+            self._flush_soon = False
+            await self._write_segments(sync=sync)
+            self._evict()
+
+    async def _write_segments(self, *, sync: bool) -> None:
+        if self._failure is not None:
+            return
+        over_budget = self._tail_bytes > self._options.memory_tail_bytes
+        chosen = [p for p in self._with_unflushed if p.durable or over_budget]
+        self._with_unflushed.difference_update(chosen)
+        writes = [write for partition in chosen for write in partition.plan_flush()]
+        unsynced = [s for p in self._changed for s in p.segments if s.unsynced] if sync else []
+        try:
+            if writes or unsynced:
+                work = (self._flusher, self._write_and_sync, writes, unsynced)
+                await self._loop.run_in_executor(*work)
+        except OSError as error:
+            self._failed(error)
+            return
+        for partition in chosen:
+            partition.flushed()
+        for segment in unsynced:
+            segment.unsynced = False
+
+    def _write_and_sync(self, writes: Sequence[SegmentWrite], unsynced: Sequence[Segment]) -> None:
+        for write in writes:
+            self._write(write)
+        for segment in unsynced:
+            if not segment.path.exists():
+                continue  # settled and removed meanwhile
+            file = self._disk.open(segment.path)
+            try:
+                self._disk.sync(file)
+            finally:
+                self._disk.close(file)
+        for directory in {segment.path.parent for segment in unsynced}:
+            if directory.exists():
+                self._disk.sync_directory(directory)
+
+    def _write(self, write: SegmentWrite) -> None:
+        path = write.segment.path
+        if not path.parent.exists():
+            self._disk.make_directory(path.parent)
+            self._write_file(path.parent / _NUMBER_FILE, b"%d" % write.partition)
+        file = self._disk.open(path, create=True)
+        try:
+            buffers = [
+                part for batch in write.batches for part in (batch.header(), batch.records.payload)
+            ]
+            self._disk.write(file, write.position, buffers)
+        finally:
+            self._disk.close(file)
+        if write.seal:
+            for index_path, content in write.segment.index_files():
+                self._write_file(index_path, content)
+
+    def _write_file(self, path: Path, content: bytes) -> None:
+        file = self._disk.open(path, create=True)
+        try:
+            self._disk.write(file, 0, [content])
+        finally:
+            self._disk.close(file)
+
+    def _checkpoint_later(self, file: JournalFile) -> None:
+        self._run(self._checkpoint(file))
+
+    async def _checkpoint(self, file: JournalFile | None) -> None:
+        async with self._flush_lock:
+            await self._write_segments(sync=True)
+            if self._failure is not None:
+                return
+            changes: list[Change] = []
+            for partition in self._changed:
+                if partition.segments:
+                    partition.synced_offset = partition.segments[-1].end_offset
+                marks = (partition.number, partition.next_offset, partition.synced_offset)
+                for cursor in partition.cursors.values():
+                    changes += cursor.snapshot(*marks)
+            self._changed.clear()
+            await self._loop.run_in_executor(self._flusher, self._store_snapshots, changes)
+            self._evict()
+        if file is not None:
+            self.journal.recycle(file)
+
+    def _store_snapshots(self, changes: Sequence[Change]) -> None:
+        if changes:
+            self.metadata.apply(changes, synced=False)
+            self.metadata.sync()
+
+    def _evict(self) -> None:
+        excess = self._tail_bytes - self._options.memory_tail_bytes
+        if excess > 0:
+            excess += self._options.memory_tail_bytes // 4  # not again at once
+            largest = sorted(self._partitions.values(), key=PartitionLog.tail_bytes, reverse=True)
+            for partition in largest:
+                freed = partition.evict(excess)
+                excess -= freed
+                self._tail_bytes -= freed
+                if excess <= 0:
+                    break
+        self._press("memory", self._tail_bytes > 2 * self._options.memory_tail_bytes)
+
+    # -- pressure and failure
+
+    def _press(self, reason: str, pressed: bool) -> None:
+        if pressed == (reason in self._pressures):
+            return
+        before = bool(self._pressures)
+        (self._pressures.add if pressed else self._pressures.discard)(reason)
+        if before != bool(self._pressures):
+            self.on_pressure(bool(self._pressures))
+
+    def _failed(self, error: OSError | JournalFailed) -> None:
+        if self._failure is None:
+            self._failure = error
+            log.critical("the log cannot be written: %s", error)
+            self.on_failure(error)
+
+    def _in_flusher(self, work: Callable[[], None]) -> None:
+        future = self._loop.run_in_executor(self._flusher, work)
+        future.add_done_callback(_report)
+
+    def _run(self, work: "asyncio._CoroutineLike[None]") -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(_report)
+
+
+def _report(future: "asyncio.Future[None]") -> None:
+    if not future.cancelled() and (error := future.exception()) is not None:
+        log.error("background work of the log failed", exc_info=error)

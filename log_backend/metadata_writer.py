@@ -1,0 +1,107 @@
+"""Group commit of metadata: one sync covers all that the event loop submitted meanwhile."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
+
+
+@dataclass(frozen=True, slots=True)
+class _Submission:
+    changes: tuple[Change, ...]
+    durable: asyncio.Future[int]
+
+
+class MetadataWriter:
+    """Applies changes in the order in which they were submitted, in a thread of its own.
+
+    While one sync runs, submissions gather; the next sync covers all of them, without a timer.
+    Nobody limits how much gathers: whoever accepts changes without awaiting them watches
+    `pending_changes` and stops reading from its clients.
+    """
+
+    def __init__(self, store: MetadataStore, loop: asyncio.AbstractEventLoop) -> None:
+        self._store = store
+        self._loop = loop
+        self._pending: list[_Submission] = []
+        self._arrived = threading.Condition()  # guards _pending and _is_closing
+        self._is_closing = False
+        self._failure: MetadataUnavailable | None = None  # only touched on the loop
+        self.pending_changes = 0  # submitted, not yet resolved; only touched on the loop
+        self._thread = threading.Thread(target=self._run, name="metadata-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, changes: Sequence[Change]) -> asyncio.Future[int]:
+        """Queue one atomic batch; call it on the loop only.
+
+        Returns:
+            Resolves to the batch's revision once it is durable, or raises `RevisionConflict`
+            (nothing of it was written) or `MetadataUnavailable` (it may come back after a
+            restart). Cancelling it does not take the changes back.
+
+        Raises:
+            MetadataUnavailable: closed, or an earlier write or sync failed; nothing was queued.
+
+        Guarantees:
+            Futures are resolved in the order of submission, and conditions are compared with
+            what all earlier submissions have left.
+        """
+        if self._failure is not None:
+            raise MetadataUnavailable(str(self._failure))
+        submission = _Submission(tuple(changes), self._loop.create_future())
+        with self._arrived:
+            if self._is_closing:
+                raise MetadataUnavailable("the metadata writer is closed")
+            self._pending.append(submission)
+            self._arrived.notify()
+        self.pending_changes += len(submission.changes)
+        return submission.durable
+
+    async def aclose(self) -> None:
+        """Refuse further submissions, finish the pending ones and end the thread."""
+        with self._arrived:
+            self._is_closing = True
+            self._arrived.notify()
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        while group := self._take():
+            outcomes = self._commit(group)
+            self._loop.call_soon_threadsafe(self._resolve, group, outcomes)
+
+    def _take(self) -> list[_Submission]:
+        """Wait for submissions and take them all; none means that the writer is closing."""
+        with self._arrived:
+            while not self._pending and not self._is_closing:
+                self._arrived.wait()
+            group, self._pending = self._pending, []
+            return group
+
+    def _commit(self, group: list[_Submission]) -> list[int | Exception]:
+        outcomes = [self._apply(submission) for submission in group]
+        try:
+            self._store.sync()
+        except MetadataUnavailable as error:
+            # A conflict may have been with a change that is lost as well, so it is no answer.
+            return [error] * len(group)
+        return outcomes
+
+    def _apply(self, submission: _Submission) -> int | Exception:
+        try:
+            return self._store.apply(submission.changes, synced=False)
+        except Exception as error:  # an answer to this submission; the thread serves the others
+            return error
+
+    def _resolve(self, group: list[_Submission], outcomes: list[int | Exception]) -> None:
+        for submission, outcome in zip(group, outcomes, strict=True):
+            self.pending_changes -= len(submission.changes)
+            if isinstance(outcome, MetadataUnavailable):
+                self._failure = outcome
+            if submission.durable.done():  # its waiter was cancelled
+                continue
+            if isinstance(outcome, Exception):
+                submission.durable.set_exception(outcome)
+            else:
+                submission.durable.set_result(outcome)

@@ -1,0 +1,318 @@
+"""The log of one partition: append at the end, read anywhere, forget what nobody needs.
+
+A batch is in the tail (memory) from the moment it has its offsets. Durable ones also join the journal.
+Within seconds the batches that are still needed are written to segments; what was settled before that
+never is. Offsets between stored batches that no batch holds were settled, or were never promised.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from log_backend.cursor import Cursor
+from log_backend.journal import Journal
+from log_backend.journal_block import JournalEntry
+from log_backend.log_directory import segment_path
+from log_backend.record_batch import RecordBatch, Records
+from log_backend.segment import Segment
+from log_backend.tail import Tail
+
+
+class PartitionClosed(Exception):
+    """The partition was deleted; nothing was written."""
+
+
+class LogOwner(Protocol):
+    """What a partition needs from the store that owns it."""
+
+    leader_epoch: int
+    journal: Journal
+    segment_bytes: int
+
+    def tail_grew(self, size: int) -> None:
+        """The bytes kept in memory changed."""
+
+    def has_settled(self, partition: "PartitionLog") -> None:
+        """A cursor of the partition has ranges for the journal."""
+
+    def has_unflushed(self, partition: "PartitionLog") -> None:
+        """The partition has batches that are in no segment."""
+
+    def load(self, segment: Segment, offset: int) -> asyncio.Future[list[RecordBatch]]:
+        """Read batches from a segment in a thread."""
+
+    def remove_segments(self, segments: list[Segment]) -> None:
+        """Delete segment files in a thread."""
+
+    def now(self) -> int:
+        """Microseconds since 1970."""
+
+
+@dataclass(slots=True)
+class SegmentWrite:
+    """Batches to write one behind the other into a segment; `seal` when they are its last."""
+
+    partition: int
+    segment: Segment
+    position: int
+    batches: list[RecordBatch] = field(default_factory=list)
+    seal: bool = False
+
+
+class PartitionLog:
+    """One partition of a queue.
+
+    Attributes:
+        number: unique on this node, never used again.
+        directory: where its segments lie.
+        durable: it survives a restart: its persistent records are journaled, its cursors too.
+        next_offset: offset of the next record.
+        retention: microseconds for which settled records stay; None: as short as possible.
+    """
+
+    def __init__(
+        self,
+        owner: LogOwner,
+        number: int,
+        directory: Path,
+        *,
+        durable: bool,
+        retention: int | None = None,
+    ) -> None:
+        self._owner = owner
+        self.number = number
+        self.directory = directory
+        self.durable = durable
+        self.retention = retention
+        self.next_offset = 0
+        self.synced_offset = 0
+        self.closed = False
+        self.segments: list[Segment] = []
+        self.cursors: dict[int, Cursor] = {}
+        self._tail = Tail()
+        self._unflushed: deque[RecordBatch] = deque()
+        self._flushing = False
+        self._loaded = Tail()
+        self._loaded_from = 0
+        self._loading = False
+
+    # -- writing
+
+    def append(self, records: Records, *, waited: bool = False) -> int:
+        """Append records to the end, in order; they are readable at once.
+
+        Args:
+            records: their buffer is kept, not copied.
+            waited: somebody waits until they are durable.
+
+        Returns:
+            The journal position that makes them durable; 0 when nothing will.
+
+        Raises:
+            PartitionClosed: the partition was deleted.
+            JournalFailed: the disk failed before; nothing was written.
+
+        Guarantees:
+            Persistent records of a durable partition survive a crash once the journal reached the
+            position: all of them, or none. Offsets follow each other.
+        """
+        if self.closed:
+            raise PartitionClosed(str(self.directory))
+        batch = RecordBatch(records, self.next_offset, self._owner.leader_epoch)
+        position = 0
+        if self.durable and records.persistent:
+            position = self._owner.journal.append(JournalEntry(self.number, batch), waited=waited)
+        self._keep(batch)
+        self.next_offset = batch.end_offset
+        return position
+
+    def recovered(self, batch: RecordBatch) -> None:
+        """Take a batch of the journal, unless a segment has it or everybody is done with it."""
+        if batch.base_offset >= self.next_offset:
+            self.skip_to(batch.base_offset)
+            if batch.end_offset > self.low_water() or self.retention is not None:
+                self._keep(batch)
+            self.next_offset = batch.end_offset
+
+    def skip_to(self, offset: int) -> None:
+        """Settle the offsets up to one that no stored batch holds, for all cursors."""
+        if offset > self.next_offset:
+            for cursor in self.cursors.values():
+                cursor.settle(self.next_offset, offset)
+            self.next_offset = offset
+
+    def _keep(self, batch: RecordBatch) -> None:
+        self._tail.append(batch)
+        if not self._unflushed:
+            self._owner.has_unflushed(self)
+        self._unflushed.append(batch)
+        self._owner.tail_grew(batch.records.batch_bytes)
+
+    # -- reading
+
+    def read(self, offset: int) -> RecordBatch | None:
+        """The batch that holds an offset, or the next one if none does.
+
+        Returns:
+            None at the end of the log, and also when `load` must be awaited first.
+        """
+        first = self._tail.first
+        if first is not None and (offset >= first.base_offset or offset >= self._segments_end()):
+            return self._tail.find(offset)
+        if self._loaded_from <= offset:
+            return self._loaded.find(offset)
+        return None
+
+    def needs_load(self, offset: int) -> bool:
+        """Whether the offset is on disk only."""
+        return self.read(offset) is None and offset < self._segments_end()
+
+    def load(self, offset: int, done: Callable[[], None]) -> None:
+        """Bring the records at an offset into memory; calls `done` when `read` will find them.
+
+        One load runs at a time; a call meanwhile is ignored.
+        """
+        if self._loading or self.closed:
+            return
+        segment = next(segment for segment in self.segments if segment.end_offset > offset)
+        self._loading = True
+        future = self._owner.load(segment, offset)
+
+        def finish(future: asyncio.Future[list[RecordBatch]]) -> None:
+            self._loading = False
+            if not self.closed and not future.cancelled():
+                self._loaded = Tail()
+                self._loaded_from = offset
+                for batch in future.result():
+                    self._loaded.append(batch)
+                done()
+
+        future.add_done_callback(finish)
+
+    def _segments_end(self) -> int:
+        return self.segments[-1].end_offset if self.segments else 0
+
+    # -- cursors
+
+    def open_cursor(self, number: int = 0) -> Cursor:
+        """The cursor with a number; made when there is none."""
+        cursor = self.cursors.get(number)
+        if cursor is None:
+            notify = self._has_settled if self.durable else None
+            cursor = self.cursors[number] = Cursor(number, notify)
+        return cursor
+
+    def _has_settled(self) -> None:
+        if not self.closed:
+            self._owner.has_settled(self)
+
+    def low_water(self) -> int:
+        """Every cursor has settled all offsets below."""
+        if not self.cursors:
+            return self.next_offset
+        return min(cursor.low_water for cursor in self.cursors.values())
+
+    def release(self) -> None:
+        """Let go of what is settled: batches in memory, and whole segments past their retention."""
+        low_water = self.low_water()
+        freed = 0
+        while (batch := self._tail.first) is not None and batch.end_offset <= low_water:
+            if self._unflushed and self._unflushed[0] is batch:
+                if self.retention is not None:
+                    break
+                self._unflushed.popleft()
+            freed += self._tail.drop_first()
+        if freed:
+            self._owner.tail_grew(-freed)
+        if self.segments and not self._flushing:
+            self._remove_settled_segments(low_water)
+
+    def _remove_settled_segments(self, low_water: int) -> None:
+        limit = self._owner.now() - self.retention if self.retention is not None else None
+        removed = []
+        while self.segments and self.segments[0].end_offset <= low_water:
+            if limit is not None and self.segments[0].last_time > limit:
+                break
+            removed.append(self.segments.pop(0))
+        if removed:
+            self._loaded = Tail()
+            self._owner.remove_segments(removed)
+
+    def tail_bytes(self) -> int:
+        """Memory of the batches that are kept."""
+        return self._tail.bytes
+
+    # -- flushing to segments
+
+    def plan_flush(self) -> list[SegmentWrite]:
+        """Give the unflushed batches that are still needed their places in segments.
+
+        The caller writes them and then calls `flushed`; until then the partition plans nothing more.
+        """
+        if self._flushing or self.closed:
+            return []
+        writes: list[SegmentWrite] = []
+        for batch in self._take_unflushed():
+            size = batch.records.batch_bytes
+            segment = self.segments[-1] if self.segments else None
+            if segment is None or (segment.size and segment.size + size > self._owner.segment_bytes):
+                if segment is not None:
+                    self._seal(segment, writes)
+                segment = Segment(segment_path(self.directory, batch.base_offset), batch.base_offset)
+                self.segments.append(segment)
+            if not writes or writes[-1].segment is not segment:
+                writes.append(SegmentWrite(self.number, segment, segment.size))
+            writes[-1].batches.append(batch)
+            segment.add(batch, segment.size, size)
+            segment.unsynced = True
+        self._flushing = bool(writes)
+        return writes
+
+    def flushed(self) -> None:
+        """The planned writes are done."""
+        self._flushing = False
+        if not self.closed:
+            self.release()
+
+    def evict(self, size: int) -> int:
+        """Forget up to `size` bytes of batches that segments hold; returns what was freed."""
+        freed = 0
+        unflushed = self._unflushed[0] if self._unflushed else None
+        while freed < size and not self._flushing:
+            batch = self._tail.first
+            if batch is None or batch is unflushed:
+                break
+            freed += self._tail.drop_first()
+        return freed
+
+    def _take_unflushed(self) -> Iterator[RecordBatch]:
+        while self._unflushed:
+            batch = self._unflushed.popleft()
+            if self.retention is not None or not self._is_settled(batch):
+                yield batch
+
+    def _is_settled(self, batch: RecordBatch) -> bool:
+        return bool(self.cursors) and all(
+            cursor.settled.unsettled_from(batch.base_offset) >= batch.end_offset
+            for cursor in self.cursors.values()
+        )
+
+    def _seal(self, segment: Segment, writes: list[SegmentWrite]) -> None:
+        if writes and writes[-1].segment is segment:
+            writes[-1].seal = True
+        else:
+            writes.append(SegmentWrite(self.number, segment, segment.size, seal=True))
+
+    # -- the end
+
+    def close(self) -> int:
+        """Stop: the partition was deleted, or the broker ends. Returns the memory freed."""
+        self.closed = True
+        freed = self._tail.bytes
+        self._tail = Tail()
+        self._unflushed.clear()
+        self._loaded = Tail()
+        return freed

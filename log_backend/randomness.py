@@ -1,0 +1,13 @@
+"""The randomness door."""
+
+import secrets
+
+
+def random_key() -> bytes:
+    """32 bytes that nobody can guess."""
+    return secrets.token_bytes(32)
+
+
+def random_name() -> str:
+    """22 characters that nobody can guess, safe in names and URLs."""
+    return secrets.token_urlsafe(16)

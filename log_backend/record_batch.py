@@ -1,0 +1,482 @@
+# cython: annotation_typing=False
+"""The record batch: the same bytes in memory, in the journal, in a segment, on a mirror and in Spark.
+
+A batch is a header of 64 bytes and a payload of columns; all integers are little-endian::
+
+    header                                       payload, in this order
+     0  magic          4s   b"RLB1"              body offsets         (count + 1) * u32
+     4  length         u32  whole batch, bytes   property offsets     (count + 1) * u32
+     8  header crc     u32  CRC-32C of [12:64]   routing key offsets  (count + 1) * u32, only with KEY_COLUMN
+    12  payload crc    u32  CRC-32C of payload   exchange             exchange length bytes
+    16  base offset    u64  of the first record  routing keys         keys bytes
+    24  leader epoch   u32                       property lists       properties bytes, as on the wire
+    28  count          u32  records              bodies               bodies bytes, end to end
+    32  first time     i64  us since 1970        padding              zeros, to a length that is a multiple of 8
+    40  last time      i64
+    48  attributes     u16  bit 0 KEY_COLUMN, bit 1 PERSISTENT; others are zero
+    50  exchange length u8
+    51  reserved       u8   zero
+    52  keys bytes     u32  one key shared by all records, or the column of keys
+    56  properties bytes u32
+    60  bodies bytes   u32
+
+Offsets start at 0 in their column and end at its size. A property list is the property flags and
+values of an AMQP content header (specification 4.2.6.1). Zeroed space is no batch: its magic is wrong.
+The header has a checksum of its own, so that stamping an offset or an epoch costs 64 bytes, however
+large the payload, and copies of one payload in many partitions share it.
+"""
+
+import struct
+from collections.abc import Iterator
+
+import cython
+import google_crc32c
+
+MAGIC = b"RLB1"
+HEADER_BYTES = 64
+BATCH_ALIGNMENT = 8  # keeps the offset columns aligned in a mapped file
+RECORDS_MAX = 65_535  # of one batch: bounds what one damaged batch can take with it
+BATCH_BYTES_MAX = 640 * 1024 * 1024  # above the largest message (512 MiB), below 32-bit offsets
+
+KEY_COLUMN = 1
+PERSISTENT = 2
+_KNOWN_ATTRIBUTES = KEY_COLUMN | PERSISTENT
+
+_HEADER = struct.Struct("<4sIIIQIIqqHBBIII")
+_CHECKED = struct.Struct("<IQIIqqHBBIII")  # the header from the payload crc on
+
+# A record table says where the parts of records lie in a buffer, one row a record: routing key start [0] and
+# length [1], properties start [2] and length [3], body start [4] and length [5]. The kernel below spells the
+# column numbers out, because compiled code reads a module's names as slowly as Python does.
+ROW_COLUMNS = 6
+
+
+class CorruptBatch(Exception):
+    """Bytes that claim to be a batch fail a check; `reason` says which."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Records:
+    """The immutable content of a batch, without a place in a log: several partitions may share it.
+
+    Attributes:
+        payload: the columns, padding included; never changed after construction.
+        count: records, 1 to 65,535.
+        attributes: KEY_COLUMN, PERSISTENT.
+        exchange: name on the wire, 0 to 255 bytes.
+        keys_bytes, properties_bytes, bodies_bytes: sizes of the columns.
+        time: microseconds since 1970 at which the broker received the records.
+    """
+
+    __slots__ = (
+        "_payload_crc",
+        "attributes",
+        "bodies_bytes",
+        "count",
+        "exchange",
+        "keys_bytes",
+        "last_time",
+        "payload",
+        "properties_bytes",
+        "time",
+    )
+
+    def __init__(
+        self,
+        payload: bytes | bytearray | memoryview,
+        count: int,
+        attributes: int,
+        exchange: bytes,
+        keys_bytes: int,
+        properties_bytes: int,
+        bodies_bytes: int,
+        time: int,
+        last_time: int,
+        payload_crc: int | None = None,
+    ) -> None:
+        self.payload = payload
+        self.count = count
+        self.attributes = attributes
+        self.exchange = exchange
+        self.keys_bytes = keys_bytes
+        self.properties_bytes = properties_bytes
+        self.bodies_bytes = bodies_bytes
+        self.time = time
+        self.last_time = last_time
+        self._payload_crc = payload_crc
+
+    @property
+    def persistent(self) -> bool:
+        """Whether the publisher asked for these records to survive a restart."""
+        return bool(self.attributes & PERSISTENT)
+
+    @property
+    def has_key_column(self) -> bool:
+        """Whether each record has a routing key of its own."""
+        return bool(self.attributes & KEY_COLUMN)
+
+    @property
+    def batch_bytes(self) -> int:
+        """Size of a batch with this content, header and padding included."""
+        return HEADER_BYTES + len(self.payload)
+
+    def payload_crc(self) -> int:
+        """CRC-32C of the payload, computed once."""
+        crc = self._payload_crc
+        if crc is None:
+            crc = self._payload_crc = crc32c(self.payload)
+        return crc
+
+    @property
+    def columns_at(self) -> int:
+        """Payload position at which the exchange begins: behind the offset columns."""
+        return (3 if self.attributes & KEY_COLUMN else 2) * 4 * (self.count + 1)
+
+    @property
+    def keys_at(self) -> int:
+        """Payload position of the routing keys."""
+        return self.columns_at + len(self.exchange)
+
+    @property
+    def properties_at(self) -> int:
+        """Payload position of the property lists."""
+        return self.keys_at + self.keys_bytes
+
+    @property
+    def bodies_at(self) -> int:
+        """Payload position of the bodies."""
+        return self.properties_at + self.properties_bytes
+
+    def offset_columns(self) -> memoryview:
+        """The offset columns as 32-bit numbers: bodies, then properties, then routing keys."""
+        return memoryview(self.payload)[: self.columns_at].cast("I")
+
+    def routing_key(self, index: int) -> bytes:
+        """Routing key of one record."""
+        if not self.attributes & KEY_COLUMN:
+            return bytes(self.payload[self.keys_at : self.keys_at + self.keys_bytes])
+        return self._value(2, self.keys_at, index)
+
+    def properties(self, index: int) -> bytes:
+        """Property list of one record, as on the wire: flags, then values."""
+        return self._value(1, self.properties_at, index)
+
+    def body(self, index: int) -> bytes:
+        """Body of one record."""
+        return self._value(0, self.bodies_at, index)
+
+    def _value(self, column: int, column_at: int, index: int) -> bytes:
+        if not 0 <= index < self.count:
+            raise IndexError(f"record {index} of {self.count}")
+        at = column * (self.count + 1) + index
+        offsets = self.offset_columns()
+        return bytes(self.payload[column_at + offsets[at] : column_at + offsets[at + 1]])
+
+
+class RecordBatch:
+    """Records at their place in a partition's log.
+
+    Attributes:
+        records: the content; may be shared with batches of other partitions.
+        base_offset: offset of the first record.
+        leader_epoch: of the leader that appended it.
+    """
+
+    __slots__ = ("base_offset", "end_offset", "leader_epoch", "records")
+
+    def __init__(self, records: Records, base_offset: int, leader_epoch: int) -> None:
+        self.records = records
+        self.base_offset = base_offset
+        self.end_offset = base_offset + records.count
+        self.leader_epoch = leader_epoch
+
+    def header(self) -> bytes:
+        """The 64 header bytes, checksums included."""
+        records = self.records
+        checked = _CHECKED.pack(
+            records.payload_crc(),
+            self.base_offset,
+            self.leader_epoch,
+            records.count,
+            records.time,
+            records.last_time,
+            records.attributes,
+            len(records.exchange),
+            0,
+            records.keys_bytes,
+            records.properties_bytes,
+            records.bodies_bytes,
+        )
+        return struct.pack("<4sII", MAGIC, records.batch_bytes, crc32c(checked)) + checked
+
+
+def crc32c(data: bytes | bytearray | memoryview) -> int:
+    """CRC-32C (Castagnoli) of a contiguous buffer."""
+    crc: int = google_crc32c.value(data if isinstance(data, bytes) else bytes(data))
+    return crc
+
+
+def decode_batch(buffer: bytes | memoryview, at: int, *, checked: bool = True) -> RecordBatch:
+    """Read the batch that starts at a position of a buffer.
+
+    The payload is a slice of the buffer: a view when the buffer is one.
+
+    Args:
+        buffer: bytes of a segment, a journal block or a link.
+        at: position of the header.
+        checked: verify the payload's checksum too; the header's always is.
+
+    Raises:
+        CorruptBatch: the bytes are not a whole, undamaged batch.
+    """
+    batch = decode_header(buffer[at : at + HEADER_BYTES])
+    end = at + batch_bytes(buffer, at)
+    if end > len(buffer):
+        raise CorruptBatch("the batch is cut off")
+    records = batch.records
+    records.payload = buffer[at + HEADER_BYTES : end]
+    records.exchange = bytes(records.payload[records.columns_at :][: len(records.exchange)])
+    if checked and crc32c(records.payload) != records.payload_crc():
+        raise CorruptBatch("the payload fails its checksum")
+    return batch
+
+
+def batch_bytes(buffer: bytes | memoryview, at: int) -> int:
+    """Length field of the header at a position."""
+    return int.from_bytes(buffer[at + 4 : at + 8], "little")
+
+
+def decode_header(header: bytes | memoryview) -> RecordBatch:
+    """Check the 64 bytes of a header and return its batch, with an empty payload.
+
+    Raises:
+        CorruptBatch: too short, another magic, a failed checksum, or sizes that do not add up.
+    """
+    if len(header) < HEADER_BYTES:
+        raise CorruptBatch("the header is cut off")
+    (
+        magic,
+        length,
+        header_crc,
+        payload_crc,
+        base_offset,
+        leader_epoch,
+        count,
+        first_time,
+        last_time,
+        attributes,
+        exchange_length,
+        reserved,
+        keys_bytes,
+        properties_bytes,
+        bodies_bytes,
+    ) = _HEADER.unpack(header)
+    if magic != MAGIC:
+        raise CorruptBatch("no batch starts here")
+    if crc32c(header[12:HEADER_BYTES]) != header_crc:
+        raise CorruptBatch("the header fails its checksum")
+    records = Records(
+        b"",
+        count,
+        attributes,
+        bytes(exchange_length),
+        keys_bytes,
+        properties_bytes,
+        bodies_bytes,
+        first_time,
+        last_time,
+        payload_crc,
+    )
+    if not 1 <= count <= RECORDS_MAX or attributes & ~_KNOWN_ATTRIBUTES or reserved:
+        raise CorruptBatch("the header has a field out of range")
+    if length != HEADER_BYTES + _padded(records.bodies_at + bodies_bytes):
+        raise CorruptBatch("the header's sizes do not add up")
+    return RecordBatch(records, base_offset, leader_epoch)
+
+
+def decode_batches(buffer: bytes | memoryview) -> Iterator[RecordBatch]:
+    """All batches of a buffer that holds nothing else.
+
+    Raises:
+        CorruptBatch: as `decode_batch`.
+    """
+    at = 0
+    while at < len(buffer):
+        yield decode_batch(buffer, at)
+        at += batch_bytes(buffer, at)
+
+
+def _padded(size: int) -> int:
+    return -size % BATCH_ALIGNMENT + size
+
+
+@cython.ccall
+@cython.locals(size=cython.Py_ssize_t)
+def new_buffer(size: int) -> bytearray:
+    """A writable buffer whose content the caller fills whole: compiled, it is not zeroed first."""
+    if cython.compiled:
+        return PyByteArray_FromStringAndSize(cython.NULL, size)  # type: ignore[name-defined,no-any-return]
+    return bytearray(size)
+
+
+@cython.locals(
+    source=cython.uchar[::1],
+    rows=cython.int[::1],
+    selection=cython.int[::1],
+    count=cython.Py_ssize_t,
+    attributes=cython.int,
+    time=cython.longlong,
+    target=cython.uchar[::1],
+    offsets=cython.uint[::1],
+    i=cython.Py_ssize_t,
+    row=cython.Py_ssize_t,
+    start=cython.Py_ssize_t,
+    length=cython.Py_ssize_t,
+    table=cython.Py_ssize_t,
+    exchange_at=cython.Py_ssize_t,
+    key_at=cython.Py_ssize_t,
+    property_at=cython.Py_ssize_t,
+    body_at=cython.Py_ssize_t,
+    size=cython.Py_ssize_t,
+    bodies=cython.Py_ssize_t,
+    properties=cython.Py_ssize_t,
+    keys=cython.Py_ssize_t,
+    keys_bytes=cython.Py_ssize_t,
+    properties_bytes=cython.Py_ssize_t,
+    bodies_bytes=cython.Py_ssize_t,
+    source_bytes=cython.Py_ssize_t,
+    keyed=cython.bint,
+)
+def encode_records(
+    source: memoryview,
+    rows: memoryview,
+    selection: memoryview | None,
+    count: int,
+    exchange: bytes,
+    routing_key: bytes | None,
+    attributes: int,
+    time: int,
+) -> Records:
+    """Gather records that lie scattered in a buffer into the columns of a batch.
+
+    Args:
+        source: the buffer that the rows point into.
+        rows: record table, ROW_COLUMNS numbers a record.
+        selection: indexes of the rows to take, in order; None takes the first `count`.
+        count: number of records, 1 to 65,535.
+        exchange: name on the wire.
+        routing_key: shared by all records; None takes each record's own from its row.
+        attributes: PERSISTENT or 0; KEY_COLUMN is added here.
+        time: microseconds since 1970.
+
+    Raises:
+        ValueError: no record, too many, or a row that points outside of the buffer.
+
+    Cost:
+        Two passes over the rows, one copy of each byte.
+    """
+    keyed = routing_key is None
+    keys_bytes = 0
+    properties_bytes = 0
+    bodies_bytes = 0
+    source_bytes = source.shape[0]
+    if not 1 <= count <= RECORDS_MAX:
+        raise ValueError(f"a batch holds 1 to {RECORDS_MAX} records, not {count}")
+    for i in range(count):
+        row = 6 * (i if selection is None else selection[i])
+        _check_row(rows, row, source_bytes)
+        keys_bytes += rows[row + 1]
+        properties_bytes += rows[row + 3]
+        bodies_bytes += rows[row + 5]
+    if not keyed:
+        keys_bytes = len(routing_key)  # type: ignore[arg-type]
+    table = count + 1
+    offset_columns = 3 if keyed else 2
+    exchange_at = offset_columns * 4 * table
+    key_at = exchange_at + len(exchange)
+    property_at = key_at + keys_bytes
+    body_at = property_at + properties_bytes
+    size = body_at + bodies_bytes
+    if size > BATCH_BYTES_MAX:
+        raise ValueError(f"a batch of {size} bytes is too large")
+    padding = -size % BATCH_ALIGNMENT
+    payload: bytearray = new_buffer(size + padding)
+    payload[exchange_at:key_at] = exchange
+    if not keyed:
+        payload[key_at:property_at] = routing_key  # type: ignore[assignment]
+    payload[size:] = bytes(padding)
+    target = memoryview(payload)
+    offsets = memoryview(payload)[:exchange_at].cast("I")
+    bodies = 0
+    properties = 0
+    keys = 0
+    for i in range(count):
+        row = 6 * (i if selection is None else selection[i])
+        offsets[i] = bodies
+        offsets[table + i] = properties
+        length = rows[row + 5]
+        start = rows[row + 4]
+        if length:
+            if cython.compiled:
+                memcpy(cython.address(target[body_at + bodies]), cython.address(source[start]), length)  # type: ignore[name-defined]
+            else:
+                target[body_at + bodies : body_at + bodies + length] = source[start : start + length]
+        bodies += length
+        length = rows[row + 3]
+        start = rows[row + 2]
+        if length:
+            if cython.compiled:
+                memcpy(cython.address(target[property_at + properties]), cython.address(source[start]), length)  # type: ignore[name-defined]
+            else:
+                target[property_at + properties : property_at + properties + length] = source[
+                    start : start + length
+                ]
+        properties += length
+        if keyed:
+            offsets[2 * table + i] = keys
+            length = rows[row + 1]
+            start = rows[row]
+            if length:
+                if cython.compiled:
+                    memcpy(cython.address(target[key_at + keys]), cython.address(source[start]), length)  # type: ignore[name-defined]
+                else:
+                    target[key_at + keys : key_at + keys + length] = source[start : start + length]
+            keys += length
+    offsets[count] = bodies
+    offsets[table + count] = properties
+    if keyed:
+        offsets[2 * table + count] = keys
+    return Records(
+        payload,
+        count,
+        attributes | KEY_COLUMN if keyed else attributes,
+        exchange,
+        keys_bytes,
+        properties_bytes,
+        bodies_bytes,
+        time,
+        time,
+    )
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1, check=False)
+@cython.returns(cython.int)
+@cython.locals(
+    rows=cython.int[::1],
+    row=cython.Py_ssize_t,
+    source_bytes=cython.Py_ssize_t,
+    part=cython.int,
+)
+def _check_row(rows: memoryview, row: int, source_bytes: int) -> int:
+    # The copies below this check are plain memory copies.
+    for part in range(0, 6, 2):
+        if rows[row + part] < 0 or rows[row + part + 1] < 0:
+            raise ValueError("a row of the record table is negative")
+        if rows[row + part] > source_bytes - rows[row + part + 1]:
+            raise ValueError("a row of the record table points outside of its buffer")
+    return 0

@@ -1,0 +1,243 @@
+"""A segment: one file of a partition's log, record batches one behind the other from position 0.
+
+Sparse indexes lead to a batch by offset and by time; both can be rebuilt from the batches::
+
+    <base offset>.index      entries of  offset - base offset u32 | file position u32
+    <base offset>.timeindex  entries of  time i64, us since 1970  | offset - base offset u32
+
+Only the newest segment of a partition is written; the others are sealed, and have index files.
+"""
+
+import struct
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+
+from log_backend.disk import Disk
+from log_backend.record_batch import (
+    HEADER_BYTES,
+    CorruptBatch,
+    RecordBatch,
+    batch_bytes,
+    decode_batch,
+    decode_header,
+)
+
+INDEX_INTERVAL_BYTES = 4_096  # of log between two index entries
+READ_BYTES = 1024 * 1024  # of one cold read, unless one batch is larger
+
+_INDEX = struct.Struct("<II")
+_TIME_INDEX = struct.Struct("<qI")
+
+
+class SegmentDamaged(Exception):
+    """A sealed or synced part of a segment holds no whole batch; the file and place are named."""
+
+    def __init__(self, path: Path, position: int, reason: str) -> None:
+        super().__init__(f"{path} is damaged at byte {position}: {reason}")
+        self.path = path
+        self.position = position
+
+
+class Segment:
+    """What is known of one segment file.
+
+    Attributes:
+        base_offset: offset of its first record, and its name.
+        end_offset: behind its last record.
+        size: bytes of whole batches; the next batch goes there.
+        last_time: of its last batch, microseconds since 1970; 0 when empty.
+        unsynced: written since the last sync.
+    """
+
+    __slots__ = (
+        "_offsets",
+        "_positions",
+        "_times",
+        "base_offset",
+        "end_offset",
+        "last_time",
+        "path",
+        "size",
+        "unsynced",
+    )
+
+    def __init__(self, path: Path, base_offset: int) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self.end_offset = base_offset
+        self.size = 0
+        self.last_time = 0
+        self.unsynced = False
+        self._offsets = array("Q")
+        self._positions = array("Q")
+        self._times = array("q")
+
+    def add(self, batch: RecordBatch, position: int, size: int) -> None:
+        """Note that a batch lies, or will lie, at a position."""
+        if not self._positions or position - self._positions[-1] >= INDEX_INTERVAL_BYTES:
+            self._offsets.append(batch.base_offset)
+            self._positions.append(position)
+            self._times.append(batch.records.time)
+        self.end_offset = batch.end_offset
+        self.last_time = batch.records.last_time
+        self.size = position + size
+
+    def position_of(self, offset: int) -> int:
+        """A position at or before the batch with an offset."""
+        at = bisect_right(self._offsets, offset) - 1
+        return self._positions[at] if at >= 0 else 0
+
+    def index_files(self) -> list[tuple[Path, bytes]]:
+        """The index files of this segment and their content."""
+        relative = [offset - self.base_offset for offset in self._offsets]
+        index = b"".join(map(_INDEX.pack, relative, self._positions))
+        times = b"".join(map(_TIME_INDEX.pack, self._times, relative))
+        return [
+            (self.path.with_suffix(".index"), index),
+            (self.path.with_suffix(".timeindex"), times),
+        ]
+
+    def load_index(self, index: bytes, times: bytes) -> bool:
+        """Take over the content of index files; False when they cannot belong to this segment."""
+        if len(index) % _INDEX.size or len(index) // 8 != len(times) // 12 or len(times) % 12:
+            return False
+        for (relative, position), (time, also) in zip(
+            _INDEX.iter_unpack(index), _TIME_INDEX.iter_unpack(times), strict=True
+        ):
+            if relative != also or (self._positions and position <= self._positions[-1]):
+                return False
+            self._offsets.append(self.base_offset + relative)
+            self._positions.append(position)
+            self._times.append(time)
+        return True
+
+    def clear_index(self) -> None:
+        """Forget the index, to build it again with `add`."""
+        del self._offsets[:], self._positions[:], self._times[:]
+
+    @property
+    def last_indexed_position(self) -> int:
+        """Position of the last index entry; 0 when there is none."""
+        return self._positions[-1] if self._positions else 0
+
+
+def read_batches(disk: Disk, path: Path, position: int, end: int, offset: int) -> list[RecordBatch]:
+    """Read about READ_BYTES of batches, from the one that holds an offset or follows it.
+
+    Args:
+        position: of a batch at or before that one.
+        end: size of the segment.
+
+    Raises:
+        SegmentDamaged: a batch fails a check.
+    """
+    file = disk.open(path)
+    try:
+        batches: list[RecordBatch] = []
+        total = 0
+        for batch, at, size in _headers(disk, file, path, position, end):
+            if batch.end_offset <= offset:
+                continue
+            try:
+                batches.append(decode_batch(disk.read(file, at, size), 0))
+            except CorruptBatch as error:
+                raise SegmentDamaged(path, at, error.reason) from None
+            total += size
+            if total >= READ_BYTES:
+                break
+        return batches
+    finally:
+        disk.close(file)
+
+
+def _headers(
+    disk: Disk, file: int, path: Path, position: int, end: int
+) -> Iterator[tuple[RecordBatch, int, int]]:
+    window, window_at = bytearray(), position
+    while position < end:
+        at = position - window_at
+        if at + HEADER_BYTES > len(window):
+            window, window_at, at = disk.read(file, position, 65_536), position, 0
+        try:
+            batch = decode_header(window[at : at + HEADER_BYTES])
+        except CorruptBatch as error:
+            raise SegmentDamaged(path, position, error.reason) from None
+        size = batch_bytes(window, at)
+        yield batch, position, size
+        position += size
+
+
+def open_sealed(disk: Disk, path: Path, base_offset: int) -> Segment:
+    """Open a segment that is not written any more; its index files are used when they fit.
+
+    Raises:
+        SegmentDamaged: it holds something that is no batch.
+    """
+    segment = Segment(path, base_offset)
+    file = disk.open(path)
+    try:
+        size = disk.size(file)
+        position = 0
+        if segment.load_index(
+            _content(disk, path.with_suffix(".index")), _content(disk, path.with_suffix(".timeindex"))
+        ):
+            position = segment.last_indexed_position
+        else:
+            segment.clear_index()
+        for batch, at, length in _headers(disk, file, path, position, size):
+            segment.add(batch, at, length)
+    finally:
+        disk.close(file)
+    return segment
+
+
+def open_active(
+    disk: Disk, path: Path, base_offset: int, synced_offset: int
+) -> tuple[Segment, list[tuple[int, int]]]:
+    """Open the newest segment: verify every batch, and cut a torn tail back to the last whole one.
+
+    Args:
+        synced_offset: records below it were made durable; damage among them is no torn tail.
+
+    Returns:
+        The segment, and the offsets that it lacks between its batches, as [first, end) pairs.
+
+    Raises:
+        SegmentDamaged: a batch that was durable fails a check.
+    """
+    segment = Segment(path, base_offset)
+    gaps: list[tuple[int, int]] = []
+    file = disk.open(path)
+    try:
+        content = disk.read(file, 0, disk.size(file))
+        view = memoryview(content)
+        position = 0
+        while position < len(content):
+            try:
+                batch = decode_batch(view, position)
+            except CorruptBatch as error:
+                if segment.end_offset < synced_offset:
+                    raise SegmentDamaged(path, position, error.reason) from None
+                disk.truncate(file, position)
+                break
+            if batch.base_offset > segment.end_offset:
+                gaps.append((segment.end_offset, batch.base_offset))
+            size = batch_bytes(view, position)
+            segment.add(batch, position, size)
+            position += size
+    finally:
+        disk.close(file)
+    return segment, gaps
+
+
+def _content(disk: Disk, path: Path) -> bytes:
+    try:
+        file = disk.open(path)
+    except FileNotFoundError:
+        return b"?"  # no index: never a whole number of entries
+    try:
+        return bytes(disk.read(file, 0, disk.size(file)))
+    finally:
+        disk.close(file)

@@ -1,0 +1,5 @@
+"""Replicas, leaders and epochs: who may append to a partition."""
+
+from mirror_cluster.standalone import claim_epoch
+
+__all__ = ["claim_epoch"]

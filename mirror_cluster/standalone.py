@@ -1,0 +1,22 @@
+"""The coordinator of a node on its own: it leads every partition, in a new epoch with each start.
+
+The epoch stands in every batch, so that the logs of a node that is joined to others later can be
+compared with theirs. The data directory's lock keeps a second process from leading.
+"""
+
+from log_backend import Change, MetadataStore
+
+EPOCH_KEY = b"epoch"
+
+
+def claim_epoch(store: MetadataStore) -> int:
+    """Begin a new epoch, durable when this returns.
+
+    Raises:
+        RevisionConflict: somebody else began one at the same time.
+    """
+    entry = store.get(EPOCH_KEY)
+    epoch = int(entry.value) + 1 if entry else 1
+    revision = entry.revision if entry else 0
+    store.apply([Change(EPOCH_KEY, b"%d" % epoch, expected_revision=revision)])
+    return epoch

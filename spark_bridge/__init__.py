@@ -1,0 +1,32 @@
+"""Spark reads the logs: a Python data source, no jar.
+
+from spark_bridge import register
+
+register(spark)
+spark.read.format("routelog").options(path="/var/lib/routelog", subscribe="audit").load()
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["register"]
+
+
+def register(spark: "SparkSession") -> None:
+    """Make the format `routelog` known to a Spark session; a second call changes nothing.
+
+    Executors must be able to import this package: install RouteLog where they run.
+    """
+    # PySpark is an optional extra, and Spark's workers import this package for its modules.
+    from pyspark.errors import AnalysisException
+
+    from spark_bridge.data_source import RouteLogDataSource
+
+    try:
+        spark.dataSource.register(RouteLogDataSource)
+    except AnalysisException as error:
+        # Spark found `pyspark_routelog` by itself and lets nobody replace it.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise

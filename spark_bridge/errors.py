@@ -1,0 +1,48 @@
+"""What can go wrong in a read: the query's fault, the log's fate, or damage."""
+
+from pathlib import Path
+
+from spark_bridge.log_store import LogPartition
+
+
+class BadOption(ValueError):
+    """An option of the query is unknown, missing, or has a value that makes no sense."""
+
+    def __init__(self, option: str, reason: str) -> None:
+        super().__init__(f"option {option}: {reason}")
+        self.option = option
+
+
+class BadSchema(ValueError):
+    """The schema given with the query names a column that does not exist, or another type."""
+
+
+class RecordsLost(Exception):
+    """Offsets that the query asks for are not in the log."""
+
+    def __init__(self, partition: LogPartition, start: int, end: int) -> None:
+        super().__init__(
+            f"offsets {start} to {end - 1} of {partition} are not in the log: retention or a "
+            "deletion removed them, or they were never written; "
+            "with failOnDataLoss=false the query reads what there is"
+        )
+        self.partition = partition
+        self.start = start
+        self.end = end
+
+
+class DamagedSegment(Exception):
+    """Bytes of a segment, where a batch has to be, are none."""
+
+    def __init__(self, path: Path, position: int, reason: str) -> None:
+        super().__init__(f"{path} is damaged at position {position}: {reason}")
+        self.path = path
+        self.position = position
+
+
+class DamagedBatch(Exception):
+    """A batch has the right checksums and offset columns that contradict themselves."""
+
+    def __init__(self, base_offset: int, reason: str) -> None:
+        super().__init__(f"the batch at offset {base_offset} is damaged: {reason}")
+        self.base_offset = base_offset

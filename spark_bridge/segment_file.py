@@ -1,0 +1,143 @@
+"""A segment as a file: record batches one after the other, and an index beside it."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from log_backend.record_batch import (
+    HEADER_BYTES,
+    CorruptBatch,
+    RecordBatch,
+    batch_bytes,
+    decode_batch,
+    decode_header,
+)
+from spark_bridge.errors import DamagedSegment
+
+STRETCH_BYTES = 1024 * 1024  # read at once: longer does not make files faster, but takes memory
+
+
+class SegmentFile:
+    """One segment, open for reading; positions count from the start of its file.
+
+    Batches are views of a stretch of the file held in memory. It is read, not mapped: the broker
+    may cut or remove the file meanwhile, and a map of a file that shrinks kills its process.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.base_offset = int(path.stem)
+        self._file = path.open("rb")
+        self._stretch = memoryview(b"")
+        self._stretch_at = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def batches(self, position: int = 0) -> Iterator[RecordBatch]:
+        """Batches from a batch's position to the end of the file, checksums verified.
+
+        Raises:
+            DamagedSegment: where a batch has to be is none, or its offsets were there before.
+        """
+        expected = self.base_offset
+        while not self._ends_at(position):
+            batch = self._batch(position)
+            if batch.base_offset < expected:
+                raise DamagedSegment(self.path, position, "offsets go backwards")
+            yield batch
+            expected = batch.end_offset
+            position += batch.records.batch_bytes
+
+    def position_of(self, offset: int) -> int:
+        """Position of the first batch that ends behind an offset; the file's end if none does.
+
+        Cost:
+            Reads headers from the index entry before it; from the beginning without an index.
+
+        Raises:
+            DamagedSegment: a header on the way is none.
+        """
+        position = self._indexed_position(offset)
+        while not self._ends_at(position):
+            header = self._view(position, HEADER_BYTES)
+            if self._header(position).end_offset > offset:
+                break
+            position += batch_bytes(header, 0)
+        return position
+
+    def valid_end(self) -> tuple[int, int]:
+        """Offset and position behind the last of the valid batches that follow each other from 0.
+
+        Cost:
+            Reads the segment up to there: a torn write shows only in a payload's checksum.
+        """
+        end_offset, position = self.base_offset, 0
+        try:
+            for batch in self.batches():
+                end_offset = batch.end_offset
+                position += batch.records.batch_bytes
+        except DamagedSegment:
+            pass  # the broker was writing here
+        return end_offset, position
+
+    def _indexed_position(self, offset: int) -> int:
+        """The index's answer, if a fitting header stands there: it is a hint, not the truth."""
+        position = self._index_entry(offset)
+        try:
+            header = self._header(position)
+        except DamagedSegment:
+            return 0
+        return position if self.base_offset <= header.base_offset <= offset else 0
+
+    def _index_entry(self, offset: int) -> int:
+        try:
+            data = self.path.with_suffix(".index").open("rb").read()
+        except FileNotFoundError:
+            return 0
+        entries = memoryview(data)[: len(data) // 8 * 8].cast("I")
+        relative = offset - self.base_offset
+        count = bisect_right(range(len(entries) // 2), relative, key=lambda i: entries[2 * i])
+        return entries[2 * count - 1] if count else 0
+
+    def _ends_at(self, position: int) -> bool:
+        if self._view(position, 1):
+            return False
+        if position > self._file.seek(0, 2):
+            raise DamagedSegment(self.path, position, "the batch before is cut off")
+        return True
+
+    def _header(self, position: int) -> RecordBatch:
+        try:
+            return decode_header(self._view(position, HEADER_BYTES))
+        except CorruptBatch as error:
+            raise DamagedSegment(self.path, position, error.reason) from None
+
+    def _batch(self, position: int) -> RecordBatch:
+        length = batch_bytes(self._view(position, HEADER_BYTES), 0)
+        if length > STRETCH_BYTES:
+            self._header(position)  # only a checked length is worth so much memory
+        try:
+            return decode_batch(self._view(position, length), 0)
+        except CorruptBatch as error:
+            raise DamagedSegment(self.path, position, error.reason) from None
+
+    def _view(self, position: int, size: int) -> memoryview:
+        """Bytes of the file, fewer at its end."""
+        at = position - self._stretch_at
+        if at < 0 or at + size > len(self._stretch):
+            self._file.seek(position)
+            self._stretch = memoryview(self._file.read(max(size, STRETCH_BYTES)))
+            self._stretch_at = position
+            at = 0
+        return self._stretch[at : at + size]

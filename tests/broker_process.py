@@ -1,0 +1,184 @@
+"""A real broker process under a test's control, and a foreign broker that is only talked to."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+ROOT = Path(__file__).resolve().parent.parent
+READY_LINE = re.compile(r"^routelog ready (amqp://\S+:(\d+)) data=(.*) pid=(\d+)$")
+READY_SECONDS_MAX = 30.0
+STOP_SECONDS_MAX = 15.0
+COMMAND_VARIABLE = "ROUTELOG_TEST_COMMAND"  # an installed program to test instead of the sources
+TEST_LIMITS = {"ROUTELOG_HANDSHAKE_SECONDS": "2"}
+
+
+class BrokerFailed(Exception):
+    """The process ended, or stayed silent, where it had to be ready or stopped."""
+
+
+class ForeignBroker:
+    """A broker somebody else runs: it has an address and nothing to be controlled by."""
+
+    foreign = True
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self.url = url
+        self.host = parts.hostname or "127.0.0.1"
+        self.port = parts.port or 5672
+
+    def log_text(self) -> str:
+        """Nothing: its log is elsewhere."""
+        return ""
+
+
+class BrokerProcess:
+    """One `serve` process on a free loopback port, with its own data directory.
+
+    After `kill` or `terminate`, `start` runs it again on the same data and the same port.
+    """
+
+    foreign = False
+
+    def __init__(self, data_dir: Path, environment: dict[str, str] | None = None) -> None:
+        self.data_dir = data_dir
+        self.host = "127.0.0.1"
+        self.port = 0
+        self.pid = 0
+        self._environment = environment or {}
+        self._process: subprocess.Popen[str] | None = None
+        self._output: list[str] = []
+        self._ready = threading.Event()
+        self._readers: list[threading.Thread] = []
+
+    @property
+    def url(self) -> str:
+        """Address for clients, with the default user and the default virtual host."""
+        return f"amqp://guest:guest@{self.host}:{self.port}/"
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> BrokerProcess:
+        """Start the process and wait for its ready line.
+
+        Raises:
+            BrokerFailed: it ended or printed no ready line within `READY_SECONDS_MAX`.
+        """
+        self._ready.clear()
+        self._process = subprocess.Popen(
+            self._command(),
+            cwd=ROOT,
+            env=self._process_environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+        self._readers = [self._read(self._process.stdout), self._read(self._process.stderr)]
+        self._wait_until_ready()
+        return self
+
+    def kill(self) -> None:
+        """End the process as a crash does: SIGKILL, no goodbye."""
+        self._signal(signal.SIGKILL)
+        self._wait_until_stopped()
+
+    def terminate(self) -> int:
+        """Ask the process to stop (SIGTERM) and wait.
+
+        Returns:
+            Its exit status.
+
+        Raises:
+            BrokerFailed: it was still there after `STOP_SECONDS_MAX`; it has been killed then.
+        """
+        self._signal(signal.SIGTERM)
+        return self._wait_until_stopped()
+
+    def restart(self) -> None:
+        """Stop gracefully and start again on the same data and port."""
+        self.terminate()
+        self.start()
+
+    def stop(self) -> None:
+        """End the process at once if it runs: for the end of a test, whatever happened in it."""
+        if self.alive:
+            self.kill()
+
+    def log_text(self) -> str:
+        """Everything printed so far, all runs together, standard output and error mixed."""
+        return "".join(self._output)
+
+    def _command(self) -> list[str]:
+        program = shlex.split(os.environ.get(COMMAND_VARIABLE, ""))
+        return [
+            *(program or [sys.executable, "-m", "amqp_front"]),
+            "serve",
+            *("--host", self.host),
+            *("--port", str(self.port)),
+            *("--data-dir", str(self.data_dir)),
+        ]
+
+    def _process_environment(self) -> dict[str, str]:
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+        return {**os.environ, "PYTHONPATH": path, **TEST_LIMITS, **self._environment}
+
+    def _read(self, stream: object) -> threading.Thread:
+        thread = threading.Thread(target=self._collect, args=(stream,), daemon=True)
+        thread.start()
+        return thread
+
+    def _collect(self, stream: object) -> None:
+        for line in stream:  # type: ignore[attr-defined]
+            self._output.append(line)
+            ready = READY_LINE.match(line.rstrip("\n"))
+            if ready:
+                self.port = int(ready[2])
+                self.pid = int(ready[4])
+                self._ready.set()
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while not self._ready.wait(0.05):
+            if not self.alive or time.monotonic() > deadline:
+                state = "was not ready in time" if self.alive else "ended before it was ready"
+                self._signal(signal.SIGKILL)
+                self._wait_until_stopped()
+                raise BrokerFailed(f"the broker {state}; it printed:\n{self.log_text()}")
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self.alive:
+            self._process.send_signal(number)
+
+    def _wait_until_stopped(self) -> int:
+        if self._process is None:
+            return 0
+        try:
+            status = self._process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise BrokerFailed(f"no end after SIGTERM; it printed:\n{self.log_text()}") from None
+        finally:
+            self._join_readers()
+        return status
+
+    def _join_readers(self) -> None:
+        for reader in self._readers:
+            reader.join(timeout=2.0)
+        if self._process is not None:
+            for stream in (self._process.stdout, self._process.stderr):
+                if stream is not None:
+                    stream.close()

@@ -1,0 +1,103 @@
+"""Fixtures for tests that talk to a whole broker.
+
+`ROUTELOG_TEST_URL=amqp://...` runs them against a broker that is already there. That is how the
+tests themselves are checked: whatever they claim of AMQP has to be true of RabbitMQ too.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from broker_process import BrokerProcess, ForeignBroker
+from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
+from pika_client import Clients
+
+FOREIGN_URL = os.environ.get("ROUTELOG_TEST_URL", "")
+
+BrokerFactory = Callable[..., BrokerProcess]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Announce the marker that names where RabbitMQ 3.10 deliberately answers otherwise."""
+    config.addinivalue_line(
+        "markers", "differs_from_rabbitmq(reason): our answer; skipped against a foreign broker"
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what is our own decision when a foreign broker is under test."""
+    if not FOREIGN_URL:
+        return
+    for item in items:
+        marker = item.get_closest_marker("differs_from_rabbitmq")
+        if marker is not None:
+            item.add_marker(pytest.mark.skip(reason=f"RabbitMQ 3.10: {marker.args[0]}"))
+
+
+@pytest.fixture(scope="session")
+def broker(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[BrokerProcess | ForeignBroker]:
+    """One broker for all tests that leave it running."""
+    if FOREIGN_URL:
+        yield ForeignBroker(FOREIGN_URL)
+        return
+    process = BrokerProcess(tmp_path_factory.mktemp("broker")).start()
+    try:
+        yield process
+        assert process.alive, f"the broker died on the way; it printed:\n{process.log_text()}"
+        assert process.terminate() == 0
+    finally:
+        process.stop()
+
+
+@pytest.fixture
+def fresh_broker(tmp_path: Path) -> Iterator[BrokerFactory]:
+    """A factory of brokers that a test may kill and restart; all are stopped at its end.
+
+    Keyword arguments become environment variables of the process.
+    """
+    if FOREIGN_URL:
+        pytest.skip("needs control over the broker process")
+    processes: list[BrokerProcess] = []
+
+    def start(**environment: str) -> BrokerProcess:
+        process = BrokerProcess(tmp_path / f"data-{len(processes)}", environment)
+        processes.append(process)
+        return process.start()
+
+    try:
+        yield start
+    finally:
+        for process in processes:
+            process.stop()
+
+
+@pytest.fixture
+def clients(broker: BrokerProcess | ForeignBroker) -> Iterator[Clients]:
+    """pika connections to the session's broker, closed at the end of the test."""
+    opened = Clients(broker.url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def connection(clients: Clients) -> BlockingConnection:
+    """One pika connection."""
+    return clients.connect()
+
+
+@pytest.fixture
+def channel(connection: BlockingConnection) -> BlockingChannel:
+    """One pika channel on `connection`."""
+    return connection.channel()
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A name nothing on the broker has yet, that tells which test made it."""
+    return f"{request.node.originalname[:24]}.{uuid.uuid4().hex[:8]}"

@@ -1,0 +1,27 @@
+"""Fixtures for scenarios with several kinds of clients at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from broker_process import BrokerProcess, ForeignBroker
+from scenarios.bad_input import Peer
+from scenarios.bystander import Bystander
+
+
+@pytest.fixture(scope="session")
+def bystander(broker: BrokerProcess | ForeignBroker) -> Iterator[Bystander]:
+    """A connection at work that no other connection's mistake may touch."""
+    watching = Bystander(broker.host, broker.port)
+    yield watching
+    watching.stop()
+
+
+@pytest.fixture
+def peer(broker: BrokerProcess | ForeignBroker) -> Iterator[Peer]:
+    """An open raw connection with channel 1 open."""
+    with Peer(broker.host, broker.port) as opened:
+        opened.open()
+        opened.open_channel()
+        yield opened

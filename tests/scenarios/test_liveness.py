@@ -1,0 +1,98 @@
+"""Heartbeats, and how a broker says goodbye."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from pamqp import commands, heartbeat
+from scenarios.bad_input import Broker, assert_nobody_noticed
+from scenarios.bystander import Bystander
+from scenarios.raw_client import Dropped, RawClient, Silent
+
+INTERVAL_SECONDS = 1
+SLACK_SECONDS = 0.4
+
+
+def frames_until(client: RawClient, deadline: float) -> list[object]:
+    """Everything received up to a time, or to the end of the connection."""
+    values: list[object] = []
+    try:
+        while True:
+            values.append(client.receive(deadline - time.monotonic())[1])
+    except (Dropped, Silent):
+        return values
+
+
+def test_a_silent_peer_is_dropped_after_two_and_before_three_intervals(
+    broker: Broker, bystander: Bystander
+):
+    with RawClient(broker.host, broker.port) as client:
+        client.open(beat=INTERVAL_SECONDS)
+        begun = time.monotonic()
+        client.wait_until_dropped(4 * INTERVAL_SECONDS)
+        silent = time.monotonic() - begun
+        assert 2 * INTERVAL_SECONDS - SLACK_SECONDS < silent < 3 * INTERVAL_SECONDS + SLACK_SECONDS
+    assert_nobody_noticed(broker, bystander)
+
+
+def test_a_peer_that_sends_heartbeats_is_kept_and_is_sent_some(broker: Broker):
+    with RawClient(broker.host, broker.port) as client:
+        client.open(beat=INTERVAL_SECONDS)
+        received: list[object] = []
+        for _ in range(7):
+            client.send(heartbeat.Heartbeat())
+            received += frames_until(client, time.monotonic() + INTERVAL_SECONDS / 2)
+        client.open_channel()
+    assert len(received) >= 3
+    assert {type(value) for value in received} == {heartbeat.Heartbeat}
+
+
+def test_any_traffic_counts_as_a_sign_of_life(broker: Broker):
+    with RawClient(broker.host, broker.port) as client:
+        client.open(beat=INTERVAL_SECONDS)
+        client.open_channel()
+        for _ in range(7):
+            client.call(commands.Basic.Qos(prefetch_count=1), commands.Basic.QosOk)
+            frames_until(client, time.monotonic() + INTERVAL_SECONDS / 2)
+        client.declare()
+
+
+def test_a_peer_that_wants_no_heartbeats_gets_none(broker: Broker):
+    with RawClient(broker.host, broker.port) as client:
+        client.open(beat=0)
+        assert frames_until(client, time.monotonic() + 1.5 * INTERVAL_SECONDS) == []
+        client.open_channel()
+
+
+@pytest.mark.parametrize("signs_off", [True, False], ids=["close-ok", "silence"])
+def test_a_graceful_stop_closes_connections_with_320(fresh_broker, signs_off: bool):
+    broker = fresh_broker()
+    with RawClient(broker.host, broker.port) as client:
+        client.open()
+        client.open_channel()
+        client.declare()
+        stopper = threading.Thread(target=broker.terminate)
+        stopper.start()
+        closed = client.expect(commands.Connection.Close)
+        assert closed.reply_code == 320
+        assert closed.reply_text.startswith("CONNECTION_FORCED")
+        if signs_off:
+            client.send(commands.Connection.CloseOk())
+        client.wait_until_dropped(10)
+        stopper.join()
+    assert not broker.alive
+
+
+def test_a_graceful_stop_ends_the_process_with_status_zero(fresh_broker):
+    assert fresh_broker().terminate() == 0
+
+
+def test_a_stopped_broker_frees_its_data_and_its_port(fresh_broker):
+    broker = fresh_broker()
+    port = broker.port
+    for _ in range(2):
+        broker.restart()
+        assert broker.port == port
+        RawClient(broker.host, port).open().socket.close()

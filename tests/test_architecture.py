@@ -1,0 +1,401 @@
+"""The rules of the house, enforced: who imports whom, the four doors, size, names, docstrings."""
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from graphlib import CycleError, TopologicalSorter
+from importlib.metadata import packages_distributions
+
+import pytest
+from source_tree import ROOT, SourceModule, read_modules, undocumented
+
+# Package -> the packages of ours that it may import.
+IMPORT_TABLE = {
+    "log_backend": set(),
+    "exchanges": set(),
+    "vhosts": {"exchanges", "log_backend"},
+    "mirror_cluster": {"log_backend"},
+    "spark_bridge": {"log_backend"},
+    "amqp_front": {"vhosts", "exchanges", "log_backend"},
+    "management": {"vhosts"},
+    "benchmarks": {"amqp_front", "exchanges", "log_backend", "vhosts"},
+}
+
+# Wires everything, so it may import everything.
+COMPOSITION_ROOT = "amqp_front/__main__.py"
+
+# Spark's executors find and decode records by the stored formats, and know nothing else of the log.
+FORMAT_MODULES = {"log_backend.log_directory", "log_backend.record_batch"}
+
+# What a package must never know, beside packages of ours.
+UNKNOWN_LIBRARIES = {
+    "log_backend": {"pamqp", "pyspark"},
+    "exchanges": {"asyncio", "pamqp", "rocksdict", "uvloop"},
+    "vhosts": {"pyspark"},
+    "mirror_cluster": {"pamqp", "pyspark"},
+    "spark_bridge": {"asyncio", "uvloop"},
+}
+
+LINES_MAX = 500  # a longer file has a second noun in it
+DRAWERS = {"common", "helper", "helpers", "manager", "misc", "util", "utils"}
+
+
+@dataclass(frozen=True)
+class Door:
+    """A way to the outside: the names that lead through it, and the files where they may stand."""
+
+    names: tuple[str, ...]
+    files: tuple[str, ...]
+
+    def violations(self, module: SourceModule) -> Iterator[str]:
+        """Uses of this door in a file that is not one of its own."""
+        if any(fnmatch(module.path, file) for file in self.files):
+            return
+        for line, name in module.outside_names():
+            if any(fnmatch(name, pattern) for pattern in self.names):
+                yield f"{module.path}:{line}: {name}"
+
+
+DOORS = {
+    "clock": Door(
+        names=(
+            "time.time",
+            "time.time_ns",
+            "time.monotonic",
+            "time.monotonic_ns",
+            "time.perf_counter",
+            "time.perf_counter_ns",
+            "time.sleep",
+            "datetime.date.today",
+            "datetime.datetime.now",
+            "datetime.datetime.today",
+            "datetime.datetime.utcnow",
+        ),
+        files=("log_backend/clock.py",),
+    ),
+    "disk": Door(
+        names=(
+            "open",
+            "io.open",
+            "mmap.mmap",
+            "os.f*sync",
+            "os.ftruncate",
+            "os.open",
+            "os.posix_fallocate",
+            "os.pread*",
+            "os.pwrite*",
+            "os.remove",
+            "os.rename",
+            "os.replace",
+            "os.truncate",
+            "os.unlink",
+            "shutil.*",
+            "tempfile.*",
+            "*.read_bytes",
+            "*.read_text",
+            "*.write_bytes",
+            "*.write_text",
+        ),
+        # The composition root reads the configuration file.
+        files=("log_backend/disk.py", COMPOSITION_ROOT),
+    ),
+    "network": Door(
+        names=("socket.*", "asyncio.open_*connection", "asyncio.start_*server"),
+        files=("amqp_front/*", "management/*", "mirror_cluster/*", "spark_bridge/*"),
+    ),
+    "randomness": Door(
+        names=("random.*", "secrets.*", "os.urandom", "uuid.uuid1", "uuid.uuid4"),
+        files=("log_backend/randomness.py",),
+    ),
+}
+
+MODULES = [module for package in IMPORT_TABLE for module in read_modules(package)]
+NAMES = {module.name for module in MODULES}
+# Benchmarks measure the real world, so they walk through every door.
+BEHIND_DOORS = [module for module in MODULES if module.package != "benchmarks"]
+
+
+def hot_modules() -> set[str]:
+    """The compiled kernel's modules, as setup.py lists them."""
+    tree = ast.parse((ROOT / "setup.py").read_text())
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "HOT_MODULES":
+            sources: tuple[str, ...] = ast.literal_eval(node.value)
+            return {SourceModule(source, "").name for source in sources}
+    raise AssertionError("setup.py has no HOT_MODULES")
+
+
+KERNEL = hot_modules()
+
+
+def report(violations: Iterable[str], rule: str) -> None:
+    """Fail with every violation, one a line, under the rule they break."""
+    found = sorted(set(violations))
+    assert not found, f"{rule}:\n  " + "\n  ".join(found)
+
+
+# Who may import whom
+
+
+def forbidden_packages(module: SourceModule) -> Iterator[str]:
+    if module.path == COMPOSITION_ROOT:
+        return
+    allowed = IMPORT_TABLE[module.package] | {module.package}
+    for imported in module.imports():
+        target = imported.module.partition(".")[0]
+        if target in {*IMPORT_TABLE, "tests"} - allowed:
+            yield f"{module.path}:{imported.line}: imports {imported.module}"
+
+
+def inner_imports(module: SourceModule, names: set[str]) -> Iterator[str]:
+    """Imports of a neighbour's inside; its face is what its `__init__` gives out."""
+    if module.path == COMPOSITION_ROOT or module.package == "benchmarks":
+        return
+    for imported in module.imports():
+        neighbour = imported.module.partition(".")[0]
+        if neighbour not in IMPORT_TABLE or neighbour == module.package:
+            continue
+        target = f"{imported.module}.{imported.name}"
+        inner = imported.module if target not in names else target
+        if inner == neighbour or _may_look_inside(module, inner):
+            continue
+        yield f"{module.path}:{imported.line}: {inner} is inside {neighbour}"
+
+
+def _may_look_inside(module: SourceModule, inner: str) -> bool:
+    """Spark reads the stored formats; compiled modules call each other without the face between."""
+    if module.package == "spark_bridge":
+        return inner in FORMAT_MODULES
+    return module.name in KERNEL and inner in KERNEL
+
+
+def unknown_libraries(module: SourceModule) -> Iterator[str]:
+    unknown = UNKNOWN_LIBRARIES.get(module.package, set())
+    for imported in module.imports():
+        if imported.module.partition(".")[0] in unknown:
+            yield f"{module.path}:{imported.line}: imports {imported.module}"
+
+
+def first_cycle(modules: list[SourceModule]) -> list[str]:
+    """Module names that import each other in a ring, the first one repeated; empty if none do."""
+    names = {module.name for module in modules}
+    graph: dict[str, set[str]] = {}
+    for module in modules:
+        pairs = ((item.module, f"{item.module}.{item.name}") for item in module.imports())
+        targets = {target if target in names else source for source, target in pairs}
+        graph[module.name] = targets & names
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        ring: list[str] = error.args[1]
+        return ring
+    return []
+
+
+def test_packages_import_only_what_the_table_allows() -> None:
+    found = [line for module in MODULES for line in forbidden_packages(module)]
+    report(found, "the import table forbids")
+
+
+def test_neighbours_import_only_a_packages_face() -> None:
+    found = [line for module in MODULES for line in inner_imports(module, NAMES)]
+    report(found, "import from the package itself, not from its inside")
+
+
+def test_packages_do_not_know_what_is_not_theirs() -> None:
+    found = [line for module in MODULES for line in unknown_libraries(module)]
+    report(found, "this package must not know that library")
+
+
+@pytest.mark.parametrize("package", IMPORT_TABLE)
+def test_modules_of_a_package_do_not_import_in_circles(package: str) -> None:
+    ring = first_cycle([module for module in MODULES if module.package == package])
+    assert not ring, "import cycle: " + " -> ".join(ring)
+
+
+# The outside, and the size of things
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_the_outside_is_reached_through_its_door(door: str) -> None:
+    found = [line for module in BEHIND_DOORS for line in DOORS[door].violations(module)]
+    report(found, f"pass the {door} in; it is reached directly only in {DOORS[door].files}")
+
+
+def test_no_file_is_too_long() -> None:
+    long = [
+        f"{module.path}: {module.line_count} lines"
+        for module in [*MODULES, *read_modules("tests"), *read_modules("docs")]
+        if module.line_count > LINES_MAX
+    ]
+    report(long, f"more than {LINES_MAX} lines; a second noun wants a second file")
+
+
+def test_no_module_is_a_drawer() -> None:
+    drawers = [
+        module.path
+        for module in [*MODULES, *read_modules("tests"), *read_modules("docs")]
+        if DRAWERS & set(module.name.split("."))
+    ]
+    report(drawers, "name the file for the noun in it")
+
+
+def test_public_names_have_docstrings() -> None:
+    found = [line for module in MODULES for line in undocumented(module)]
+    report(found, "say what it is and what a caller cannot guess")
+
+
+# The table itself
+
+
+def test_every_package_is_in_the_table_and_in_the_distribution() -> None:
+    folders = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert folders <= set(IMPORT_TABLE)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packages = project["tool"]["setuptools"]["packages"]["find"]["include"]
+    assert {pattern.rstrip("*") for pattern in packages} == set(IMPORT_TABLE)
+
+
+def test_every_folder_of_modules_is_a_package() -> None:
+    folders = {module.path.rpartition("/")[0] for module in MODULES}
+    bare = [folder for folder in folders if not (ROOT / folder / "__init__.py").exists()]
+    report(bare, "without __init__.py it is left out of the distribution")
+
+
+def declared_libraries(package: str) -> set[str]:
+    """Import names of the libraries that pyproject.toml gives a package."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = {"spark_bridge": ["spark"], "benchmarks": ["dev"]}.get(package, [])
+    wanted = [*project["dependencies"]]
+    for extra in extras:
+        wanted += project["optional-dependencies"][extra]
+    distributions = {re.match(r"[\w-]+", line)[0].lower() for line in wanted}  # type: ignore[index]
+    return {
+        name
+        for name, owners in packages_distributions().items()
+        if distributions & {owner.lower() for owner in owners}
+    }
+
+
+@pytest.mark.parametrize("package", IMPORT_TABLE)
+def test_every_library_is_declared(package: str) -> None:
+    # Compiled, the kernel does not import cython; uncompiled it is a matter for developers.
+    known = {*IMPORT_TABLE, *sys.stdlib_module_names, *declared_libraries(package), "cython"}
+    found = [
+        f"{module.path}:{imported.line}: {imported.module}"
+        for module in MODULES
+        if module.package == package
+        for imported in module.imports()
+        if imported.module.partition(".")[0] not in known
+    ]
+    report(found, "name its distribution in pyproject.toml and docs/dependencies.md")
+
+
+# The checks find what they look for
+
+
+def some_module(path: str, text: str) -> SourceModule:
+    return SourceModule(path, text)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("exchanges/topic.py", "from log_backend import PartitionLog"),
+        ("log_backend/journal.py", "import amqp_front.frame_cutter"),
+        ("vhosts/queue.py", "def f():\n    from amqp_front import Frame"),
+        ("vhosts/queue.py", "if TYPE_CHECKING:\n    import mirror_cluster as peers"),
+        ("amqp_front/broker.py", "import management"),
+        ("exchanges/topic.py", "from cython.cimports.log_backend.record_batch import walk"),
+        ("vhosts/queue.py", "from tests.conftest import broker"),
+    ],
+)
+def test_a_forbidden_package_is_found(path: str, text: str) -> None:
+    assert list(forbidden_packages(some_module(path, text)))
+
+
+def test_an_allowed_package_is_not_reported() -> None:
+    assert not list(forbidden_packages(some_module("vhosts/q.py", "from exchanges import Route")))
+    assert not list(forbidden_packages(some_module(COMPOSITION_ROOT, "import management")))
+    assert not list(forbidden_packages(some_module("vhosts/q.py", "from .queue import Queue")))
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "is_inside"),
+    [
+        ("vhosts/queue.py", "from log_backend import PartitionLog", False),
+        ("vhosts/queue.py", "from log_backend.segment import Segment", True),
+        ("vhosts/queue.py", "import log_backend.segment", True),
+        ("vhosts/queue.py", "from log_backend import segment", True),
+        ("log_backend/journal.py", "from log_backend.segment import Segment", False),
+        ("spark_bridge/reader.py", "from log_backend.record_batch import columns", False),
+        ("spark_bridge/reader.py", "from log_backend.segment import Segment", True),
+        ("amqp_front/deliver_frames.py", "from log_backend.record_batch import walk", False),
+        ("amqp_front/channel.py", "from log_backend.record_batch import walk", True),
+    ],
+)
+def test_an_import_of_a_neighbours_inside_is_found(path: str, text: str, is_inside: bool) -> None:
+    found = list(inner_imports(some_module(path, text), {"log_backend.segment"}))
+    assert bool(found) == is_inside
+
+
+def test_an_import_cycle_is_found_also_through_the_face() -> None:
+    modules = [
+        some_module("vhosts/__init__.py", "from vhosts.queue import Queue"),
+        some_module("vhosts/queue.py", "from . import consumer"),
+        some_module("vhosts/consumer.py", "from vhosts import Queue"),
+        some_module("vhosts/vhost.py", "from vhosts.queue import Queue"),
+    ]
+    assert set(first_cycle(modules)) == {"vhosts", "vhosts.queue", "vhosts.consumer"}
+    assert first_cycle(modules[1:]) == []
+
+
+@pytest.mark.parametrize(
+    ("door", "text"),
+    [
+        ("clock", "import time\ntime.time()"),
+        ("clock", "from time import monotonic as now\nnow()"),
+        ("clock", "import time as t\nclock = t.monotonic"),
+        ("clock", "from datetime import datetime\ndatetime.now()"),
+        ("disk", "open('x')"),
+        ("disk", "import os\nos.fdatasync(3)"),
+        ("disk", "from pathlib import Path\nPath('x').read_text()"),
+        ("disk", "from shutil import rmtree\nrmtree('x')"),
+        ("network", "from socket import create_server\ncreate_server(('', 1))"),
+        ("network", "import asyncio\nasyncio.open_unix_connection()"),
+        ("randomness", "import random\nrandom.random()"),
+        ("randomness", "def f():\n    import secrets\n    return secrets.token_bytes(8)"),
+        ("randomness", "from uuid import uuid4\nname = uuid4"),
+    ],
+)
+def test_a_way_round_a_door_is_found(door: str, text: str) -> None:
+    assert list(DOORS[door].violations(some_module("vhosts/queue.py", text)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import time\ntime.strftime('%Y')",
+        "import asyncio\nasyncio.get_running_loop().time()",
+        "def f(journal):\n    return journal.open()",
+        "from datetime import datetime\ndatetime.fromtimestamp(0)",
+        "def f(clock):\n    return clock.time()",
+    ],
+)
+def test_what_is_no_door_is_not_reported(text: str) -> None:
+    module = some_module("vhosts/queue.py", text)
+    assert not [line for door in DOORS.values() for line in door.violations(module)]
+
+
+def test_a_missing_docstring_is_found() -> None:
+    text = (
+        "class A:\n    '''x'''\n    def b(self): ...\n    def _c(self): ...\n"
+        "    @override\n    def d(self): ...\n"
+        "async def e(): ...\ndef _f():\n    def g(): ...\n"
+    )
+    found = [line.rpartition(" ")[2] for line in undocumented(some_module("vhosts/q.py", text))]
+    assert found == ["module", "A.b", "e"]

@@ -1,0 +1,117 @@
+"""The command line: the ready line, exit codes, and where the configuration is looked for."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from amqp_front import __main__ as command
+from amqp_front.broker import BrokerAddress, StartError
+from amqp_front.configuration import BrokerConfig
+
+OnReady = Callable[[BrokerAddress], None]
+
+
+class FakeBroker:
+    """Stands in for `run`: keeps the configuration, reports an address or fails."""
+
+    def __init__(self) -> None:
+        self.config: BrokerConfig | None = None
+        self.failure: StartError | None = None
+
+    def __call__(self, config: BrokerConfig, on_ready: OnReady) -> None:
+        self.config = config
+        if self.failure:
+            raise self.failure
+        on_ready(BrokerAddress(host=config.host, port=config.port, data_dir=config.data_dir))
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeBroker:
+    fake = FakeBroker()
+    monkeypatch.setattr(command, "run", fake)
+    monkeypatch.setattr(command, "set_up_logs", lambda level, form: None)
+    monkeypatch.chdir(tmp_path)
+    for variable in [name for name in os.environ if name.startswith("ROUTELOG_")]:
+        monkeypatch.delenv(variable)
+    return fake
+
+
+def serve(*arguments: str, **environment: str) -> Result:
+    return CliRunner().invoke(command.command_line, ["serve", *arguments], env=environment)
+
+
+def test_the_ready_line_names_address_directory_and_process(broker: FakeBroker) -> None:
+    result = serve("--host", "127.0.0.1", "--port", "4711", "--data-dir", "/srv/some data")
+    line = f"routelog ready amqp://127.0.0.1:4711 data=/srv/some data pid={os.getpid()}\n"
+    assert (result.exit_code, result.stdout) == (0, line)
+
+
+def test_an_ipv6_address_is_bracketed_and_a_directory_cannot_break_the_line() -> None:
+    line = command.ready_line(BrokerAddress(host="::1", port=1, data_dir=Path("a\nb")), 2)
+    assert line == r"routelog ready amqp://[::1]:1 data=a\nb pid=2"
+
+
+def test_options_beat_the_environment_which_beats_the_named_file(
+    broker: FakeBroker, tmp_path: Path
+) -> None:
+    file = tmp_path / "some.toml"
+    file.write_text('port = 1\nhost = "127.0.0.1"\nlog_level = "error"\n')
+    result = serve(
+        "--config", str(file), "--port", "3", ROUTELOG_PORT="2", ROUTELOG_LOG_LEVEL="debug"
+    )
+    assert result.exit_code == 0
+    assert broker.config == BrokerConfig(host="127.0.0.1", port=3, log_level="debug")
+
+
+def test_the_file_of_the_working_directory_is_read_unless_another_is_named(
+    broker: FakeBroker, tmp_path: Path
+) -> None:
+    (tmp_path / "routelog.toml").write_text("port = 1")
+    (tmp_path / "other.toml").write_text("port = 2")
+    serve()
+    assert broker.config == BrokerConfig(port=1)
+    serve(ROUTELOG_CONFIG="other.toml")
+    assert broker.config == BrokerConfig(port=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--config", "nope.toml"], "routelog: nope.toml: there is no such file\n"),
+        (["--config", "."], "routelog: .: cannot be read: Is a directory\n"),
+        (["--log-level", "loud"], "routelog: command line: --log-level: "),
+        (["--port", "http"], "routelog: command line: --port: "),
+    ],
+)
+def test_a_configuration_error_is_one_line_and_exit_code_2(
+    broker: FakeBroker, arguments: list[str], complaint: str
+) -> None:
+    result = serve(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(complaint)
+    assert result.stderr.count("\n") == 1
+    assert broker.config is None
+
+
+def test_a_file_that_is_not_text_is_named(broker: FakeBroker, tmp_path: Path) -> None:
+    (tmp_path / "routelog.toml").write_bytes(b"\xff")
+    result = serve()
+    assert result.exit_code == 2
+    assert result.stderr == "routelog: routelog.toml: not TOML: not UTF-8\n"
+
+
+def test_a_start_error_is_one_line_and_exit_code_1(broker: FakeBroker) -> None:
+    broker.failure = StartError("127.0.0.1:5672: address already in use\n[sic]")
+    result = serve()
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "routelog: 127.0.0.1:5672: address already in use\\n[sic]\n"
+
+
+def test_the_version_is_one_line() -> None:
+    result = CliRunner().invoke(command.command_line, ["version"])
+    assert result.exit_code == 0
+    assert result.stdout.startswith("routelog ")
+    assert result.stdout.count("\n") == 1

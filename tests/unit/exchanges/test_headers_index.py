@@ -1,0 +1,87 @@
+"""The headers exchange's index."""
+
+import pytest
+
+from exchanges.binding import Binding
+from exchanges.errors import InvalidBindingArguments
+from exchanges.headers_index import HeadersIndex
+
+
+def bound(*arguments: dict[str, object]) -> HeadersIndex:
+    index = HeadersIndex()
+    for number, table in enumerate(arguments):
+        index.add(Binding("x", f"q{number}", "queue", "", table))
+    return index
+
+
+def matched(index: HeadersIndex, headers: dict[str, object]) -> set[str]:
+    return {binding.destination for binding in index.match(b"", headers)}
+
+
+def test_all_any_presence_and_no_condition_match_side_by_side() -> None:
+    index = bound(
+        {"type": "audit", "customer": 17},
+        {"x-match": "any", "type": "audit", "customer": 18},
+        {"customer": None},
+        {},
+        {"x-match": "any"},
+    )
+    assert matched(index, {"type": "audit", "customer": 17}) == {"q0", "q1", "q2", "q3"}
+    assert matched(index, {"type": "other", "customer": 18}) == {"q1", "q2", "q3"}
+    assert matched(index, {}) == {"q3"}
+
+
+def test_numbers_match_across_widths_and_booleans_are_no_numbers() -> None:
+    index = bound({"n": 1})
+    assert matched(index, {"n": 1.0}) == {"q0"}
+    assert matched(index, {"n": True}) == set()
+    assert matched(index, {"n": "1"}) == set()
+
+
+def test_a_void_header_is_present_and_has_no_value() -> None:
+    index = bound({"a": None}, {"a": 1})
+    assert matched(index, {"a": None}) == {"q0"}
+
+
+def test_a_header_nested_too_deeply_counts_as_present_and_equals_nothing() -> None:
+    value: object = 1
+    for _ in range(20_000):
+        value = [value]
+    index = bound({"a": None}, {"a": 1})
+    assert matched(index, {"a": value, "b": value}) == {"q0"}
+
+
+def test_removed_bindings_match_no_more_and_leave_nothing_behind() -> None:
+    tables: list[dict[str, object]] = [
+        {"a": 1, "b": 2},
+        {"x-match": "any", "a": 1, "b": 2},
+        {"x-match": "any-with-x", "a": None, "x-b": 2},
+        {},
+    ]
+    index = bound(*tables)
+    for number, table in enumerate(tables):
+        index.remove(Binding("x", f"q{number}", "queue", "", table))
+        remaining = {f"q{later}" for later in range(number + 1, len(tables))}
+        assert matched(index, {"a": 1, "b": 2, "x-b": 2}) == remaining
+    assert not index._under_pair
+    assert not index._names
+    assert index.key_decides
+    assert not index.reads_headers
+
+
+def test_headers_matter_once_there_is_a_binding() -> None:
+    assert HeadersIndex().key_decides
+    assert not HeadersIndex().reads_headers
+    assert bound({"a": 1}).reads_headers
+    assert not bound({"a": 1}).key_decides
+
+
+def test_a_bad_x_match_is_refused() -> None:
+    with pytest.raises(InvalidBindingArguments):
+        HeadersIndex().check(Binding("x", "q", "queue", "", {"x-match": "most"}))
+
+
+def test_a_pattern_stands_under_the_pair_that_fewest_share() -> None:
+    index = bound(*({"type": "audit", "customer": number} for number in range(100)))
+    assert max(len(patterns) for patterns in index._under_pair.values()) <= 2
+    assert matched(index, {"type": "audit", "customer": 42}) == {"q42"}

@@ -1,0 +1,106 @@
+"""Routing with the cache: what is remembered, and when it is forgotten."""
+
+import pytest
+
+from exchanges import ExchangeNotFound, RoutingTable, route_cache
+
+
+@pytest.fixture
+def table() -> RoutingTable:
+    table = RoutingTable()
+    table.declare("x", "topic")
+    table.add_queue("q", durable=False)
+    table.bind_queue("q", "x", "a.*")
+    return table
+
+
+def test_the_default_exchange_routes_by_queue_name(table: RoutingTable) -> None:
+    assert table.route("", b"q") == ("q",)
+    assert table.route("", b"other") == ()
+    assert table.route("", b"\xff") == ()
+    table.remove_queue("q")
+    assert table.route("", b"q") == ()
+
+
+def test_a_route_is_remembered_by_key_nowhere_included(table: RoutingTable) -> None:
+    table.route("x", b"a.b")
+    table.route("x", b"b")
+    assert table.cached_routes("x") == {b"a.b": ("q",), b"b": ()}
+
+
+def test_the_dict_handed_out_is_the_one_that_route_fills(table: RoutingTable) -> None:
+    routes = table.cached_routes("x")
+    route = table.route("x", b"a.b")
+    assert routes is table.cached_routes("x")
+    assert routes is not None
+    assert routes[b"a.b"] is route
+    assert table.route("x", b"a.b") is route
+
+
+def test_a_change_empties_the_dict_that_a_caller_still_holds(table: RoutingTable) -> None:
+    routes = table.cached_routes("x")
+    table.route("x", b"a.b")
+    table.unbind_queue("q", "x", "a.*")
+    assert routes == {}
+    assert table.route("x", b"a.b") == ()
+    assert table.cached_routes("x") == {b"a.b": ()}
+
+
+def test_a_change_behind_an_exchange_binding_is_seen(table: RoutingTable) -> None:
+    table.declare("inner", "fanout")
+    table.bind_exchange("inner", "x", "#")
+    assert table.route("x", b"k") == ()
+    table.bind_queue("q", "inner", "")
+    assert table.route("x", b"k") == ("q",)
+
+
+def test_nothing_is_remembered_where_headers_matter(table: RoutingTable) -> None:
+    table.declare("h", "headers")
+    table.bind_queue("q", "h", "", {"a": 1})
+    assert table.cached_routes("h") is None
+    assert table.needs_headers("h")
+    assert table.route("h", b"", {"a": 1}) == ("q",)
+    assert table.route("h", b"", {"a": 2}) == ()
+    assert table.route("h", b"") == ()
+
+
+@pytest.mark.parametrize("alternate", [False, True])
+def test_headers_matter_to_every_exchange_that_can_reach_them(alternate: bool) -> None:
+    table = RoutingTable()
+    table.add_queue("q", durable=False)
+    table.declare("h", "headers")
+    table.declare("y", "direct", arguments={"alternate-exchange": "h"} if alternate else None)
+    table.declare("x", "direct")
+    table.bind_exchange("y", "x", "k")
+    if not alternate:
+        table.bind_exchange("h", "y", "k")
+    assert not table.needs_headers("x")
+    assert table.cached_routes("x") == {}
+    table.bind_queue("q", "h", "", {"a": 1})
+    assert table.needs_headers("x")
+    assert table.cached_routes("x") is None
+    assert table.route("x", b"k", {"a": 1}) == ("q",)
+    assert not table.needs_headers("amq.direct")
+    table.unbind_queue("q", "h", "", {"a": 1})
+    assert not table.needs_headers("x")
+
+
+def test_the_cache_of_one_exchange_is_bounded(
+    table: RoutingTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(route_cache, "ROUTE_CACHE_ENTRIES_MAX", 8)
+    for number in range(100):
+        assert table.route("x", b"a.%d" % number) == ("q",)
+        routes = table.cached_routes("x")
+        assert routes is not None
+        assert 0 < len(routes) <= 8
+
+
+def test_a_missing_exchange_has_no_routes(table: RoutingTable) -> None:
+    for ask in (table.cached_routes, table.needs_headers):
+        with pytest.raises(ExchangeNotFound):
+            ask("nope")
+    table.route("x", b"k")
+    table.delete("x")
+    with pytest.raises(ExchangeNotFound):
+        table.route("x", b"k")

@@ -1,0 +1,42 @@
+"""Words and wildcards of topic patterns."""
+
+import pytest
+
+from exchanges.topic_pattern import has_wildcard, plain_pattern, split_words
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        (b"", []),
+        (b"a", [b"a"]),
+        (b"a.b", [b"a", b"b"]),
+        (b"a.", [b"a", b""]),
+        (b".", [b"", b""]),
+        (b"\xff.b", [b"\xff", b"b"]),
+    ],
+)
+def test_words_stand_between_dots(key: bytes, words: list[bytes]) -> None:
+    assert split_words(key) == words
+
+
+def test_only_a_whole_word_is_a_wildcard() -> None:
+    assert has_wildcard([b"a", b"*"])
+    assert has_wildcard([b"#"])
+    assert not has_wildcard([b"a*", b"##", b""])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "plain"),
+    [
+        (b"a.b", b"a.b"),
+        (b"#.#.#", b"#"),
+        (b"#.*", b"*.#"),
+        (b"#.*.#.*", b"*.*.#"),
+        (b"*.*", b"*.*"),
+        (b"#.a.#", b"#.a.#"),
+        (b"a.#.*.b.*.#", b"a.*.#.b.*.#"),
+    ],
+)
+def test_runs_of_wildcards_take_one_plain_form(pattern: bytes, plain: bytes) -> None:
+    assert plain_pattern(split_words(pattern)) == split_words(plain)

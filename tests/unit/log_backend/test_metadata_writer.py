@@ -1,0 +1,180 @@
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from log_backend.metadata import (
+    Change,
+    Entry,
+    MetadataStore,
+    MetadataUnavailable,
+    RevisionConflict,
+)
+from log_backend.metadata_writer import MetadataWriter
+
+DEADLINE_SECONDS = 10.0
+
+
+class GatedStore(MetadataStore):
+    """A store whose syncs wait for a gate, are counted, and can fail."""
+
+    gate: threading.Event
+    reached: threading.Event
+    syncs: int
+    fails: bool
+
+    def sync(self) -> None:
+        self.reached.set()
+        assert self.gate.wait(DEADLINE_SECONDS)
+        self.syncs += 1
+        if self.fails:
+            raise self._failed("sync", OSError("Input/output error"))
+        super().sync()
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[GatedStore]:
+    store = GatedStore.open(tmp_path / "metadata")
+    assert isinstance(store, GatedStore)
+    store.gate = threading.Event()
+    store.gate.set()
+    store.reached = threading.Event()
+    store.syncs = 0
+    store.fails = False
+    yield store
+    store.close()
+
+
+@pytest.fixture
+async def writer(store: GatedStore) -> AsyncIterator[MetadataWriter]:
+    writer = MetadataWriter(store, asyncio.get_running_loop())
+    yield writer
+    store.gate.set()
+    await writer.aclose()
+
+
+async def until_syncing(store: GatedStore) -> None:
+    assert await asyncio.to_thread(store.reached.wait, DEADLINE_SECONDS)
+
+
+async def test_a_submission_is_durable_when_its_future_resolves(
+    store: GatedStore, writer: MetadataWriter
+) -> None:
+    store.gate.clear()
+    durable = writer.submit([Change(b"a", b"1")])
+    await until_syncing(store)
+    assert not durable.done()
+    store.gate.set()
+    assert await durable == 1
+    assert store.get(b"a") == Entry(b"1", 1)
+    assert store.syncs == 1
+
+
+async def test_what_gathers_during_a_sync_shares_the_next_one(
+    store: GatedStore, writer: MetadataWriter
+) -> None:
+    store.gate.clear()
+    first = writer.submit([Change(b"first", b"")])
+    await until_syncing(store)
+    others = [writer.submit([Change(b"k%d" % number, b"")]) for number in range(100)]
+    assert writer.pending_changes == 101
+    store.gate.set()
+    assert await first == 1
+    assert await asyncio.gather(*others) == list(range(2, 102))
+    assert store.syncs == 2
+    assert writer.pending_changes == 0
+
+
+async def test_a_conflict_is_one_submissions_own_and_sees_the_ones_before_it(
+    store: GatedStore, writer: MetadataWriter
+) -> None:
+    created = writer.submit([Change(b"a", b"1", expected_revision=0)])
+    refused = writer.submit([Change(b"a", b"2", expected_revision=0), Change(b"b", b"")])
+    followed = writer.submit([Change(b"a", b"3", expected_revision=1)])
+    assert await created == 1
+    with pytest.raises(RevisionConflict) as conflict:
+        await refused
+    assert conflict.value.key == b"a"
+    assert await followed == 2
+    assert store.get(b"a") == Entry(b"3", 2)
+    assert store.get(b"b") is None
+
+
+async def test_a_submission_that_is_no_use_does_not_end_the_writer(
+    store: GatedStore, writer: MetadataWriter
+) -> None:
+    bad = writer.submit([Change(b"", b"1")])
+    good = writer.submit([Change(b"a", b"1")])
+    with pytest.raises(ValueError, match="belongs to the store"):
+        await bad
+    assert await good == 1
+
+
+async def test_changes_are_those_at_the_time_of_submission(
+    store: GatedStore, writer: MetadataWriter
+) -> None:
+    changes = [Change(b"a", b"1")]
+    durable = writer.submit(changes)
+    changes.clear()
+    await durable
+    assert store.get(b"a") is not None
+
+
+async def test_a_cancelled_waiter_disturbs_nobody(
+    store: GatedStore, writer: MetadataWriter
+) -> None:
+    store.gate.clear()
+    cancelled = writer.submit([Change(b"a", b"1")])
+    kept = writer.submit([Change(b"b", b"1")])
+    cancelled.cancel()
+    store.gate.set()
+    await asyncio.wait_for(kept, DEADLINE_SECONDS)
+    assert store.get(b"a") is not None
+    assert writer.pending_changes == 0
+
+
+async def test_a_failed_sync_fails_its_whole_group_and_all_later_submissions(
+    store: GatedStore, writer: MetadataWriter
+) -> None:
+    await writer.submit([Change(b"before", b"")])
+    store.gate.clear()
+    group = [
+        writer.submit([Change(b"a", b"1")]),
+        writer.submit([Change(b"a", b"2", expected_revision=0)]),  # no RevisionConflict
+    ]
+    store.fails = True
+    store.gate.set()
+    outcomes = await asyncio.gather(*group, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [MetadataUnavailable] * 2
+    store.fails = False
+    syncs = store.syncs
+    with pytest.raises(MetadataUnavailable, match="sync of the metadata failed"):
+        writer.submit([Change(b"later", b"")])
+    assert store.syncs == syncs
+    assert store.get(b"later") is None
+
+
+async def test_closing_waits_for_what_is_pending_and_refuses_the_rest(
+    store: GatedStore, writer: MetadataWriter
+) -> None:
+    store.gate.clear()
+    first = writer.submit([Change(b"a", b"1")])
+    await until_syncing(store)
+    second = writer.submit([Change(b"b", b"1")])
+    closing = asyncio.create_task(writer.aclose())
+    await asyncio.sleep(0)
+    with pytest.raises(MetadataUnavailable, match="closed"):
+        writer.submit([Change(b"c", b"1")])
+    assert not closing.done()
+    store.gate.set()
+    await closing
+    assert (first.result(), second.result()) == (1, 2)
+    await writer.aclose()
+
+
+async def test_an_unused_writer_closes_at_once(writer: MetadataWriter) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        await writer.aclose()
+    assert "metadata-writer" not in [thread.name for thread in threading.enumerate()]

@@ -1,0 +1,186 @@
+"""The logs in a data directory: what is there, how far it reaches, and reading ranges of it."""
+
+from pathlib import Path
+
+import pytest
+from unit.spark_bridge.log_files import LogFiles, batch_bytes, numbered
+
+from spark_bridge.errors import BadOption, DamagedSegment, RecordsLost
+from spark_bridge.log_directory import LogDirectory
+from spark_bridge.log_store import LogPartition, OffsetRange
+
+AUDIT = LogPartition("/", "audit", 0)
+
+
+def spans(log: LogFiles) -> list[tuple[int, int]]:
+    return [(each.start, each.end) for each in LogDirectory(log.data).extents(AUDIT)]
+
+
+def read(log: LogFiles, start: int, end: int, *, lost_is_error: bool = True) -> list[int]:
+    """Offsets of a range that have a record, in the order read."""
+    wanted = OffsetRange(AUDIT, start, end, 0)
+    batches = LogDirectory(log.data).read(wanted, lost_is_error=lost_is_error)
+    held = [at for batch in batches for at in range(batch.base_offset, batch.end_offset)]
+    return [at for at in held if start <= at < end]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> LogFiles:
+    return LogFiles(tmp_path)
+
+
+def test_a_path_without_logs_is_no_data_directory(tmp_path: Path) -> None:
+    with pytest.raises(BadOption, match="option path: no broker's data directory"):
+        LogDirectory(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("vhost", "queue"),
+    [("/", "audit"), ("a/b", "x-1-2"), ("..", "."), ("é %2F", "ü/../~"), ("v", "-"), ("v", "q-0")],
+)
+def test_names_are_found_however_odd(tmp_path: Path, vhost: str, queue: str) -> None:
+    LogFiles(tmp_path, queue, 3, vhost=vhost).numbered_segment(0, 2)
+    store = LogDirectory(tmp_path)
+    expected = [LogPartition(vhost, queue, 3)]
+    assert store.vhosts() == [vhost]
+    assert store.partitions(vhost, None) == expected
+    assert store.partitions(vhost, {queue, "another"}) == expected
+    assert store.extents(expected[0])[0].end == 2
+
+
+def test_a_queue_with_a_shortened_directory_name_is_found_by_name_only(tmp_path: Path) -> None:
+    queue = "ü" * 100
+    LogFiles(tmp_path, queue).numbered_segment(0, 2)
+    store = LogDirectory(tmp_path)
+    assert store.partitions("/", {queue}) == [LogPartition("/", queue, 0)]
+    with pytest.raises(BadOption, match=r"option subscribePattern: .* too long"):
+        store.partitions("/", None)
+
+
+def test_other_entries_beside_the_partitions_are_not_taken_for_them(log: LogFiles) -> None:
+    for name in ("audit", "audit-", "audit-0.divergent", "strange name-0"):
+        (log.directory.parent / name).mkdir()
+    assert LogDirectory(log.data).partitions("/", None) == [AUDIT]
+
+
+def test_a_vhost_without_a_directory_has_no_partitions(log: LogFiles) -> None:
+    assert LogDirectory(log.data).partitions("other", None) == []
+
+
+def test_a_log_without_segments_is_empty(log: LogFiles) -> None:
+    assert spans(log) == [(0, 0)]
+
+
+def test_extents_are_the_segments_and_end_behind_the_last_record(log: LogFiles) -> None:
+    log.numbered_segment(5, 3, 2)
+    log.numbered_segment(10, 4)
+    log.numbered_segment(20, 4, 1, tail=bytes(4096))
+    (log.directory / "00000000000000000020.index").write_bytes(bytes(8))
+    assert spans(log) == [(5, 10), (10, 20), (20, 25)]
+
+
+def test_the_estimate_leaves_out_what_is_only_preallocated(log: LogFiles) -> None:
+    size = log.numbered_segment(0, 10).stat().st_size
+    log.numbered_segment(0, 10, tail=bytes(1_000_000))
+    assert LogDirectory(log.data).extents(AUDIT)[0].bytes_estimate == size
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 13), (0, 1), (4, 5), (2, 11), (9, 13), (6, 6)])
+def test_a_range_is_read_across_segments(log: LogFiles, start: int, end: int) -> None:
+    log.numbered_segment(0, 3, 2)
+    log.numbered_segment(5, 3, 1)
+    log.numbered_segment(9, 4, tail=bytes(100))
+    assert read(log, start, end) == list(range(start, end))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [(0, 63, [0, 1, 40, 41, 60, 61, 62]), (2, 40, []), (1, 41, [1, 40]), (0, 30, [0, 1])],
+)
+def test_offsets_that_were_never_stored_are_not_missed(
+    log: LogFiles, start: int, end: int, expected: list[int]
+) -> None:
+    log.segment(0, (0, numbered(0, 2)), (40, numbered(40, 2)))
+    log.numbered_segment(60, 3)
+    assert read(log, start, end) == expected
+
+
+def test_a_gap_before_the_end_of_a_range_in_the_newest_segment_is_no_loss(log: LogFiles) -> None:
+    log.segment(0, (0, numbered(0, 2)), (40, numbered(40, 2)))
+    assert read(log, 0, 30) == [0, 1]
+
+
+def test_nothing_is_read_behind_the_end_of_the_range(log: LogFiles) -> None:
+    log.numbered_segment(0, 3, tail=b"\xff" * 1000)
+    assert read(log, 0, 3) == [0, 1, 2]
+
+
+def test_damage_in_a_sealed_segment_names_file_and_position(log: LogFiles) -> None:
+    first = len(batch_bytes(numbered(0, 3), 0))
+    path = log.numbered_segment(0, 3, 3)
+    data = bytearray(path.read_bytes())
+    data[-9] ^= 0xFF
+    path.write_bytes(data)
+    log.numbered_segment(6, 1)
+    with pytest.raises(DamagedSegment) as caught:
+        read(log, 0, 7)
+    assert (caught.value.path, caught.value.position) == (path, first)
+    assert str(path) in str(caught.value)
+    assert read(log, 6, 7) == [6]
+
+
+@pytest.mark.parametrize("tail", [bytes(64), b"RLB1", b"x"])
+def test_a_tail_on_a_sealed_segment_is_damage(log: LogFiles, tail: bytes) -> None:
+    log.numbered_segment(0, 3, tail=tail)
+    log.numbered_segment(8, 1)
+    with pytest.raises(DamagedSegment):
+        read(log, 0, 9)
+
+
+def test_a_sealed_segment_cut_inside_a_skipped_batch_is_damage(log: LogFiles) -> None:
+    path = log.numbered_segment(0, 3, 3)
+    path.write_bytes(path.read_bytes()[:-8])
+    log.numbered_segment(9, 1)
+    with pytest.raises(DamagedSegment, match="cut off"):
+        read(log, 7, 10)
+
+
+def test_offsets_older_than_the_log_are_lost_and_named(log: LogFiles) -> None:
+    log.numbered_segment(10, 3)
+    with pytest.raises(RecordsLost, match="offsets 4 to 9 of partition 0 of queue 'audit'"):
+        read(log, 4, 13)
+    assert read(log, 4, 13, lost_is_error=False) == [10, 11, 12]
+
+
+def test_a_log_that_ends_before_the_range_has_lost_records(log: LogFiles) -> None:
+    log.numbered_segment(0, 3)
+    with pytest.raises(RecordsLost) as caught:
+        read(log, 0, 5)
+    assert (caught.value.start, caught.value.end) == (3, 5)
+    assert read(log, 0, 5, lost_is_error=False) == [0, 1, 2]
+
+
+def test_a_log_that_is_gone_has_lost_the_whole_range(log: LogFiles) -> None:
+    log.directory.rmdir()
+    with pytest.raises(RecordsLost) as caught:
+        read(log, 2, 5)
+    assert (caught.value.start, caught.value.end) == (2, 5)
+    assert read(log, 2, 5, lost_is_error=False) == []
+
+
+def test_a_segment_removed_while_a_range_is_read_is_a_loss(log: LogFiles) -> None:
+    log.numbered_segment(0, 3)
+    second = log.numbered_segment(3, 3)
+    log.numbered_segment(6, 3)
+    for lost_is_error in (True, False):
+        batches = LogDirectory(log.data).read(
+            OffsetRange(AUDIT, 0, 9, 0), lost_is_error=lost_is_error
+        )
+        assert next(batches).base_offset == 0
+        second.unlink(missing_ok=True)
+        if lost_is_error:
+            with pytest.raises(RecordsLost):
+                list(batches)
+            log.numbered_segment(3, 3)
+        else:
+            assert [batch.base_offset for batch in batches] == [6]

@@ -1,0 +1,145 @@
+"""The plan of a read: every wanted offset in exactly one task."""
+
+from collections.abc import Collection, Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from log_backend.record_batch import RecordBatch
+from spark_bridge.errors import BadOption, RecordsLost
+from spark_bridge.log_store import LogPartition, OffsetRange
+from spark_bridge.read_options import parse_read_options
+from spark_bridge.read_plan import TASK_BYTES_PACKED, plan_read
+
+Spans = list[tuple[int, int, int]]
+
+
+class PaperStore:
+    """Logs that are only extents: start, end and bytes of each."""
+
+    def __init__(self, **logs: Spans) -> None:
+        self._logs = {LogPartition("/", queue, 0): spans for queue, spans in logs.items()}
+
+    def vhosts(self) -> list[str]:
+        return ["/"]
+
+    def partitions(self, vhost: str, queues: Collection[str] | None) -> list[LogPartition]:
+        return sorted(self._logs) if vhost == "/" else []
+
+    def extents(self, partition: LogPartition) -> list[OffsetRange]:
+        return [OffsetRange(partition, *span) for span in self._logs[partition]]
+
+    def read(self, wanted: OffsetRange, *, lost_is_error: bool = True) -> Iterator[RecordBatch]:
+        raise AssertionError("a plan reads nothing")
+
+
+def plan(store: PaperStore, **options: str) -> list[list[tuple[str, int, int]]]:
+    everything = {"path": "/data", "subscribePattern": ".*"}
+    tasks = plan_read(store, parse_read_options(everything | options))
+    return [[(each.partition.queue, each.start, each.end) for each in task] for task in tasks]
+
+
+LARGE = TASK_BYTES_PACKED
+
+
+def test_each_large_segment_is_a_task() -> None:
+    store = PaperStore(a=[(0, 10, LARGE), (10, 30, LARGE)], b=[(5, 6, LARGE)])
+    assert plan(store) == [[("a", 0, 10)], [("a", 10, 30)], [("b", 5, 6)]]
+
+
+def test_small_segments_share_a_task() -> None:
+    half = LARGE // 2
+    store = PaperStore(a=[(0, 10, half), (10, 20, half), (20, 30, half)], b=[(5, 6, 100)])
+    assert plan(store) == [[("a", 0, 10), ("a", 10, 20)], [("a", 20, 30), ("b", 5, 6)]]
+
+
+def test_nothing_to_read_is_an_empty_plan() -> None:
+    assert plan(PaperStore(a=[(0, 0, 0)], b=[(7, 7, 0)])) == []
+    assert plan(PaperStore(a=[(0, 0, 0)]), minPartitions="4") == []
+    assert plan(PaperStore()) == []
+
+
+def test_limits_cut_the_first_and_last_segment() -> None:
+    store = PaperStore(a=[(0, 10, LARGE), (10, 20, LARGE), (20, 30, LARGE)])
+    planned = plan(store, startingOffsets='{"a":{"0":4}}', endingOffsets='{"a":{"0":12}}')
+    assert planned == [[("a", 4, 10), ("a", 10, 12)]]
+
+
+def test_an_end_before_the_start_is_nothing_to_read() -> None:
+    store = PaperStore(a=[(10, 20, 100)])
+    limits = {"startingOffsets": '{"a":{"0":15}}', "endingOffsets": '{"a":{"0":12}}'}
+    assert plan(store, **limits) == []
+    assert plan(store, startingOffsets='{"a":{"0":25}}') == []
+    assert plan(store, endingOffsets='{"a":{"0":5}}') == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "lost"),
+    [
+        ({"startingOffsets": '{"a":{"0":4}}'}, (4, 10)),
+        ({"endingOffsets": '{"a":{"0":33}}'}, (20, 33)),
+        ({"startingOffsets": '{"a":{"0":2}}', "endingOffsets": '{"a":{"0":7}}'}, (2, 7)),
+        ({"startingOffsets": '{"a":{"0":22}}', "endingOffsets": '{"a":{"0":30}}'}, (22, 30)),
+    ],
+)
+def test_offsets_out_of_range_fail_unless_loss_is_allowed(
+    limits: dict[str, str], lost: tuple[int, int]
+) -> None:
+    store = PaperStore(a=[(10, 20, LARGE)])
+    with pytest.raises(RecordsLost) as caught:
+        plan(store, **limits)
+    assert (caught.value.start, caught.value.end) == lost
+    allowed = plan(store, failOnDataLoss="false", **limits)
+    assert allowed == ([[("a", 10, 20)]] if lost in {(4, 10), (20, 33)} else [])
+
+
+def test_records_per_task_have_a_limit() -> None:
+    store = PaperStore(a=[(0, 10, 100)], b=[(0, 2, 100)])
+    planned = plan(store, maxRecordsPerPartition="4")
+    assert planned == [[("a", 0, 3)], [("a", 3, 6)], [("a", 6, 10)], [("b", 0, 2)]]
+
+
+def test_a_minimum_of_tasks_splits_in_proportion() -> None:
+    store = PaperStore(a=[(0, 90, 100)], b=[(0, 10, 100)])
+    planned = plan(store, minPartitions="10")
+    assert [end - start for task in planned for _, start, end in task] == [10] * 10
+
+
+def test_a_minimum_of_tasks_leaves_enough_segments_alone() -> None:
+    store = PaperStore(a=[(0, 90, 100), (90, 95, 100)])
+    assert plan(store, minPartitions="2") == [[("a", 0, 90)], [("a", 90, 95)]]
+
+
+def test_no_task_has_less_than_one_offset() -> None:
+    assert len(plan(PaperStore(a=[(0, 3, 100)]), minPartitions="10")) == 3
+
+
+@given(
+    lengths=st.lists(st.integers(0, 50), min_size=1, max_size=6),
+    first=st.integers(0, 1000),
+    size=st.integers(0, LARGE * 2),
+    minimum=st.none() | st.integers(1, 40),
+    maximum=st.none() | st.integers(1, 40),
+)
+def test_tasks_cover_each_offset_once_and_keep_the_limits(
+    lengths: list[int], first: int, size: int, minimum: int | None, maximum: int | None
+) -> None:
+    spans: Spans = []
+    start = first
+    for length in lengths:
+        spans.append((start, start + length, size))
+        start += length
+    options = {"minPartitions": minimum, "maxRecordsPerPartition": maximum}
+    chosen = {name: str(value) for name, value in options.items() if value is not None}
+    planned = plan(PaperStore(a=spans), **chosen)
+    covered = [at for task in planned for _, begin, end in task for at in range(begin, end)]
+    assert covered == list(range(first, start))
+    for task in planned:
+        assert maximum is None or sum(end - begin for _, begin, end in task) <= maximum
+    assert minimum is None or len(planned) >= min(minimum, start - first)
+
+
+def test_an_unknown_vhost_is_named_beside_those_there_are() -> None:
+    with pytest.raises(BadOption, match="option vhost: no logs of vhost 'x'; there are: '/'"):
+        plan(PaperStore(a=[]), vhost="x")

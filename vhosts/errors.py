@@ -1,0 +1,120 @@
+"""What can be refused in a virtual host. These errors name the object at fault and no AMQP code."""
+
+
+class UserExists(Exception):
+    """A user of this name is there already."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"user '{name}' already exists")
+        self.name = name
+
+
+class UserNotFound(Exception):
+    """No user has this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no user '{name}'")
+        self.name = name
+
+
+class InvalidUser(Exception):
+    """A user's name or a tag is empty, too long or not printable."""
+
+
+class InvalidPermission(Exception):
+    """A permission is no regular expression that can be used."""
+
+    def __init__(self, verb: str, reason: str) -> None:
+        super().__init__(f"invalid regular expression for {verb}: {reason}")
+        self.verb = verb
+        self.reason = reason
+
+
+class AccessRefused(Exception):
+    """A user has no permission for what was asked of an exchange or queue."""
+
+
+class VhostAccessRefused(Exception):
+    """A user has no permissions at all in a virtual host."""
+
+    def __init__(self, vhost: str, user: str) -> None:
+        super().__init__(f"access to vhost '{vhost}' refused for user '{user}'")
+        self.vhost = vhost
+        self.user = user
+
+
+class AuthenticationRefused(Exception):
+    """A login failed; the text never says why, so that it tells a guesser nothing."""
+
+    def __init__(self) -> None:
+        super().__init__("login was refused")
+
+
+class AuthenticationBusy(Exception):
+    """More logins wait to be verified than the node takes; nothing was verified."""
+
+
+class VhostNotFound(Exception):
+    """No virtual host has this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"vhost {name} not found")
+        self.name = name
+
+
+class QueueLocked(Exception):
+    """An exclusive queue belongs to another connection."""
+
+    def __init__(self, name: str, vhost: str) -> None:
+        super().__init__(
+            f"cannot obtain exclusive access to locked queue '{name}' in vhost '{vhost}'. It could be "
+            "originally declared on another connection or the exclusive property value does not match "
+            "that of the original declaration."
+        )
+        self.name = name
+        self.vhost = vhost
+
+
+class QueueInequivalent(Exception):
+    """A queue was declared again with another property than it has."""
+
+    def __init__(self, name: str, vhost: str, argument: str, received: str, current: str) -> None:
+        super().__init__(
+            f"inequivalent arg '{argument}' for queue '{name}' in vhost '{vhost}': "
+            f"received {received} but current is {current}"
+        )
+        self.name = name
+        self.argument = argument
+
+
+class InvalidQueueArgument(Exception):
+    """A queue argument has a type or value that it cannot take."""
+
+    def __init__(self, name: str, vhost: str, argument: str, reason: str) -> None:
+        super().__init__(f"invalid arg '{argument}' for queue '{name}' in vhost '{vhost}': {reason}")
+        self.name = name
+        self.argument = argument
+
+
+class QueueInUse(Exception):
+    """Delete-if-unused met a queue that has consumers."""
+
+    def __init__(self, name: str, vhost: str) -> None:
+        super().__init__(f"queue '{name}' in vhost '{vhost}' in use")
+        self.name = name
+
+
+class QueueNotEmpty(Exception):
+    """Delete-if-empty met a queue that has messages."""
+
+    def __init__(self, name: str, vhost: str) -> None:
+        super().__init__(f"queue '{name}' in vhost '{vhost}' not empty")
+        self.name = name
+
+
+class ConsumptionRefused(Exception):
+    """An exclusive consumer stands in the way, or other consumers in the way of an exclusive one."""
+
+    def __init__(self, name: str, vhost: str) -> None:
+        super().__init__(f"queue '{name}' in vhost '{vhost}' in exclusive use")
+        self.name = name

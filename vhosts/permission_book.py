@@ -1,0 +1,110 @@
+"""Who may do what where: the permissions of all users in all virtual hosts."""
+
+from enum import Enum
+
+from vhosts.errors import AccessRefused, VhostAccessRefused
+from vhosts.permission import Permission, Verb
+
+DEFAULT_EXCHANGE_NAME = "amq.default"  # what patterns and messages call the exchange named ""
+
+
+class ResourceKind(Enum):
+    """What a name belongs to."""
+
+    EXCHANGE = "exchange"
+    QUEUE = "queue"
+
+
+class PermissionBook:
+    """At most one `Permission` for each user and virtual host; no entry means no access.
+
+    Every user has a revision that grows with each change that could take something away from
+    him. No revision is used twice, so an answer found at one revision holds while it lasts,
+    even if the user is deleted and created again. A user without a revision has 0.
+    """
+
+    def __init__(self) -> None:
+        self._by_user: dict[str, dict[str, Permission]] = {}
+        self._revisions: dict[str, int] = {}
+        self._latest_revision = 0
+
+    def revision(self, user: str) -> int:
+        """Return the user's revision."""
+        return self._revisions.get(user, 0)
+
+    def touch(self, user: str) -> None:
+        """Give the user the next revision: his password or tags have changed."""
+        self._latest_revision += 1
+        self._revisions[user] = self._latest_revision
+
+    def put(self, user: str, vhost: str, permission: Permission) -> None:
+        """Set the permission, in place of any other."""
+        self._by_user.setdefault(user, {})[vhost] = permission
+        self.touch(user)
+
+    def remove(self, user: str, vhost: str) -> bool:
+        """Take the permission away; False if there was none."""
+        if self._by_user.get(user, {}).pop(vhost, None) is None:
+            return False
+        self.touch(user)
+        return True
+
+    def remove_user(self, user: str) -> list[str]:
+        """Forget the user and his revision; return the virtual hosts he had permissions in."""
+        self._revisions.pop(user, None)
+        return list(self._by_user.pop(user, {}))
+
+    def of_user(self, user: str) -> dict[str, Permission]:
+        """Return a copy of the user's permissions by virtual host."""
+        return dict(self._by_user.get(user, {}))
+
+    def of_vhost(self, vhost: str) -> dict[str, Permission]:
+        """Return the permissions in a virtual host by user."""
+        return {
+            user: permissions[vhost]
+            for user, permissions in self._by_user.items()
+            if vhost in permissions
+        }
+
+    def authorize_vhost(self, user: str, vhost: str) -> None:
+        """Let the user in if he has any entry there, be it one that allows nothing.
+
+        Raises:
+            VhostAccessRefused: he has none.
+        """
+        if self._find(user, vhost) is None:
+            raise VhostAccessRefused(vhost, user)
+
+    def authorize(self, user: str, vhost: str, kind: ResourceKind, name: str, verb: Verb) -> None:
+        """Let the user do `verb` on the exchange or queue `name`.
+
+        Raises:
+            AccessRefused: his permission does not cover it.
+        """
+        name = _permission_name(kind, name)
+        permission = self._find(user, vhost)
+        if permission is None or not permission.allows(verb, name):
+            raise AccessRefused(f"{verb.value} {_refusal(user, vhost, kind, name)}")
+
+    def authorize_any(self, user: str, vhost: str, kind: ResourceKind, name: str) -> None:
+        """Let the user see that `name` is there (a passive declare): any verb will do.
+
+        Raises:
+            AccessRefused: he may neither configure nor write nor read it.
+        """
+        name = _permission_name(kind, name)
+        permission = self._find(user, vhost)
+        if permission is None or not any(permission.allows(verb, name) for verb in Verb):
+            raise AccessRefused(_refusal(user, vhost, kind, name))
+
+    def _find(self, user: str, vhost: str) -> Permission | None:
+        permissions = self._by_user.get(user)
+        return None if permissions is None else permissions.get(vhost)
+
+
+def _permission_name(kind: ResourceKind, name: str) -> str:
+    return DEFAULT_EXCHANGE_NAME if kind is ResourceKind.EXCHANGE and name == "" else name
+
+
+def _refusal(user: str, vhost: str, kind: ResourceKind, name: str) -> str:
+    return f"access to {kind.value} '{name}' in vhost '{vhost}' refused for user '{user}'"

@@ -1,0 +1,211 @@
+"""A queue: records in, deliveries out, round robin to its consumers."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from log_backend import Records
+from vhosts.consumer import Consumer
+from vhosts.delivery import Delivery
+from vhosts.errors import ConsumptionRefused, QueueLocked
+from vhosts.queue_partition import QueuePartition
+
+DELIVERY_BYTES_MAX = 262_144  # of one delivery: a batch of large messages goes out in pieces
+TURN_BYTES_MAX = 1_048_576  # of one dispatch: then others have their turn
+DELIVERY_COUNT_MAX = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class QueueProperties:
+    """What a declaration fixes for the queue's life. `arguments` must not be changed."""
+
+    name: str
+    durable: bool = False
+    exclusive: bool = False
+    auto_delete: bool = False
+    arguments: Mapping[str, object] = field(default_factory=dict)
+
+
+class Queue:
+    """One queue of a vhost.
+
+    Attributes:
+        properties: as declared.
+        owner: the connection that an exclusive queue belongs to.
+        partitions: at least one; order holds within each.
+
+    Args:
+        call_soon: runs a function after this turn of the event loop.
+    """
+
+    __slots__ = (
+        "_call_soon",
+        "_consumers",
+        "_next_consumer",
+        "_scheduled",
+        "deleted",
+        "had_consumer",
+        "owner",
+        "partitions",
+        "properties",
+        "vhost",
+    )
+
+    def __init__(
+        self,
+        vhost: str,
+        properties: QueueProperties,
+        owner: object | None,
+        call_soon: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self.vhost = vhost
+        self.properties = properties
+        self.owner = owner
+        self.partitions: list[QueuePartition] = []
+        self.had_consumer = False
+        self.deleted = False
+        self._call_soon = call_soon
+        self._consumers: list[Consumer] = []
+        self._next_consumer = 0
+        self._scheduled = False
+
+    @property
+    def name(self) -> str:
+        """Name within the vhost."""
+        return self.properties.name
+
+    @property
+    def ready(self) -> int:
+        """Messages that wait for a consumer."""
+        return sum(partition.ready for partition in self.partitions)
+
+    @property
+    def unacked(self) -> int:
+        """Messages handed out and not settled."""
+        return sum(partition.in_flight for partition in self.partitions)
+
+    @property
+    def consumer_count(self) -> int:
+        """Consumers, whether they have credit or not."""
+        return len(self._consumers)
+
+    def check_access(self, connection: object) -> None:
+        """Refuse an exclusive queue to all but its owner.
+
+        Raises:
+            QueueLocked: it belongs to another connection.
+        """
+        if self.properties.exclusive and self.owner is not connection:
+            raise QueueLocked(self.name, self.vhost)
+
+    def publish(self, records: Records, *, waited: bool) -> int:
+        """Append records; they reach consumers after this turn.
+
+        Returns:
+            The journal position that makes them durable, or 0: see `PartitionLog.append`.
+        """
+        position = self.partitions[0].log.append(records, waited=waited)
+        if self._consumers:
+            self.wake()
+        return position
+
+    # -- consuming
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        """Begin to deliver to a consumer.
+
+        Raises:
+            ConsumptionRefused: it is exclusive, or another one is.
+        """
+        if self._consumers and (consumer.exclusive or self._consumers[0].exclusive):
+            raise ConsumptionRefused(self.name, self.vhost)
+        self._consumers.append(consumer)
+        self._consumers.sort(key=lambda each: -each.priority)
+        self.had_consumer = True
+        self.wake()
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """Deliver no more to a consumer."""
+        if consumer in self._consumers:
+            self._consumers.remove(consumer)
+
+    def wake(self) -> None:
+        """Something is ready, or a consumer has credit again: dispatch after this turn."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._call_soon(self._dispatch)
+
+    def get(self) -> Delivery | None:
+        """Hand out one message; None when nothing is ready in memory."""
+        return self._take(1)
+
+    def when_loaded(self, done: Callable[[], None]) -> bool:
+        """Call `done` when the next message is in memory; False when nothing has to be loaded."""
+        for partition in self.partitions:
+            offset = partition.returned[0][0] if partition.returned else partition.next_offset
+            if partition.ready and partition.log.needs_load(offset):
+                partition.log.load(offset, done)
+                return True
+        return False
+
+    def _dispatch(self) -> None:
+        self._scheduled = False
+        sent = 0
+        while not self.deleted and (ready := self.ready) > 0:
+            consumer, credit, others = self._choose()
+            if consumer is None:
+                return
+            if sent > TURN_BYTES_MAX:
+                self.wake()
+                return
+            # An even share of what is ready, so that one fast consumer does not take it all.
+            share = min(credit, max(1, ready // others), DELIVERY_COUNT_MAX)
+            delivery = self._take(share)
+            if delivery is None:
+                return
+            records = delivery.records
+            sent += delivery.count * (records.batch_bytes // records.count)
+            consumer.deliver(delivery)
+            if consumer.no_ack:
+                delivery.partition.settle(delivery.offset, delivery.offset + delivery.count)
+
+    def _choose(self) -> tuple[Consumer | None, int, int]:
+        # The next consumer with credit among those of the highest priority that have any, its
+        # credit, and how many of them there are.
+        chosen: Consumer | None = None
+        chosen_credit, count = 0, 0
+        consumers = self._consumers
+        size = len(consumers)
+        start = self._next_consumer if self._next_consumer < size else 0
+        for step in range(size):
+            at = (start + step) % size
+            consumer = consumers[at]
+            if chosen is not None and consumer.priority < chosen.priority:
+                continue
+            credit = consumer.credit()
+            if credit <= 0:
+                continue
+            if chosen is None or consumer.priority > chosen.priority:
+                chosen, chosen_credit, count = consumer, credit, 0
+                self._next_consumer = at + 1
+            count += 1
+        return chosen, chosen_credit, count
+
+    def _take(self, count: int) -> Delivery | None:
+        for partition in self.partitions:
+            delivery = partition.take(count, DELIVERY_BYTES_MAX)
+            if delivery is not None:
+                return delivery
+        return None
+
+    # -- emptying
+
+    def purge(self) -> int:
+        """Settle everything that is ready; returns how many messages that were."""
+        return sum(partition.purge() for partition in self.partitions)
+
+    def delete(self) -> None:
+        """Tell the consumers that the queue is gone."""
+        self.deleted = True
+        consumers, self._consumers = self._consumers, []
+        for consumer in consumers:
+            consumer.queue_deleted()

@@ -1,0 +1,108 @@
+"""Queue arguments: which values each one takes, and when two declarations mean the same."""
+
+import re
+from collections.abc import Callable, Mapping
+
+from exchanges import comparable, field_type
+from vhosts.errors import InvalidQueueArgument, QueueInequivalent
+
+MICROSECONDS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "D": 86_400_000_000}
+MICROSECONDS |= {"d": MICROSECONDS["D"], "M": 30 * MICROSECONDS["D"], "Y": 365 * MICROSECONDS["D"]}
+_AGE = re.compile(r"([0-9]{1,9})([smhdDMY])")
+
+QUEUE_TYPES = ("classic", "quorum", "stream")
+OVERFLOWS = ("drop-head", "reject-publish", "reject-publish-dlx")
+STRATEGIES = ("at-most-once", "at-least-once")
+
+Check = Callable[[object], str | None]  # what is wrong with a value
+
+
+def _integer(low: int, high: int = 2**63 - 1) -> Check:
+    def check(value: object) -> str | None:
+        if isinstance(value, bool) or not isinstance(value, int):
+            return f"unacceptable type '{field_type(value)}'"
+        return None if low <= value <= high else f"value {value} is not between {low} and {high}"
+
+    return check
+
+
+def _one_of(*values: str) -> Check:
+    def check(value: object) -> str | None:
+        return None if value in values else f"invalid value {value!r}, expected one of {', '.join(values)}"
+
+    return check
+
+
+def _text(value: object) -> str | None:
+    return None if isinstance(value, str) else f"unacceptable type '{field_type(value)}'"
+
+
+def _flag(value: object) -> str | None:
+    return None if isinstance(value, bool) else f"unacceptable type '{field_type(value)}'"
+
+
+def _age(value: object) -> str | None:
+    if isinstance(value, str) and _AGE.fullmatch(value):
+        return None
+    return "expected a number and one of Y, M, D, d, h, m, s"
+
+
+# Known arguments: checked at declaration, compared at redeclaration. Others are kept and ignored.
+KNOWN: Mapping[str, Check] = {
+    "x-expires": _integer(1),
+    "x-message-ttl": _integer(0),
+    "x-max-length": _integer(0),
+    "x-max-length-bytes": _integer(0),
+    "x-max-priority": _integer(0, 255),
+    "x-overflow": _one_of(*OVERFLOWS),
+    "x-dead-letter-exchange": _text,
+    "x-dead-letter-routing-key": _text,
+    "x-dead-letter-strategy": _one_of(*STRATEGIES),
+    "x-single-active-consumer": _flag,
+    "x-delivery-limit": _integer(-1),
+    "x-consumer-timeout": _integer(0),
+    "x-queue-type": _one_of(*QUEUE_TYPES),
+    "x-max-age": _age,
+    "x-retention": _age,
+}
+
+
+def check_arguments(queue: str, vhost: str, arguments: Mapping[str, object]) -> None:
+    """Refuse arguments of a declaration that cannot be.
+
+    Raises:
+        InvalidQueueArgument: names the first one.
+    """
+    for name, value in arguments.items():
+        check = KNOWN.get(name)
+        reason = check(value) if check else None
+        if reason is not None:
+            raise InvalidQueueArgument(queue, vhost, name, reason)
+    if "x-dead-letter-routing-key" in arguments and "x-dead-letter-exchange" not in arguments:
+        reason = "there is no 'x-dead-letter-exchange'"
+        raise InvalidQueueArgument(queue, vhost, "x-dead-letter-routing-key", reason)
+
+
+def check_equivalent(
+    queue: str, vhost: str, current: Mapping[str, object], received: Mapping[str, object]
+) -> None:
+    """Refuse a redeclaration whose known arguments differ.
+
+    Raises:
+        QueueInequivalent: names the first one.
+    """
+    for name in KNOWN:
+        has, asked = current.get(name), received.get(name)
+        if comparable(has) != comparable(asked):
+            raise QueueInequivalent(queue, vhost, name, _described(asked), _described(has))
+
+
+def retention(arguments: Mapping[str, object]) -> int | None:
+    """For how many microseconds settled messages stay; None: as short as possible."""
+    value = arguments.get("x-retention")
+    match = _AGE.fullmatch(value) if isinstance(value, str) else None
+    return int(match[1]) * MICROSECONDS[match[2]] if match else None
+
+
+def _described(value: object) -> str:
+    return "none" if value is None else f"the value '{value}' of type '{field_type(value)}'"

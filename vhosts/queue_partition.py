@@ -1,0 +1,147 @@
+"""The queue's view of one partition: what is ready, handed out, or came back."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+
+from log_backend import PartitionLog, Records
+from vhosts.delivery import Delivery
+
+
+class QueuePartition:
+    """One partition of a queue.
+
+    Attributes:
+        log: the partition's log.
+        next_offset: everything below was handed out, returned or settled.
+        in_flight: handed out and neither settled nor returned.
+
+    Invariant: `returned` holds disjoint, ascending [first, end) ranges below `next_offset`.
+    """
+
+    __slots__ = (
+        "_returned_count",
+        "_settled_ahead",
+        "cursor",
+        "in_flight",
+        "log",
+        "next_offset",
+        "on_ready",
+        "returned",
+    )
+
+    def __init__(self, log: PartitionLog, on_ready: Callable[[], None]) -> None:
+        self.log = log
+        self.cursor = log.open_cursor()
+        self.on_ready = on_ready
+        self.next_offset = self.cursor.low_water
+        self.in_flight = 0
+        self.returned: list[tuple[int, int]] = []
+        self._returned_count = 0
+        # Settled before a restart, out of order: still in front of next_offset.
+        self._settled_ahead = self.cursor.settled.count_from(self.next_offset, log.next_offset)
+
+    @property
+    def ready(self) -> int:
+        """Messages that wait for a consumer."""
+        waiting = self.log.next_offset - self.next_offset - self._settled_ahead
+        return self._returned_count + waiting
+
+    def take(self, count_max: int, bytes_max: int) -> Delivery | None:
+        """Hand out the next messages of one batch, those that came back first.
+
+        Args:
+            bytes_max: of bodies; the first message may be larger.
+
+        Returns:
+            None when nothing is ready in memory: at the end, or while it is loaded; `on_ready` is
+            called then.
+        """
+        if self.returned:
+            first, end = self.returned[0]
+        else:
+            first, end = self._skip_settled(), self.log.next_offset
+            if first >= end:
+                return None
+        batch = self.log.read(first)
+        if batch is None:
+            self.log.load(first, self.on_ready)
+            return None
+        if batch.base_offset > first:
+            self._lose(first, min(batch.base_offset, end))
+            return self.take(count_max, bytes_max)
+        end = min(end, batch.end_offset, first + count_max)
+        index = first - batch.base_offset
+        count = _fitting(batch.records, index, end - first, bytes_max)
+        redelivered = bool(self.returned)
+        if redelivered:
+            self._take_returned(count)
+        else:
+            if self._settled_ahead:
+                count = self.cursor.settled.settled_from(first, first + count) - first
+            self.next_offset = first + count
+        self.in_flight += count
+        return Delivery(self, batch.records, index, count, first, redelivered)
+
+    def settle(self, first: int, end: int) -> None:
+        """Be done with messages that were handed out."""
+        self.in_flight -= end - first
+        self.cursor.settle(first, end)
+        self.log.release()
+
+    def give_back(self, first: int, end: int) -> None:
+        """Make messages ready again that were handed out, in their old place."""
+        self.in_flight -= end - first
+        self._returned_count += end - first
+        at = bisect_left(self.returned, (first, end))
+        if at > 0 and self.returned[at - 1][1] == first:
+            at -= 1
+            first = self.returned.pop(at)[0]
+        if at < len(self.returned) and self.returned[at][0] == end:
+            end = self.returned.pop(at)[1]
+        self.returned.insert(at, (first, end))
+
+    def purge(self) -> int:
+        """Settle everything that is ready; returns how many messages that were."""
+        count = self.ready
+        for first, end in self.returned:
+            self.cursor.settle(first, end)
+        self.returned.clear()
+        self._returned_count = 0
+        self.cursor.settle(self.next_offset, self.log.next_offset)
+        self.next_offset = self.log.next_offset
+        self._settled_ahead = 0
+        self.log.release()
+        return count
+
+    def _skip_settled(self) -> int:
+        if self._settled_ahead:
+            offset = self.cursor.settled.unsettled_from(self.next_offset)
+            self._settled_ahead -= offset - self.next_offset
+            self.next_offset = offset
+        return self.next_offset
+
+    def _take_returned(self, count: int) -> None:
+        first, end = self.returned[0]
+        if first + count == end:
+            self.returned.pop(0)
+        else:
+            self.returned[0] = (first + count, end)
+        self._returned_count -= count
+
+    def _lose(self, first: int, end: int) -> None:
+        # No batch holds these offsets: transient messages of an earlier run.
+        if self.returned:
+            self._take_returned(end - first)
+            self.cursor.settle(first, end)
+        else:
+            self._settled_ahead += self.cursor.settle(first, end)
+        self.log.release()
+
+
+def _fitting(records: Records, index: int, count: int, bytes_max: int) -> int:
+    """How many of the records fit, at least one."""
+    if records.bodies_bytes + records.properties_bytes <= bytes_max:
+        return count
+    offsets = records.offset_columns()
+    limit = offsets[index] + bytes_max
+    return max(1, min(count, bisect_right(offsets, limit, index, index + count + 1) - 1 - index))

@@ -1,0 +1,150 @@
+"""How vhosts, exchanges, queues and bindings are kept in the metadata store::
+
+    key                                                              value, JSON
+    vhosts/<vhost>                                                   {"version":1,"name":...}
+    exchanges/<vhost>/<exchange>                                     {"version":1,"name":...,"type":...}
+    queues/<vhost>/<queue>                                           {"version":1,"name":...,"partitions":[n]}
+    bindings/<vhost>/<source>/<kind>/<destination>/<key>/<arguments> {"version":1,...}
+    next-partition                                                   the next partition number, decimal
+
+Names in keys are percent-encoded, and names are read from the values. Arguments are stored as an AMQP
+field table, because JSON does not know its types.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Literal
+from urllib.parse import quote
+
+import msgspec
+from pamqp import decode, encode
+from pamqp.common import FieldTable
+
+from exchanges import Binding, Exchange
+from log_backend import Change
+from vhosts.queue import QueueProperties
+
+VHOSTS_PREFIX = b"vhosts/"
+NEXT_PARTITION_KEY = b"next-partition"
+
+
+class VhostRecord(msgspec.Struct, frozen=True):
+    """A virtual host as stored."""
+
+    name: str
+    version: Literal[1] = 1
+
+
+class ExchangeRecord(msgspec.Struct, frozen=True):
+    """A durable exchange as stored."""
+
+    name: str
+    type: str
+    auto_delete: bool
+    internal: bool
+    arguments: bytes
+    version: Literal[1] = 1
+
+    def exchange(self) -> Exchange:
+        """The exchange of this record."""
+        return Exchange(
+            self.name, self.type, True, self.auto_delete, self.internal, _table(self.arguments)
+        )
+
+
+class QueueRecord(msgspec.Struct, frozen=True):
+    """A durable queue as stored, with the numbers of its partitions."""
+
+    name: str
+    auto_delete: bool
+    arguments: bytes
+    partitions: list[int]
+    version: Literal[1] = 1
+
+    def properties(self) -> QueueProperties:
+        """What the queue was declared with."""
+        return QueueProperties(
+            self.name, durable=True, auto_delete=self.auto_delete, arguments=_table(self.arguments)
+        )
+
+
+class BindingRecord(msgspec.Struct, frozen=True):
+    """A durable binding as stored."""
+
+    source: str
+    destination: str
+    destination_kind: Literal["queue", "exchange"]
+    routing_key: str
+    arguments: bytes
+    version: Literal[1] = 1
+
+    def binding(self) -> Binding:
+        """The binding of this record."""
+        return Binding(
+            self.source,
+            self.destination,
+            self.destination_kind,
+            self.routing_key,
+            _table(self.arguments),
+            True,
+        )
+
+
+def vhost_change(vhost: str) -> Change:
+    """Write the vhost."""
+    return Change(_key("vhosts", vhost), msgspec.json.encode(VhostRecord(vhost)))
+
+
+def exchange_change(vhost: str, exchange: Exchange, *, deleted: bool = False) -> Change:
+    """Write or delete the exchange."""
+    record = ExchangeRecord(
+        exchange.name, exchange.type, exchange.auto_delete, exchange.internal, _bytes(exchange.arguments)
+    )
+    value = None if deleted else msgspec.json.encode(record)
+    return Change(_key("exchanges", vhost, exchange.name), value)
+
+
+def queue_change(
+    vhost: str, queue: QueueProperties, partitions: list[int], *, deleted: bool = False
+) -> Change:
+    """Write or delete the queue."""
+    record = QueueRecord(queue.name, queue.auto_delete, _bytes(queue.arguments), partitions)
+    value = None if deleted else msgspec.json.encode(record)
+    return Change(_key("queues", vhost, queue.name), value)
+
+
+def binding_change(vhost: str, binding: Binding, *, deleted: bool = False) -> Change:
+    """Write or delete the binding."""
+    arguments = _bytes(binding.arguments)
+    record = BindingRecord(
+        binding.source, binding.destination, binding.destination_kind, binding.routing_key, arguments
+    )
+    key = _key(
+        "bindings",
+        vhost,
+        binding.source,
+        binding.destination_kind,
+        binding.destination,
+        binding.routing_key,
+        hashlib.sha256(arguments).hexdigest()[:32],
+    )
+    return Change(key, None if deleted else msgspec.json.encode(record))
+
+
+def prefix(kind: str, vhost: str) -> bytes:
+    """Prefix of the keys of a vhost's exchanges, queues or bindings."""
+    return _key(kind, vhost) + b"/"
+
+
+def _key(*parts: str) -> bytes:
+    return "/".join(quote(part, safe="") for part in parts).encode()
+
+
+def _bytes(arguments: Mapping[str, object]) -> bytes:
+    # Sorted: equal arguments give equal bytes, and so the same key.
+    table: FieldTable = {name: arguments[name] for name in sorted(arguments)}  # type: ignore[misc]
+    return encode.field_table(table)
+
+
+def _table(stored: bytes) -> Mapping[str, object]:
+    return decode.field_table(stored)[1]

@@ -1,0 +1,203 @@
+"""All users and their permissions: in memory to answer at once, in the metadata store to stay."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from log_backend import MetadataCorrupt, MetadataStore
+from vhosts.errors import UserExists, UserNotFound
+from vhosts.permission import FULL_PERMISSION, Permission
+from vhosts.permission_book import PermissionBook
+from vhosts.topology_writer import TopologyWriter
+from vhosts.user import ADMINISTRATOR, User
+from vhosts.user_record import (
+    PERMISSIONS_PREFIX,
+    USERS_PREFIX,
+    decode_permission,
+    decode_user,
+    permission_change,
+    permission_deletion,
+    user_change,
+    user_deletion,
+)
+
+DEFAULT_USER = "guest"
+DEFAULT_PASSWORD = b"guest"  # as RabbitMQ's; loopback only unless the operator says otherwise
+DEFAULT_VHOST = "/"
+
+
+class UserDirectory:
+    """The users of this node, and the `permissions` they have.
+
+    It owns both: `permissions` is read by anyone and changed only here. Every method that
+    changes something has changed memory before it first waits for the store, and returns when
+    the change is durable. It raises MetadataUnavailable if the store fails: at once, with
+    nothing changed, or after the wait, when memory is ahead of a store that takes no more.
+
+    Args:
+        hash_password: hashes off the event loop, such as `PasswordVerifier.hash`; it may raise
+            AuthenticationBusy, which add_user, set_password and create_default_user pass on.
+    """
+
+    def __init__(
+        self, writer: TopologyWriter, hash_password: Callable[[bytes], Awaitable[str]]
+    ) -> None:
+        self.permissions = PermissionBook()
+        self._writer = writer
+        self._hash_password = hash_password
+        self._users: dict[str, User] = {}
+
+    def load(self, store: MetadataStore) -> None:
+        """Fill an empty directory with what the store holds.
+
+        Raises:
+            MetadataCorrupt: an entry cannot be read, or a permission is of no user.
+        """
+        for key, entry in store.scan(USERS_PREFIX):
+            self._put(decode_user(key, entry.value))
+        for key, entry in store.scan(PERMISSIONS_PREFIX):
+            user, vhost, permission = decode_permission(key, entry.value)
+            if user not in self._users:
+                # Ignored, it would be given to the next user of this name.
+                raise MetadataCorrupt(f"{key!r}: there is no user '{user}'")
+            self.permissions.put(user, vhost, permission)
+
+    def find(self, name: str) -> User | None:
+        """Return the user, or None."""
+        return self._users.get(name)
+
+    def get(self, name: str) -> User:
+        """Return the user.
+
+        Raises:
+            UserNotFound: there is none of this name.
+        """
+        user = self._users.get(name)
+        if user is None:
+            raise UserNotFound(name)
+        return user
+
+    def users(self) -> list[User]:
+        """Return all users by name."""
+        return sorted(self._users.values(), key=lambda user: user.name)
+
+    async def add_user(
+        self, name: str, password: bytes, tags: frozenset[str] = frozenset()
+    ) -> User:
+        """Create a user without permissions; one with an empty password cannot log in with it.
+
+        Raises:
+            UserExists: the name is taken.
+            InvalidUser: the name or a tag is not acceptable.
+        """
+        self._refuse_existing(name)
+        User(name, "", tags)  # refuses a bad name before the time for hashing is spent
+        user = User(name, await self._hash_password(password), tags)
+        self._refuse_existing(name)  # another call may have been faster
+        await self.put_user(user)
+        return user
+
+    async def put_user(self, user: User) -> None:
+        """Create the user as given, with a hash made elsewhere, or replace the one of his name."""
+        durable = self._writer.submit([user_change(user)])
+        self._put(user)
+        await durable
+
+    async def delete_user(self, name: str) -> None:
+        """Delete the user and all his permissions in one step.
+
+        Raises:
+            UserNotFound: there is none of this name.
+        """
+        self.get(name)
+        vhosts = self.permissions.of_user(name)
+        durable = self._writer.submit(
+            [user_deletion(name), *(permission_deletion(name, vhost) for vhost in vhosts)]
+        )
+        del self._users[name]
+        self.permissions.remove_user(name)
+        await durable
+
+    async def set_password(self, name: str, password: bytes) -> None:
+        """Replace the user's password.
+
+        Raises:
+            UserNotFound: there is none of this name.
+        """
+        self.get(name)
+        password_hash = await self._hash_password(password)
+        await self.put_user(replace(self.get(name), password_hash=password_hash))
+
+    async def set_tags(self, name: str, tags: frozenset[str]) -> None:
+        """Replace the user's tags.
+
+        Raises:
+            UserNotFound: there is none of this name.
+            InvalidUser: a tag is not acceptable.
+        """
+        await self.put_user(replace(self.get(name), tags=tags))
+
+    async def set_permissions(self, name: str, vhost: str, permission: Permission) -> None:
+        """Let the user into a virtual host, whose existence the caller has checked.
+
+        Raises:
+            UserNotFound: there is none of this name.
+        """
+        self.get(name)
+        durable = self._writer.submit([permission_change(name, vhost, permission)])
+        self.permissions.put(name, vhost, permission)
+        await durable
+
+    async def clear_permissions(self, name: str, vhost: str) -> None:
+        """Shut the user out of a virtual host; harmless if he is.
+
+        Raises:
+            UserNotFound: there is none of this name.
+        """
+        self.get(name)
+        durable = self._writer.submit([permission_deletion(name, vhost)])
+        self.permissions.remove(name, vhost)
+        await durable
+
+    async def clear_vhost(self, vhost: str) -> None:
+        """Shut everybody out of a virtual host that is being deleted."""
+        names = self.permissions.of_vhost(vhost)
+        durable = self._writer.submit([permission_deletion(name, vhost) for name in names])
+        for name in names:
+            self.permissions.remove(name, vhost)
+        await durable
+
+    async def create_default_user(
+        self,
+        name: str = DEFAULT_USER,
+        password: bytes = DEFAULT_PASSWORD,
+        vhost: str = DEFAULT_VHOST,
+    ) -> bool:
+        """Create an administrator who may do everything in `vhost`, if there is no user at all.
+
+        Returns:
+            Whether the user was created.
+
+        Guarantees:
+            User and permission are there together or not at all, also after a crash.
+        """
+        if self._users:
+            return False
+        password_hash = await self._hash_password(password)
+        user = User(name, password_hash, frozenset({ADMINISTRATOR}))
+        if self._users:  # somebody has added one meanwhile
+            return False
+        durable = self._writer.submit(
+            [user_change(user), permission_change(name, vhost, FULL_PERMISSION)]
+        )
+        self._put(user)
+        self.permissions.put(name, vhost, FULL_PERMISSION)
+        await durable
+        return True
+
+    def _put(self, user: User) -> None:
+        self._users[user.name] = user
+        self.permissions.touch(user.name)
+
+    def _refuse_existing(self, name: str) -> None:
+        if name in self._users:
+            raise UserExists(name)

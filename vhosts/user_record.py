@@ -1,0 +1,109 @@
+"""How users and permissions are kept in the metadata store::
+
+    key                          value, JSON
+    users/<user>                 {"version":1,"name":…,"password_hash":…,"tags":[…]}
+    permissions/<vhost>/<user>   {"version":1,"vhost":…,"user":…,"configure":…,"write":…,"read":…}
+
+Names in keys are percent-encoded (all but letters, digits and ``_.-~``), so a name cannot reach
+into another's key. Names are read from the values.
+"""
+
+from typing import Literal, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from log_backend import Change, MetadataCorrupt
+from vhosts.errors import InvalidPermission, InvalidUser
+from vhosts.permission import Permission
+from vhosts.user import User
+
+USERS_PREFIX = b"users/"
+PERMISSIONS_PREFIX = b"permissions/"
+
+
+class _UserRecord(msgspec.Struct, frozen=True):
+    name: str
+    password_hash: str
+    tags: list[str]
+    version: Literal[1] = 1
+
+
+class _PermissionRecord(msgspec.Struct, frozen=True):
+    vhost: str
+    user: str
+    configure: str
+    write: str
+    read: str
+    version: Literal[1] = 1
+
+
+_Record = TypeVar("_Record", _UserRecord, _PermissionRecord)
+
+
+def user_change(user: User) -> Change:
+    """Write the user."""
+    record = _UserRecord(user.name, user.password_hash, sorted(user.tags))
+    return Change(_user_key(user.name), msgspec.json.encode(record))
+
+
+def user_deletion(user: str) -> Change:
+    """Delete the user, but not his permissions."""
+    return Change(_user_key(user), None)
+
+
+def permission_change(user: str, vhost: str, permission: Permission) -> Change:
+    """Write what the user may do in the virtual host."""
+    record = _PermissionRecord(vhost, user, permission.configure, permission.write, permission.read)
+    return Change(_permission_key(user, vhost), msgspec.json.encode(record))
+
+
+def permission_deletion(user: str, vhost: str) -> Change:
+    """Delete what the user may do in the virtual host."""
+    return Change(_permission_key(user, vhost), None)
+
+
+def decode_user(key: bytes, value: bytes) -> User:
+    """Read a user back.
+
+    Raises:
+        MetadataCorrupt: it cannot be one that `user_change` wrote.
+    """
+    record = _decode(key, value, _UserRecord)
+    try:
+        return User(record.name, record.password_hash, frozenset(record.tags))
+    except InvalidUser as error:
+        raise MetadataCorrupt(f"{key!r}: {error}") from error
+
+
+def decode_permission(key: bytes, value: bytes) -> tuple[str, str, Permission]:
+    """Read a permission back: the user's name, the virtual host's and what is allowed.
+
+    Raises:
+        MetadataCorrupt: it cannot be one that `permission_change` wrote.
+    """
+    record = _decode(key, value, _PermissionRecord)
+    try:
+        permission = Permission(record.configure, record.write, record.read)
+    except InvalidPermission as error:
+        raise MetadataCorrupt(f"{key!r}: {error}") from error
+    return record.user, record.vhost, permission
+
+
+def _decode(key: bytes, value: bytes, record_type: type[_Record]) -> _Record:
+    try:
+        return msgspec.json.decode(value, type=record_type)
+    except msgspec.MsgspecError as error:
+        raise MetadataCorrupt(f"{key!r}: {error}") from error
+
+
+def _user_key(user: str) -> bytes:
+    return USERS_PREFIX + _encode(user)
+
+
+def _permission_key(user: str, vhost: str) -> bytes:
+    return PERMISSIONS_PREFIX + _encode(vhost) + b"/" + _encode(user)
+
+
+def _encode(name: str) -> bytes:
+    return quote(name, safe="").encode()

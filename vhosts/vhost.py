@@ -1,0 +1,294 @@
+"""A virtual host: its routing table and queues, kept in step with the metadata store."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from exchanges import (
+
+    QueueNotFound,
+    RoutingTable,
+    TopologyChange,
+    check_name,
+    check_not_reserved,
+)
+from log_backend import Change, LogStore, MetadataStore, PartitionLog, random_name
+from vhosts.errors import QueueInequivalent, QueueInUse, QueueLocked, QueueNotEmpty
+from vhosts.queue import Queue, QueueProperties
+from vhosts.queue_arguments import check_arguments, check_equivalent, retention
+from vhosts.queue_partition import QueuePartition
+from vhosts.topology_record import (
+    BindingRecord,
+    ExchangeRecord,
+    QueueRecord,
+    binding_change,
+    exchange_change,
+    prefix,
+    queue_change,
+)
+from vhosts.topology_writer import TopologyWriter
+
+Durable = Awaitable[int] | None  # None: nothing has to become durable
+
+
+class PartitionNumbers(Protocol):
+    """Gives numbers to partitions, each once."""
+
+    def take(self) -> tuple[int, Change]:
+        """A number, and the change that keeps it from being given again."""
+
+
+class VirtualHost:
+    """One isolated namespace of exchanges and queues.
+
+    Methods that change topology return an awaitable when the change must become durable first, or
+    None; memory has changed when they return.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        logs: LogStore,
+        writer: TopologyWriter,
+        numbers: PartitionNumbers,
+        call_soon: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self.name = name
+        self.routing = RoutingTable(name)
+        self.queues: dict[str, Queue] = {}
+        self._logs = logs
+        self._writer = writer
+        self._numbers = numbers
+        self._call_soon = call_soon
+        self._targets: dict[tuple[str, ...], tuple[Queue, ...]] = {}
+        self._targets_version = -1
+
+    def load(self, store: MetadataStore) -> None:
+        """Fill an empty vhost with what the store holds."""
+        for _, entry in store.scan(prefix("exchanges", self.name)):
+            record = msgspec.json.decode(entry.value, type=ExchangeRecord)
+            self.routing.restore_exchange(record.exchange())
+        for _, entry in store.scan(prefix("queues", self.name)):
+            queue = msgspec.json.decode(entry.value, type=QueueRecord)
+            self._add_queue(queue.properties(), None, queue.partitions)
+        for _, entry in store.scan(prefix("bindings", self.name)):
+            binding = msgspec.json.decode(entry.value, type=BindingRecord)
+            self.routing.restore_binding(binding.binding())
+
+    def recovered(self) -> None:
+        """The journal has been replayed into the logs: look at them again."""
+        for queue in self.queues.values():
+            queue.partitions = [QueuePartition(p.log, queue.wake) for p in queue.partitions]
+
+    # -- routing
+
+    def targets(self, route: tuple[str, ...]) -> tuple[Queue, ...]:
+        """The queues of a route."""
+        if self._targets_version != self.routing.version:
+            self._targets.clear()
+            self._targets_version = self.routing.version
+        queues = self._targets.get(route)
+        if queues is None:
+            queues = self._targets[route] = tuple(self.queues[name] for name in route)
+        return queues
+
+    # -- exchanges and bindings
+
+    def declare_exchange(
+        self,
+        name: str,
+        kind: str,
+        *,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: Mapping[str, object],
+    ) -> Durable:
+        """Declare an exchange; see `RoutingTable.declare` for what it refuses."""
+        return self._applied(
+            self.routing.declare(
+                name,
+                kind,
+                durable=durable,
+                auto_delete=auto_delete,
+                internal=internal,
+                arguments=arguments,
+            )
+        )
+
+    def delete_exchange(self, name: str, *, if_unused: bool) -> Durable:
+        """Delete an exchange with its bindings; see `RoutingTable.delete`."""
+        return self._applied(self.routing.delete(name, if_unused=if_unused))
+
+    def bind_queue(
+        self, queue: str, exchange: str, routing_key: str, arguments: Mapping[str, object]
+    ) -> Durable:
+        """Bind a queue to an exchange."""
+        return self._applied(self.routing.bind_queue(queue, exchange, routing_key, arguments))
+
+    def unbind_queue(
+        self, queue: str, exchange: str, routing_key: str, arguments: Mapping[str, object]
+    ) -> Durable:
+        """Remove a binding of a queue, if there is one."""
+        return self._applied(self.routing.unbind_queue(queue, exchange, routing_key, arguments))
+
+    def bind_exchange(
+        self, destination: str, source: str, routing_key: str, arguments: Mapping[str, object]
+    ) -> Durable:
+        """Bind an exchange to an exchange."""
+        return self._applied(
+            self.routing.bind_exchange(destination, source, routing_key, arguments)
+        )
+
+    def unbind_exchange(
+        self, destination: str, source: str, routing_key: str, arguments: Mapping[str, object]
+    ) -> Durable:
+        """Remove a binding of an exchange, if there is one."""
+        return self._applied(
+            self.routing.unbind_exchange(destination, source, routing_key, arguments)
+        )
+
+    # -- queues
+
+    def queue(self, name: str, connection: object) -> Queue:
+        """A queue that a connection may use.
+
+        Raises:
+            QueueNotFound: there is none of this name.
+            QueueLocked: it is exclusive to another connection.
+        """
+        queue = self.queues.get(name)
+        if queue is None:
+            raise QueueNotFound(name, self.name)
+        queue.check_access(connection)
+        return queue
+
+    def declare_queue(
+        self, properties: QueueProperties, connection: object
+    ) -> tuple[Queue, Durable]:
+        """Declare a queue; an empty name gets one that begins with `amq.gen-`.
+
+        Raises:
+            InvalidName, ReservedName, InvalidQueueArgument, QueueInequivalent, QueueLocked.
+        """
+        if not properties.name:
+            properties = _named(properties, f"amq.gen-{random_name()}")
+        else:
+            existing = self.queues.get(properties.name)
+            if existing is not None:
+                self._check_redeclared(existing, properties, connection)
+                return existing, None
+            check_name("queue", properties.name)
+            check_not_reserved("queue", properties.name)
+        check_arguments(properties.name, self.name, properties.arguments)
+        number, number_change = self._numbers.take()
+        owner = connection if properties.exclusive else None
+        queue = self._add_queue(properties, owner, [number])
+        if not _stored(properties):
+            return queue, None
+        stored = queue_change(self.name, properties, [number])
+        return queue, self._writer.submit([number_change, stored])
+
+    def delete_queue(
+        self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False
+    ) -> tuple[int, Durable]:
+        """Delete a queue with its bindings and messages.
+
+        Returns:
+            How many messages were ready.
+
+        Raises:
+            QueueInUse, QueueNotEmpty: by the conditions asked for.
+        """
+        if if_unused and queue.consumer_count:
+            raise QueueInUse(queue.name, self.name)
+        if if_empty and queue.ready:
+            raise QueueNotEmpty(queue.name, self.name)
+        count = queue.ready
+        del self.queues[queue.name]
+        change = self.routing.remove_queue(queue.name)
+        numbers = [partition.log.number for partition in queue.partitions]
+        gone: list[Change] = []
+        for partition in queue.partitions:
+            gone += self._logs.close_partition(partition.log)
+        queue.delete()
+        if _stored(queue.properties):
+            gone.append(queue_change(self.name, queue.properties, numbers, deleted=True))
+        return count, self._applied(change, gone)
+
+    def remove_consumer(self, queue: Queue, consumer: object) -> Durable:
+        """Take a consumer off its queue, which may delete an auto-delete queue."""
+        queue.remove_consumer(consumer)  # type: ignore[arg-type]
+        if queue.properties.auto_delete and queue.had_consumer and not queue.deleted:
+            if not queue.consumer_count:
+                return self.delete_queue(queue)[1]
+        return None
+
+    def connection_closed(self, connection: object) -> None:
+        """Delete the exclusive queues of a connection."""
+        owned = [queue for queue in self.queues.values() if queue.owner is connection]
+        for queue in owned:
+            self.delete_queue(queue)
+
+    def _check_redeclared(
+        self, queue: Queue, received: QueueProperties, connection: object
+    ) -> None:
+        current = queue.properties
+        queue.check_access(connection)
+        if received.exclusive and not current.exclusive:
+            raise QueueLocked(queue.name, self.name)
+        for argument in ("durable", "exclusive", "auto_delete"):
+            asked, has = getattr(received, argument), getattr(current, argument)
+            if asked != has:
+                texts = (f"'{str(asked).lower()}'", f"'{str(has).lower()}'")
+                raise QueueInequivalent(queue.name, self.name, argument, *texts)
+        check_arguments(queue.name, self.name, received.arguments)
+        check_equivalent(queue.name, self.name, current.arguments, received.arguments)
+
+    def _add_queue(
+        self, properties: QueueProperties, owner: object | None, partitions: Sequence[int]
+    ) -> Queue:
+        queue = Queue(self.name, properties, owner, self._call_soon)
+        for index, number in enumerate(partitions):
+            log = self._open_log(properties, index, number)
+            queue.partitions.append(QueuePartition(log, queue.wake))
+        self.routing.add_queue(properties.name, durable=_stored(properties))
+        self.queues[properties.name] = queue
+        return queue
+
+    def _open_log(self, properties: QueueProperties, index: int, number: int) -> PartitionLog:
+        return self._logs.open_partition(
+            number,
+            self.name,
+            properties.name,
+            index,
+            durable=_stored(properties),
+            retention=retention(properties.arguments),
+        )
+
+    def _applied(self, change: TopologyChange, more: Sequence[Change] = ()) -> Durable:
+        changes = list(more)
+        changes += [
+            exchange_change(self.name, x, deleted=True) for x in change.exchanges_deleted if x.durable
+        ]
+        changes += [
+            binding_change(self.name, b, deleted=True) for b in change.bindings_removed if b.durable
+        ]
+        changes += [exchange_change(self.name, x) for x in change.exchanges_declared if x.durable]
+        changes += [binding_change(self.name, b) for b in change.bindings_added if b.durable]
+        return self._writer.submit(changes) if changes else None
+
+
+def _named(properties: QueueProperties, name: str) -> QueueProperties:
+    return QueueProperties(
+        name, properties.durable, properties.exclusive, properties.auto_delete, properties.arguments
+    )
+
+
+def _stored(properties: QueueProperties) -> bool:
+    # An exclusive queue ends with its connection, so also with the broker.
+    return properties.durable and not properties.exclusive
+
+
+

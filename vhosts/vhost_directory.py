@@ -1,0 +1,78 @@
+"""All virtual hosts of a node, and the numbers of their partitions."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from exchanges import check_name
+from log_backend import Change, LogStore, MetadataStore
+from vhosts.errors import VhostNotFound
+from vhosts.topology_record import NEXT_PARTITION_KEY, VHOSTS_PREFIX, VhostRecord, vhost_change
+from vhosts.topology_writer import TopologyWriter
+from vhosts.vhost import VirtualHost
+
+
+class VhostDirectory:
+    """The vhosts by name."""
+
+    def __init__(
+        self,
+        logs: LogStore,
+        writer: TopologyWriter,
+        call_soon: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self._logs = logs
+        self._writer = writer
+        self._call_soon = call_soon
+        self._next_partition = 1
+        self._vhosts: dict[str, VirtualHost] = {}
+
+    def load(self, store: MetadataStore) -> None:
+        """Open everything that the store knows; call it before the log store recovers."""
+        stored = store.get(NEXT_PARTITION_KEY)
+        if stored is not None:
+            self._next_partition = int(stored.value)
+        for _, entry in store.scan(VHOSTS_PREFIX):
+            record = msgspec.json.decode(entry.value, type=VhostRecord)
+            self._open(record.name).load(store)
+
+    def recovered(self) -> None:
+        """The log store has recovered."""
+        for vhost in self._vhosts.values():
+            vhost.recovered()
+
+    def get(self, name: str) -> VirtualHost:
+        """A vhost.
+
+        Raises:
+            VhostNotFound: there is none of this name.
+        """
+        vhost = self._vhosts.get(name)
+        if vhost is None:
+            raise VhostNotFound(name)
+        return vhost
+
+    async def add(self, name: str) -> VirtualHost:
+        """A vhost of this name, made when there is none; durable when this returns.
+
+        Raises:
+            InvalidName: the name breaks the rules of names.
+        """
+        if name in self._vhosts:
+            return self._vhosts[name]
+        check_name("vhost", name)
+        durable = self._writer.submit([vhost_change(name)])
+        vhost = self._open(name)
+        await durable
+        return vhost
+
+    def take(self) -> tuple[int, Change]:
+        """A partition number, and the change that keeps it from being given again."""
+        number = self._next_partition
+        self._next_partition += 1
+        return number, Change(NEXT_PARTITION_KEY, b"%d" % self._next_partition)
+
+    def _open(self, name: str) -> VirtualHost:
+        vhost = VirtualHost(name, self._logs, self._writer, self, self._call_soon)
+        self._vhosts[name] = vhost
+        return vhost
