@@ -97,7 +97,7 @@ class PartitionLog:
         self._flushing = False
         self._loaded = Tail()
         self._loaded_from = 0
-        self._loading = False
+        self._awaiting_load: list[Callable[[], None]] = []
 
     # -- writing
 
@@ -171,26 +171,29 @@ class PartitionLog:
         return self.read(offset) is None and offset < self._segments_end()
 
     def load(self, offset: int, done: Callable[[], None]) -> None:
-        """Bring the records at an offset into memory; calls `done` when `read` will find them.
+        """Bring the records at an offset into memory; calls `done` when a load has ended.
 
-        One load runs at a time; a call meanwhile is ignored.
+        One load runs at a time: meanwhile `done` waits for that one, and the caller looks again.
         """
-        if self._loading or self.closed:
+        if self.closed:
+            return
+        self._awaiting_load.append(done)
+        if len(self._awaiting_load) > 1:
             return
         segment = next(segment for segment in self.segments if segment.end_offset > offset)
-        self._loading = True
         future = self._owner.load(segment, offset)
+        future.add_done_callback(lambda future: self._finish_load(offset, future))
 
-        def finish(future: asyncio.Future[list[RecordBatch]]) -> None:
-            self._loading = False
-            if not self.closed and not future.cancelled():
-                self._loaded = Tail()
-                self._loaded_from = offset
-                for batch in future.result():
-                    self._loaded.append(batch)
-                done()
-
-        future.add_done_callback(finish)
+    def _finish_load(self, offset: int, future: "asyncio.Future[list[RecordBatch]]") -> None:
+        awaiting, self._awaiting_load = self._awaiting_load, []
+        if self.closed or future.cancelled():
+            return
+        self._loaded = Tail()
+        self._loaded_from = offset
+        for batch in future.result():
+            self._loaded.append(batch)
+        for done in awaiting:
+            done()
 
     def _segments_end(self) -> int:
         return self.segments[-1].end_offset if self.segments else 0

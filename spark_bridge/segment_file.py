@@ -102,7 +102,8 @@ class SegmentFile:
 
     def _index_entry(self, offset: int) -> int:
         try:
-            data = self.path.with_suffix(".index").open("rb").read()
+            with self.path.with_suffix(".index").open("rb") as file:
+                data = file.read()
         except FileNotFoundError:
             return 0
         entries = memoryview(data)[: len(data) // 8 * 8].cast("I")
@@ -124,7 +125,7 @@ class SegmentFile:
             raise DamagedSegment(self.path, position, error.reason) from None
 
     def _batch(self, position: int) -> RecordBatch:
-        length = batch_bytes(self._view(position, HEADER_BYTES), 0)
+        length = max(batch_bytes(self._view(position, HEADER_BYTES), 0), HEADER_BYTES)
         if length > STRETCH_BYTES:
             self._header(position)  # only a checked length is worth so much memory
         try:

@@ -31,7 +31,7 @@ _PAUSE_SECONDS = 0.002
 
 @dataclass(frozen=True)
 class Orders:
-    """What was published until the crash: the numbers 0 to `published` - 1."""
+    """The numbers 0 to `published` - 1: those given to the client library until the crash."""
 
     published: int
     confirmed: frozenset[int]

@@ -8,7 +8,7 @@ from aio_pika import Message
 from aio_pika.abc import AbstractExchange
 from aiormq.abc import DeliveredMessage
 
-IN_FLIGHT_MAX = 1_000  # enough to keep the broker busy while confirms travel
+IN_FLIGHT_MAX = 1_000  # keeps the client library busy while confirms travel
 
 
 class PublishWindow:
