@@ -391,23 +391,30 @@ class Connection(asyncio.BufferedProtocol):
     # -- class connection
 
     def _connection_method(self, frame: Frame) -> None:
-        if frame.payload[:2] not in (b"\x00\x0a",):
-            decode_method(frame.payload)  # an unknown method is 540, whatever the channel
-            raise HardError(CHANNEL_ERROR, "a channel method on channel 0")
-        method = decode_method(frame.payload)
-        if self._state is State.CLOSING:
-            if isinstance(method, commands.Connection.Close):
-                self._method(commands.Connection.CloseOk)
-            elif isinstance(method, commands.Connection.CloseOk):
-                self._drop()
-            return
-        handler = _CONNECTION_METHODS.get((self._state, type(method)))
-        if handler is None:
-            raise HardError(CHANNEL_ERROR, f"{method.name} is not expected here")
+        class_id, method_id = frame.payload[1], frame.payload[3]
         try:
-            handler(self, method)
+            method = decode_method(frame.payload)
+            if frame.payload[:2] != b"\x00\x0a":
+                raise HardError(CHANNEL_ERROR, "a channel method on channel 0")
+            if self._state is State.CLOSING:
+                self._while_connection_closes(method)
+                return
+            handler = _CONNECTION_METHODS.get((self._state, type(method)))
+            if handler is not None:
+                handler(self, method)
+            elif self._state in _HANDSHAKE:
+                log.warning("%s: %s in the middle of the handshake", self.name, method.name)
+                self._drop()
+            else:
+                raise HardError(CHANNEL_ERROR, f"{method.name} is not expected here")
         except Exception as error:
-            self._failed(error, frame.payload[1], frame.payload[3])
+            self._failed(error, class_id, method_id)
+
+    def _while_connection_closes(self, method: Any) -> None:
+        if isinstance(method, commands.Connection.Close):
+            self._method(commands.Connection.CloseOk)
+        elif isinstance(method, commands.Connection.CloseOk):
+            self._drop()
 
     def _start_ok(self, method: Any) -> None:
         properties = method.client_properties
@@ -560,6 +567,14 @@ class Connection(asyncio.BufferedProtocol):
             self._cancel_deadline.cancel()
             self._cancel_deadline = None
 
+
+# Where a method out of turn gets no answer: the client does not speak the protocol.
+_HANDSHAKE = (
+    State.AWAIT_START_OK,
+    State.AUTHENTICATING,
+    State.AWAIT_TUNE_OK,
+    State.AWAIT_OPEN,
+)
 
 _CONNECTION_METHODS: dict[tuple[State, type[Any]], Callable[[Connection, Any], None]] = {
     (State.AWAIT_START_OK, commands.Connection.StartOk): Connection._start_ok,

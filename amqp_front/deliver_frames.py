@@ -137,7 +137,7 @@ def _encode(
             body < 0
             or properties < 0
             or key < 0
-            or at + prefix_bytes + key + properties + body + 22 > size
+            or at + prefix_bytes + (key + 1 if keys_at >= 0 else 0) + properties + body + 21 > size
             or bodies_at + offsets[i] + body > payload.shape[0]
             or properties_at + offsets[table + i] + properties > payload.shape[0]
         ):

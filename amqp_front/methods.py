@@ -11,6 +11,7 @@ from typing import Any
 from pamqp import commands, encode
 
 from amqp_front.errors import (
+    CHANNEL_ERROR,
     COMMAND_INVALID,
     FRAME_ERROR,
     NOT_IMPLEMENTED,
@@ -109,7 +110,7 @@ def decode_method(payload: bytes) -> Any:
     """The method of a method frame, as an instance of pamqp's class, or AccessRequest.
 
     Raises:
-        HardError: 540 unknown, 503 only a server may send it, 501 malformed arguments, 502 unknown
+        HardError: 540 unknown, 503 (504 of class connection) only a server may send it, 501 malformed arguments, 502 unknown
             field type.
     """
     index = int.from_bytes(payload[:4], "big")
@@ -119,6 +120,8 @@ def decode_method(payload: bytes) -> Any:
     if kind is None:
         raise HardError(NOT_IMPLEMENTED, f"method {index >> 16}.{index & 0xFFFF} is unknown")
     if index in _FROM_SERVER:
+        if index >> 16 == 10:
+            raise HardError(CHANNEL_ERROR, f"{kind.name} is not for a client to send")
         raise HardError(COMMAND_INVALID, f"{kind.name} is not for a client to send")
     method = kind.__new__(kind)
     reader = MethodReader(payload)

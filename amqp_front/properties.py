@@ -93,8 +93,10 @@ class Properties:
             SoftError: another value.
         """
         value = self.value("delivery_mode")
-        mode = value[0] if value else 0
-        if mode > 2:
+        if value is None:
+            return 0
+        mode = value[0]
+        if mode not in (1, 2):
             raise SoftError(PRECONDITION_FAILED, f"invalid delivery mode {mode}")
         return mode
 

@@ -1,5 +1,10 @@
 """Records, segments, partitions, journal and cursors: the log behind every queue."""
 
+# ruff: noqa: E402, I001  (the finder must be in place before a hot module is imported)
+from log_backend import pure_mode
+
+pure_mode.install()
+
 from log_backend.clock import Clock, SystemClock
 from log_backend.cursor import Cursor
 from log_backend.disk import DirectoryLocked, Disk, SystemDisk

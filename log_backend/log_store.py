@@ -14,7 +14,6 @@ synced, or settled in a cursor snapshot that is.
 
 import asyncio
 import logging
-import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -87,7 +86,7 @@ class LogStore:
         self._lock = disk.lock(data / "LOCK")
         disk.make_directory(data / "journal")
         disk.make_directory(data / "logs")
-        shutil.rmtree(data / "spill", ignore_errors=True)
+        self._empty_spill()
         self.metadata = MetadataStore.open(data / "metadata")
         self.leader_epoch = 0
         self.segment_bytes = options.segment_bytes
@@ -121,6 +120,12 @@ class LogStore:
         self._flush_soon = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: Exception | None = None
+
+    def _empty_spill(self) -> None:
+        spill = self._data / "spill"
+        for vhost in self._disk.list_directory(spill):
+            for partition in self._disk.list_directory(spill / vhost):
+                self._disk.remove_tree(spill / vhost / partition)
 
     # -- life
 
@@ -238,13 +243,16 @@ class LogStore:
             names = []
         bases = base_offsets(names)
         paths = [segment_path(partition.directory, base) for base in bases]
+        gone: list[tuple[int, int]] = []
         for path, base in zip(paths[:-1], bases[:-1], strict=True):
-            partition.segments.append(open_sealed(self._disk, path, base))
+            sealed, transient = open_sealed(self._disk, path, base)
+            partition.segments.append(sealed)
+            gone += transient
         if paths:
-            segment, gaps = open_active(self._disk, paths[-1], bases[-1], partition.synced_offset)
+            segment, more = open_active(self._disk, paths[-1], bases[-1], partition.synced_offset)
             partition.segments.append(segment)
             partition.next_offset = segment.end_offset
-            for first, end in gaps:
+            for first, end in gone + more:
                 cursor.settle(first, end)
 
     def close_partition(self, partition: PartitionLog) -> list[Change]:

@@ -2,7 +2,8 @@
 
 Sparse indexes lead to a batch by offset and by time; both can be rebuilt from the batches::
 
-    <base offset>.index      entries of  offset - base offset u32 | file position u32
+    <base offset>.index      b"RLX1" | attributes u32: bit 0 TRANSIENT, some batch is not persistent
+                             entries of  offset - base offset u32 | file position u32
     <base offset>.timeindex  entries of  time i64, us since 1970  | offset - base offset u32
 
 Only the newest segment of a partition is written; the others are sealed, and have index files.
@@ -27,7 +28,13 @@ from log_backend.record_batch import (
 INDEX_INTERVAL_BYTES = 4_096  # of log between two index entries
 READ_BYTES = 1024 * 1024  # of one cold read, unless one batch is larger
 
+INDEX_MAGIC = b"RLX1"
+TRANSIENT = 1
+
+_INDEX_HEADER = struct.Struct("<4sI")
 _INDEX = struct.Struct("<II")
+Ranges = list[tuple[int, int]]  # [first, end) offsets
+
 _TIME_INDEX = struct.Struct("<qI")
 
 
@@ -49,6 +56,7 @@ class Segment:
         size: bytes of whole batches; the next batch goes there.
         last_time: of its last batch, microseconds since 1970; 0 when empty.
         unsynced: written since the last sync.
+        transient: some batch is not persistent.
     """
 
     __slots__ = (
@@ -60,6 +68,7 @@ class Segment:
         "last_time",
         "path",
         "size",
+        "transient",
         "unsynced",
     )
 
@@ -70,6 +79,7 @@ class Segment:
         self.size = 0
         self.last_time = 0
         self.unsynced = False
+        self.transient = False
         self._offsets = array("Q")
         self._positions = array("Q")
         self._times = array("q")
@@ -80,6 +90,8 @@ class Segment:
             self._offsets.append(batch.base_offset)
             self._positions.append(position)
             self._times.append(batch.records.time)
+        if not batch.records.persistent:
+            self.transient = True
         self.end_offset = batch.end_offset
         self.last_time = batch.records.last_time
         self.size = position + size
@@ -92,7 +104,8 @@ class Segment:
     def index_files(self) -> list[tuple[Path, bytes]]:
         """The index files of this segment and their content."""
         relative = [offset - self.base_offset for offset in self._offsets]
-        index = b"".join(map(_INDEX.pack, relative, self._positions))
+        header = _INDEX_HEADER.pack(INDEX_MAGIC, TRANSIENT if self.transient else 0)
+        index = header + b"".join(map(_INDEX.pack, relative, self._positions))
         times = b"".join(map(_TIME_INDEX.pack, self._times, relative))
         return [
             (self.path.with_suffix(".index"), index),
@@ -101,10 +114,12 @@ class Segment:
 
     def load_index(self, index: bytes, times: bytes) -> bool:
         """Take over the content of index files; False when they cannot belong to this segment."""
-        if len(index) % _INDEX.size or len(index) // 8 != len(times) // 12 or len(times) % 12:
+        entries = (len(index) - _INDEX_HEADER.size) / _INDEX.size
+        if index[:4] != INDEX_MAGIC or entries != len(times) / _TIME_INDEX.size:
             return False
+        self.transient = bool(_INDEX_HEADER.unpack_from(index)[1] & TRANSIENT)
         for (relative, position), (time, also) in zip(
-            _INDEX.iter_unpack(index), _TIME_INDEX.iter_unpack(times), strict=True
+            _INDEX.iter_unpack(index[_INDEX_HEADER.size :]), _TIME_INDEX.iter_unpack(times), strict=True
         ):
             if relative != also or (self._positions and position <= self._positions[-1]):
                 return False
@@ -169,46 +184,53 @@ def _headers(
         position += size
 
 
-def open_sealed(disk: Disk, path: Path, base_offset: int) -> Segment:
+def open_sealed(disk: Disk, path: Path, base_offset: int) -> tuple[Segment, Ranges]:
     """Open a segment that is not written any more; its index files are used when they fit.
+
+    Returns:
+        The segment, and the offsets whose records are transient: they end with the broker's run.
 
     Raises:
         SegmentDamaged: it holds something that is no batch.
     """
     segment = Segment(path, base_offset)
+    transient: Ranges = []
     file = disk.open(path)
     try:
         size = disk.size(file)
         position = 0
-        if segment.load_index(
+        indexed = segment.load_index(
             _content(disk, path.with_suffix(".index")), _content(disk, path.with_suffix(".timeindex"))
-        ):
+        )
+        if indexed and not segment.transient:
             position = segment.last_indexed_position
         else:
             segment.clear_index()
         for batch, at, length in _headers(disk, file, path, position, size):
             segment.add(batch, at, length)
+            if not batch.records.persistent:
+                transient.append((batch.base_offset, batch.end_offset))
     finally:
         disk.close(file)
-    return segment
+    return segment, transient
 
 
 def open_active(
     disk: Disk, path: Path, base_offset: int, synced_offset: int
-) -> tuple[Segment, list[tuple[int, int]]]:
+) -> tuple[Segment, Ranges]:
     """Open the newest segment: verify every batch, and cut a torn tail back to the last whole one.
 
     Args:
         synced_offset: records below it were made durable; damage among them is no torn tail.
 
     Returns:
-        The segment, and the offsets that it lacks between its batches, as [first, end) pairs.
+        The segment, and the offsets that are missing between its batches, or transient.
 
     Raises:
         SegmentDamaged: a batch that was durable fails a check.
     """
     segment = Segment(path, base_offset)
-    gaps: list[tuple[int, int]] = []
+    gone: Ranges = []
     file = disk.open(path)
     try:
         content = disk.read(file, 0, disk.size(file))
@@ -223,13 +245,15 @@ def open_active(
                 disk.truncate(file, position)
                 break
             if batch.base_offset > segment.end_offset:
-                gaps.append((segment.end_offset, batch.base_offset))
+                gone.append((segment.end_offset, batch.base_offset))
+            if not batch.records.persistent:
+                gone.append((batch.base_offset, batch.end_offset))
             size = batch_bytes(view, position)
             segment.add(batch, position, size)
             position += size
     finally:
         disk.close(file)
-    return segment, gaps
+    return segment, gone
 
 
 def _content(disk: Disk, path: Path) -> bytes:

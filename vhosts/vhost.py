@@ -236,9 +236,9 @@ class VirtualHost:
     ) -> None:
         current = queue.properties
         queue.check_access(connection)
-        if received.exclusive and not current.exclusive:
+        if received.exclusive != current.exclusive:
             raise QueueLocked(queue.name, self.name)
-        for argument in ("durable", "exclusive", "auto_delete"):
+        for argument in ("durable", "auto_delete"):
             asked, has = getattr(received, argument), getattr(current, argument)
             if asked != has:
                 texts = (f"'{str(asked).lower()}'", f"'{str(has).lower()}'")

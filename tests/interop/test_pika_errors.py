@@ -207,7 +207,6 @@ def test_other_channels_go_on_when_one_is_closed_for_an_error(connection):
 
 CONNECTION_ERRORS = [
     (lambda ch: ch.basic_qos(prefetch_size=1), 540, "NOT_IMPLEMENTED - prefetch_size!=0 (1)"),
-    (lambda ch: ch.flow(False), 540, "NOT_IMPLEMENTED - active=false"),
     (lambda ch: ch.basic_recover(requeue=False), 540, "NOT_IMPLEMENTED - requeue=false"),
 ]
 

@@ -91,11 +91,6 @@ CHANNELS = [
         *("connection", 530),
         rabbit="counts channels, whatever their numbers",
     ),
-    Row(
-        "channel.flow to stop deliveries",
-        on_channel(1, commands.Channel.Flow(False)),
-        *("connection", 540),
-    ),
 ]
 
 CONTENT_ORDER = [

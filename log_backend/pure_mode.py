@@ -1,0 +1,43 @@
+"""Runs the kernel uncompiled when ROUTELOG_PURE=1: the same files, slower, for debugging and comparison.
+
+Compiled, a hot module lies as an extension beside its source, and Python prefers the extension; this
+finder makes it take the source.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+HOT_MODULES = (
+    "log_backend.record_batch",
+    "amqp_front.frame_cutter",
+    "amqp_front.deliver_frames",
+)
+
+_ROOT = Path(__file__).parent.parent
+
+
+class SourceFinder(MetaPathFinder):
+    """Finds the sources of the hot modules."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        """The source of a hot module; None for all others."""
+        if fullname not in HOT_MODULES:
+            return None
+        return spec_from_file_location(fullname, _ROOT / f"{fullname.replace('.', '/')}.py")
+
+
+def install() -> None:
+    """Take the sources if the environment asks for it; before a hot module is imported."""
+    if os.environ.get("ROUTELOG_PURE") == "1":
+        sys.meta_path.insert(0, SourceFinder())
