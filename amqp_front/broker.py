@@ -6,6 +6,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,6 +65,7 @@ class Broker:
         self._claim_epoch = claim_epoch
         self._connections: set[Connection] = set()
         self._gate = Gate()
+        self._all_closed: asyncio.Event | None = None
 
     async def start(self) -> BrokerAddress:
         """Recover, then listen.
@@ -129,7 +131,7 @@ class Broker:
         return BrokerAddress(host, port, config.data_dir)
 
     def _accepted(self) -> Connection:
-        connection = Connection(self._services, self._connections.discard)
+        connection = Connection(self._services, self._closed)
         waiting = sum(1 for each in self._connections if not each.opened)
         if waiting >= self._config.connections_unauthenticated_max:
             log.warning("too many connections that have not logged in; dropping one")
@@ -137,15 +139,23 @@ class Broker:
         self._connections.add(connection)
         return connection
 
+    def _closed(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if not self._connections and self._all_closed is not None:
+            self._all_closed.set()
+
     async def stop(self) -> None:
         """Accept nobody, close connections with 320, write what is needed, let go of the files."""
         self._server.close()
-        reason = HardError(CONNECTION_FORCED, "broker forced connection closure with reason 'shutdown'")
+        reason = HardError(
+            CONNECTION_FORCED, "broker forced connection closure with reason 'shutdown'"
+        )
         for connection in list(self._connections):
             connection.shut_down(reason)
-        deadline = self._services.loop.time() + STOP_SECONDS_MAX
-        while self._connections and self._services.loop.time() < deadline:
-            await asyncio.sleep(0.01)
+        if self._connections:
+            self._all_closed = asyncio.Event()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._all_closed.wait(), STOP_SECONDS_MAX)
         for connection in list(self._connections):
             connection.abort()
         await self._close_stores()

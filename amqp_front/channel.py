@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from pamqp import commands
 
 from amqp_front import topology_methods
+from amqp_front.command import Frame, PublishRun, SettleRun
 from amqp_front.consumption import Consumption
 from amqp_front.content import PartialContent
 from amqp_front.direct_reply import PSEUDO_QUEUE
@@ -23,7 +24,7 @@ from amqp_front.errors import (
     SoftError,
     reply_text,
 )
-from amqp_front.frame_cutter import FRAME_METHOD, Frame, PublishRun, SettleRun
+from amqp_front.frame_cutter import FRAME_METHOD
 from amqp_front.methods import (
     ACCESS_REQUEST_OK,
     AccessRequest,
@@ -135,7 +136,9 @@ class Channel:
                 raise HardError(UNEXPECTED_FRAME, "expected content, got a method")
             self._content(self.partial, frame)
         elif frame.kind != FRAME_METHOD:
-            raise HardError(UNEXPECTED_FRAME, "expected a method, got content without basic.publish")
+            raise HardError(
+                UNEXPECTED_FRAME, "expected a method, got content without basic.publish"
+            )
         else:
             self._method(decode_method(frame.payload))
 

@@ -14,16 +14,16 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable
-from enum import Enum, auto
 from typing import Any, cast
 
 from pamqp import commands
 
 from amqp_front.channel import Channel
+from amqp_front.channel_table import ChannelTable
+from amqp_front.command import Frame, PublishRun, SettleRun
+from amqp_front.connection_state import HANDSHAKE, State
 from amqp_front.errors import (
-    ACCESS_REFUSED,
     CHANNEL_ERROR,
-    COMMAND_INVALID,
     INTERNAL_ERROR,
     NOT_ALLOWED,
     UNEXPECTED_FRAME,
@@ -32,15 +32,7 @@ from amqp_front.errors import (
     SoftError,
     reply_text,
 )
-from amqp_front.frame_cutter import (
-    FRAME_BODY,
-    FRAME_HEADER,
-    FRAME_HEARTBEAT,
-    FRAME_METHOD,
-    Frame,
-    PublishRun,
-    SettleRun,
-)
+from amqp_front.frame_cutter import FRAME_HEARTBEAT, FRAME_METHOD
 from amqp_front.handshake import (
     ACCEPTED_HEADERS,
     FRAME_BEFORE_TUNE,
@@ -51,33 +43,18 @@ from amqp_front.handshake import (
     tune_frame,
 )
 from amqp_front.heartbeat import Heartbeat
-from amqp_front.methods import AccessRequest, decode_method, encode_method
+from amqp_front.login import log_in
+from amqp_front.methods import decode_method, encode_method
 from amqp_front.refusals import refusal
 from amqp_front.sasl import MalformedResponse, credentials
 from amqp_front.services import Services
-from vhosts import PermissionCache, User, VirtualHost, may_connect_from
+from vhosts import PermissionCache, User, VirtualHost
 
 log = logging.getLogger(__name__)
 
 OUTBOX_BYTES_HIGH = 1_048_576  # unsent: no more deliveries; about 8 ms at 1 Gbit/s
 OUTBOX_BYTES_MAX = 64 * 1024 * 1024  # unsent: the client reads nothing; no more commands either
 CLOSE_SECONDS_MAX = 30.0  # for the client to answer connection.close
-LOGIN_REFUSED = (
-    "Login was refused using authentication mechanism {}. For details see the broker logfile."
-)
-
-
-class State(Enum):
-    """Where a connection is in its life."""
-
-    AWAIT_HEADER = auto()
-    AWAIT_START_OK = auto()
-    AUTHENTICATING = auto()
-    AWAIT_TUNE_OK = auto()
-    AWAIT_OPEN = auto()
-    OPEN = auto()
-    CLOSING = auto()
-    CLOSED = auto()
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -86,16 +63,16 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_cancel_deadline",
         "_channels",
-        "_client_closes_on_refusal",
         "_cutter",
         "_frame_limit",
         "_heartbeat",
+        "_heartbeat_seconds",
         "_holding",
         "_on_closed",
         "_peer",
         "_state",
+        "_told_refusals",
         "_transport",
-        "_tuning",
         "_unread",
         "_waiting",
         "body_frame_max",
@@ -121,12 +98,12 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting = False
         self._holding = False
         self._frame_limit = FRAME_BEFORE_TUNE
-        self._channels: dict[int, Channel] = {}
+        self._channels = ChannelTable(self)
         self._heartbeat: Heartbeat | None = None
+        self._heartbeat_seconds = 0
         self._cancel_deadline: asyncio.TimerHandle | None = None
-        self._client_closes_on_refusal = False
+        self._told_refusals = False
         self._peer: str | None = None
-        self._tuning: Any = None
         self.body_frame_max = FRAME_BEFORE_TUNE - 8
         self.cancel_notify = False
         self.stalled = False
@@ -186,7 +163,7 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """The client reads again."""
         self.stalled = False
-        for channel in self._channels.values():
+        for channel in self._channels:
             channel.consumption.wake()
         if self._unread and not self._waiting:
             self._process_unread()
@@ -223,7 +200,7 @@ class Connection(asyncio.BufferedProtocol):
         while not self._waiting and self._state is not State.CLOSED:
             if self.stalled and self._outbox_is_full():
                 return
-            command = cutter.next(self._is_assembling())
+            command = cutter.next(self._channels.is_assembling())
             if command is None:
                 return
             if isinstance(command, PublishRun):
@@ -236,9 +213,6 @@ class Connection(asyncio.BufferedProtocol):
     def _outbox_is_full(self) -> bool:
         transport = self._transport
         return transport is not None and transport.get_write_buffer_size() > OUTBOX_BYTES_MAX
-
-    def _is_assembling(self) -> bool:
-        return any(channel.partial is not None for channel in self._channels.values())
 
     def _process_unread(self) -> None:
         self._cutter.receive_into(self._unread)
@@ -300,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
         self._drop()
 
     def _publish(self, run: PublishRun) -> None:
-        channel = self._open_channel(run.channel)
+        channel = self._channel_of(run.channel)
         if channel is None:
             return
         try:
@@ -312,7 +286,7 @@ class Connection(asyncio.BufferedProtocol):
             self.services.gate.hold(self)
 
     def _settle(self, run: SettleRun) -> None:
-        channel = self._open_channel(run.channel)
+        channel = self._channel_of(run.channel)
         if channel is None:
             return
         try:
@@ -320,73 +294,39 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:
             self._failed(error, 60, (80, 120, 120)[run.outcome], channel)
 
+    def _channel_of(self, number: int) -> Channel | None:
+        # None when what is said on the channel is not looked at any more.
+        if self._state is State.CLOSING:
+            return None
+        self._check_open()
+        return self._channels.for_run(number)
+
+    def _check_open(self) -> None:
+        if self._state is not State.OPEN:
+            raise HardError(UNEXPECTED_FRAME, "a channel frame before connection.open")
+
     def _frame(self, frame: Frame) -> None:
         if frame.kind == FRAME_HEARTBEAT:
             return
         if frame.channel == 0:
             self._connection_method(frame)
-        elif self._state is State.CLOSING:
-            return
-        elif self._state is not State.OPEN:
-            raise HardError(UNEXPECTED_FRAME, "a channel frame before connection.open")
-        else:
+        elif self._state is not State.CLOSING:
+            self._check_open()
             self._channel_frame(frame)
 
     def _channel_frame(self, frame: Frame) -> None:
-        index = frame.payload[:4] if frame.kind == FRAME_METHOD else b""
-        channel = self._channels.get(frame.channel)
-        if channel is not None and channel.closing:
-            self._while_closing(channel, frame)
-            return
-        class_id, method_id = int.from_bytes(index[:2], "big"), int.from_bytes(index[2:], "big")
+        index = int.from_bytes(frame.payload[:4], "big") if frame.kind == FRAME_METHOD else 0
+        channel: Channel | None = None
         try:
-            if channel is None:
-                self._open(frame)
-            elif class_id == 10:
-                raise HardError(COMMAND_INVALID, "a connection method on a channel")
-            else:
+            channel = self._channels.for_frame(frame)
+            if channel is not None:
                 channel.frame(frame)
         except Exception as error:
-            self._failed(error, class_id, method_id, channel)
-
-    def _open(self, frame: Frame) -> None:
-        if frame.kind in (FRAME_HEADER, FRAME_BODY):
-            raise HardError(CHANNEL_ERROR, f"content on channel {frame.channel}, which is not open")
-        if frame.payload[:2] == b"\x00\x0a":
-            raise HardError(COMMAND_INVALID, "a connection method on a channel")
-        method = decode_method(frame.payload)
-        if not isinstance(method, commands.Channel.Open):
-            name = "access.request" if isinstance(method, AccessRequest) else method.name
-            raise HardError(CHANNEL_ERROR, f"{name} on channel {frame.channel}, which is not open")
-        if frame.channel > self._tuning.channel_max:
-            reason = f"channel {frame.channel} is above the channel_max of {self._tuning.channel_max}"
-            raise HardError(NOT_ALLOWED, reason)
-        self._channels[frame.channel] = Channel(self, frame.channel)
-        self.write(encode_method(frame.channel, commands.Channel.OpenOk))
-
-    def _open_channel(self, number: int) -> Channel | None:
-        # The channel of a run; None when what it says is not looked at any more.
-        channel = self._channels.get(number)
-        if channel is not None and not channel.closing and self._state is State.OPEN:
-            return channel
-        if channel is not None or self._state is State.CLOSING:
-            return None
-        if self._state is not State.OPEN:
-            raise HardError(UNEXPECTED_FRAME, "a channel frame before connection.open")
-        raise HardError(CHANNEL_ERROR, f"expected 'channel.open' on channel {number}")
-
-    def _while_closing(self, channel: Channel, frame: Frame) -> None:
-        if frame.kind != FRAME_METHOD:
-            return
-        index = frame.payload[:4]
-        if index == b"\x00\x14\x00\x28":  # channel.close: both sides closed at once
-            self.write(encode_method(channel.number, commands.Channel.CloseOk))
-        elif index == b"\x00\x14\x00\x29":  # channel.close-ok
-            del self._channels[channel.number]
+            self._failed(error, index >> 16, index & 0xFFFF, channel)
 
     def channel_closed(self, number: int) -> None:
         """The channel is closed on both sides."""
-        self._channels.pop(number, None)
+        self._channels.closed(number)
 
     # -- class connection
 
@@ -402,7 +342,7 @@ class Connection(asyncio.BufferedProtocol):
             handler = _CONNECTION_METHODS.get((self._state, type(method)))
             if handler is not None:
                 handler(self, method)
-            elif self._state in _HANDSHAKE:
+            elif self._state in HANDSHAKE:
                 log.warning("%s: %s in the middle of the handshake", self.name, method.name)
                 self._drop()
             else:
@@ -418,9 +358,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _start_ok(self, method: Any) -> None:
         properties = method.client_properties
-        self._client_closes_on_refusal = client_capability(
-            properties, "authentication_failure_close"
-        )
+        self._told_refusals = client_capability(properties, "authentication_failure_close")
         self.cancel_notify = client_capability(properties, "consumer_cancel_notify")
         self._state = State.AUTHENTICATING
         try:
@@ -429,36 +367,21 @@ class Connection(asyncio.BufferedProtocol):
             log.warning("%s: login refused: %s", self.name, error)
             self._drop()
             return
-        user = self.services.users.find(name)
-        verified = self.services.passwords.verify(user, password)
-        mechanism = method.mechanism
+        login = log_in(self.services, self._peer, method.mechanism, name, password)
+        task = self.services.loop.create_task(login)
+        self.wait_for(task, lambda: self._logged_in(task.result()))
 
-        async def log_in() -> User | None:
-            return user if await verified and self._may_log_in(user) else None
-
-        task = self.services.loop.create_task(log_in())
-        self.wait_for(task, lambda: self._logged_in(task.result(), name, mechanism))
-
-    def _may_log_in(self, user: User | None) -> bool:
-        if user is None or self.services.users.find(user.name) != user:
-            return False  # changed or deleted while the password was verified
-        return may_connect_from(user.name, self._peer, self.services.config.loopback_users)
-
-    def _logged_in(self, user: User | None, name: str, mechanism: str) -> None:
-        if user is None:
-            log.warning("%s: login refused for user %r", self.name, name)
-            if not self._client_closes_on_refusal:
-                self._drop()
-                return
-            raise HardError(ACCESS_REFUSED, LOGIN_REFUSED.format(mechanism))
+    def _logged_in(self, user: User) -> None:
         self.user = user.name
         self._state = State.AWAIT_TUNE_OK
         self.write(tune_frame(self.services.config))
 
     def _tune_ok(self, method: Any) -> None:
-        self._tuning = agreed_tuning(self.services.config, method)
-        self._frame_limit = self._tuning.frame_max
-        self.body_frame_max = self._tuning.frame_max - 8
+        tuning = agreed_tuning(self.services.config, method)
+        self._frame_limit = tuning.frame_max
+        self.body_frame_max = tuning.frame_max - 8
+        self._channels.channel_max = tuning.channel_max
+        self._heartbeat_seconds = tuning.heartbeat
         self._state = State.AWAIT_OPEN
 
     def _open_vhost(self, method: Any) -> None:
@@ -468,8 +391,8 @@ class Connection(asyncio.BufferedProtocol):
         self.permissions = PermissionCache(self.services.users.permissions, self.user, vhost.name)
         self._state = State.OPEN
         self._stop_deadline()
-        if self._tuning.heartbeat:
-            self._heartbeat = Heartbeat(self.services.loop, self._tuning.heartbeat, self)
+        if self._heartbeat_seconds:
+            self._heartbeat = Heartbeat(self.services.loop, self._heartbeat_seconds, self)
         else:
             self._keep_alive()
         self._method(commands.Connection.OpenOk)
@@ -512,7 +435,8 @@ class Connection(asyncio.BufferedProtocol):
             channel.refuse(answer, class_id, method_id)
             return
         log.warning("%s: %s", self.name, answer)
-        if self._state in (State.AWAIT_START_OK, State.AWAIT_HEADER):
+        untold = self._state is State.AUTHENTICATING and not self._told_refusals
+        if untold or self._state in (State.AWAIT_START_OK, State.AWAIT_HEADER):
             self._drop()
         else:
             self._close(answer, class_id, method_id)
@@ -545,10 +469,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def _release(self) -> None:
-        channels, self._channels = self._channels, {}
-        for channel in channels.values():
-            if not channel.closing:
-                channel.release()
+        self._channels.release()
         if self.user and hasattr(self, "vhost"):
             self.vhost.connection_closed(self)
 
@@ -567,14 +488,6 @@ class Connection(asyncio.BufferedProtocol):
             self._cancel_deadline.cancel()
             self._cancel_deadline = None
 
-
-# Where a method out of turn gets no answer: the client does not speak the protocol.
-_HANDSHAKE = (
-    State.AWAIT_START_OK,
-    State.AUTHENTICATING,
-    State.AWAIT_TUNE_OK,
-    State.AWAIT_OPEN,
-)
 
 _CONNECTION_METHODS: dict[tuple[State, type[Any]], Callable[[Connection, Any], None]] = {
     (State.AWAIT_START_OK, commands.Connection.StartOk): Connection._start_ok,

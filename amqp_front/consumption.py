@@ -7,6 +7,7 @@ from typing import Protocol
 from pamqp import commands
 
 from amqp_front.channel_consumer import ChannelConsumer
+from amqp_front.command import REQUEUE, SettleRun
 from amqp_front.content_frames import content_frames
 from amqp_front.deliver_frames import encode_deliveries
 from amqp_front.errors import (
@@ -15,7 +16,6 @@ from amqp_front.errors import (
     HardError,
     SoftError,
 )
-from amqp_front.frame_cutter import REQUEUE, SettleRun
 from amqp_front.methods import encode_method
 from amqp_front.services import Services
 from amqp_front.unacked import Unacked, UnackedRun, UnknownDeliveryTag
@@ -36,8 +36,11 @@ class ClientChannel(Protocol):
     body_frame_max: int
     reply_address: str | None
     flow_active: bool
-    stalled: bool
     cancel_notify: bool
+
+    @property
+    def stalled(self) -> bool:
+        """The client does not read what we send."""
 
     def write(self, frames: bytes | bytearray) -> None:
         """Send frames to the client."""
@@ -169,7 +172,9 @@ class Consumption:
         first = self.next_tag
         self.next_tag += records.count
         limit = self.body_frame_max
-        self.write(encode_deliveries(records, 0, records.count, self.number, tag, first, False, limit))
+        self.write(
+            encode_deliveries(records, 0, records.count, self.number, tag, first, False, limit)
+        )
 
     def _close_replies(self) -> None:
         if self._channel.reply_address is not None:
@@ -267,6 +272,3 @@ class Consumption:
             consumer.queue.remove_consumer(consumer)
         self.recover()
         return consumers
-
-
-

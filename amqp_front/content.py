@@ -7,6 +7,7 @@ import struct
 from array import array
 from typing import Any
 
+from amqp_front.command import CARBON_COPY, Frame, PublishRun
 from amqp_front.errors import (
     FRAME_ERROR,
     PRECONDITION_FAILED,
@@ -14,7 +15,7 @@ from amqp_front.errors import (
     HardError,
     SoftError,
 )
-from amqp_front.frame_cutter import CARBON_COPY, FRAME_BODY, FRAME_HEADER, Frame, PublishRun
+from amqp_front.frame_cutter import FRAME_BODY, FRAME_HEADER
 from amqp_front.properties import Properties
 
 EMPTY_BODIES_MAX = 1_000  # empty body frames in a row: legal, but no progress
@@ -59,7 +60,9 @@ class PartialContent:
             raise HardError(FRAME_ERROR, "a content header is too short")
         class_id, weight, self._body_bytes = _HEADER.unpack_from(payload)
         if class_id != 60 or weight != 0:
-            raise HardError(UNEXPECTED_FRAME, f"content header of class {class_id}, weight {weight}")
+            raise HardError(
+                UNEXPECTED_FRAME, f"content header of class {class_id}, weight {weight}"
+            )
         self._properties = Properties(payload[12:])
         self._properties.headers()
         self._properties.delivery_mode()

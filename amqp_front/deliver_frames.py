@@ -112,9 +112,7 @@ def _encode(
     head_bytes, tail_bytes = len(head), len(tail)
     last = first + count
     # The part of the method frame that all deliveries share: frame header, then head, tag, tail.
-    template = memoryview(
-        bytearray(struct.pack(">BHI", 1, channel, 0) + head + bytes(8) + tail)
-    )
+    template = memoryview(bytearray(struct.pack(">BHI", 1, channel, 0) + head + bytes(8) + tail))
     prefix_bytes = 7 + head_bytes + 8 + tail_bytes
     size = count * (prefix_bytes + 1 + 19 + 1)
     if keys_at >= 0:
@@ -132,7 +130,9 @@ def _encode(
         properties = cython.cast(cython.Py_ssize_t, offsets[table + i + 1]) - offsets[table + i]
         key = 0
         if keys_at >= 0:
-            key = cython.cast(cython.Py_ssize_t, offsets[2 * table + i + 1]) - offsets[2 * table + i]
+            key = (
+                cython.cast(cython.Py_ssize_t, offsets[2 * table + i + 1]) - offsets[2 * table + i]
+            )
         if (
             body < 0
             or properties < 0
@@ -144,7 +144,7 @@ def _encode(
             raise ValueError("the offset columns of a batch do not add up")
         # method frame
         if cython.compiled:
-            memcpy(cython.address(target[at]), cython.address(template[0]), prefix_bytes)  # type: ignore[name-defined]
+            memcpy(cython.address(target[at]), cython.address(template[0]), prefix_bytes)
         else:
             target[at : at + prefix_bytes] = template
         for shift in range(8):
@@ -163,7 +163,7 @@ def _encode(
                 raise ValueError("the routing key column of a batch does not add up")
             if key:
                 if cython.compiled:
-                    memcpy(cython.address(target[at]), cython.address(payload[start]), key)  # type: ignore[name-defined]
+                    memcpy(cython.address(target[at]), cython.address(payload[start]), key)
                 else:
                     target[at : at + key] = payload[start : start + key]
             at += key
@@ -181,7 +181,7 @@ def _encode(
         start = properties_at + offsets[table + i]
         if properties:
             if cython.compiled:
-                memcpy(cython.address(target[at]), cython.address(payload[start]), properties)  # type: ignore[name-defined]
+                memcpy(cython.address(target[at]), cython.address(payload[start]), properties)
             else:
                 target[at : at + properties] = payload[start : start + properties]
         at += properties
@@ -199,7 +199,7 @@ def _encode(
             _put_u32(target, at + 3, piece)
             at += 7
             if cython.compiled:
-                memcpy(cython.address(target[at]), cython.address(payload[start]), piece)  # type: ignore[name-defined]
+                memcpy(cython.address(target[at]), cython.address(payload[start]), piece)
             else:
                 target[at : at + piece] = payload[start : start + piece]
             at += piece

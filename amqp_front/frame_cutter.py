@@ -20,8 +20,8 @@ from array import array
 
 import cython
 
+from amqp_front.command import RUN_RECORDS_MAX, Frame, PublishRun, SettleRun
 from amqp_front.errors import FRAME_ERROR, UNEXPECTED_FRAME, HardError
-from log_backend import Records, encode_records
 
 FRAME_METHOD = 1
 FRAME_HEADER = 2
@@ -30,129 +30,15 @@ FRAME_HEARTBEAT = 8
 FRAME_END = 0xCE
 FRAME_OVERHEAD = 8  # type, channel, size, end
 
-RECEIVE_BYTES = 262_144  # one read: enough for thousands of small messages, small enough for the cache
-RUN_RECORDS_MAX = 8_192  # rows of the record table; a read of small messages holds about 4,000
+RECEIVE_BYTES = (
+    262_144  # one read: enough for thousands of small messages, small enough for the cache
+)
 
 TABLE_DEPTH_MAX = 32
-CARBON_COPY = 1  # set in property flags by us: the headers hold CC or BCC; the wire keeps this bit zero
-
-ACK, REQUEUE, DISCARD = range(3)  # what a settlement does with its messages
-
-_COMPLETE = 0
-_INCOMPLETE = 1  # the buffer ends inside the message
-_SINGLE = 2  # the message does not qualify for a run
-_OTHER_RUN = 3  # well-formed, but not of this run
 
 
-class Frame:
-    """One frame, out of a run: its payload is a copy."""
-
-    __slots__ = ("channel", "kind", "payload")
-
-    def __init__(self, kind: int, channel: int, payload: bytes) -> None:
-        self.kind = kind
-        self.channel = channel
-        self.payload = payload
-
-
-class SettleRun:
-    """Acks, nacks or rejects that came in a row on one channel.
-
-    Attributes:
-        outcome: ACK, REQUEUE or DISCARD.
-        first, last: delivery tags, inclusive.
-        multiple: everything up to `last` that is unsettled (0: all of it); `first` means nothing then.
-    """
-
-    __slots__ = ("channel", "first", "last", "multiple", "outcome")
-
-    def __init__(self, channel: int, outcome: int, first: int, last: int, multiple: bool) -> None:
-        self.channel = channel
-        self.outcome = outcome
-        self.first = first
-        self.last = last
-        self.multiple = multiple
-
-
-class PublishRun:
-    """Publishes that came in a row on one channel to one exchange, with the same flags.
-
-    Attributes:
-        source: the buffer with the contents; `rows` is the record table into it.
-        count: messages, at least 1.
-        routing_key: shared by all of them, or None: `keys()` has them.
-        mandatory, immediate: the publish flags.
-        property_flags: the property flags of all messages together, with CARBON_COPY.
-        persistent: delivery mode 2.
-    """
-
-    __slots__ = (
-        "channel",
-        "count",
-        "exchange",
-        "immediate",
-        "mandatory",
-        "persistent",
-        "property_flags",
-        "routing_key",
-        "rows",
-        "source",
-    )
-
-    def __init__(
-        self,
-        channel: int,
-        source: memoryview,
-        rows: memoryview,
-        count: int,
-        exchange: bytes,
-        routing_key: bytes | None,
-        flags: int,
-        property_flags: int,
-        persistent: bool,
-    ) -> None:
-        self.channel = channel
-        self.source = source
-        self.rows = rows
-        self.count = count
-        self.exchange = exchange
-        self.routing_key = routing_key
-        self.mandatory = bool(flags & 1)
-        self.immediate = bool(flags & 2)
-        self.property_flags = property_flags
-        self.persistent = persistent
-
-    def records(self, selection: list[int] | None, attributes: int, time: int) -> Records:
-        """Copy the messages, or some of them by index, into the columns of a batch."""
-        if selection is None:
-            return encode_records(
-                self.source, self.rows, None, self.count, self.exchange, self.routing_key, attributes, time
-            )
-        chosen = memoryview(array("i", selection))
-        return encode_records(
-            self.source, self.rows, chosen, len(selection), self.exchange, self.routing_key, attributes, time
-        )
-
-    def keys(self) -> list[bytes]:
-        """The routing key of each message."""
-        if self.routing_key is not None:
-            return [self.routing_key] * self.count
-        rows, source = self.rows, self.source
-        return [
-            bytes(source[rows[row] : rows[row] + rows[row + 1]]) for row in range(0, 6 * self.count, 6)
-        ]
-
-    def properties(self, index: int) -> bytes:
-        """Property flags and values of one message, as on the wire."""
-        return self._part(6 * index + 2)
-
-    def body(self, index: int) -> bytes:
-        """Body of one message."""
-        return self._part(6 * index + 4)
-
-    def _part(self, at: int) -> bytes:
-        start = self.rows[at]
-        return bytes(self.source[start : start + self.rows[at + 1]])
+# What a look at a publish finds: 0 it is complete, 1 the buffer ends inside of it, 2 it does not
+# qualify for a run, 3 it is well-formed but not of this run.
 
 
 @cython.cclass
@@ -240,11 +126,15 @@ class FrameCutter:
         if kind != 1 and kind != 2 and kind != 3 and kind != 8:
             raise HardError(FRAME_ERROR, f"unknown frame type {kind}")
         if size > self._payload_max:
-            raise HardError(FRAME_ERROR, f"frame of {size} bytes is larger than {self._payload_max}")
+            raise HardError(
+                FRAME_ERROR, f"frame of {size} bytes is larger than {self._payload_max}"
+            )
         if self._end - at < size + 8:
             return None
         if self._view[at + 7 + size] != 0xCE:
-            raise HardError(FRAME_ERROR, f"frame does not end with 206 but {self._view[at + 7 + size]}")
+            raise HardError(
+                FRAME_ERROR, f"frame does not end with 206 but {self._view[at + 7 + size]}"
+            )
         if kind == 1:
             if size < 4:
                 raise HardError(FRAME_ERROR, "method frame is too short")
@@ -281,7 +171,12 @@ class FrameCutter:
     @cython.locals(at=cython.Py_ssize_t, high=cython.uint)
     def _u32(self, at: int) -> int:
         high = self._view[at]
-        return (high << 24) | (self._view[at + 1] << 16) | (self._view[at + 2] << 8) | self._view[at + 3]
+        return (
+            (high << 24)
+            | (self._view[at + 1] << 16)
+            | (self._view[at + 2] << 8)
+            | self._view[at + 3]
+        )
 
     @cython.cfunc
     @cython.inline
@@ -331,7 +226,7 @@ class FrameCutter:
             ):
                 break
             tag = self._u64(at + 11)
-            if tag != last + 1:
+            if tag != last + 1 or tag == 0:  # 0 follows the largest tag in 64 bits
                 break
             last = tag
             at += 21
@@ -402,7 +297,9 @@ class FrameCutter:
                     or not self._same(self._exchange_at, exchange_at, exchange_length)
                 ):
                     break
-                if self._key_length != key_length or not self._same(self._key_at, key_at, key_length):
+                if self._key_length != key_length or not self._same(
+                    self._key_at, key_at, key_length
+                ):
                     shared_key = False
             else:
                 self._key_at, self._key_length = key_at, key_length
@@ -439,7 +336,10 @@ class FrameCutter:
         if self._end - at < length or self._end - other < length:
             return False
         if cython.compiled:
-            return memcmp(cython.address(self._view[at]), cython.address(self._view[other]), length) == 0  # type: ignore[name-defined,no-any-return]
+            return (
+                memcmp(cython.address(self._view[at]), cython.address(self._view[other]), length)
+                == 0
+            )
         return bool(self._view[at : at + length] == self._view[other : other + length])
 
     @cython.cfunc
@@ -499,7 +399,12 @@ class FrameCutter:
         if self._end - at < 7:
             return 1
         size = self._u32(at + 3)
-        if self._view[at] != 2 or self._u16(at + 1) != channel or size < 14 or size > self._payload_max:
+        if (
+            self._view[at] != 2
+            or self._u16(at + 1) != channel
+            or size < 14
+            or size > self._payload_max
+        ):
             return 2
         if self._end - at < size + 8:
             return 1
@@ -510,11 +415,11 @@ class FrameCutter:
             return 2
         self._properties_at = at + 19
         self._properties_length = size - 12
-        if self._properties_length != known_length or not self._same(
+        known = self._properties_length == known_length and self._same(
             self._properties_at, known_at, known_length
-        ):
-            if not self._well_formed():
-                return 2
+        )
+        if not known and not self._well_formed():
+            return 2
         at += size + 8
         self._body_at = at
         self._body_length = 0
@@ -639,7 +544,9 @@ class FrameCutter:
             if kind == 70:
                 if depth >= 32 or not self._table_well_formed(at, at + length, depth + 1):
                     return -1
-            elif kind == 65 and (depth >= 32 or not self._array_well_formed(at, at + length, depth + 1)):
+            elif kind == 65 and (
+                depth >= 32 or not self._array_well_formed(at, at + length, depth + 1)
+            ):
                 return -1
             return at + length
         if kind == 116 or kind == 98 or kind == 66:  # t b B

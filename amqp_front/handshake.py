@@ -19,7 +19,10 @@ from amqp_front.methods import encode_method
 from amqp_front.sasl import MECHANISMS
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
-ACCEPTED_HEADERS = (PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09")  # 0-9-1, and 0-9 as old clients say it
+ACCEPTED_HEADERS = (
+    PROTOCOL_HEADER,
+    b"AMQP\x01\x01\x00\x09",
+)  # 0-9-1, and 0-9 as old clients say it
 FRAME_MIN = 4_096  # of the specification
 FRAME_BEFORE_TUNE = 8_192  # RabbitMQ's; enough for the client properties of every known client
 
@@ -91,7 +94,9 @@ def agreed_tuning(config: BrokerConfig, method: Any) -> Tuning:
         HardError: 530, a value is above what was offered, or frame-max below the smallest.
     """
     if not 1 <= method.channel_max <= config.channel_max:
-        reason = f"negotiated channel_max = {method.channel_max} is not in 1 to {config.channel_max}"
+        reason = (
+            f"negotiated channel_max = {method.channel_max} is not in 1 to {config.channel_max}"
+        )
         raise HardError(NOT_ALLOWED, reason)
     if not FRAME_MIN <= method.frame_max <= config.frame_max:
         reason = (

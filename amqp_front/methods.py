@@ -34,9 +34,17 @@ _BY_INDEX: Mapping[int, type[Any]] = commands.INDEX_MAPPING
 _FROM_SERVER = frozenset(
     method.index
     for method in _BY_INDEX.values()
-    if method.name.endswith("Ok") and method.__qualname__ not in (
-        "Connection.StartOk", "Connection.SecureOk", "Connection.TuneOk", "Connection.CloseOk",
-        "Connection.UpdateSecretOk", "Channel.CloseOk", "Channel.FlowOk", "Basic.CancelOk",
+    if method.name.endswith("Ok")
+    and method.__qualname__
+    not in (
+        "Connection.StartOk",
+        "Connection.SecureOk",
+        "Connection.TuneOk",
+        "Connection.CloseOk",
+        "Connection.UpdateSecretOk",
+        "Channel.CloseOk",
+        "Channel.FlowOk",
+        "Basic.CancelOk",
     )
 ) | {
     commands.Connection.Start.index,
@@ -110,8 +118,8 @@ def decode_method(payload: bytes) -> Any:
     """The method of a method frame, as an instance of pamqp's class, or AccessRequest.
 
     Raises:
-        HardError: 540 unknown, 503 (504 of class connection) only a server may send it, 501 malformed arguments, 502 unknown
-            field type.
+        HardError: 540 unknown, 503 (504 in class connection) only a server may send it, 501
+            malformed arguments, 502 unknown field type.
     """
     index = int.from_bytes(payload[:4], "big")
     if index == ACCESS_REQUEST:
@@ -123,7 +131,7 @@ def decode_method(payload: bytes) -> Any:
         if index >> 16 == 10:
             raise HardError(CHANNEL_ERROR, f"{kind.name} is not for a client to send")
         raise HardError(COMMAND_INVALID, f"{kind.name} is not for a client to send")
-    method = kind.__new__(kind)
+    method: Any = object.__new__(kind)
     reader = MethodReader(payload)
     for name in kind.attributes():
         setattr(method, name, reader.argument(kind.amqp_type(name)))

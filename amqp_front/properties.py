@@ -149,7 +149,9 @@ def copies(headers: Mapping[str, object]) -> list[bytes]:
     for name in ("CC", "BCC"):
         value = headers.get(name, [])
         if not isinstance(value, list) or not all(isinstance(key, str | bytes) for key in value):
-            raise SoftError(PRECONDITION_FAILED, f"invalid {name} header: expected an array of strings")
+            raise SoftError(
+                PRECONDITION_FAILED, f"invalid {name} header: expected an array of strings"
+            )
         keys += [key.encode() if isinstance(key, str) else key for key in value]
     return keys
 

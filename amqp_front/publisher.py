@@ -6,6 +6,7 @@ from typing import Protocol
 
 from pamqp import commands
 
+from amqp_front.command import CARBON_COPY, PublishRun
 from amqp_front.confirms import Confirms
 from amqp_front.content import single_run
 from amqp_front.content_frames import content_frames
@@ -19,7 +20,6 @@ from amqp_front.errors import (
     HardError,
     SoftError,
 )
-from amqp_front.frame_cutter import CARBON_COPY, PublishRun
 from amqp_front.properties import EXPIRATION, REPLY_TO, USER_ID, Properties, copies
 from amqp_front.services import Services
 from exchanges import Route
@@ -115,9 +115,12 @@ class Publisher:
                     return self._reply(run, key)
                 route = routing.route(exchange, _checked_key(key))
             return self._to_route(run, route, None)
+        keys = run.keys()
         found = [
-            route if (route := routes.get(key)) is not None else routing.route(exchange, _checked_key(key))
-            for key in run.keys()
+            route
+            if (route := routes.get(key)) is not None
+            else routing.route(exchange, _checked_key(key))
+            for key in keys
         ]
         return self._to_routes(run, found)
 
@@ -213,8 +216,8 @@ class Publisher:
         else:
             exchange = _decoded(name)
             if self._vhost.routing.exchange(exchange).internal:
-                reason = f"cannot publish to internal exchange '{exchange}' in vhost '{self._vhost.name}'"
-                raise SoftError(ACCESS_REFUSED, reason)
+                where = f"'{exchange}' in vhost '{self._vhost.name}'"
+                raise SoftError(ACCESS_REFUSED, f"cannot publish to internal exchange {where}")
             self._name, self._exchange, self._known_version = name, exchange, version
         self._channel.permissions.authorize(ResourceKind.EXCHANGE, exchange, Verb.WRITE)
 
@@ -248,7 +251,9 @@ class Publisher:
         taken = self._confirms.take_durable(position)
         if taken is not None:
             tag, several = taken
-            self._channel.write(_CONFIRM.pack(1, self._channel.number, 13, _ACK, tag, several, 0xCE))
+            self._channel.write(
+                _CONFIRM.pack(1, self._channel.number, 13, _ACK, tag, several, 0xCE)
+            )
         return self._confirms.waits()
 
     def journal_failed(self) -> None:
@@ -256,7 +261,9 @@ class Publisher:
         taken = self._confirms.take_all()
         if taken is not None:
             tag, several = taken
-            self._channel.write(_CONFIRM.pack(1, self._channel.number, 13, _NACK, tag, several, 0xCE))
+            self._channel.write(
+                _CONFIRM.pack(1, self._channel.number, 13, _NACK, tag, several, 0xCE)
+            )
 
     def close(self) -> None:
         """The channel is gone: confirm nothing more."""

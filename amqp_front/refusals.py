@@ -5,6 +5,7 @@ Source: RabbitMQ's codes, because clients depend on them.
 
 import exchanges
 import log_backend
+import vhosts
 from amqp_front.errors import (
     ACCESS_REFUSED,
     INTERNAL_ERROR,
@@ -16,7 +17,6 @@ from amqp_front.errors import (
     HardError,
     SoftError,
 )
-from vhosts import errors as vhost_errors
 
 REFUSALS: dict[type[Exception], tuple[int, type[AmqpError]]] = {
     exchanges.ExchangeNotFound: (NOT_FOUND, SoftError),
@@ -30,17 +30,17 @@ REFUSALS: dict[type[Exception], tuple[int, type[AmqpError]]] = {
     exchanges.ExchangeInUse: (PRECONDITION_FAILED, SoftError),
     exchanges.DefaultExchangeProtected: (ACCESS_REFUSED, SoftError),
     exchanges.SystemExchangeProtected: (ACCESS_REFUSED, SoftError),
-    vhost_errors.QueueLocked: (RESOURCE_LOCKED, SoftError),
-    vhost_errors.QueueInequivalent: (PRECONDITION_FAILED, SoftError),
-    vhost_errors.InvalidQueueArgument: (PRECONDITION_FAILED, SoftError),
-    vhost_errors.QueueInUse: (PRECONDITION_FAILED, SoftError),
-    vhost_errors.QueueNotEmpty: (PRECONDITION_FAILED, SoftError),
-    vhost_errors.ConsumptionRefused: (ACCESS_REFUSED, SoftError),
-    vhost_errors.AccessRefused: (ACCESS_REFUSED, SoftError),
-    vhost_errors.VhostNotFound: (NOT_ALLOWED, HardError),
-    vhost_errors.VhostAccessRefused: (NOT_ALLOWED, HardError),
-    vhost_errors.AuthenticationRefused: (ACCESS_REFUSED, HardError),
-    vhost_errors.AuthenticationBusy: (ACCESS_REFUSED, HardError),
+    vhosts.QueueLocked: (RESOURCE_LOCKED, SoftError),
+    vhosts.QueueInequivalent: (PRECONDITION_FAILED, SoftError),
+    vhosts.InvalidQueueArgument: (PRECONDITION_FAILED, SoftError),
+    vhosts.QueueInUse: (PRECONDITION_FAILED, SoftError),
+    vhosts.QueueNotEmpty: (PRECONDITION_FAILED, SoftError),
+    vhosts.ConsumptionRefused: (ACCESS_REFUSED, SoftError),
+    vhosts.AccessRefused: (ACCESS_REFUSED, SoftError),
+    vhosts.VhostNotFound: (NOT_ALLOWED, HardError),
+    vhosts.VhostAccessRefused: (NOT_ALLOWED, HardError),
+    vhosts.AuthenticationRefused: (ACCESS_REFUSED, HardError),
+    vhosts.AuthenticationBusy: (ACCESS_REFUSED, HardError),
     log_backend.PartitionClosed: (NOT_FOUND, SoftError),
     log_backend.JournalFailed: (INTERNAL_ERROR, HardError),
     log_backend.MetadataUnavailable: (INTERNAL_ERROR, HardError),

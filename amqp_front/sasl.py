@@ -47,5 +47,3 @@ def _amqplain(response: bytes) -> tuple[str, bytes]:
     if not isinstance(login, str) or not isinstance(password, bytes):
         raise MalformedResponse("the AMQPLAIN response lacks LOGIN or PASSWORD")
     return login, password
-
-

@@ -120,9 +120,7 @@ def queue_bind(channel: TopologyChannel, method: Any) -> None:
     """Bind a queue to an exchange."""
     queue = _bound_queue(channel, method)
     _authorize_binding(channel, QUEUE, queue, method.exchange)
-    done = channel.vhost.bind_queue(
-        queue, method.exchange, method.routing_key, method.arguments
-    )
+    done = channel.vhost.bind_queue(queue, method.exchange, method.routing_key, method.arguments)
     channel.reply(done, method.nowait, commands.Queue.BindOk)
 
 
@@ -130,9 +128,7 @@ def queue_unbind(channel: TopologyChannel, method: Any) -> None:
     """Remove a binding of a queue; one that is not there is as good as removed."""
     queue = _bound_queue(channel, method)
     _authorize_binding(channel, QUEUE, queue, method.exchange)
-    done = channel.vhost.unbind_queue(
-        queue, method.exchange, method.routing_key, method.arguments
-    )
+    done = channel.vhost.unbind_queue(queue, method.exchange, method.routing_key, method.arguments)
     channel.reply(done, False, commands.Queue.UnbindOk)
 
 

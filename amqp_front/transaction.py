@@ -2,8 +2,8 @@
 
 from array import array
 
+from amqp_front.command import PublishRun, SettleRun
 from amqp_front.errors import PRECONDITION_FAILED, SoftError
-from amqp_front.frame_cutter import PublishRun, SettleRun
 
 TRANSACTION_BYTES_MAX = 128 * 1024 * 1024  # of bodies and properties kept in memory for one commit
 

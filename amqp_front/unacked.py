@@ -2,12 +2,15 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from vhosts import QueuePartition
+from vhosts import DeliverySource
 
-if TYPE_CHECKING:
-    from amqp_front.channel_consumer import ChannelConsumer
+
+class Holder(Protocol):
+    """A consumer that holds deliveries; `unacked` counts them."""
+
+    unacked: int
 
 
 class UnknownDeliveryTag(Exception):
@@ -27,9 +30,9 @@ class UnackedRun:
         self,
         first_tag: int,
         end_tag: int,
-        partition: QueuePartition,
+        partition: DeliverySource,
         offset: int,
-        consumer: "ChannelConsumer | None",
+        consumer: Holder | None,
     ) -> None:
         self.first_tag = first_tag
         self.end_tag = end_tag

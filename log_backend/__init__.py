@@ -1,6 +1,6 @@
 """Records, segments, partitions, journal and cursors: the log behind every queue."""
 
-# ruff: noqa: E402, I001  (the finder must be in place before a hot module is imported)
+# ruff: noqa: E402  (the finder must be in place before a hot module is imported)
 from log_backend import pure_mode
 
 pure_mode.install()

@@ -87,7 +87,9 @@ class Block:
 
     __slots__ = ("durable", "entries", "length", "position")
 
-    def __init__(self, position: int, durable: int, length: int, entries: list[JournalEntry]) -> None:
+    def __init__(
+        self, position: int, durable: int, length: int, entries: list[JournalEntry]
+    ) -> None:
         self.position = position
         self.durable = durable
         self.length = length
@@ -124,7 +126,7 @@ def decode_block(buffer: bytearray | memoryview, at: int, file: int) -> Block | 
     Returns:
         The block; None when no whole, undamaged block of this file starts there.
     """
-    header = buffer[at : at + BLOCK_HEADER_BYTES]
+    header = bytes(buffer[at : at + BLOCK_HEADER_BYTES])
     if len(header) < BLOCK_HEADER_BYTES or header[:4] != MAGIC:
         return None
     number, position, durable, length, count = _BLOCK.unpack(header[8:])

@@ -370,8 +370,9 @@ class LogStore:
         unsynced = [s for p in self._changed for s in p.segments if s.unsynced] if sync else []
         try:
             if writes or unsynced:
-                work = (self._flusher, self._write_and_sync, writes, unsynced)
-                await self._loop.run_in_executor(*work)
+                await self._loop.run_in_executor(
+                    self._flusher, self._write_and_sync, writes, unsynced
+                )
         except OSError as error:
             self._failed(error)
             return

@@ -261,10 +261,14 @@ class PartitionLog:
         for batch in self._take_unflushed():
             size = batch.records.batch_bytes
             segment = self.segments[-1] if self.segments else None
-            if segment is None or (segment.size and segment.size + size > self._owner.segment_bytes):
+            if segment is None or (
+                segment.size and segment.size + size > self._owner.segment_bytes
+            ):
                 if segment is not None:
                     self._seal(segment, writes)
-                segment = Segment(segment_path(self.directory, batch.base_offset), batch.base_offset)
+                segment = Segment(
+                    segment_path(self.directory, batch.base_offset), batch.base_offset
+                )
                 self.segments.append(segment)
             if not writes or writes[-1].segment is not segment:
                 writes.append(SegmentWrite(self.number, segment, segment.size))

@@ -32,6 +32,8 @@ from collections.abc import Iterator
 import cython
 import google_crc32c
 
+Octets = bytes | bytearray | memoryview
+
 MAGIC = b"RLB1"
 HEADER_BYTES = 64
 BATCH_ALIGNMENT = 8  # keeps the offset columns aligned in a mapped file
@@ -86,7 +88,7 @@ class Records:
 
     def __init__(
         self,
-        payload: bytes | bytearray | memoryview,
+        payload: Octets,
         count: int,
         attributes: int,
         exchange: bytes,
@@ -213,13 +215,13 @@ class RecordBatch:
         return struct.pack("<4sII", MAGIC, records.batch_bytes, crc32c(checked)) + checked
 
 
-def crc32c(data: bytes | bytearray | memoryview) -> int:
+def crc32c(data: Octets) -> int:
     """CRC-32C (Castagnoli) of a contiguous buffer."""
     crc: int = google_crc32c.value(data if isinstance(data, bytes) else bytes(data))
     return crc
 
 
-def decode_batch(buffer: bytes | memoryview, at: int, *, checked: bool = True) -> RecordBatch:
+def decode_batch(buffer: Octets, at: int, *, checked: bool = True) -> RecordBatch:
     """Read the batch that starts at a position of a buffer.
 
     The payload is a slice of the buffer: a view when the buffer is one.
@@ -244,12 +246,12 @@ def decode_batch(buffer: bytes | memoryview, at: int, *, checked: bool = True) -
     return batch
 
 
-def batch_bytes(buffer: bytes | memoryview, at: int) -> int:
+def batch_bytes(buffer: Octets, at: int) -> int:
     """Length field of the header at a position."""
     return int.from_bytes(buffer[at + 4 : at + 8], "little")
 
 
-def decode_header(header: bytes | memoryview) -> RecordBatch:
+def decode_header(header: Octets) -> RecordBatch:
     """Check the 64 bytes of a header and return its batch, with an empty payload.
 
     Raises:
@@ -297,7 +299,7 @@ def decode_header(header: bytes | memoryview) -> RecordBatch:
     return RecordBatch(records, base_offset, leader_epoch)
 
 
-def decode_batches(buffer: bytes | memoryview) -> Iterator[RecordBatch]:
+def decode_batches(buffer: Octets) -> Iterator[RecordBatch]:
     """All batches of a buffer that holds nothing else.
 
     Raises:
@@ -318,7 +320,7 @@ def _padded(size: int) -> int:
 def new_buffer(size: int) -> bytearray:
     """A writable buffer whose content the caller fills whole: compiled, it is not zeroed first."""
     if cython.compiled:
-        return PyByteArray_FromStringAndSize(cython.NULL, size)  # type: ignore[name-defined,no-any-return]
+        return PyByteArray_FromStringAndSize(cython.NULL, size)
     return bytearray(size)
 
 
@@ -391,8 +393,8 @@ def encode_records(
         keys_bytes += rows[row + 1]
         properties_bytes += rows[row + 3]
         bodies_bytes += rows[row + 5]
-    if not keyed:
-        keys_bytes = len(routing_key)  # type: ignore[arg-type]
+    if routing_key is not None:
+        keys_bytes = len(routing_key)
     table = count + 1
     offset_columns = 3 if keyed else 2
     exchange_at = offset_columns * 4 * table
@@ -405,8 +407,8 @@ def encode_records(
     padding = -size % BATCH_ALIGNMENT
     payload: bytearray = new_buffer(size + padding)
     payload[exchange_at:key_at] = exchange
-    if not keyed:
-        payload[key_at:property_at] = routing_key  # type: ignore[assignment]
+    if routing_key is not None:
+        payload[key_at:property_at] = routing_key
     payload[size:] = bytes(padding)
     target = memoryview(payload)
     offsets = memoryview(payload)[:exchange_at].cast("I")
@@ -421,15 +423,23 @@ def encode_records(
         start = rows[row + 4]
         if length:
             if cython.compiled:
-                memcpy(cython.address(target[body_at + bodies]), cython.address(source[start]), length)  # type: ignore[name-defined]
+                memcpy(
+                    cython.address(target[body_at + bodies]), cython.address(source[start]), length
+                )
             else:
-                target[body_at + bodies : body_at + bodies + length] = source[start : start + length]
+                target[body_at + bodies : body_at + bodies + length] = source[
+                    start : start + length
+                ]
         bodies += length
         length = rows[row + 3]
         start = rows[row + 2]
         if length:
             if cython.compiled:
-                memcpy(cython.address(target[property_at + properties]), cython.address(source[start]), length)  # type: ignore[name-defined]
+                memcpy(
+                    cython.address(target[property_at + properties]),
+                    cython.address(source[start]),
+                    length,
+                )
             else:
                 target[property_at + properties : property_at + properties + length] = source[
                     start : start + length
@@ -441,7 +451,9 @@ def encode_records(
             start = rows[row]
             if length:
                 if cython.compiled:
-                    memcpy(cython.address(target[key_at + keys]), cython.address(source[start]), length)  # type: ignore[name-defined]
+                    memcpy(
+                        cython.address(target[key_at + keys]), cython.address(source[start]), length
+                    )
                 else:
                     target[key_at + keys : key_at + keys + length] = source[start : start + length]
             keys += length

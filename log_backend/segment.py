@@ -119,7 +119,9 @@ class Segment:
             return False
         self.transient = bool(_INDEX_HEADER.unpack_from(index)[1] & TRANSIENT)
         for (relative, position), (time, also) in zip(
-            _INDEX.iter_unpack(index[_INDEX_HEADER.size :]), _TIME_INDEX.iter_unpack(times), strict=True
+            _INDEX.iter_unpack(index[_INDEX_HEADER.size :]),
+            _TIME_INDEX.iter_unpack(times),
+            strict=True,
         ):
             if relative != also or (self._positions and position <= self._positions[-1]):
                 return False
@@ -200,7 +202,8 @@ def open_sealed(disk: Disk, path: Path, base_offset: int) -> tuple[Segment, Rang
         size = disk.size(file)
         position = 0
         indexed = segment.load_index(
-            _content(disk, path.with_suffix(".index")), _content(disk, path.with_suffix(".timeindex"))
+            _content(disk, path.with_suffix(".index")),
+            _content(disk, path.with_suffix(".timeindex")),
         )
         if indexed and not segment.transient:
             position = segment.last_indexed_position

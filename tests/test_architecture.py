@@ -41,6 +41,7 @@ UNKNOWN_LIBRARIES = {
 }
 
 LINES_MAX = 500  # a longer file has a second noun in it
+KERNEL_LINES_MAX = 600  # one class can not be cut in two, and its C types stand a line each
 DRAWERS = {"common", "helper", "helpers", "manager", "misc", "util", "utils"}
 
 
@@ -230,7 +231,7 @@ def test_no_file_is_too_long() -> None:
     long = [
         f"{module.path}: {module.line_count} lines"
         for module in [*MODULES, *read_modules("tests"), *read_modules("docs")]
-        if module.line_count > LINES_MAX
+        if module.line_count > (KERNEL_LINES_MAX if module.name in KERNEL else LINES_MAX)
     ]
     report(long, f"more than {LINES_MAX} lines; a second noun wants a second file")
 

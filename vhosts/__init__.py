@@ -1,8 +1,24 @@
 """Virtual hosts: queues, consumers, policies, users and permissions."""
 
-from vhosts import errors
 from vhosts.consumer import CREDIT_UNLIMITED, Consumer
-from vhosts.delivery import Delivery
+from vhosts.delivery import Delivery, DeliverySource
+from vhosts.errors import (
+    AccessRefused,
+    AuthenticationBusy,
+    AuthenticationRefused,
+    ConsumptionRefused,
+    InvalidPermission,
+    InvalidQueueArgument,
+    InvalidUser,
+    QueueInequivalent,
+    QueueInUse,
+    QueueLocked,
+    QueueNotEmpty,
+    UserExists,
+    UserNotFound,
+    VhostAccessRefused,
+    VhostNotFound,
+)
 from vhosts.loopback import may_connect_from
 from vhosts.password import PasswordVerifier
 from vhosts.permission import FULL_PERMISSION, Permission, Verb
@@ -18,22 +34,37 @@ from vhosts.vhost_directory import VhostDirectory
 __all__ = [
     "CREDIT_UNLIMITED",
     "FULL_PERMISSION",
+    "AccessRefused",
+    "AuthenticationBusy",
+    "AuthenticationRefused",
     "Consumer",
+    "ConsumptionRefused",
     "Delivery",
+    "DeliverySource",
     "Durable",
+    "InvalidPermission",
+    "InvalidQueueArgument",
+    "InvalidUser",
     "PasswordVerifier",
     "Permission",
     "PermissionBook",
     "PermissionCache",
     "Queue",
+    "QueueInUse",
+    "QueueInequivalent",
+    "QueueLocked",
+    "QueueNotEmpty",
     "QueuePartition",
     "QueueProperties",
     "ResourceKind",
     "User",
     "UserDirectory",
+    "UserExists",
+    "UserNotFound",
     "Verb",
+    "VhostAccessRefused",
     "VhostDirectory",
+    "VhostNotFound",
     "VirtualHost",
-    "errors",
     "may_connect_from",
 ]

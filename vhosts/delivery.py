@@ -1,11 +1,25 @@
 """What a queue hands out: a slice of a record batch."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from log_backend import Records
 
-if TYPE_CHECKING:
-    from vhosts.queue_partition import QueuePartition
+
+class DeliverySource(Protocol):
+    """Where deliveries come from: a partition of a queue."""
+
+    @property
+    def ready(self) -> int:
+        """Messages that wait for a consumer."""
+
+    def on_ready(self) -> None:
+        """Dispatch what is ready after this turn."""
+
+    def settle(self, first: int, end: int) -> None:
+        """Be done with messages that were handed out."""
+
+    def give_back(self, first: int, end: int) -> None:
+        """Make messages ready again that were handed out, in their old place."""
 
 
 class Delivery:
@@ -24,7 +38,7 @@ class Delivery:
 
     def __init__(
         self,
-        partition: "QueuePartition",
+        partition: DeliverySource,
         records: Records,
         index: int,
         count: int,

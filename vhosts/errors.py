@@ -91,7 +91,9 @@ class InvalidQueueArgument(Exception):
     """A queue argument has a type or value that it cannot take."""
 
     def __init__(self, name: str, vhost: str, argument: str, reason: str) -> None:
-        super().__init__(f"invalid arg '{argument}' for queue '{name}' in vhost '{vhost}': {reason}")
+        super().__init__(
+            f"invalid arg '{argument}' for queue '{name}' in vhost '{vhost}': {reason}"
+        )
         self.name = name
         self.argument = argument
 

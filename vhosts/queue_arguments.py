@@ -28,7 +28,11 @@ def _integer(low: int, high: int = 2**63 - 1) -> Check:
 
 def _one_of(*values: str) -> Check:
     def check(value: object) -> str | None:
-        return None if value in values else f"invalid value {value!r}, expected one of {', '.join(values)}"
+        return (
+            None
+            if value in values
+            else f"invalid value {value!r}, expected one of {', '.join(values)}"
+        )
 
     return check
 

@@ -19,26 +19,30 @@ class QueuePartition:
     """
 
     __slots__ = (
+        "_notify",
         "_returned_count",
         "_settled_ahead",
         "cursor",
         "in_flight",
         "log",
         "next_offset",
-        "on_ready",
         "returned",
     )
 
     def __init__(self, log: PartitionLog, on_ready: Callable[[], None]) -> None:
         self.log = log
         self.cursor = log.open_cursor()
-        self.on_ready = on_ready
+        self._notify = on_ready
         self.next_offset = self.cursor.low_water
         self.in_flight = 0
         self.returned: list[tuple[int, int]] = []
         self._returned_count = 0
         # Settled before a restart, out of order: still in front of next_offset.
         self._settled_ahead = self.cursor.settled.count_from(self.next_offset, log.next_offset)
+
+    def on_ready(self) -> None:
+        """See `DeliverySource`."""
+        self._notify()
 
     @property
     def ready(self) -> int:

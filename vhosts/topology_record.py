@@ -98,7 +98,11 @@ def vhost_change(vhost: str) -> Change:
 def exchange_change(vhost: str, exchange: Exchange, *, deleted: bool = False) -> Change:
     """Write or delete the exchange."""
     record = ExchangeRecord(
-        exchange.name, exchange.type, exchange.auto_delete, exchange.internal, _bytes(exchange.arguments)
+        exchange.name,
+        exchange.type,
+        exchange.auto_delete,
+        exchange.internal,
+        _bytes(exchange.arguments),
     )
     value = None if deleted else msgspec.json.encode(record)
     return Change(_key("exchanges", vhost, exchange.name), value)
@@ -117,7 +121,11 @@ def binding_change(vhost: str, binding: Binding, *, deleted: bool = False) -> Ch
     """Write or delete the binding."""
     arguments = _bytes(binding.arguments)
     record = BindingRecord(
-        binding.source, binding.destination, binding.destination_kind, binding.routing_key, arguments
+        binding.source,
+        binding.destination,
+        binding.destination_kind,
+        binding.routing_key,
+        arguments,
     )
     key = _key(
         "bindings",

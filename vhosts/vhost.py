@@ -6,7 +6,6 @@ from typing import Protocol
 import msgspec
 
 from exchanges import (
-
     QueueNotFound,
     RoutingTable,
     TopologyChange,
@@ -220,10 +219,8 @@ class VirtualHost:
     def remove_consumer(self, queue: Queue, consumer: object) -> Durable:
         """Take a consumer off its queue, which may delete an auto-delete queue."""
         queue.remove_consumer(consumer)  # type: ignore[arg-type]
-        if queue.properties.auto_delete and queue.had_consumer and not queue.deleted:
-            if not queue.consumer_count:
-                return self.delete_queue(queue)[1]
-        return None
+        unwanted = queue.properties.auto_delete and queue.had_consumer and not queue.consumer_count
+        return self.delete_queue(queue)[1] if unwanted and not queue.deleted else None
 
     def connection_closed(self, connection: object) -> None:
         """Delete the exclusive queues of a connection."""
@@ -270,7 +267,9 @@ class VirtualHost:
     def _applied(self, change: TopologyChange, more: Sequence[Change] = ()) -> Durable:
         changes = list(more)
         changes += [
-            exchange_change(self.name, x, deleted=True) for x in change.exchanges_deleted if x.durable
+            exchange_change(self.name, x, deleted=True)
+            for x in change.exchanges_deleted
+            if x.durable
         ]
         changes += [
             binding_change(self.name, b, deleted=True) for b in change.bindings_removed if b.durable
@@ -289,6 +288,3 @@ def _named(properties: QueueProperties, name: str) -> QueueProperties:
 def _stored(properties: QueueProperties) -> bool:
     # An exclusive queue ends with its connection, so also with the broker.
     return properties.durable and not properties.exclusive
-
-
-

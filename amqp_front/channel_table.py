@@ -1,0 +1,96 @@
+"""The channels of a connection, by number: opening, finding and closing them."""
+
+from collections.abc import Iterator
+
+from pamqp import commands
+
+from amqp_front.channel import Channel, ChannelConnection
+from amqp_front.command import Frame
+from amqp_front.errors import CHANNEL_ERROR, COMMAND_INVALID, NOT_ALLOWED, HardError
+from amqp_front.frame_cutter import FRAME_METHOD
+from amqp_front.methods import AccessRequest, decode_method, encode_method
+
+_CLASS_CONNECTION = b"\x00\x0a"
+_CHANNEL_CLOSE = b"\x00\x14\x00\x28"
+_CHANNEL_CLOSE_OK = b"\x00\x14\x00\x29"
+
+
+class ChannelTable:
+    """The open and closing channels of a connection.
+
+    Attributes:
+        channel_max: highest channel number agreed.
+    """
+
+    __slots__ = ("_channels", "_connection", "channel_max")
+
+    def __init__(self, connection: ChannelConnection) -> None:
+        self._connection = connection
+        self._channels: dict[int, Channel] = {}
+        self.channel_max = 0
+
+    def __iter__(self) -> Iterator[Channel]:
+        return iter(list(self._channels.values()))
+
+    def is_assembling(self) -> bool:
+        """Whether some channel waits for more content frames."""
+        return any(channel.partial is not None for channel in self._channels.values())
+
+    def for_run(self, number: int) -> Channel | None:
+        """The channel that a run is for; None when it closes, and the run is to be ignored.
+
+        Raises:
+            HardError: 504, it is not open.
+        """
+        channel = self._channels.get(number)
+        if channel is None:
+            raise HardError(CHANNEL_ERROR, f"expected 'channel.open' on channel {number}")
+        return None if channel.closing else channel
+
+    def for_frame(self, frame: Frame) -> Channel | None:
+        """The channel that a frame is for; None when the table has dealt with the frame.
+
+        Raises:
+            HardError: 503 a connection method, 504 the channel is not open, 530 its number.
+        """
+        channel = self._channels.get(frame.channel)
+        if channel is not None and channel.closing:
+            self._while_closing(channel, frame)
+            return None
+        if frame.kind == FRAME_METHOD and frame.payload[:2] == _CLASS_CONNECTION:
+            raise HardError(COMMAND_INVALID, "a connection method on a channel")
+        if channel is None:
+            self._open(frame)
+        return channel
+
+    def closed(self, number: int) -> None:
+        """A channel is closed on both sides."""
+        self._channels.pop(number, None)
+
+    def release(self) -> None:
+        """Release all channels: the connection is gone or closing."""
+        channels, self._channels = self._channels, {}
+        for channel in channels.values():
+            if not channel.closing:
+                channel.release()
+
+    def _open(self, frame: Frame) -> None:
+        number = frame.channel
+        if frame.kind != FRAME_METHOD:
+            raise HardError(CHANNEL_ERROR, f"content on channel {number}, which is not open")
+        method = decode_method(frame.payload)
+        if not isinstance(method, commands.Channel.Open):
+            name = "access.request" if isinstance(method, AccessRequest) else method.name
+            raise HardError(CHANNEL_ERROR, f"{name} on channel {number}, which is not open")
+        if number > self.channel_max:
+            reason = f"channel {number} is above the channel_max of {self.channel_max}"
+            raise HardError(NOT_ALLOWED, reason)
+        self._channels[number] = Channel(self._connection, number)
+        self._connection.write(encode_method(number, commands.Channel.OpenOk))
+
+    def _while_closing(self, channel: Channel, frame: Frame) -> None:
+        index = frame.payload[:4] if frame.kind == FRAME_METHOD else b""
+        if index == _CHANNEL_CLOSE:  # both sides closed at once
+            self._connection.write(encode_method(channel.number, commands.Channel.CloseOk))
+        elif index == _CHANNEL_CLOSE_OK:
+            del self._channels[channel.number]

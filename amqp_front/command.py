@@ -1,0 +1,131 @@
+"""Commands: what received bytes are cut into.
+
+A run stands for many messages; its numbers and slices are all that the rest of the broker looks at.
+"""
+
+from array import array
+
+from log_backend import Records, encode_records
+
+RUN_RECORDS_MAX = 8_192  # rows of the record table; a read of small messages holds about 4,000
+
+CARBON_COPY = 1  # in property flags, where the wire has 0: the headers hold CC or BCC
+
+ACK, REQUEUE, DISCARD = range(3)  # what a settlement does with its messages
+
+
+class Frame:
+    """One frame, out of a run: its payload is a copy."""
+
+    __slots__ = ("channel", "kind", "payload")
+
+    def __init__(self, kind: int, channel: int, payload: bytes) -> None:
+        self.kind = kind
+        self.channel = channel
+        self.payload = payload
+
+
+class SettleRun:
+    """Acks, nacks or rejects that came in a row on one channel.
+
+    Attributes:
+        outcome: ACK, REQUEUE or DISCARD.
+        first, last: delivery tags, inclusive.
+        multiple: everything up to `last` that is unsettled (0: all of it); `first` means nothing then.
+    """
+
+    __slots__ = ("channel", "first", "last", "multiple", "outcome")
+
+    def __init__(self, channel: int, outcome: int, first: int, last: int, multiple: bool) -> None:
+        self.channel = channel
+        self.outcome = outcome
+        self.first = first
+        self.last = last
+        self.multiple = multiple
+
+
+class PublishRun:
+    """Publishes that came in a row on one channel to one exchange, with the same flags.
+
+    Attributes:
+        source: the buffer with the contents; `rows` is the record table into it.
+        count: messages, at least 1.
+        routing_key: shared by all of them, or None: `keys()` has them.
+        mandatory, immediate: the publish flags.
+        property_flags: the property flags of all messages together, with CARBON_COPY.
+        persistent: delivery mode 2.
+    """
+
+    __slots__ = (
+        "channel",
+        "count",
+        "exchange",
+        "immediate",
+        "mandatory",
+        "persistent",
+        "property_flags",
+        "routing_key",
+        "rows",
+        "source",
+    )
+
+    def __init__(
+        self,
+        channel: int,
+        source: memoryview,
+        rows: memoryview,
+        count: int,
+        exchange: bytes,
+        routing_key: bytes | None,
+        flags: int,
+        property_flags: int,
+        persistent: bool,
+    ) -> None:
+        self.channel = channel
+        self.source = source
+        self.rows = rows
+        self.count = count
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.mandatory = bool(flags & 1)
+        self.immediate = bool(flags & 2)
+        self.property_flags = property_flags
+        self.persistent = persistent
+
+    def records(self, selection: list[int] | None, attributes: int, time: int) -> Records:
+        """Copy the messages, or some of them by index, into the columns of a batch."""
+        rows = None if selection is None else memoryview(array("i", selection))
+        count = self.count if selection is None else len(selection)
+        records: Records = encode_records(
+            self.source,
+            self.rows,
+            rows,
+            count,
+            self.exchange,
+            self.routing_key,
+            attributes,
+            time,
+        )
+        return records
+
+    def keys(self) -> list[bytes]:
+        """The routing key of each message."""
+        if self.routing_key is not None:
+            return [self.routing_key] * self.count
+        rows, source = self.rows, self.source
+        return [
+            bytes(source[rows[row] : rows[row] + rows[row + 1]])
+            for row in range(0, 6 * self.count, 6)
+        ]
+
+    def properties(self, index: int) -> bytes:
+        """Property flags and values of one message, as on the wire."""
+        return self._part(6 * index + 2)
+
+    def body(self, index: int) -> bytes:
+        """Body of one message."""
+        return self._part(6 * index + 4)
+
+    def _part(self, at: int) -> bytes:
+        start = self.rows[at]
+        return bytes(self.source[start : start + self.rows[at + 1]])
