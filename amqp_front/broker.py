@@ -64,6 +64,7 @@ class Broker:
         self._config = config
         self._claim_epoch = claim_epoch
         self._connections: set[Connection] = set()
+        self._opening: set[Connection] = set()  # those that have not logged in
         self._gate = Gate()
         self._all_closed: asyncio.Event | None = None
 
@@ -131,16 +132,17 @@ class Broker:
         return BrokerAddress(host, port, config.data_dir)
 
     def _accepted(self) -> Connection:
-        connection = Connection(self._services, self._closed)
-        waiting = sum(1 for each in self._connections if not each.opened)
-        if waiting >= self._config.connections_unauthenticated_max:
+        connection = Connection(self._services, self._opening.discard, self._closed)
+        if len(self._opening) >= self._config.connections_unauthenticated_max:
             log.warning("too many connections that have not logged in; dropping one")
             self._services.loop.call_soon(connection.abort)
         self._connections.add(connection)
+        self._opening.add(connection)
         return connection
 
     def _closed(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        self._opening.discard(connection)
         if not self._connections and self._all_closed is not None:
             self._all_closed.set()
 

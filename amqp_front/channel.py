@@ -57,6 +57,9 @@ class ChannelConnection(Protocol):
     def channel_closed(self, number: int) -> None:
         """The channel is closed on both sides."""
 
+    def fail(self, error: Exception) -> None:
+        """Close because of a fault of ours."""
+
 
 class Channel:
     """One channel of a connection.
@@ -95,6 +98,10 @@ class Channel:
     def write(self, frames: bytes | bytearray) -> None:
         """Send frames to the client."""
         self.connection.write(frames)
+
+    def fail(self, error: Exception) -> None:
+        """Close the connection because of a fault of ours."""
+        self.connection.fail(error)
 
     def reply(self, durable: Durable, nowait: bool, kind: type[Any], **values: Any) -> None:
         """Answer when a change is durable."""

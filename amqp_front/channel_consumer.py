@@ -23,6 +23,9 @@ class ConsumingChannel(Protocol):
     def add_unacked(self, run: UnackedRun) -> None:
         """Remember deliveries until they are settled."""
 
+    def fail(self, error: Exception) -> None:
+        """Close the connection because of a fault of ours."""
+
     def consumer_ended(self, consumer: "ChannelConsumer") -> None:
         """The queue is gone."""
 
@@ -83,21 +86,25 @@ class ChannelConsumer:
         channel = self._channel
         first_tag, count = channel.next_tag, delivery.count
         channel.next_tag = end_tag = first_tag + count
-        frames = encode_deliveries(
-            delivery.records,
-            delivery.index,
-            count,
-            channel.number,
-            self._wire_tag,
-            first_tag,
-            delivery.redelivered,
-            channel.body_frame_max,
-        )
         if not self.no_ack:
             self.unacked += count
             run = UnackedRun(first_tag, end_tag, delivery.partition, delivery.offset, self)
             channel.add_unacked(run)
-        channel.write(frames)
+        try:
+            frames = encode_deliveries(
+                delivery.records,
+                delivery.index,
+                count,
+                channel.number,
+                self._wire_tag,
+                first_tag,
+                delivery.redelivered,
+                channel.body_frame_max,
+            )
+        except Exception as error:  # a fault of ours: it must not stop the queue for others
+            channel.fail(error)
+        else:
+            channel.write(frames)
 
     def queue_deleted(self) -> None:
         """See `Consumer`."""

@@ -69,6 +69,7 @@ class Connection(asyncio.BufferedProtocol):
         "_heartbeat_seconds",
         "_holding",
         "_on_closed",
+        "_on_opened",
         "_peer",
         "_state",
         "_told_refusals",
@@ -88,8 +89,14 @@ class Connection(asyncio.BufferedProtocol):
     vhost: VirtualHost
     permissions: PermissionCache
 
-    def __init__(self, services: Services, on_closed: Callable[["Connection"], None]) -> None:
+    def __init__(
+        self,
+        services: Services,
+        on_opened: Callable[["Connection"], None],
+        on_closed: Callable[["Connection"], None],
+    ) -> None:
         self.services = services
+        self._on_opened = on_opened
         self._on_closed = on_closed
         self._cutter = services.cutter
         self._state = State.AWAIT_HEADER
@@ -109,11 +116,6 @@ class Connection(asyncio.BufferedProtocol):
         self.stalled = False
         self.user = ""
         self.name = ""
-
-    @property
-    def opened(self) -> bool:
-        """The handshake is over."""
-        return self._state is State.OPEN
 
     # -- transport (asyncio.BufferedProtocol)
 
@@ -396,6 +398,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._keep_alive()
         self._method(commands.Connection.OpenOk)
+        self._on_opened(self)
 
     def _keep_alive(self) -> None:
         handle = self._transport.get_extra_info("socket") if self._transport else None
@@ -455,6 +458,10 @@ class Connection(asyncio.BufferedProtocol):
             method_id=method_id,
         )
         self._deadline(CLOSE_SECONDS_MAX)
+
+    def fail(self, error: Exception) -> None:
+        """Close because of a fault of ours."""
+        self._failed(error, 0, 0)
 
     def shut_down(self, error: HardError) -> None:
         """Close from our side because the broker stops."""

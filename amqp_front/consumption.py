@@ -45,6 +45,9 @@ class ClientChannel(Protocol):
     def write(self, frames: bytes | bytearray) -> None:
         """Send frames to the client."""
 
+    def fail(self, error: Exception) -> None:
+        """Close the connection because of a fault of ours."""
+
 
 class Consumption:
     """Consumers and deliveries of one channel.
@@ -84,6 +87,10 @@ class Consumption:
         """See `ConsumingChannel`."""
         self._held += len(run)
         self.unacked.add(run)
+
+    def fail(self, error: Exception) -> None:
+        """See `ConsumingChannel`."""
+        self._channel.fail(error)
 
     def consumer_ended(self, consumer: ChannelConsumer) -> None:
         """See `ConsumingChannel`."""

@@ -74,7 +74,7 @@ def encode_deliveries(
     keys_at=cython.Py_ssize_t,
     first=cython.Py_ssize_t,
     count=cython.Py_ssize_t,
-    channel=cython.int,
+    channel=cython.uint,
     delivery_tag=cython.ulonglong,
     body_frame_max=cython.Py_ssize_t,
     head_bytes=cython.Py_ssize_t,

@@ -104,7 +104,7 @@ class FrameCutter:
         at=cython.Py_ssize_t,
         size=cython.Py_ssize_t,
         kind=cython.int,
-        channel=cython.int,
+        channel=cython.uint,
         method=cython.uint,
     )
     def next(self, assembling: bool) -> PublishRun | SettleRun | Frame | None:
@@ -189,7 +189,7 @@ class FrameCutter:
 
     @cython.cfunc
     @cython.locals(
-        channel=cython.int,
+        channel=cython.uint,
         method=cython.uint,
         size=cython.Py_ssize_t,
         at=cython.Py_ssize_t,
@@ -235,7 +235,7 @@ class FrameCutter:
 
     @cython.cfunc
     @cython.locals(
-        channel=cython.int,
+        channel=cython.uint,
         at=cython.Py_ssize_t,
         first_at=cython.Py_ssize_t,
         first_size=cython.Py_ssize_t,
@@ -347,7 +347,7 @@ class FrameCutter:
     @cython.exceptval(check=True)
     @cython.locals(
         at=cython.Py_ssize_t,
-        channel=cython.int,
+        channel=cython.uint,
         size=cython.Py_ssize_t,
         end=cython.Py_ssize_t,
         length=cython.Py_ssize_t,
@@ -385,7 +385,7 @@ class FrameCutter:
     @cython.returns(cython.int)
     @cython.exceptval(check=True)
     @cython.locals(
-        channel=cython.int,
+        channel=cython.uint,
         known_at=cython.Py_ssize_t,
         known_length=cython.Py_ssize_t,
         at=cython.Py_ssize_t,

@@ -6,6 +6,7 @@ never is. Offsets between stored batches that no batch holds were settled, or we
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from log_backend.log_directory import segment_path
 from log_backend.record_batch import RecordBatch, Records
 from log_backend.segment import Segment
 from log_backend.tail import Tail
+
+log = logging.getLogger(__name__)
 
 
 class PartitionClosed(Exception):
@@ -187,6 +190,10 @@ class PartitionLog:
     def _finish_load(self, offset: int, future: "asyncio.Future[list[RecordBatch]]") -> None:
         awaiting, self._awaiting_load = self._awaiting_load, []
         if self.closed or future.cancelled():
+            return
+        error = future.exception()
+        if error is not None:
+            log.error("offset %d of %s cannot be read: %s", offset, self.directory, error)
             return
         self._loaded = Tail()
         self._loaded_from = offset

@@ -20,11 +20,10 @@ def test_a_slice_outside_of_the_batch_is_refused(first: int, count: int) -> None
         encode_deliveries(batch(), first, count, 1, b"t", 1, False, 4088)
 
 
-@pytest.mark.parametrize("payload_type", [bytes, bytearray, lambda p: memoryview(bytearray(p))])
-def test_the_payload_may_be_any_buffer(payload_type: type[bytes]) -> None:
+def test_the_payload_may_be_a_view() -> None:
     records = batch()
     expected = encode_deliveries(records, 0, 3, 1, b"t", 1, False, 4088)
-    records.payload = payload_type(records.payload)
+    records.payload = memoryview(bytearray(records.payload))
     assert encode_deliveries(records, 0, 3, 1, b"t", 1, False, 4088) == expected
 
 

@@ -1,0 +1,59 @@
+"""Messages that say which they are: queue, sequence number and a checksum in every body."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+from pamqp import commands, frame, header
+
+from benchmarks.frames import CHANNEL
+
+_HEAD = struct.Struct(">HQ")  # number of the queue, sequence number within it
+_CRC = struct.Struct(">I")
+_BODY_FRAME = struct.Struct(">BHI")
+BODY_BYTES_MIN = _HEAD.size + _CRC.size
+
+
+class BodyDamaged(Exception):
+    """A body is not what some publisher sent."""
+
+
+class NumberedMessages:
+    """The persistent publishes of one queue, encoded."""
+
+    def __init__(self, queue: str, number: int, body_bytes: int) -> None:
+        self.queue = queue
+        self.number = number
+        self.body_bytes = max(body_bytes, BODY_BYTES_MIN)
+        properties = commands.Basic.Properties(delivery_mode=2)
+        content_header = header.ContentHeader(body_size=self.body_bytes, properties=properties)
+        self._prefix = (
+            frame.marshal(commands.Basic.Publish(exchange="", routing_key=queue), CHANNEL)
+            + frame.marshal(content_header, CHANNEL)
+            + _BODY_FRAME.pack(3, CHANNEL, self.body_bytes)
+        )
+        filler_bytes = self.body_bytes - BODY_BYTES_MIN
+        self._fillers = [bytes([value]) * filler_bytes for value in range(256)]
+
+    def encoded(self, first: int, end: int) -> bytes:
+        """The frames of the publishes [first, end)."""
+        parts = []
+        for sequence in range(first, end):
+            content = _HEAD.pack(self.number, sequence) + self._fillers[sequence & 0xFF]
+            parts += (self._prefix, content, _CRC.pack(zlib.crc32(content)), b"\xce")
+        return b"".join(parts)
+
+    def read(self, body: bytes) -> int:
+        """The sequence number of a body.
+
+        Raises:
+            BodyDamaged: it is not a whole body of this queue.
+        """
+        content, crc = body[: -_CRC.size], body[-_CRC.size :]
+        if len(body) != self.body_bytes or _CRC.pack(zlib.crc32(content)) != crc:
+            raise BodyDamaged(f"{self.queue}: {len(body)} bytes {body[:32].hex()}")
+        number, sequence = _HEAD.unpack_from(body)
+        if number != self.number:
+            raise BodyDamaged(f"{self.queue}: message {sequence} of queue {number}")
+        return int(sequence)

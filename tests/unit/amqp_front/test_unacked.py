@@ -1,0 +1,83 @@
+"""Unsettled deliveries: the cases that clients meet; tests/property compares with a dictionary."""
+
+import pytest
+
+from amqp_front.unacked import Unacked, UnackedRun, UnknownDeliveryTag
+
+
+class Source:
+    ready = 0
+
+    def settle(self, first: int, end: int) -> None: ...
+    def give_back(self, first: int, end: int) -> None: ...
+    def on_ready(self) -> None: ...
+
+
+SOURCE = Source()
+
+
+def with_tags(*spans: tuple[int, int]) -> Unacked:
+    """Spans of tags [first, end), each at offset 10 * first."""
+    unacked = Unacked()
+    for first, end in spans:
+        unacked.add(UnackedRun(first, end, SOURCE, 10 * first, None))
+    return unacked
+
+
+def tags(runs: list[UnackedRun]) -> list[tuple[int, int, int]]:
+    return [(run.first_tag, run.end_tag, run.offset) for run in runs]
+
+
+def test_deliveries_that_follow_each_other_are_one_run() -> None:
+    unacked = Unacked()
+    for tag in range(1, 1001):
+        unacked.add(UnackedRun(tag, tag + 1, SOURCE, 70 + tag, None))
+    assert tags(list(unacked)) == [(1, 1001, 71)]
+    assert unacked.count == 1000
+
+
+def test_a_settlement_in_the_middle_leaves_both_sides() -> None:
+    unacked = with_tags((1, 11))
+    assert tags(unacked.take(4, 6)) == [(4, 7, 13)]
+    assert tags(list(unacked)) == [(1, 4, 10), (7, 11, 16)]
+
+
+def test_a_tag_is_settled_once() -> None:
+    unacked = with_tags((1, 4))
+    unacked.take(2, 2)
+    with pytest.raises(UnknownDeliveryTag) as caught:
+        unacked.take(2, 2)
+    assert str(caught.value) == "unknown delivery tag 2"
+
+
+def test_a_run_of_settlements_with_an_unknown_tag_settles_nothing() -> None:
+    unacked = with_tags((1, 3), (5, 9))
+    with pytest.raises(UnknownDeliveryTag):
+        unacked.take(1, 6)
+    assert tags(list(unacked)) == [(1, 3, 10), (5, 9, 50)]
+    assert unacked.count == 6
+
+
+def test_up_to_a_tag_takes_all_before_it() -> None:
+    unacked = with_tags((1, 3), (5, 9))
+    assert tags(unacked.take_up_to(6)) == [(1, 3, 10), (5, 7, 50)]
+    assert unacked.count == 2
+
+
+def test_up_to_0_takes_everything_even_when_there_is_nothing() -> None:
+    unacked = with_tags((1, 3), (5, 9))
+    assert tags(unacked.take_up_to(0)) == [(1, 3, 10), (5, 9, 50)]
+    assert unacked.take_up_to(0) == []
+
+
+def test_tag_0_alone_is_unknown() -> None:
+    with pytest.raises(UnknownDeliveryTag):
+        with_tags((1, 3)).take(0, 0)
+
+
+@pytest.mark.parametrize("tag", [3, 4, 9, 2**64 - 1])
+def test_up_to_an_unknown_tag_takes_nothing(tag: int) -> None:
+    unacked = with_tags((1, 3), (5, 9))
+    with pytest.raises(UnknownDeliveryTag):
+        unacked.take_up_to(tag)
+    assert unacked.count == 6

@@ -1,0 +1,83 @@
+"""A log store on a directory, opened as the broker opens it, and read to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from log_backend.clock import SystemClock
+from log_backend.disk import Disk, SystemDisk
+from log_backend.log_store import LogOptions, LogStore
+from log_backend.partition_log import PartitionLog
+
+MIB = 1024 * 1024
+WAIT_SECONDS = 10
+SMALL = LogOptions(
+    journal_file_bytes=MIB,
+    journal_files_max=4,
+    segment_bytes=64 * 1024,
+    memory_tail_bytes=64 * 1024,
+    flush_seconds=0.02,
+)
+# Nothing happens by itself: no flush by time, no eviction, no full journal file.
+QUIET = LogOptions(journal_file_bytes=MIB, flush_seconds=3600)
+
+
+def open_store(data: Path, options: LogOptions = QUIET, disk: Disk | None = None) -> LogStore:
+    """A store that has not recovered yet."""
+    loop = asyncio.get_running_loop()
+    return LogStore(data, disk or SystemDisk(), SystemClock(), loop, options)
+
+
+def start_store(
+    data: Path,
+    *,
+    options: LogOptions = QUIET,
+    disk: Disk | None = None,
+    queues: Sequence[str] = ("q",),
+    epoch: int = 1,
+    retention: int | None = None,
+) -> tuple[LogStore, list[PartitionLog]]:
+    """A store that accepts appends, with a durable partition a queue, numbered from 1."""
+    store = open_store(data, options, disk)
+    partitions = [
+        store.open_partition(number, "/", queue, 0, durable=True, retention=retention)
+        for number, queue in enumerate(queues, 1)
+    ]
+    store.recover()
+    store.start(epoch)
+    return store, partitions
+
+
+async def durable(store: LogStore, position: int) -> None:
+    """Wait until the journal has reached a position."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while store.journal.durable < position:
+            if store.journal.failure is not None:
+                raise store.journal.failure
+            await asyncio.sleep(0.001)
+
+
+async def unsettled(partition: PartitionLog) -> list[tuple[int, bytes]]:
+    """Offset and body of every record that the queue's cursor has not settled, from the log."""
+    cursor = partition.open_cursor()
+    found = []
+    offset = cursor.settled.unsettled_from(cursor.low_water)
+    while offset < partition.next_offset:
+        batch = partition.read(offset)
+        if batch is None:
+            assert partition.needs_load(offset), f"{offset} of {partition.next_offset} is nowhere"
+            await _load(partition, offset)
+            continue
+        assert batch.base_offset <= offset, f"no batch holds the unsettled {offset}"
+        found.append((offset, batch.records.body(offset - batch.base_offset)))
+        offset = cursor.settled.unsettled_from(offset + 1)
+    return found
+
+
+async def _load(partition: PartitionLog, offset: int) -> None:
+    loaded = asyncio.Event()
+    partition.load(offset, loaded.set)
+    async with asyncio.timeout(WAIT_SECONDS):
+        await loaded.wait()

@@ -1,0 +1,128 @@
+"""The system's disk under observation: it notes what is done, and fails or waits on demand."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+
+from log_backend.disk import Buffer, SystemDisk
+
+
+class WatchedDisk(SystemDisk):
+    """A disk for tests.
+
+    Attributes:
+        events: (operation, path) in the order in which they ended.
+        failed: how often an operation was made to fail.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, Path]] = []
+        self.failed = 0
+        self._paths: dict[int, Path] = {}
+        self._faults: list[tuple[str, str, int]] = []
+        self._gates: list[tuple[str, str, threading.Event, threading.Event]] = []
+
+    def fail(self, operation: str, names: str, number: int = errno.EIO) -> None:
+        """From now on, an operation on files of such names raises OSError."""
+        self._faults.append((operation, names, number))
+
+    def repair(self) -> None:
+        """Nothing fails any more."""
+        self._faults.clear()
+
+    def hold(self, operation: str, names: str) -> tuple[threading.Event, threading.Event]:
+        """The next such operation waits.
+
+        Returns:
+            An event that says it has arrived, and one to set to let it go on.
+        """
+        arrived, released = threading.Event(), threading.Event()
+        self._gates.append((operation, names, arrived, released))
+        return arrived, released
+
+    def count(self, operation: str, names: str) -> int:
+        """How often an operation was done on files of such names."""
+        return sum(op == operation and fnmatch(path.name, names) for op, path in self.events)
+
+    def _pass(self, operation: str, path: Path) -> None:
+        for gate in list(self._gates):
+            if gate[0] == operation and fnmatch(path.name, gate[1]):
+                self._gates.remove(gate)
+                gate[2].set()
+                assert gate[3].wait(20)
+        for wanted, names, number in self._faults:
+            if wanted == operation and fnmatch(path.name, names):
+                self.failed += 1
+                raise OSError(number, f"{operation} made to fail", str(path))
+
+    def open(self, path: Path, *, create: bool = False) -> int:
+        """See `Disk`."""
+        self._pass("open", path)
+        file = super().open(path, create=create)
+        self._paths[file] = path
+        return file
+
+    def read(self, file: int, position: int, size: int) -> bytearray:
+        """See `Disk`."""
+        self._pass("read", self._paths[file])
+        return super().read(file, position, size)
+
+    def write(self, file: int, position: int, buffers: Sequence[Buffer]) -> int:
+        """See `Disk`."""
+        path = self._paths[file]
+        self._pass("write", path)
+        written = super().write(file, position, buffers)
+        self.events.append(("write", path))
+        return written
+
+    def fill_with_zeros(self, file: int, size: int) -> None:
+        """See `Disk`."""
+        path = self._paths[file]
+        self._pass("fill", path)
+        super().fill_with_zeros(file, size)
+        self.events.append(("fill", path))
+
+    def truncate(self, file: int, size: int) -> None:
+        """See `Disk`."""
+        path = self._paths[file]
+        self._pass("truncate", path)
+        super().truncate(file, size)
+        self.events.append(("truncate", path))
+
+    def sync(self, file: int) -> None:
+        """See `Disk`."""
+        path = self._paths[file]
+        self._pass("sync", path)
+        super().sync(file)
+        self.events.append(("sync", path))
+
+    def sync_directory(self, path: Path) -> None:
+        """See `Disk`."""
+        self._pass("sync_directory", path)
+        super().sync_directory(path)
+        self.events.append(("sync_directory", path))
+
+    def rename(self, source: Path, target: Path) -> None:
+        """See `Disk`."""
+        self._pass("rename", source)
+        super().rename(source, target)
+        for file, path in self._paths.items():
+            if path == source:
+                self._paths[file] = target
+        self.events.append(("rename", target))
+
+    def remove(self, path: Path) -> None:
+        """See `Disk`."""
+        self._pass("remove", path)
+        super().remove(path)
+        self.events.append(("remove", path))
+
+    def remove_tree(self, path: Path) -> None:
+        """See `Disk`."""
+        self._pass("remove_tree", path)
+        super().remove_tree(path)
+        self.events.append(("remove_tree", path))
