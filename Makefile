@@ -43,6 +43,7 @@ format: setup ## rewrite the sources in the project's format
 	@$(BIN)/ruff check --fix .
 
 bench: setup ## compare with RabbitMQ, side by side on this machine
+	@.ci/system-packages bench
 	@$(BIN)/python -m benchmarks --peer rabbitmq
 
 clean: ## remove what was compiled and cached (keeps .venv and ./data)

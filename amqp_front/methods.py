@@ -41,7 +41,6 @@ _FROM_SERVER = frozenset(
         "Connection.SecureOk",
         "Connection.TuneOk",
         "Connection.CloseOk",
-        "Connection.UpdateSecretOk",
         "Channel.CloseOk",
         "Channel.FlowOk",
         "Basic.CancelOk",

@@ -22,7 +22,6 @@ class Cursor:
     Attributes:
         number: of the cursor within its partition; 0 is the queue's own.
         settled: the offsets it is done with.
-        synced_offset: the partition's synced offset of the last snapshot read.
     """
 
     __slots__ = ("_on_settled", "_unjournaled", "number", "settled")

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -64,7 +65,7 @@ class Disk(Protocol):
         """Remove a file."""
 
     def remove_tree(self, path: Path) -> None:
-        """Remove a directory of files; nothing happens when there is none."""
+        """Remove a directory of files; what is gone already, or goes meanwhile, is no error."""
 
     def lock(self, path: Path) -> int:
         """Take an exclusive lock that ends with the process.
@@ -139,7 +140,7 @@ class SystemDisk:
     def fill_with_zeros(self, file: int, size: int) -> None:
         """See `Disk`."""
         for position in range(0, size, len(_ZEROS)):
-            os.pwrite(file, _ZEROS[: size - position], position)
+            self.write(file, position, [_ZEROS[: size - position]])
         os.fsync(file)
 
     def truncate(self, file: int, size: int) -> None:
@@ -169,8 +170,9 @@ class SystemDisk:
     def remove_tree(self, path: Path) -> None:
         """See `Disk`."""
         for name in self.list_directory(path):
-            os.unlink(path / name)
-        if path.exists():
+            with suppress(FileNotFoundError):
+                os.unlink(path / name)
+        with suppress(FileNotFoundError):
             path.rmdir()
 
     def lock(self, path: Path) -> int:

@@ -35,10 +35,10 @@ PENDING_BYTES_HIGH = 32 * 1024 * 1024  # publishers stop here, and go on at half
 
 
 class JournalFailed(Exception):
-    """A write or sync of the journal failed: nothing more is accepted until a restart recovers."""
+    """A write or sync failed: nothing more is accepted until a restart recovers."""
 
-    def __init__(self, cause: OSError) -> None:
-        super().__init__(f"the journal cannot be written: {cause}")
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(f"the log cannot be written: {cause}")
         self.cause = cause
 
 
@@ -145,12 +145,14 @@ class Journal:
             self._next_number = number + 1
             path = self._path(number)
             content = self._read(path)
-            at = 0
+            at = end = 0
             while at < len(content):
                 block = decode_block(content, at, number)
                 if block is None:
                     at += BLOCK_ALIGNMENT
                     continue
+                if at != end:  # a block is written when the one before it is durable
+                    raise JournalDamaged(path, at, expected or block.durable)
                 if expected and block.position != expected:
                     if block.durable >= expected:
                         raise JournalDamaged(path, at, expected)
@@ -159,6 +161,7 @@ class Journal:
                 self.durable = block.position
                 expected = block.position + 1
                 at += _aligned(block.length)
+                end = at
 
     def start(self) -> None:
         """Begin to accept entries; files of earlier runs become complete files at once."""
@@ -167,6 +170,8 @@ class Journal:
         for number in self._file_numbers():
             path = self._path(number)
             file = self._disk.open(path)
+            # What recovery read may be in the system's cache only, and later blocks build on it.
+            self._disk.sync(file)
             self._files += 1
             self._on_file_full(JournalFile(number, path, file, self._disk.size(file)))
         self._next_number = max(self._next_number, 1)
@@ -210,11 +215,17 @@ class Journal:
         """There is something to `collect`; commit it within COMMIT_DELAY_SECONDS."""
         self._wake_later()
 
+    def stop(self, cause: Exception) -> None:
+        """Accept no more entries: the disk failed elsewhere."""
+        self._failed(cause)
+
     def recycle(self, file: JournalFile) -> None:
         """Take back a complete file whose content is durable elsewhere."""
         if self.failure is None and not self._closed:
             number, self._next_number = self._next_number, self._next_number + 1
             self._in_executor(self._recycled_file, file, number)
+        else:
+            self._disk.close(file.file)
 
     async def aclose(self) -> None:
         """Commit what is pending, then end the thread and close the files."""
@@ -280,7 +291,7 @@ class Journal:
             self._wake_later()
         self._progress()
 
-    def _failed(self, error: OSError) -> None:
+    def _failed(self, error: Exception) -> None:
         if self.failure is None:
             self.failure = JournalFailed(error)
             log.critical("%s; this node accepts no more writes", self.failure)
@@ -298,7 +309,7 @@ class Journal:
                 block = encode_block(file.number, group.position, durable, group.entries)
                 self._disk.write(file.file, at, [block])
                 self._disk.sync(file.file)
-            except OSError as error:
+            except (OSError, MemoryError) as error:
                 self._loop.call_soon_threadsafe(self._failed, error)
             else:
                 self._loop.call_soon_threadsafe(self._committed, group)

@@ -15,7 +15,7 @@ NAME_BYTES_MAX = 200  # of 255 that file systems allow: a partition number and a
 
 def directory_name(name: str) -> str:
     """A safe file name for any vhost or queue name; different names get different ones."""
-    encoded = quote(name, safe="")
+    encoded = quote(name, safe="").replace("~", "%7E")  # which stands before a hash only
     if encoded.startswith("."):
         encoded = "%2E" + encoded[1:]
     if not encoded:

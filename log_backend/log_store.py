@@ -14,7 +14,7 @@ synced, or settled in a cursor snapshot that is.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +22,10 @@ from pathlib import Path
 from log_backend.clock import Clock
 from log_backend.cursor import cursor_prefix, partition_prefix
 from log_backend.disk import Disk
-from log_backend.journal import Journal, JournalFailed, JournalFile
+from log_backend.journal import Journal, JournalFile
 from log_backend.journal_block import JournalEntry, Settlement
 from log_backend.log_directory import base_offsets, partition_directory, segment_path
-from log_backend.metadata import Change, MetadataStore
+from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 from log_backend.partition_log import PartitionLog, SegmentWrite
 from log_backend.record_batch import RecordBatch
 from log_backend.segment import Segment, open_active, open_sealed, read_batches
@@ -239,21 +239,28 @@ class LogStore:
             self._snapshot_offsets[partition.number] = next_offset
         names = self._disk.list_directory(partition.directory)
         if names and self._number_in(partition.directory) != partition.number:
-            self._disk.remove_tree(partition.directory)  # of a deleted queue of the same name
+            # Of a deleted queue of the same name; gone before anything of this one is written.
+            self._remove_directory(partition.directory, None)
             names = []
         bases = base_offsets(names)
         paths = [segment_path(partition.directory, base) for base in bases]
         gone: list[tuple[int, int]] = []
+        end = 0
         for path, base in zip(paths[:-1], bases[:-1], strict=True):
             sealed, transient = open_sealed(self._disk, path, base)
             partition.segments.append(sealed)
-            gone += transient
+            gone += [(end, base), *transient]
+            end = sealed.end_offset
         if paths:
             segment, more = open_active(self._disk, paths[-1], bases[-1], partition.synced_offset)
             partition.segments.append(segment)
             partition.next_offset = segment.end_offset
-            for first, end in gone + more:
-                cursor.settle(first, end)
+            if segment.end_offset > partition.synced_offset:
+                # Perhaps not on the disk yet, and the journal will forget what is in it.
+                segment.unsynced = True
+                self._changed.add(partition)
+            for first, behind in [*gone, (end, bases[-1]), *more]:
+                cursor.settle(first, behind)
 
     def close_partition(self, partition: PartitionLog) -> list[Change]:
         """Close a partition for good and delete its files.
@@ -291,7 +298,7 @@ class LogStore:
         self._tail_bytes += size
         if size > 0 and self._tail_bytes > self._options.memory_tail_bytes and not self._flush_soon:
             self._flush_soon = True
-            self._run(self._flush(sync=False))
+            self._run(self.flush())
         self._press("memory", self._tail_bytes > 2 * self._options.memory_tail_bytes)
 
     def has_settled(self, partition: PartitionLog) -> None:
@@ -314,7 +321,7 @@ class LogStore:
             self._disk,
             segment.path,
             segment.position_of(offset),
-            segment.size,
+            segment.written_size,
             offset,
         )
 
@@ -338,7 +345,10 @@ class LogStore:
 
     async def flush(self) -> None:
         """Write what is needed of every durable partition to its segments (not synced)."""
-        await self._flush(sync=False)
+        async with self._flush_lock:
+            self._flush_soon = False
+            await self._write_segments(to_sync=())
+            self._evict()
 
     def _journal_settled(self) -> None:
         for partition in self._with_settled:
@@ -352,22 +362,16 @@ class LogStore:
     def _flush_later(self) -> None:
         self._flush_timer = self._loop.call_later(self._options.flush_seconds, self._flush_later)
         if self._with_unflushed:
-            self._run(self._flush(sync=False))
+            self._run(self.flush())
 
-    async def _flush(self, *, sync: bool) -> None:
-        async with self._flush_lock:
-            self._flush_soon = False
-            await self._write_segments(sync=sync)
-            self._evict()
-
-    async def _write_segments(self, *, sync: bool) -> None:
+    async def _write_segments(self, to_sync: Collection[PartitionLog]) -> None:
         if self._failure is not None:
             return
         over_budget = self._tail_bytes > self._options.memory_tail_bytes
         chosen = [p for p in self._with_unflushed if p.durable or over_budget]
         self._with_unflushed.difference_update(chosen)
         writes = [write for partition in chosen for write in partition.plan_flush()]
-        unsynced = [s for p in self._changed for s in p.segments if s.unsynced] if sync else []
+        unsynced = [s for p in to_sync for s in p.segments if s.unsynced]
         try:
             if writes or unsynced:
                 await self._loop.run_in_executor(
@@ -398,25 +402,37 @@ class LogStore:
 
     def _write(self, write: SegmentWrite) -> None:
         path = write.segment.path
-        if not path.parent.exists():
-            self._disk.make_directory(path.parent)
-            self._write_file(path.parent / _NUMBER_FILE, b"%d" % write.partition)
+        if write.position == 0:
+            self._own_directory(path.parent, write.partition)
         file = self._disk.open(path, create=True)
         try:
             buffers = [
                 part for batch in write.batches for part in (batch.header(), batch.records.payload)
             ]
             self._disk.write(file, write.position, buffers)
+            if write.seal:
+                # Before the next segment is there: only the newest may have a torn tail.
+                self._disk.sync(file)
         finally:
             self._disk.close(file)
         if write.seal:
+            self._disk.sync_directory(path.parent)
             for index_path, content in write.segment.index_files():
                 self._write_file(index_path, content)
 
-    def _write_file(self, path: Path, content: bytes) -> None:
+    def _own_directory(self, directory: Path, number: int) -> None:
+        # Durable before a segment is: segments without their partition's number are deleted.
+        if self._number_in(directory) != number:
+            self._disk.make_directory(directory)
+            self._write_file(directory / _NUMBER_FILE, b"%d" % number, sync=True)
+            self._disk.sync_directory(directory)
+
+    def _write_file(self, path: Path, content: bytes, *, sync: bool = False) -> None:
         file = self._disk.open(path, create=True)
         try:
             self._disk.write(file, 0, [content])
+            if sync:
+                self._disk.sync(file)
         finally:
             self._disk.close(file)
 
@@ -425,21 +441,34 @@ class LogStore:
 
     async def _checkpoint(self, file: JournalFile | None) -> None:
         async with self._flush_lock:
-            await self._write_segments(sync=True)
+            # What changes from here on belongs to the next checkpoint, as do settlements that are
+            # not in the journal yet.
+            changed, self._changed = self._changed, set(self._with_settled)
+            await self._write_segments(to_sync=changed)
             if self._failure is not None:
                 return
-            changes: list[Change] = []
-            for partition in self._changed:
-                if partition.segments:
-                    partition.synced_offset = partition.segments[-1].end_offset
-                marks = (partition.number, partition.next_offset, partition.synced_offset)
-                for cursor in partition.cursors.values():
-                    changes += cursor.snapshot(*marks)
-            self._changed.clear()
-            await self._loop.run_in_executor(self._flusher, self._store_snapshots, changes)
+            try:
+                await self._loop.run_in_executor(
+                    self._flusher, self._store_snapshots, self._snapshots(changed)
+                )
+            except MetadataUnavailable as error:
+                self._failed(error)
+                return
             self._evict()
         if file is not None:
             self.journal.recycle(file)
+
+    def _snapshots(self, changed: Collection[PartitionLog]) -> list[Change]:
+        changes: list[Change] = []
+        for partition in changed:
+            if partition.closed:
+                continue
+            if partition.segments:
+                partition.synced_offset = partition.segments[-1].end_offset
+            marks = (partition.number, partition.next_offset, partition.synced_offset)
+            for cursor in partition.cursors.values():
+                changes += cursor.snapshot(*marks)
+        return changes
 
     def _store_snapshots(self, changes: Sequence[Change]) -> None:
         if changes:
@@ -469,10 +498,11 @@ class LogStore:
         if before != bool(self._pressures):
             self.on_pressure(bool(self._pressures))
 
-    def _failed(self, error: OSError | JournalFailed) -> None:
+    def _failed(self, error: Exception) -> None:
         if self._failure is None:
             self._failure = error
             log.critical("the log cannot be written: %s", error)
+            self.journal.stop(error)
             self.on_failure(error)
 
     def _in_flusher(self, work: Callable[[], None]) -> None:

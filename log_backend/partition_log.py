@@ -18,7 +18,7 @@ from log_backend.journal import Journal
 from log_backend.journal_block import JournalEntry
 from log_backend.log_directory import segment_path
 from log_backend.record_batch import RecordBatch, Records
-from log_backend.segment import Segment
+from log_backend.segment import RELATIVE_OFFSET_MAX, Segment
 from log_backend.tail import Tail
 
 log = logging.getLogger(__name__)
@@ -183,7 +183,7 @@ class PartitionLog:
         self._awaiting_load.append(done)
         if len(self._awaiting_load) > 1:
             return
-        segment = next(segment for segment in self.segments if segment.end_offset > offset)
+        segment = next(segment for segment in self.segments if segment.written_end > offset)
         future = self._owner.load(segment, offset)
         future.add_done_callback(lambda future: self._finish_load(offset, future))
 
@@ -203,7 +203,11 @@ class PartitionLog:
             done()
 
     def _segments_end(self) -> int:
-        return self.segments[-1].end_offset if self.segments else 0
+        # Behind it, records are in the tail, perhaps on their way to a segment.
+        for segment in reversed(self.segments):
+            if segment.written_size:
+                return segment.written_end
+        return 0
 
     # -- cursors
 
@@ -269,7 +273,11 @@ class PartitionLog:
             size = batch.records.batch_bytes
             segment = self.segments[-1] if self.segments else None
             if segment is None or (
-                segment.size and segment.size + size > self._owner.segment_bytes
+                segment.size
+                and (
+                    segment.size + size > self._owner.segment_bytes
+                    or batch.base_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+                )
             ):
                 if segment is not None:
                     self._seal(segment, writes)
@@ -288,6 +296,10 @@ class PartitionLog:
     def flushed(self) -> None:
         """The planned writes are done."""
         self._flushing = False
+        for segment in reversed(self.segments):
+            if segment.written_size == segment.size:
+                break
+            segment.written()
         if not self.closed:
             self.release()
 

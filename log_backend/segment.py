@@ -25,6 +25,7 @@ from log_backend.record_batch import (
     decode_header,
 )
 
+RELATIVE_OFFSET_MAX = 2**32 - 1  # of an index entry
 INDEX_INTERVAL_BYTES = 4_096  # of log between two index entries
 READ_BYTES = 1024 * 1024  # of one cold read, unless one batch is larger
 
@@ -55,6 +56,8 @@ class Segment:
         end_offset: behind its last record.
         size: bytes of whole batches; the next batch goes there.
         last_time: of its last batch, microseconds since 1970; 0 when empty.
+        written_end, written_size: as `end_offset` and `size`, without what is only planned: readers go
+            so far.
         unsynced: written since the last sync.
         transient: some batch is not persistent.
     """
@@ -70,6 +73,8 @@ class Segment:
         "size",
         "transient",
         "unsynced",
+        "written_end",
+        "written_size",
     )
 
     def __init__(self, path: Path, base_offset: int) -> None:
@@ -77,6 +82,8 @@ class Segment:
         self.base_offset = base_offset
         self.end_offset = base_offset
         self.size = 0
+        self.written_end = base_offset
+        self.written_size = 0
         self.last_time = 0
         self.unsynced = False
         self.transient = False
@@ -95,6 +102,11 @@ class Segment:
         self.end_offset = batch.end_offset
         self.last_time = batch.records.last_time
         self.size = position + size
+
+    def written(self) -> None:
+        """All batches that were added are in the file."""
+        self.written_end = self.end_offset
+        self.written_size = self.size
 
     def position_of(self, offset: int) -> int:
         """A position at or before the batch with an offset."""
@@ -205,6 +217,8 @@ def open_sealed(disk: Disk, path: Path, base_offset: int) -> tuple[Segment, Rang
             _content(disk, path.with_suffix(".index")),
             _content(disk, path.with_suffix(".timeindex")),
         )
+        if indexed and segment.last_indexed_position >= size > 0:
+            raise SegmentDamaged(path, size, "the file is cut off")
         if indexed and not segment.transient:
             position = segment.last_indexed_position
         else:
@@ -215,6 +229,7 @@ def open_sealed(disk: Disk, path: Path, base_offset: int) -> tuple[Segment, Rang
                 transient.append((batch.base_offset, batch.end_offset))
     finally:
         disk.close(file)
+    segment.written()
     return segment, transient
 
 
@@ -246,6 +261,7 @@ def open_active(
                 if segment.end_offset < synced_offset:
                     raise SegmentDamaged(path, position, error.reason) from None
                 disk.truncate(file, position)
+                disk.sync(file)  # or old bytes could follow new ones after the next crash
                 break
             if batch.base_offset > segment.end_offset:
                 gone.append((segment.end_offset, batch.base_offset))
@@ -254,8 +270,11 @@ def open_active(
             size = batch_bytes(view, position)
             segment.add(batch, position, size)
             position += size
+        if segment.end_offset < synced_offset:
+            raise SegmentDamaged(path, position, "the file is cut off")
     finally:
         disk.close(file)
+    segment.written()
     return segment, gone
 
 

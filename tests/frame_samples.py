@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
+from itertools import pairwise
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -19,8 +20,9 @@ from source_tree import ROOT
 
 from amqp_front.command import CARBON_COPY, Frame, PublishRun, SettleRun
 from amqp_front.content import PartialContent
-from amqp_front.errors import AmqpError
+from amqp_front.errors import AmqpError, HardError
 from amqp_front.methods import decode_method
+from amqp_front.properties import Properties
 
 ACK, REQUEUE, DISCARD = range(3)
 
@@ -97,7 +99,7 @@ def publish_frames(
     )
     frames = [method(channel, publish), pamqp_frame.marshal(head, channel)]
     cuts = [0, *(pieces or ()), len(content)]
-    bodies = [content[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+    bodies = [content[a:b] for a, b in pairwise(cuts)]
     if content:
         frames += [pamqp_frame.marshal(body.ContentBody(piece), channel) for piece in bodies]
     return frames
@@ -162,7 +164,9 @@ class FlatReader:
         if frame.channel and index == b"\x00\x3c\x00\x28":
             decoded = decode_method(frame.payload)
             self.partials[frame.channel] = PartialContent(decoded, MESSAGE_BYTES_MAX)
-        elif frame.channel and index[:2] == b"\x00\x3c" and index[3:] in (b"\x50", b"\x78", b"\x5a"):
+        elif (
+            frame.channel and index[:2] == b"\x00\x3c" and index[3:] in (b"\x50", b"\x78", b"\x5a")
+        ):
             yield flat_settlement(frame.channel, decode_method(frame.payload))
         else:
             yield Flat("frame", frame.channel, (frame.kind, frame.payload))
@@ -189,6 +193,15 @@ def flat_publishes(run: PublishRun, channel: int) -> Iterator[Flat]:
         parts = (run.exchange, key, run.mandatory, run.immediate, properties, content)
         yield Flat("publish", channel, (*parts, run.persistent))
     assert run.property_flags & ~CARBON_COPY == flags
+    copied = [_has_copies(run.properties(at)) for at in range(run.count)]
+    assert None in copied or bool(run.property_flags & CARBON_COPY) is any(copied)
+
+
+def _has_copies(properties: bytes) -> bool | None:
+    try:
+        return not {"CC", "BCC"}.isdisjoint(Properties(properties).headers())
+    except HardError:
+        return None  # a run does not look into names
 
 
 def flat_settlement(channel: int, decoded: Any) -> Flat:
@@ -341,8 +354,8 @@ def _samples() -> dict[str, bytes]:
             for name in ("persistent", "persistent", "transient", "none", "persistent", "all")
         ),
         "carbon copies come and go": b"".join(
-            publish(1, "x", "k", b"c", PROPERTIES[name])
-            for name in ("headers", "carbon copy", "carbon copy", "headers")
+            publish(at // 2, "x", "k", b"c", PROPERTIES[name])
+            for at, name in enumerate(("headers", "carbon copy", "carbon copy", "headers"), 2)
         ),
         "channels change": b"".join(publish(n % 3 + 1, "x", "k", b"c") for n in range(7)),
         "bodies in pieces": publish(1, "x", "k", b"abcdefgh", pieces=(3, 5)) * 2,
@@ -377,7 +390,9 @@ def _samples() -> dict[str, bytes]:
 
 def _interleaved(first: list[bytes], second: list[bytes]) -> bytes:
     longest = max(len(first), len(second))
-    return b"".join(b"".join(frames[at : at + 1]) for at in range(longest) for frames in (first, second))
+    return b"".join(
+        b"".join(frames[at : at + 1]) for at in range(longest) for frames in (first, second)
+    )
 
 
 SAMPLES = _samples()

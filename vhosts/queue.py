@@ -149,7 +149,7 @@ class Queue:
 
     def _dispatch(self) -> None:
         self._scheduled = False
-        sent = 0
+        sent = share = shares_left = 0
         while not self.deleted and (ready := self.ready) > 0:
             consumer, credit, others = self._choose()
             if consumer is None:
@@ -157,9 +157,11 @@ class Queue:
             if sent > TURN_BYTES_MAX:
                 self.wake()
                 return
-            # An even share of what is ready, so that one fast consumer does not take it all.
-            share = min(credit, max(1, ready // others), DELIVERY_COUNT_MAX)
-            delivery = self._take(share)
+            if shares_left == 0:
+                # Even shares for one round, so that one fast consumer does not take it all.
+                share, shares_left = max(1, ready // others), others
+            shares_left -= 1
+            delivery = self._take(min(credit, share, DELIVERY_COUNT_MAX))
             if delivery is None:
                 return
             records = delivery.records

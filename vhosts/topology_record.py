@@ -8,20 +8,18 @@
     next-partition                                                   the next partition number, decimal
 
 Names in keys are percent-encoded, and names are read from the values. Arguments are stored as an AMQP
-field table, because JSON does not know its types.
+field table (argument_table.py), because JSON does not know its types.
 """
 
 import hashlib
-from collections.abc import Mapping
 from typing import Literal
 from urllib.parse import quote
 
 import msgspec
-from pamqp import decode, encode
-from pamqp.common import FieldTable
 
 from exchanges import Binding, Exchange
 from log_backend import Change
+from vhosts.argument_table import decode_arguments, encode_arguments
 from vhosts.queue import QueueProperties
 
 VHOSTS_PREFIX = b"vhosts/"
@@ -48,7 +46,12 @@ class ExchangeRecord(msgspec.Struct, frozen=True):
     def exchange(self) -> Exchange:
         """The exchange of this record."""
         return Exchange(
-            self.name, self.type, True, self.auto_delete, self.internal, _table(self.arguments)
+            self.name,
+            self.type,
+            True,
+            self.auto_delete,
+            self.internal,
+            decode_arguments(self.arguments),
         )
 
 
@@ -64,7 +67,10 @@ class QueueRecord(msgspec.Struct, frozen=True):
     def properties(self) -> QueueProperties:
         """What the queue was declared with."""
         return QueueProperties(
-            self.name, durable=True, auto_delete=self.auto_delete, arguments=_table(self.arguments)
+            self.name,
+            durable=True,
+            auto_delete=self.auto_delete,
+            arguments=decode_arguments(self.arguments),
         )
 
 
@@ -85,7 +91,7 @@ class BindingRecord(msgspec.Struct, frozen=True):
             self.destination,
             self.destination_kind,
             self.routing_key,
-            _table(self.arguments),
+            decode_arguments(self.arguments),
             True,
         )
 
@@ -102,7 +108,7 @@ def exchange_change(vhost: str, exchange: Exchange, *, deleted: bool = False) ->
         exchange.type,
         exchange.auto_delete,
         exchange.internal,
-        _bytes(exchange.arguments),
+        encode_arguments(exchange.arguments),
     )
     value = None if deleted else msgspec.json.encode(record)
     return Change(_key("exchanges", vhost, exchange.name), value)
@@ -112,14 +118,16 @@ def queue_change(
     vhost: str, queue: QueueProperties, partitions: list[int], *, deleted: bool = False
 ) -> Change:
     """Write or delete the queue."""
-    record = QueueRecord(queue.name, queue.auto_delete, _bytes(queue.arguments), partitions)
+    record = QueueRecord(
+        queue.name, queue.auto_delete, encode_arguments(queue.arguments), partitions
+    )
     value = None if deleted else msgspec.json.encode(record)
     return Change(_key("queues", vhost, queue.name), value)
 
 
 def binding_change(vhost: str, binding: Binding, *, deleted: bool = False) -> Change:
     """Write or delete the binding."""
-    arguments = _bytes(binding.arguments)
+    arguments = encode_arguments(binding.arguments)
     record = BindingRecord(
         binding.source,
         binding.destination,
@@ -146,13 +154,3 @@ def prefix(kind: str, vhost: str) -> bytes:
 
 def _key(*parts: str) -> bytes:
     return "/".join(quote(part, safe="") for part in parts).encode()
-
-
-def _bytes(arguments: Mapping[str, object]) -> bytes:
-    # Sorted: equal arguments give equal bytes, and so the same key.
-    table: FieldTable = {name: arguments[name] for name in sorted(arguments)}  # type: ignore[misc]
-    return encode.field_table(table)
-
-
-def _table(stored: bytes) -> Mapping[str, object]:
-    return decode.field_table(stored)[1]

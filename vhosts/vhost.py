@@ -182,12 +182,12 @@ class VirtualHost:
             check_not_reserved("queue", properties.name)
         check_arguments(properties.name, self.name, properties.arguments)
         number, number_change = self._numbers.take()
+        done: Durable = None
+        if _stored(properties):
+            stored = queue_change(self.name, properties, [number])
+            done = self._writer.submit([number_change, stored])
         owner = connection if properties.exclusive else None
-        queue = self._add_queue(properties, owner, [number])
-        if not _stored(properties):
-            return queue, None
-        stored = queue_change(self.name, properties, [number])
-        return queue, self._writer.submit([number_change, stored])
+        return self._add_queue(properties, owner, [number]), done
 
     def delete_queue(
         self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False

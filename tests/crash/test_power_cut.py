@@ -6,15 +6,16 @@ import asyncio
 import os
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from crash.powered_disk import PoweredDisk
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import MIB, durable, start_store, unsettled
+from unit.log_backend.open_store import MIB, start_store, unsettled
 
-from log_backend.log_store import LogOptions, LogStore
+from log_backend.log_store import LogOptions
+from log_backend.metadata import Change, MetadataStore
 from log_backend.partition_log import PartitionLog
 
 pytestmark = pytest.mark.crash
@@ -48,6 +49,11 @@ class Promises:
             del self.positions[offset]
         self.confirmed.update(reached)
 
+    def end(self, durable_position: int) -> None:
+        """The node dies."""
+        self.note_durable(durable_position)
+        self.positions.clear()
+
 
 class Node:
     """A store under random work; `finish` is what is true of it at one instant."""
@@ -59,7 +65,7 @@ class Node:
         self.store, self.partitions = start_store(
             disk.root, options=LIMITS, disk=disk, queues=QUEUES
         )
-        _pause_metadata(self.store, disk)
+        self._metadata = WatchedMetadata(self.store.metadata, disk)
         self.store.on_durable = self._durable
         self._end_at = disk.operations + choice.randint(1, 150)
 
@@ -103,22 +109,58 @@ class Node:
             cursor.settle(first, end)
             partition.release()
 
+    def end(self, target: Path) -> PoweredDisk:
+        """End by a power cut or a kill: what is left of the data, below another directory."""
+        with self.disk.paused():
+            for promises in self.promises:
+                promises.end(self.store.journal.durable)
+            self.promises = []
+            power_cut = self.choice.random() < 0.6
+            image = self.disk.image_after_power_cut if power_cut else self.disk.image_after_kill
+            disk = image(target)
+            only_durable = power_cut and self.choice.random() < 0.5
+            self._metadata.write_image(target, only_durable=only_durable)
+            return disk
+
     async def leave(self) -> None:
         """Let go of everything; what is written now is on the old image."""
         await self.store.aclose()
 
 
-def _pause_metadata(store: LogStore, disk: PoweredDisk) -> None:
-    # An image is taken between two writes of the metadata, not in the middle of one.
-    def paused(function: Callable[..., object]) -> Callable[..., object]:
-        def call(*arguments: object, **options: object) -> object:
-            with disk.paused():
-                return function(*arguments, **options)
+class WatchedMetadata:
+    """What a metadata store holds, and what a power cut would leave of it."""
 
-        return call
+    def __init__(self, store: MetadataStore, disk: PoweredDisk) -> None:
+        self._store = store
+        self._disk = disk
+        self._apply, self._sync = store.apply, store.sync
+        self._durable = self._entries()
+        store.apply = self.apply  # type: ignore[method-assign]
+        store.sync = self.sync  # type: ignore[method-assign]
 
-    for name in ("apply", "sync"):
-        setattr(store.metadata, name, paused(getattr(store.metadata, name)))
+    def apply(self, changes: Sequence[Change], *, synced: bool = True) -> int:
+        """See `MetadataStore`."""
+        with self._disk.paused():
+            revision = self._apply(changes, synced=False)
+        if synced:
+            self.sync()
+        return revision
+
+    def sync(self) -> None:
+        """See `MetadataStore`."""
+        with self._disk.paused():
+            self._sync()
+            self._durable = self._entries()
+
+    def write_image(self, data: Path, *, only_durable: bool) -> None:
+        """Make a store with the same content."""
+        entries = self._durable if only_durable else self._entries()
+        image = MetadataStore.open(data / "metadata")
+        image.apply([Change(key, value) for key, value in entries.items()], synced=False)
+        image.close()
+
+    def _entries(self) -> dict[bytes, bytes]:
+        return {key: entry.value for key, entry in self._store.scan(b"")}
 
 
 async def check(node: Node) -> None:
@@ -132,44 +174,42 @@ async def check(node: Node) -> None:
 
 
 def _forget_lost(partition: PartitionLog, promises: Promises, found: set[int]) -> None:
-    # What was recovered is there for good; what was not will have its offsets given again.
-    promises.confirmed = found
+    # The offsets of what was not recovered will be given again.
+    promises.confirmed &= found
     promises.settled = set(range(partition.next_offset)) - found
     promises.appended = {offset: promises.appended[offset] for offset in found}
-    promises.positions.clear()
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
 async def test_what_was_confirmed_outlives_power_cuts_and_kills(seed: int, tmp_path: Path) -> None:
     choice = random.Random(seed)
     disk = PoweredDisk(tmp_path / "0", choice)
-    node = Node(disk, choice, [Promises() for _ in QUEUES])
+    promises_of_all = [Promises() for _ in QUEUES]
+    node = Node(disk, choice, promises_of_all)
     for end in range(1, ENDS + 1):
         await node.work()
-        target = tmp_path / str(end)
-        with node.disk.paused():
-            for promises in node.promises:
-                promises.note_durable(node.store.journal.durable)
-            cut = choice.random() < 0.6
-            image = node.disk.image_after_power_cut if cut else node.disk.image_after_kill
-            disk = image(target)
-        old = node
-        await old.leave()
-        node = Node(disk, choice, old.promises)
+        disk = node.end(tmp_path / str(end))
+        await node.leave()
+        shutil.rmtree(node.disk.root)
+        node = Node(disk, choice, promises_of_all)
         await check(node)
-        shutil.rmtree(old.disk.root)
     await node.leave()
 
 
 async def test_the_disk_of_this_test_loses_what_was_not_synced(tmp_path: Path) -> None:
     disk = PoweredDisk(tmp_path / "0", random.Random(1))
-    store, (partition, *_) = start_store(disk.root, options=LIMITS, disk=disk, queues=QUEUES)
-    await durable(store, partition.append(records([b"kept"]), waited=True))
-    disk.make_directory(disk.root / "other")
-    file = disk.open(disk.root / "other" / "file", create=True)
-    disk.write(file, 0, [bytes([1]) * MIB])
-    with disk.paused():
-        images = [disk.image_after_power_cut(tmp_path / str(n)) for n in range(1, 9)]
-    await store.aclose()
-    sizes = {path.stat().st_size for image in images for path in image.root.glob("other/file")}
-    assert len(sizes) > 1
+    disk.make_directory(disk.root / "d")
+    kept = disk.open(disk.root / "d" / "kept", create=True)
+    disk.write(kept, 0, [b"kept"])
+    disk.sync(kept)
+    disk.sync_directory(disk.root / "d")
+    disk.write(kept, 4, [b"?"])
+    lost = disk.open(disk.root / "d" / "lost", create=True)
+    disk.write(lost, 0, [bytes([1]) * MIB])
+    images = [disk.image_after_power_cut(tmp_path / str(number)).root for number in range(1, 30)]
+    assert {image.joinpath("d/kept").read_bytes() for image in images} == {b"kept", b"kept?"}
+    contents = {path.read_bytes() for image in images for path in image.glob("d/lost")}
+    assert len(contents) > 3
+    assert not all(image.joinpath("d/lost").exists() for image in images)
+    disk.close(kept)
+    disk.close(lost)

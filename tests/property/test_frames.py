@@ -71,12 +71,9 @@ properties = st.sampled_from(list(PROPERTIES.values())) | st.builds(
 @st.composite
 def publishes(draw: st.DrawFn) -> list[bytes]:
     content = draw(bodies)
-    pieces = range(FRAME_MAX, len(content), FRAME_MAX) if len(content) > FRAME_MAX else None
-    if draw(st.integers(0, 3)) == 0 and content:
-        pieces = sorted(draw(st.lists(st.integers(0, len(content) - 1), max_size=4)))
-        pieces += range(max(pieces, default=0) + FRAME_MAX, len(content), FRAME_MAX)
-        if max(b - a for a, b in zip([0, *pieces], [*pieces, len(content)])) > FRAME_MAX:
-            pieces = range(FRAME_MAX, len(content), FRAME_MAX)
+    pieces = list(range(FRAME_MAX, len(content), FRAME_MAX))
+    if content and draw(st.integers(0, 3)) == 0:
+        pieces = sorted([*pieces, *draw(st.lists(st.integers(0, len(content) - 1), max_size=4))])
     frames = publish_frames(
         draw(channels),
         draw(names),
@@ -85,7 +82,7 @@ def publishes(draw: st.DrawFn) -> list[bytes]:
         draw(properties),
         mandatory=draw(st.booleans()),
         immediate=draw(st.integers(0, 9)) == 0,
-        pieces=None if pieces is None else tuple(pieces),
+        pieces=tuple(pieces),
     )
     return frames * draw(st.sampled_from([1, 1, 2, 5]))
 
@@ -224,7 +221,9 @@ def test_noise_is_refused_with_an_amqp_error_or_awaits_more(
 @bounded
 @given(tags=st.lists(st.sampled_from([0, 1, 2, 2**63, 2**64 - 2, 2**64 - 1]), max_size=8))
 def test_tags_at_the_edges_settle_alike(tags: list[int]) -> None:
-    frames = [b"\x01\0\x01\0\0\0\x0d\0\x3c\0\x50" + struct.pack(">QBB", tag, 0, 206) for tag in tags]
+    frames = [
+        b"\x01\0\x01\0\0\0\x0d\0\x3c\0\x50" + struct.pack(">QBB", tag, 0, 206) for tag in tags
+    ]
     outcomes = [cut(cutter, [b"".join(frames)], FRAME_MAX) for cutter in CUTTERS]
     assert outcomes[0] == outcomes[1]
     assert [flat.parts[1] for flat in outcomes[0].commands] == tags
@@ -248,9 +247,10 @@ def batches(draw: st.DrawFn) -> Records:
             source += part[:length]
     shared = draw(st.none() | st.binary(max_size=255))
     exchange = draw(st.binary(max_size=255))
-    return encode_records(
+    records: Records = encode_records(
         memoryview(source), memoryview(rows), None, count, exchange, shared, 0, 5
     )
+    return records
 
 
 def deliveries(stream: bytes) -> list[tuple[object, ...]]:
@@ -345,6 +345,6 @@ def test_pamqp_reads_a_delivery(module: object, size: int, shared: bytes | None)
     }
     assert isinstance(head, header.ContentHeader)
     assert (head.body_size, head.properties.app_id) == (size, "app")
-    assert all(isinstance(piece, body.ContentBody) for piece in pieces)
-    assert sum(len(piece) for piece in pieces) == size
-    assert len(pieces) == -(-size // 4088)
+    sizes = [len(piece) for piece in pieces if isinstance(piece, body.ContentBody)]
+    assert sum(sizes) == size
+    assert len(pieces) == len(sizes) == -(-size // 4088)

@@ -11,7 +11,8 @@ from log_backend import Records, encode_records
 def batch(count: int = 3, key: bytes | None = b"k") -> Records:
     rows = array("i", [0, 1, 1, 2, 3, 4] * count)
     source = memoryview(bytearray(b"K\0\0body"))
-    return encode_records(source, memoryview(rows), None, count, b"x", key, 0, 0)
+    records: Records = encode_records(source, memoryview(rows), None, count, b"x", key, 0, 0)
+    return records
 
 
 @pytest.mark.parametrize(("first", "count"), [(-1, 1), (0, 0), (0, 4), (2, 2), (3, 1), (0, -1)])

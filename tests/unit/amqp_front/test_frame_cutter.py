@@ -39,8 +39,7 @@ def commands_of(stream: bytes) -> list[PublishRun | SettleRun | Frame]:
 def refused(stream: bytes, payload_max: int = FRAME_MAX) -> tuple[int, str]:
     cutter = cutter_of(stream, payload_max)
     with pytest.raises(HardError) as caught:
-        while cutter.next(False) is not None:
-            pass
+        list(iter(lambda: cutter.next(False), None))
     return caught.value.code, caught.value.reason
 
 
@@ -94,7 +93,8 @@ def test_the_record_table_is_never_written_beyond_its_end() -> None:
     stream = one * (RUN_RECORDS_MAX + 5)
     cutter.receive_into(b"")[: len(stream)] = stream
     cutter.received(len(stream), FRAME_MAX)
-    counts = [run.count for run in iter(lambda: cutter.next(False), None)]  # type: ignore[union-attr]
+    runs = iter(lambda: cutter.next(False), None)
+    counts = [run.count for run in runs if isinstance(run, PublishRun)]
     assert counts == [RUN_RECORDS_MAX, 5]
 
 
@@ -185,6 +185,48 @@ def test_the_frames_of_a_publish_obey_the_limit_of_the_connection(at: int) -> No
         for frame, size in zip(frames, sizes, strict=True)
     ]
     assert refused(b"".join(padded), payload_max=4096)[0] == FRAME_ERROR
+
+
+def test_large_contents_obey_the_limit_of_the_connection() -> None:
+    largest = some_properties(headers={"h": "x" * (4096 - 12 - 2 - 4 - 2 - 5)})
+    (run,) = commands_of(publish(1, "x", "k", b"b" * 4096, largest))
+    assert isinstance(run, PublishRun)
+    stream = publish(1, "x", "k", b"b" * 4096, largest)
+    assert isinstance(cutter_of(stream, payload_max=4096).next(False), PublishRun)
+    larger = some_properties(headers={"h": "x" * (4097 - 12 - 2 - 4 - 2 - 5)})
+    assert refused(publish(1, "x", "k", b"b", larger), payload_max=4096)[0] == FRAME_ERROR
+    assert refused(publish(1, "x", "k", b"b" * 4097), payload_max=4096)[0] == FRAME_ERROR
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_content_on_another_channel_is_not_of_the_publish(at: int) -> None:
+    frames = publish_frames(1, "x", "k", b"body")
+    frames[at] = frames[at][:1] + b"\0\x02" + frames[at][3:]
+    assert [type(command) for command in commands_of(b"".join(frames))] == [Frame] * 3
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        b"\0\0\x01x\x01k\0\0",
+        b"\0\0\x01x\x02k\0",
+        b"\0\0\x01x\x01k",
+        b"\0\0\x09x\x01k\0",
+        b"\0\0\xffx\x01k\0",
+        b"\0\0\x01x\xffk\0",
+        b"\0\0",
+        b"",
+    ],
+)
+def test_a_malformed_publish_is_left_to_the_strict_reader(arguments: bytes) -> None:
+    header, body = publish_frames(1, "x", "k", b"body")[1:]
+    malformed = raw_frame(1, 1, b"\0\x3c\0\x28" + arguments)
+    commands = commands_of(malformed + header + body)
+    assert [type(command) for command in commands] == [Frame] * 3
+    first, *rest = commands_of(publish(1, "x", "k", b"") + malformed + header + body)
+    assert isinstance(first, PublishRun)
+    assert first.count == 1
+    assert [type(command) for command in rest] == [Frame] * 3
 
 
 @pytest.mark.parametrize("size", range(4))

@@ -1,5 +1,7 @@
 """Heartbeats on a clock that is turned by hand."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -11,9 +13,9 @@ class Timer:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self._calls: list[tuple[float, Callable[[], None], "Handle"]] = []
+        self._calls: list[tuple[float, Callable[[], None], Handle]] = []
 
-    def call_later(self, seconds: float, call: Callable[[], None]) -> "Handle":
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Handle:
         handle = Handle()
         self._calls.append((self.now + seconds, call, handle))
         return handle

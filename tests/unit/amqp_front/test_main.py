@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from amqp_front import __main__ as command
-from amqp_front.broker import BrokerAddress, StartError
+from amqp_front.broker import BrokerAddress, ClaimEpoch, StartError
 from amqp_front.configuration import BrokerConfig
 
 OnReady = Callable[[BrokerAddress], None]
@@ -21,7 +21,12 @@ class FakeBroker:
         self.config: BrokerConfig | None = None
         self.failure: StartError | None = None
 
-    def __call__(self, config: BrokerConfig, on_ready: OnReady) -> None:
+    def __call__(
+        self,
+        config: BrokerConfig,
+        on_ready: Callable[[BrokerAddress], None],
+        claim_epoch: ClaimEpoch,
+    ) -> None:
         self.config = config
         if self.failure:
             raise self.failure

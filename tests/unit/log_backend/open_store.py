@@ -70,7 +70,10 @@ async def unsettled(partition: PartitionLog) -> list[tuple[int, bytes]]:
             assert partition.needs_load(offset), f"{offset} of {partition.next_offset} is nowhere"
             await _load(partition, offset)
             continue
-        assert batch.base_offset <= offset, f"no batch holds the unsettled {offset}"
+        if batch.base_offset > offset:
+            # Settled before it was written, and the settlement did not survive.
+            offset = cursor.settled.unsettled_from(batch.base_offset)
+            continue
         found.append((offset, batch.records.body(offset - batch.base_offset)))
         offset = cursor.settled.unsettled_from(offset + 1)
     return found

@@ -1,0 +1,175 @@
+"""Queues on a real log store, consumers that write down what they get, and turns made by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from log_backend import (
+    PERSISTENT,
+    LogOptions,
+    LogStore,
+    MetadataWriter,
+    Records,
+    SystemClock,
+    SystemDisk,
+    encode_records,
+)
+from vhosts import CREDIT_UNLIMITED, Delivery, Queue, VhostDirectory, VirtualHost
+
+OPTIONS = LogOptions(journal_file_bytes=1024 * 1024)
+
+
+class Turns:
+    """What was asked to run after this turn of the event loop."""
+
+    def __init__(self) -> None:
+        self._calls: list[Callable[[], None]] = []
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        """See the event loop's method of this name."""
+        self._calls.append(call)
+
+    def one(self) -> int:
+        """Run one turn; returns how many calls it was."""
+        calls, self._calls = self._calls, []
+        for call in calls:
+            call()
+        return len(calls)
+
+    def run(self) -> None:
+        """Run turns until nothing is asked for any more."""
+        for _ in range(1000):
+            if not self.one():
+                return
+        raise AssertionError("there is no end to it")
+
+
+class Taker:
+    """A consumer with a prefetch count (None: no limit) that keeps what it got."""
+
+    def __init__(
+        self,
+        prefetch: int | None = None,
+        *,
+        no_ack: bool = False,
+        exclusive: bool = False,
+        priority: int = 0,
+    ) -> None:
+        self.prefetch = prefetch
+        self.no_ack = no_ack
+        self.exclusive = exclusive
+        self.priority = priority
+        self.deliveries: list[Delivery] = []
+        self.unacked = 0
+        self.deleted = 0
+
+    def credit(self) -> int:
+        """See `Consumer`."""
+        return CREDIT_UNLIMITED if self.prefetch is None else self.prefetch - self.unacked
+
+    def deliver(self, delivery: Delivery) -> None:
+        """See `Consumer`."""
+        assert 1 <= delivery.count <= self.credit()
+        self.deliveries.append(delivery)
+        if not self.no_ack:
+            self.unacked += delivery.count
+
+    def queue_deleted(self) -> None:
+        """See `Consumer`."""
+        self.deleted += 1
+
+    def bodies(self) -> list[str]:
+        """The bodies delivered, in order."""
+        return [body for delivery in self.deliveries for body in bodies(delivery)]
+
+    def take(self) -> list[Delivery]:
+        """The deliveries since the last call."""
+        taken, self.deliveries = self.deliveries, []
+        return taken
+
+    def settle_all(self) -> None:
+        """Ack what was delivered since the last call, and have credit again."""
+        for delivery in self.take():
+            settle(delivery)
+            self.unacked -= delivery.count
+
+
+def settle(delivery: Delivery) -> None:
+    """Ack a delivery."""
+    delivery.partition.settle(delivery.offset, delivery.offset + delivery.count)
+
+
+def give_back(delivery: Delivery) -> None:
+    """Return a delivery to its queue."""
+    delivery.partition.give_back(delivery.offset, delivery.offset + delivery.count)
+    delivery.partition.on_ready()
+
+
+def bodies(delivery: Delivery) -> list[str]:
+    """The bodies of a delivery."""
+    places = range(delivery.index, delivery.index + delivery.count)
+    return [delivery.records.body(at).decode() for at in places]
+
+
+def records(*contents: str | bytes, persistent: bool = True) -> Records:
+    """A batch with these bodies, no properties and the key `k`."""
+    rows, source = array("i"), bytearray(b"\0\0")
+    for content in contents:
+        octets = content.encode() if isinstance(content, str) else content
+        rows.extend((0, 0, 0, 2, len(source), len(octets)))
+        source += octets
+    attributes = PERSISTENT if persistent else 0
+    view = memoryview(source)
+    batch: Records = encode_records(
+        view, memoryview(rows), None, len(contents), b"", b"k", attributes, 0
+    )
+    return batch
+
+
+def numbered(first: int, end: int) -> list[str]:
+    """`m<first>` to `m<end - 1>`."""
+    return [f"m{number}" for number in range(first, end)]
+
+
+def fill(queue: Queue, count: int, batch: int = 1) -> None:
+    """Publish m0 to m<count - 1>, some to a batch."""
+    for first in range(0, count, batch):
+        queue.publish(records(*numbered(first, min(first + batch, count))), waited=False)
+
+
+class Node:
+    """The queue side of a broker on one data directory."""
+
+    def __init__(self, logs: LogStore, writer: MetadataWriter, turns: Turns) -> None:
+        self.logs = logs
+        self.writer = writer
+        self.turns = turns
+        self.vhosts = VhostDirectory(logs, writer, turns.call_soon)
+
+    @property
+    def vhost(self) -> VirtualHost:
+        """The vhost `/`."""
+        return self.vhosts.get("/")
+
+
+@asynccontextmanager
+async def running_node(data: Path, options: LogOptions = OPTIONS) -> AsyncIterator[Node]:
+    """A node with the vhost `/`, which recovers what is in the directory."""
+    loop = asyncio.get_running_loop()
+    logs = LogStore(data, SystemDisk(), SystemClock(), loop, options)
+    writer = MetadataWriter(logs.metadata, loop)
+    node = Node(logs, writer, Turns())
+    try:
+        node.vhosts.load(logs.metadata)
+        logs.recover()
+        node.vhosts.recovered()
+        logs.start(1)
+        await node.vhosts.add("/")
+        yield node
+    finally:
+        await writer.aclose()
+        await logs.aclose()

@@ -1,0 +1,75 @@
+"""Transactions: what they keep, and that it is theirs."""
+
+from array import array
+
+import pytest
+from frame_samples import ACK, REQUEUE, publish, some_properties
+
+from amqp_front import transaction
+from amqp_front.command import PublishRun, SettleRun
+from amqp_front.errors import PRECONDITION_FAILED, SoftError
+from amqp_front.frame_cutter import FrameCutter
+from amqp_front.transaction import Transaction
+
+
+def publish_run(stream: bytes) -> tuple[PublishRun, memoryview]:
+    """The run of a stream, and the receive buffer that it points into."""
+    cutter = FrameCutter(131_072)
+    buffer = cutter.receive_into(b"")
+    buffer[: len(stream)] = stream
+    cutter.received(len(stream), 131_072)
+    run = cutter.next(False)
+    assert isinstance(run, PublishRun)
+    return run, buffer
+
+
+PERSISTENT = some_properties(delivery_mode=2, content_type="x")
+
+
+@pytest.mark.parametrize("keys", [["k", "k", "k"], ["k", "long key", ""]])
+def test_a_publish_outlives_the_receive_buffer(keys: list[str]) -> None:
+    stream = b"".join(
+        publish(4, "logs", key, b"body%d" % at, PERSISTENT, mandatory=True)
+        for at, key in enumerate(keys)
+    )
+    run, buffer = publish_run(stream)
+    kept = Transaction()
+    kept.publish(run)
+    buffer[: len(stream)] = b"\xee" * len(stream)
+    run.rows[:18] = array("i", [0] * 18)
+    ((own,), settlements) = kept.take()
+    assert settlements == []
+    assert own.keys() == [key.encode() for key in keys]
+    assert [own.body(at) for at in range(3)] == [b"body0", b"body1", b"body2"]
+    assert own.properties(1) == PERSISTENT.marshal()
+    assert (own.channel, own.exchange, own.count) == (4, b"logs", 3)
+    assert (own.mandatory, own.immediate, own.persistent) == (True, False, True)
+    assert own.property_flags == run.property_flags
+    assert own.routing_key == run.routing_key
+    records = own.records(None, 0, 1)
+    assert [records.routing_key(at) for at in range(3)] == [key.encode() for key in keys]
+
+
+def test_taking_empties_the_transaction_and_keeps_the_order() -> None:
+    kept = Transaction()
+    runs = [SettleRun(1, outcome, tag, tag, False) for tag, outcome in ((5, ACK), (3, REQUEUE))]
+    for at, settled in enumerate(runs):
+        kept.publish(publish_run(publish(1, "x", f"k{at}", b""))[0])
+        kept.settle(settled)
+    publishes, settlements = kept.take()
+    assert [run.keys() for run in publishes] == [[b"k0"], [b"k1"]]
+    assert settlements == runs
+    assert kept.take() == ([], [])
+
+
+def test_a_transaction_is_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction, "TRANSACTION_BYTES_MAX", 1000)
+    kept = Transaction()
+    run = publish_run(publish(1, "x", "k", bytes(400)))[0]
+    kept.publish(run)
+    kept.publish(run)
+    with pytest.raises(SoftError) as caught:
+        kept.publish(run)
+    assert caught.value.code == PRECONDITION_FAILED
+    kept.take()
+    kept.publish(run)

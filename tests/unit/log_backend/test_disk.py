@@ -1,0 +1,163 @@
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from log_backend.disk import DirectoryLocked, SystemDisk
+
+TAKE_LOCK = """
+import sys
+from pathlib import Path
+from log_backend.disk import DirectoryLocked, SystemDisk
+try:
+    SystemDisk().lock(Path(sys.argv[1]))
+except DirectoryLocked as error:
+    sys.exit(7 if str(error.path) == sys.argv[1] else 1)
+"""
+
+
+@pytest.fixture
+def disk() -> SystemDisk:
+    return SystemDisk()
+
+
+def test_what_was_written_is_read(disk: SystemDisk, tmp_path: Path) -> None:
+    file = disk.open(tmp_path / "file", create=True)
+    assert disk.write(file, 3, [b"ab", bytearray(b"cd"), memoryview(b"ef"), b""]) == 6
+    assert disk.size(file) == 9
+    assert disk.read(file, 0, 100) == b"\0\0\0abcdef"
+    assert disk.read(file, 4, 2) == b"bc"
+    assert disk.read(file, 9, 5) == b""
+    assert disk.read(file, 50, 5) == b""
+    disk.truncate(file, 4)
+    assert disk.read(file, 0, 100) == b"\0\0\0a"
+    disk.sync(file)
+    disk.close(file)
+
+
+def test_more_buffers_than_the_system_takes_at_once_are_written(
+    disk: SystemDisk, tmp_path: Path
+) -> None:
+    file = disk.open(tmp_path / "file", create=True)
+    buffers = [bytes([number % 256]) * 3 for number in range(3000)]
+    assert disk.write(file, 0, buffers) == 9000
+    assert disk.read(file, 0, 9000) == b"".join(buffers)
+    disk.close(file)
+
+
+def test_short_writes_are_continued(
+    disk: SystemDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.pwritev
+
+    def write_little(file: int, buffers: list[Any], position: int) -> int:
+        return write(file, [memoryview(buffers[0])[:2]], position)
+
+    monkeypatch.setattr(os, "pwritev", write_little)
+    file = disk.open(tmp_path / "file", create=True)
+    assert disk.write(file, 1, [b"abcde", b"", b"fgh"]) == 8
+    disk.fill_with_zeros(file, 3)
+    assert disk.read(file, 0, 100) == b"\0\0\0cdefgh"
+    disk.close(file)
+
+
+def test_a_short_write_of_zeros_on_a_full_disk_is_no_success(
+    disk: SystemDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = []
+
+    def write_until_full(file: int, buffers: list[Any], position: int) -> int:
+        if written:
+            raise OSError(errno.ENOSPC, "full")
+        written.append(position)
+        return 100
+
+    monkeypatch.setattr(os, "pwritev", write_until_full)
+    file = disk.open(tmp_path / "file", create=True)
+    with pytest.raises(OSError, match="full"):
+        disk.fill_with_zeros(file, 1000)
+    disk.close(file)
+
+
+def test_zeros_overwrite_what_was_there(disk: SystemDisk, tmp_path: Path) -> None:
+    size = 2 * 1024 * 1024 + 5
+    file = disk.open(tmp_path / "file", create=True)
+    disk.write(file, 0, [b"\xff" * 5000])
+    disk.fill_with_zeros(file, size)
+    assert disk.size(file) == size
+    assert not any(disk.read(file, 0, size))
+    disk.close(file)
+
+
+def test_opening_creates_nothing_unless_asked_to(disk: SystemDisk, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        disk.open(tmp_path / "file")
+    assert disk.list_directory(tmp_path) == []
+
+
+def test_directories_are_made_with_their_parents_and_their_entries_synced(
+    disk: SystemDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = []
+    monkeypatch.setattr(disk, "sync_directory", synced.append)
+    disk.make_directory(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir()
+    assert {tmp_path, tmp_path / "a"} <= set(synced)
+    disk.make_directory(tmp_path / "a" / "b")
+
+
+def test_a_missing_directory_is_empty(disk: SystemDisk, tmp_path: Path) -> None:
+    assert disk.list_directory(tmp_path / "none") == []
+    disk.remove_tree(tmp_path / "none")
+
+
+def test_a_directory_goes_with_its_files(disk: SystemDisk, tmp_path: Path) -> None:
+    directory = tmp_path / "d"
+    disk.make_directory(directory)
+    for name in ("b", "a"):
+        disk.close(disk.open(directory / name, create=True))
+    assert disk.list_directory(directory) == ["a", "b"]
+    disk.remove_tree(directory)
+    assert not directory.exists()
+
+
+def test_files_that_go_while_a_directory_is_removed_are_no_error(
+    disk: SystemDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk, "list_directory", lambda path: ["gone"])
+    disk.make_directory(tmp_path / "d")
+    disk.remove_tree(tmp_path / "d")
+    assert not (tmp_path / "d").exists()
+
+
+def test_renaming_replaces_the_target(disk: SystemDisk, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"new")
+    (tmp_path / "b").write_bytes(b"old")
+    disk.rename(tmp_path / "a", tmp_path / "b")
+    disk.sync_directory(tmp_path)
+    assert disk.list_directory(tmp_path) == ["b"]
+    assert (tmp_path / "b").read_bytes() == b"new"
+    disk.remove(tmp_path / "b")
+    assert disk.list_directory(tmp_path) == []
+
+
+def test_a_lock_keeps_other_processes_out_and_ends_with_its_file(
+    disk: SystemDisk, tmp_path: Path
+) -> None:
+    path = tmp_path / "LOCK"
+    lock = disk.lock(path)
+    with pytest.raises(DirectoryLocked):
+        disk.lock(path)
+    assert take_lock(path) == 7
+    disk.close(lock)
+    assert take_lock(path) == 0
+    disk.close(disk.lock(path))
+
+
+def take_lock(path: Path) -> int:
+    root = Path(__file__).parents[3]
+    return subprocess.run([sys.executable, "-c", TAKE_LOCK, str(path)], cwd=root).returncode

@@ -1,0 +1,411 @@
+import asyncio
+import errno
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from unit.log_backend.log_records import batch
+from unit.log_backend.open_store import MIB, WAIT_SECONDS
+from unit.log_backend.watched_disk import WatchedDisk
+
+from log_backend import journal as journal_module
+from log_backend.journal import Journal, JournalDamaged, JournalFailed, JournalFile
+from log_backend.journal_block import BLOCK_ALIGNMENT, Block, JournalEntry, Settlement, decode_block
+from log_backend.record_batch import RecordBatch
+
+FILE_BYTES = 16 * BLOCK_ALIGNMENT
+
+
+class Owner:
+    """What a journal tells its owner."""
+
+    def __init__(self, directory: Path, disk: WatchedDisk, *, files_max: int = 4) -> None:
+        self.disk = disk
+        self.durable: list[int] = []
+        self.failures: list[Exception] = []
+        self.full: list[JournalFile] = []
+        self.pressures: list[bool] = []
+        self.to_collect: list[JournalEntry] = []
+        self.executor = ThreadPoolExecutor(1)
+        self.journal = Journal(
+            directory,
+            disk,
+            asyncio.get_running_loop(),
+            self.executor,
+            file_bytes=FILE_BYTES,
+            files_max=files_max,
+            on_durable=self.durable.append,
+            on_failure=self.failures.append,
+            on_file_full=self.full.append,
+            collect=self._collect,
+            on_pressure=self.pressures.append,
+        )
+
+    def _collect(self) -> None:
+        entries, self.to_collect = self.to_collect, []
+        for each in entries:
+            self.journal.append(each, waited=False)
+
+    def start(self) -> list[Block]:
+        blocks = list(self.journal.recover())
+        self.journal.start()
+        return blocks
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not condition():
+                await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+def disk() -> WatchedDisk:
+    return WatchedDisk()
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "journal").mkdir()
+    return tmp_path / "journal"
+
+
+@pytest.fixture
+async def owner(directory: Path, disk: WatchedDisk) -> AsyncIterator[Owner]:
+    owner = Owner(directory, disk)
+    owner.start()
+    yield owner
+    await owner.journal.aclose()
+
+
+def entry(number: int, size: int = 1) -> JournalEntry:
+    return JournalEntry(1, batch([b"x" * size], number))
+
+
+def offsets(blocks: list[Block]) -> list[int]:
+    changes = [entry.change for block in blocks for entry in block.entries]
+    return [change.base_offset for change in changes if isinstance(change, RecordBatch)]
+
+
+async def recovered(directory: Path) -> list[Block]:
+    owner = Owner(directory, WatchedDisk())
+    return list(owner.journal.recover())
+
+
+# Committing
+
+
+async def test_entries_are_durable_in_order_and_recovered(owner: Owner, directory: Path) -> None:
+    positions = [owner.journal.append(entry(number), waited=True) for number in range(5)]
+    await owner.until(lambda: owner.journal.durable >= positions[-1])
+    for number in range(5, 40):
+        positions.append(owner.journal.append(entry(number), waited=True))
+        await asyncio.sleep(0)
+    await owner.until(lambda: owner.journal.durable >= positions[-1])
+    assert positions == sorted(positions)
+    assert owner.durable == sorted(set(owner.durable))
+    blocks = await recovered(directory)
+    assert offsets(blocks) == list(range(40))
+    assert [block.position for block in blocks] == list(range(1, len(blocks) + 1))
+    assert [block.durable for block in blocks] == list(range(len(blocks)))
+
+
+async def test_what_gathers_while_the_disk_is_busy_shares_a_sync(owner: Owner) -> None:
+    arrived, released = owner.disk.hold("sync", "*.journal")
+    owner.journal.append(entry(0), waited=True)
+    await owner.until(arrived.is_set)
+    before = owner.disk.count("sync", "*.journal")
+    positions = {owner.journal.append(entry(number), waited=True) for number in range(1, 100)}
+    assert len(positions) == 1
+    assert owner.durable == []
+    released.set()
+    await owner.until(lambda: owner.journal.durable == max(positions))
+    assert owner.disk.count("sync", "*.journal") == before + 2
+
+
+async def test_nothing_is_called_durable_before_its_sync_has_ended(owner: Owner) -> None:
+    arrived, released = owner.disk.hold("sync", "*.journal")
+    position = owner.journal.append(entry(0), waited=True)
+    await owner.until(arrived.is_set)
+    await asyncio.sleep(0.05)
+    assert owner.journal.durable < position
+    released.set()
+    await owner.until(lambda: owner.journal.durable == position)
+
+
+async def test_what_nobody_waits_for_is_committed_soon(owner: Owner) -> None:
+    position = owner.journal.append(entry(0), waited=False)
+    await owner.until(lambda: owner.journal.durable == position)
+
+
+async def test_each_commit_collects(owner: Owner, directory: Path) -> None:
+    owner.to_collect.append(JournalEntry(4, Settlement(0, [(1, 2)])))
+    owner.journal.wake_later()
+    await owner.until(lambda: owner.journal.durable == 1)
+    owner.to_collect.append(JournalEntry(4, Settlement(0, [(7, 9)])))
+    owner.journal.append(entry(0), waited=True)
+    await owner.until(lambda: owner.journal.durable == 2)
+    first, second = await recovered(directory)
+    assert [each.partition for each in first.entries] == [4]
+    assert [each.partition for each in second.entries] == [1, 4]
+
+
+async def test_a_commit_is_cut_into_blocks_of_bounded_size(
+    owner: Owner, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "COMMIT_BYTES_MAX", 10_000)
+    positions = [owner.journal.append(entry(number, 3000), waited=True) for number in range(10)]
+    assert len(set(positions)) == 4
+    await owner.until(lambda: owner.journal.durable == positions[-1])
+    assert offsets(await recovered(directory)) == list(range(10))
+
+
+async def test_pressure_comes_at_the_limit_and_goes_at_half(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "PENDING_BYTES_HIGH", 10_000)
+    arrived, released = owner.disk.hold("sync", "*.journal")
+    owner.journal.append(entry(0), waited=True)
+    await owner.until(arrived.is_set)
+    position = 0
+    for number in range(1, 5):
+        assert owner.pressures == []
+        position = owner.journal.append(entry(number, 3000), waited=True)
+    assert owner.pressures == [True]
+    released.set()
+    await owner.until(lambda: owner.journal.durable == position)
+    assert owner.pressures == [True, False]
+
+
+# Files
+
+
+async def test_files_are_recycled_under_new_names(owner: Owner, directory: Path) -> None:
+    number = 0
+    while len(set(owner.disk.events)) < 200 and number < 300:
+        position = owner.journal.append(entry(number, 3000), waited=True)
+        number += 1
+        await owner.until(lambda wanted=position: owner.journal.durable >= wanted)  # type: ignore[misc]
+        while len(owner.full) > 1:
+            owner.journal.recycle(owner.full.pop(0))
+    assert owner.disk.count("fill", "*.new") <= 4
+    assert owner.disk.count("rename", "*.journal") > 10
+    found = offsets(await recovered(directory))
+    assert found == list(range(number - len(found), number))
+    assert len(found) >= 16
+
+
+async def test_no_file_is_prepared_beyond_the_limit(directory: Path, disk: WatchedDisk) -> None:
+    owner = Owner(directory, disk, files_max=2)
+    owner.start()
+    for number in range(100):
+        owner.journal.append(entry(number, 3000), waited=True)
+        await asyncio.sleep(0)
+    await owner.until(lambda: len(owner.full) == 1)
+    await asyncio.sleep(0.05)
+    stuck_at = owner.journal.durable
+    assert len(disk.list_directory(directory)) == 2
+    owner.journal.recycle(owner.full.pop())
+    await owner.until(lambda: owner.journal.durable > stuck_at)
+    assert len(disk.list_directory(directory)) == 2
+    while owner.journal.durable < 5 or owner.full:
+        owner.journal.recycle(owner.full.pop())
+        await asyncio.sleep(0.02)
+    await owner.journal.aclose()
+
+
+async def test_a_block_larger_than_a_file_has_one_for_itself(owner: Owner, directory: Path) -> None:
+    for number, size in enumerate((10, 3 * FILE_BYTES, 10, 2 * FILE_BYTES, 20)):
+        position = owner.journal.append(entry(number, size), waited=True)
+        await owner.until(lambda wanted=position: owner.journal.durable >= wanted)  # type: ignore[misc]
+        while owner.full and number < 2:
+            owner.journal.recycle(owner.full.pop(0))
+    assert offsets(await recovered(directory))[-4:] == [1, 2, 3, 4] or offsets(
+        await recovered(directory)
+    ) == [2, 3, 4]
+
+
+async def test_a_new_file_is_whole_and_synced_before_it_has_its_name(owner: Owner) -> None:
+    await owner.until(lambda: owner.disk.count("rename", "*.journal") >= 1)
+    kinds = [kind for kind, _ in owner.disk.events]
+    assert kinds.index("fill") < kinds.index("rename")
+    assert "sync_directory" in kinds[kinds.index("rename") :] or await settled_down(owner)
+
+
+async def settled_down(owner: Owner) -> bool:
+    await owner.until(lambda: owner.disk.count("sync_directory", "*") >= 1)
+    return True
+
+
+async def test_closing_commits_what_is_pending(directory: Path, disk: WatchedDisk) -> None:
+    owner = Owner(directory, disk)
+    owner.start()
+    for number in range(30):
+        owner.journal.append(entry(number, 1000), waited=False)
+    await owner.journal.aclose()
+    assert offsets(await recovered(directory)) == list(range(30))
+
+
+async def test_a_file_that_comes_back_after_closing_is_closed(
+    directory: Path, disk: WatchedDisk
+) -> None:
+    owner = Owner(directory, disk)
+    owner.start()
+    await owner.journal.aclose()
+    path = directory / "file"
+    file = disk.open(path, create=True)
+    owner.journal.recycle(JournalFile(1, path, file, 0))
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        disk.size(file)
+
+
+# Failure
+
+
+@pytest.mark.parametrize("operation", ["sync", "write"])
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+async def test_a_failed_commit_is_final(
+    owner: Owner, operation: str, number: int, directory: Path
+) -> None:
+    position = owner.journal.append(entry(0), waited=True)
+    await owner.until(lambda: owner.journal.durable == position)
+    owner.disk.fail(operation, "*.journal", number)
+    owner.journal.append(entry(1), waited=True)
+    await owner.until(lambda: owner.failures)
+    owner.disk.repair()
+    with pytest.raises(JournalFailed):
+        owner.journal.append(entry(2), waited=True)
+    await asyncio.sleep(0.05)
+    assert owner.journal.durable == position
+    assert owner.durable == [position]
+    assert len(owner.failures) == 1
+    assert owner.disk.failed == 1
+    await owner.journal.aclose()
+    assert 2 not in offsets(await recovered(directory))
+
+
+@pytest.mark.parametrize("operation", ["fill", "rename"])
+async def test_a_file_that_cannot_be_prepared_is_a_failure(
+    directory: Path, disk: WatchedDisk, operation: str
+) -> None:
+    disk.fail(operation, "*", errno.ENOSPC)
+    owner = Owner(directory, disk)
+    owner.start()
+    owner.journal.append(entry(0), waited=True)
+    await owner.until(lambda: owner.failures)
+    assert owner.durable == []
+    with pytest.raises(JournalFailed):
+        owner.journal.append(entry(1), waited=True)
+    await owner.journal.aclose()
+
+
+async def test_a_journal_that_is_stopped_accepts_nothing(owner: Owner) -> None:
+    owner.journal.stop(OSError(errno.EIO, "a segment"))
+    with pytest.raises(JournalFailed, match="a segment"):
+        owner.journal.append(entry(0), waited=True)
+    assert len(owner.failures) == 1
+
+
+# Recovery
+
+
+async def three_blocks(directory: Path) -> Path:
+    """A file with three blocks of one page each; its path."""
+    owner = Owner(directory, WatchedDisk())
+    owner.start()
+    for number in range(3):
+        position = owner.journal.append(entry(number), waited=True)
+        await owner.until(lambda wanted=position: owner.journal.durable >= wanted)  # type: ignore[misc]
+    await owner.journal.aclose()
+    (path,) = [path for path in directory.glob("*.journal") if any(path.read_bytes())]
+    return path
+
+
+def overwrite(path: Path, at: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+@pytest.mark.parametrize("kept", range(0, 512, 64))
+async def test_a_torn_last_block_is_the_end(directory: Path, kept: int) -> None:
+    path = await three_blocks(directory)
+    overwrite(path, 2 * BLOCK_ALIGNMENT + kept // 4, bytes(BLOCK_ALIGNMENT - kept // 4))
+    assert offsets(await recovered(directory)) == [0, 1]
+
+
+@pytest.mark.parametrize("block", [0, 1])
+@pytest.mark.parametrize("at", [0, 4, 8, 16, 24, 32, 36, 60, 100])
+async def test_damage_before_a_later_block_is_reported(directory: Path, block: int, at: int) -> None:
+    path = await three_blocks(directory)
+    place = block * BLOCK_ALIGNMENT + at
+    overwrite(path, place, bytes([path.read_bytes()[place] ^ 0x10]))
+    with pytest.raises(JournalDamaged) as raised:
+        await recovered(directory)
+    assert raised.value.path == path
+
+
+async def test_a_missing_file_in_the_middle_is_reported(directory: Path) -> None:
+    owner = Owner(directory, WatchedDisk())
+    owner.start()
+    for number in range(45):
+        position = owner.journal.append(entry(number, 3000), waited=True)
+        await owner.until(lambda wanted=position: owner.journal.durable >= wanted)  # type: ignore[misc]
+    await owner.journal.aclose()
+    _, second, *_ = sorted(directory.glob("*.journal"))
+    second.unlink()
+    with pytest.raises(JournalDamaged):
+        await recovered(directory)
+
+
+async def test_positions_go_on_after_a_restart(directory: Path, disk: WatchedDisk) -> None:
+    await three_blocks(directory)
+    for run in range(3):
+        owner = Owner(directory, disk, files_max=9)
+        blocks = owner.start()
+        assert [block.position for block in blocks] == list(range(1, 4 + run))
+        assert owner.journal.append(entry(3 + run), waited=True) == 4 + run
+        await owner.journal.aclose()
+    assert offsets(await recovered(directory)) == list(range(6))
+
+
+async def test_files_of_earlier_runs_are_synced_and_given_back(
+    directory: Path, disk: WatchedDisk
+) -> None:
+    path = await three_blocks(directory)
+    owner = Owner(directory, disk)
+    owner.start()
+    assert disk.count("sync", path.name) == 1
+    assert path in [file.path for file in owner.full]
+    for file in owner.full:
+        owner.journal.recycle(file)
+    await owner.until(lambda: not path.exists())
+    position = owner.journal.append(entry(7), waited=True)
+    await owner.until(lambda: owner.journal.durable == position)
+    await owner.journal.aclose()
+    assert offsets(await recovered(directory)) == [7]
+
+
+async def test_an_empty_journal_recovers_nothing(directory: Path) -> None:
+    assert await recovered(directory) == []
+    (directory / "00000000000000000001.journal").write_bytes(bytes(FILE_BYTES))
+    (directory / "00000000000000000002.new").write_bytes(bytes(100))
+    assert await recovered(directory) == []
+
+
+async def test_what_a_recycled_file_held_before_is_not_recovered(directory: Path) -> None:
+    path = await three_blocks(directory)
+    path.rename(directory / "00000000000000000009.journal")
+    assert await recovered(directory) == []
+
+
+async def test_blocks_lie_at_whole_pages(directory: Path) -> None:
+    path = await three_blocks(directory)
+    content = bytearray(path.read_bytes())
+    number = int(path.stem)
+    assert len(content) < MIB
+    starts = [
+        at
+        for at in range(0, len(content), BLOCK_ALIGNMENT)
+        if decode_block(content, at, number) is not None
+    ]
+    assert starts == [0, BLOCK_ALIGNMENT, 2 * BLOCK_ALIGNMENT]

@@ -1,0 +1,113 @@
+import pytest
+from unit.log_backend.log_records import batch, bodies_of
+
+from log_backend.journal_block import (
+    BLOCK_ALIGNMENT,
+    BLOCK_HEADER_BYTES,
+    Block,
+    JournalEntry,
+    Settlement,
+    decode_block,
+    encode_block,
+)
+from log_backend.record_batch import RecordBatch
+
+FILE = 17
+ENTRIES = [
+    JournalEntry(1, batch([b"one", b"two"], 5)),
+    JournalEntry(2, Settlement(0, [(0, 5), (9, 1 << 40)])),
+    JournalEntry(3, batch([b"x" * 5000], 1 << 40)),
+]
+
+
+def block(position: int = 8, file: int = FILE) -> bytes:
+    return encode_block(file, position, 7, ENTRIES)
+
+
+def test_what_is_encoded_is_decoded() -> None:
+    found = decode_block(bytearray(block()), 0, FILE)
+    assert found is not None
+    assert (found.position, found.durable) == (8, 7)
+    assert [entry.partition for entry in found.entries] == [1, 2, 3]
+    first, second, third = (entry.change for entry in found.entries)
+    assert isinstance(first, RecordBatch)
+    assert isinstance(second, Settlement)
+    assert isinstance(third, RecordBatch)
+    assert (first.base_offset, bodies_of(first)) == (5, [b"one", b"two"])
+    assert (second.cursor, second.ranges) == (0, [(0, 5), (9, 1 << 40)])
+    assert third.base_offset == 1 << 40
+
+
+def test_the_size_of_an_entry_is_what_it_takes_in_a_block() -> None:
+    for entries in ([entry] for entry in ENTRIES):
+        found = decode_block(bytearray(encode_block(FILE, 1, 0, entries)), 0, FILE)
+        assert found is not None
+        assert found.length == BLOCK_HEADER_BYTES + entries[0].size()
+
+
+def test_a_block_fills_whole_pages() -> None:
+    assert len(block()) % BLOCK_ALIGNMENT == 0
+    assert not any(block()[found_length() :])
+
+
+def found_length() -> int:
+    found = decode_block(bytearray(block()), 0, FILE)
+    assert found is not None
+    return found.length
+
+
+def test_a_block_is_read_where_it_starts() -> None:
+    content = bytearray(block(8) + block(9))
+    first = decode_block(content, 0, FILE)
+    second = decode_block(content, len(block(8)), FILE)
+    assert isinstance(first, Block)
+    assert isinstance(second, Block)
+    assert (first.position, second.position) == (8, 9)
+    for at in range(BLOCK_ALIGNMENT, len(block(8)), BLOCK_ALIGNMENT):
+        assert decode_block(content, at, FILE) is None
+
+
+@pytest.mark.parametrize("other", [0, FILE - 1, FILE + 1, FILE + (1 << 32)])
+def test_a_stale_block_of_a_recycled_file_is_none(other: int) -> None:
+    assert decode_block(bytearray(block(file=other)), 0, FILE) is None
+
+
+def test_a_stale_block_with_its_file_number_changed_is_none() -> None:
+    stale = bytearray(block(file=FILE - 1))
+    stale[8:16] = FILE.to_bytes(8, "little")
+    assert decode_block(stale, 0, FILE) is None
+
+
+def test_a_block_torn_over_a_stale_one_is_none() -> None:
+    fresh = block()
+    stale = encode_block(FILE - 1, 3, 2, [JournalEntry(9, batch([b"y" * 6000]))])
+    for torn_at in range(0, found_length(), 512):
+        assert decode_block(bytearray(fresh[:torn_at] + stale[torn_at:]), 0, FILE) is None
+        assert decode_block(bytearray(fresh[:torn_at] + bytes(len(fresh))), 0, FILE) is None
+
+
+def test_every_flipped_byte_is_detected() -> None:
+    whole = block()
+    for place in range(found_length()):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x41
+        assert decode_block(damaged, 0, FILE) is None, place
+
+
+def test_every_truncation_is_detected() -> None:
+    whole = bytearray(block())
+    for size in range(found_length()):
+        assert decode_block(whole[:size], 0, FILE) is None, size
+
+
+@pytest.mark.parametrize("size", [0, 1, BLOCK_HEADER_BYTES, BLOCK_ALIGNMENT])
+def test_zeros_are_no_block(size: int) -> None:
+    assert decode_block(bytearray(size), 0, 0) is None
+
+
+def test_a_length_beyond_the_file_is_no_block() -> None:
+    huge = bytearray(block())
+    huge[32:36] = (0xFFFFFFFF).to_bytes(4, "little")
+    assert decode_block(huge, 0, FILE) is None
+    huge[32:36] = (BLOCK_HEADER_BYTES - 1).to_bytes(4, "little")
+    assert decode_block(huge, 0, FILE) is None

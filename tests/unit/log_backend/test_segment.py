@@ -1,0 +1,231 @@
+import random
+from pathlib import Path
+
+import pytest
+from unit.log_backend.log_records import TIME, batch, bodies_of, encoded
+
+from log_backend.disk import SystemDisk
+from log_backend.record_batch import RecordBatch
+from log_backend.segment import (
+    INDEX_INTERVAL_BYTES,
+    READ_BYTES,
+    Segment,
+    SegmentDamaged,
+    open_active,
+    open_sealed,
+    read_batches,
+)
+
+BASE = 100
+DISK = SystemDisk()
+
+
+def write(
+    directory: Path, batches: list[RecordBatch], *, indexed: bool = True
+) -> tuple[Path, Segment]:
+    """A segment file of batches, with its index files."""
+    path = directory / f"{BASE:020d}.log"
+    segment = Segment(path, BASE)
+    with path.open("wb") as file:
+        for each in batches:
+            segment.add(each, file.tell(), len(encoded(each)))
+            file.write(encoded(each))
+    if indexed:
+        for index_path, content in segment.index_files():
+            index_path.write_bytes(content)
+    return path, segment
+
+
+def many(count: int = 60, size: int = 300) -> list[RecordBatch]:
+    return [
+        batch([b"%d" % number + b"x" * size] * 2, BASE + 2 * number, time=TIME + number)
+        for number in range(count)
+    ]
+
+
+def offsets(batches: list[RecordBatch]) -> list[int]:
+    return [each.base_offset for each in batches]
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_every_offset_is_found(tmp_path: Path, indexed: bool) -> None:
+    batches = many()
+    path, _ = write(tmp_path, batches, indexed=indexed)
+    segment, gone = open_sealed(DISK, path, BASE)
+    assert gone == []
+    assert (segment.base_offset, segment.end_offset) == (BASE, BASE + 120)
+    assert segment.size == segment.written_size == path.stat().st_size
+    assert segment.written_end == segment.end_offset
+    for offset in range(BASE, BASE + 120):
+        position = segment.position_of(offset)
+        found = read_batches(DISK, path, position, segment.size, offset)
+        assert found[0].base_offset <= offset < found[0].end_offset
+        assert offsets(found) == offsets(batches[(offset - BASE) // 2 :])
+
+
+def test_the_index_is_sparse(tmp_path: Path) -> None:
+    path, _ = write(tmp_path, many())
+    entries = (path.with_suffix(".index").stat().st_size - 8) // 8
+    assert entries <= path.stat().st_size // INDEX_INTERVAL_BYTES + 1
+    assert path.with_suffix(".timeindex").stat().st_size == entries * 12
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("change", ["missing", "short", "zero", "long", "swapped"])
+def test_an_index_that_does_not_fit_is_built_again(
+    tmp_path: Path, suffix: str, change: str
+) -> None:
+    batches = many()
+    path, _ = write(tmp_path, batches)
+    index = path.with_suffix(suffix)
+    content = index.read_bytes()
+    other = {
+        "missing": b"",
+        "short": content[:-5],
+        "zero": bytes(len(content)),
+        "long": content + content[-12:],
+        "swapped": content[:8] + content[8:][::-1],
+    }[change]
+    index.write_bytes(other)
+    if change == "missing":
+        index.unlink()
+    segment, _ = open_sealed(DISK, path, BASE)
+    assert segment.end_offset == BASE + 120
+    for offset in (BASE, BASE + 61, BASE + 119):
+        found = read_batches(DISK, path, segment.position_of(offset), segment.size, offset)
+        assert found[0].base_offset <= offset < found[0].end_offset
+
+
+def test_transient_records_of_a_sealed_segment_are_gone(tmp_path: Path) -> None:
+    batches = [batch([b"x"] * 5, BASE + 5 * n, persistent=n % 2 == 0) for n in range(4)]
+    path, _ = write(tmp_path, batches)
+    segment, gone = open_sealed(DISK, path, BASE)
+    assert gone == [(BASE + 5, BASE + 10), (BASE + 15, BASE + 20)]
+    assert segment.end_offset == BASE + 20
+
+
+def test_a_sealed_segment_that_is_cut_off_is_damaged(tmp_path: Path) -> None:
+    path, _ = write(tmp_path, many())
+    whole = path.read_bytes()
+    size = len(encoded(many()[0]))
+    for kept in (size - 1, size, 10 * size, len(whole) - 8, len(whole) - size + 64):
+        path.write_bytes(whole[:kept])
+        with pytest.raises(SegmentDamaged) as raised:
+            segment, _ = open_sealed(DISK, path, BASE)
+            read_batches(DISK, path, segment.position_of(BASE), segment.size, BASE)
+        assert raised.value.path == path
+
+
+def test_damage_is_found_when_a_batch_is_read(tmp_path: Path) -> None:
+    path, segment = write(tmp_path, many(10))
+    whole = path.read_bytes()
+    choice = random.Random(5)
+    for place in [0, 5, 64, len(whole) - 9, *(choice.randrange(len(whole)) for _ in range(60))]:
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << choice.randrange(8)
+        path.write_bytes(damaged)
+        with pytest.raises(SegmentDamaged) as raised:
+            read_batches(DISK, path, 0, segment.size, BASE)
+        assert raised.value.position <= place
+        path.write_bytes(whole)
+
+
+def test_a_read_is_bounded_but_one_batch_is_always_read(tmp_path: Path) -> None:
+    large = READ_BYTES * 2 // 3
+    batches = [batch([b"x" * large], BASE + number) for number in range(5)]
+    path, segment = write(tmp_path, batches)
+    assert offsets(read_batches(DISK, path, 0, segment.size, BASE)) == [BASE, BASE + 1]
+    huge = [batch([b"y" * 3 * READ_BYTES], BASE), batch([b"z"], BASE + 1)]
+    path, segment = write(tmp_path, huge)
+    (found,) = read_batches(DISK, path, 0, segment.size, BASE)
+    assert bodies_of(found) == [b"y" * 3 * READ_BYTES]
+
+
+def test_a_read_ends_where_it_is_told_to(tmp_path: Path) -> None:
+    path, _ = write(tmp_path, many(10))
+    size = len(encoded(many()[0]))
+    assert offsets(read_batches(DISK, path, 0, 3 * size, BASE)) == [BASE, BASE + 2, BASE + 4]
+
+
+def test_an_offset_that_no_batch_holds_leads_to_the_next(tmp_path: Path) -> None:
+    batches = [batch([b"x"] * 2, BASE), batch([b"y"] * 2, BASE + 50)]
+    path, segment = write(tmp_path, batches)
+    assert offsets(read_batches(DISK, path, 0, segment.size, BASE + 10)) == [BASE + 50]
+    assert read_batches(DISK, path, 0, segment.size, BASE + 52) == []
+
+
+# The active segment
+
+
+def test_an_active_segment_is_read_whole_with_its_gaps(tmp_path: Path) -> None:
+    batches = [
+        batch([b"x"] * 2, BASE + 3),
+        batch([b"y"] * 2, BASE + 5, persistent=False),
+        batch([b"z"], BASE + 9),
+    ]
+    path, _ = write(tmp_path, batches)
+    segment, gone = open_active(DISK, path, BASE, BASE + 10)
+    assert gone == [(BASE, BASE + 3), (BASE + 5, BASE + 7), (BASE + 7, BASE + 9)]
+    assert segment.end_offset == segment.written_end == BASE + 10
+
+
+def test_a_torn_tail_is_cut_back_to_the_last_whole_batch(tmp_path: Path) -> None:
+    batches = many(4, size=40)
+    path, _ = write(tmp_path, batches)
+    whole = path.read_bytes()
+    size = len(whole) // 4
+    for kept in range(len(whole) + 1):
+        path.write_bytes(whole[:kept])
+        segment, _ = open_active(DISK, path, BASE, 0)
+        assert segment.end_offset == BASE + 2 * (kept // size)
+        assert path.stat().st_size == segment.size == kept // size * size
+
+
+@pytest.mark.parametrize("garbage", [bytes(5000), b"\xff" * 100, b"RLB1" + bytes(100)])
+def test_what_follows_the_last_whole_batch_is_cut_off(tmp_path: Path, garbage: bytes) -> None:
+    path, _ = write(tmp_path, many(4))
+    whole = path.read_bytes()
+    path.write_bytes(whole + garbage)
+    segment, _ = open_active(DISK, path, BASE, BASE + 8)
+    assert segment.end_offset == BASE + 8
+    assert path.read_bytes() == whole
+
+
+def test_whole_batches_behind_a_damaged_unsynced_one_are_cut_off(tmp_path: Path) -> None:
+    path, _ = write(tmp_path, many(4))
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 2 + 70] ^= 1
+    path.write_bytes(whole)
+    segment, _ = open_active(DISK, path, BASE, BASE + 4)
+    assert segment.end_offset == BASE + 4
+    assert path.stat().st_size == len(whole) // 2
+
+
+def test_damage_below_the_synced_offset_is_no_torn_tail(tmp_path: Path) -> None:
+    path, _ = write(tmp_path, many(4))
+    whole = path.read_bytes()
+    for place in (0, len(whole) // 4 + 20, len(whole) // 2 + 70, len(whole) - 9):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(SegmentDamaged):
+            open_active(DISK, path, BASE, BASE + 8)
+        assert path.read_bytes() == damaged
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2, 3])
+def test_missing_batches_below_the_synced_offset_are_damage(tmp_path: Path, kept: int) -> None:
+    path, _ = write(tmp_path, many(4))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: kept * len(whole) // 4])
+    with pytest.raises(SegmentDamaged):
+        open_active(DISK, path, BASE, BASE + 8)
+
+
+def test_what_is_only_planned_is_not_read(tmp_path: Path) -> None:
+    segment = Segment(tmp_path / "x.log", BASE)
+    segment.add(batch([b"x"], BASE), 0, 100)
+    assert (segment.size, segment.end_offset) == (100, BASE + 1)
+    assert (segment.written_size, segment.written_end) == (0, BASE)
+    segment.written()
+    assert (segment.written_size, segment.written_end) == (100, BASE + 1)

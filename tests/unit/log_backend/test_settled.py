@@ -1,0 +1,92 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from log_backend.settled import CHUNK_BYTES, CHUNK_OFFSETS, SettledSet
+
+# Around the borders of chunks and bytes, where mistakes live.
+EDGES = [0, 1, 7, 8, 9, 63, 64, 65_527, 65_528, 65_535, 65_536, 65_537, 131_071, 131_072, 196_608]
+OFFSETS = st.one_of(st.sampled_from(EDGES), st.integers(0, 200_000))
+RANGES = st.tuples(OFFSETS, st.one_of(st.integers(0, 20), st.sampled_from([65_535, 65_536, 131_073])))
+
+
+@given(ranges=st.lists(RANGES, max_size=12), probes=st.lists(OFFSETS, max_size=6))
+def test_it_agrees_with_a_naive_set(ranges: list[tuple[int, int]], probes: list[int]) -> None:
+    settled, naive = SettledSet(), set[int]()
+    for first, count in ranges:
+        new = set(range(first, first + count)) - naive
+        assert settled.settle(first, first + count) == len(new)
+        naive |= new
+        low_water = next(offset for offset in range(len(naive) + 1) if offset not in naive)
+        assert settled.low_water == low_water
+    for probe in [*probes, *EDGES]:
+        assert (probe in settled) == (probe in naive)
+        unsettled = probe
+        while unsettled in naive:
+            unsettled += 1
+        assert settled.unsettled_from(probe) == unsettled
+    check_ranges(settled, naive, [*probes, *EDGES])
+
+
+def check_ranges(settled: SettledSet, naive: set[int], probes: list[int]) -> None:
+    for first, end in zip(probes, probes[1:], strict=False):
+        inside = sorted(offset for offset in naive if first <= offset < end)
+        assert settled.count_from(first, end) == len(inside)
+        if first >= settled.low_water and first < end:
+            assert settled.settled_from(first, end) == (inside[0] if inside else end)
+
+
+@given(ranges=st.lists(RANGES, max_size=8), more=st.lists(RANGES, max_size=8))
+def test_a_snapshot_of_mark_and_dirty_chunks_is_enough(
+    ranges: list[tuple[int, int]], more: list[tuple[int, int]]
+) -> None:
+    settled, stored = SettledSet(), dict[int, bytes]()
+    for part in (ranges, more):
+        for first, count in part:
+            settled.settle(first, first + count)
+        for number in settled.dirty_chunks:
+            chunk = settled.chunks.get(number)
+            if chunk is None:
+                stored.pop(number, None)
+            else:
+                stored[number] = bytes(chunk)
+        settled.dirty_chunks.clear()
+    restored = SettledSet(settled.low_water)
+    for number, bitmap in stored.items():
+        restored.restore_chunk(number, bitmap)
+    assert restored.low_water == settled.low_water
+    assert restored.chunks == settled.chunks
+    assert restored.settle(settled.low_water, settled.low_water + 1) == 1
+    settled.settle(settled.low_water, settled.low_water + 1)
+    assert restored.low_water == settled.low_water
+
+
+def test_a_set_without_holes_needs_no_chunk() -> None:
+    settled = SettledSet()
+    assert settled.settle(0, 10**12) == 10**12
+    assert not settled.chunks
+    assert not settled.dirty_chunks
+
+
+def test_filling_the_last_hole_frees_the_chunks() -> None:
+    settled = SettledSet()
+    settled.settle(1, 3 * CHUNK_OFFSETS)
+    assert len(settled.chunks) == 3
+    assert settled.settle(0, 1) == 1
+    assert settled.low_water == 3 * CHUNK_OFFSETS
+    assert not settled.chunks
+    assert settled.dirty_chunks == {0, 1, 2}
+
+
+@pytest.mark.parametrize(("first", "end"), [(5, 5), (7, 3), (0, 0)])
+def test_an_empty_range_settles_nothing(first: int, end: int) -> None:
+    settled = SettledSet(2)
+    assert settled.settle(first, end) == 0
+    assert settled.low_water == 2
+    assert not settled.chunks
+
+
+def test_a_chunk_below_the_mark_is_not_restored() -> None:
+    settled = SettledSet(CHUNK_OFFSETS)
+    settled.restore_chunk(0, b"\xff" * CHUNK_BYTES)
+    assert not settled.chunks

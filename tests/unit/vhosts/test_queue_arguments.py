@@ -1,0 +1,187 @@
+"""Queue arguments: what each takes, and which declarations mean the same."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from vhosts.errors import InvalidQueueArgument, QueueInequivalent
+from vhosts.queue_arguments import KNOWN, check_arguments, check_equivalent, retention
+
+INTEGERS = (
+    "x-expires",
+    "x-message-ttl",
+    "x-max-length",
+    "x-max-length-bytes",
+    "x-max-priority",
+    "x-delivery-limit",
+    "x-consumer-timeout",
+)
+TEXTS = ("x-dead-letter-exchange", "x-dead-letter-routing-key")
+
+# One value of each type that a field table can hold.
+EACH_TYPE: list[object] = [
+    5,
+    True,
+    1.5,
+    "5",
+    b"5",
+    None,
+    Decimal(5),
+    datetime(2020, 1, 1, tzinfo=UTC),
+    [5],
+    {"a": 5},
+]
+
+
+def complaint(**arguments: object) -> str | None:
+    """The reason of the refusal, if any; underscores stand for dashes."""
+    named = {name.replace("_", "-"): value for name, value in arguments.items()}
+    try:
+        check_arguments("q", "/", named)
+    except InvalidQueueArgument as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize("value", EACH_TYPE, ids=repr)
+def test_numbers_are_integers(name: str, value: object) -> None:
+    accepted = complaint(**{name: value}) is None
+    assert accepted is (type(value) is int)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("value", EACH_TYPE, ids=repr)
+def test_names_are_text(name: str, value: object) -> None:
+    arguments = {"x-dead-letter-exchange": "dlx", name: value}
+    assert (complaint(**arguments) is None) is isinstance(value, str)
+
+
+@pytest.mark.parametrize("value", EACH_TYPE, ids=repr)
+def test_a_flag_is_a_boolean(value: object) -> None:
+    accepted = complaint(x_single_active_consumer=value) is None
+    assert accepted is isinstance(value, bool)
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [
+        ("x-expires", 1, 2**63 - 1),
+        ("x-message-ttl", 0, 2**63 - 1),
+        ("x-max-length", 0, 2**63 - 1),
+        ("x-max-length-bytes", 0, 2**63 - 1),
+        ("x-max-priority", 0, 255),
+        ("x-delivery-limit", -1, 2**63 - 1),
+    ],
+)
+def test_numbers_have_their_range(name: str, low: int, high: int) -> None:
+    assert complaint(**{name: low}) is None
+    assert complaint(**{name: high}) is None
+    for outside in (low - 1, high + 1):
+        expected = f"value {outside} is not between {low} and {high}"
+        assert complaint(**{name: outside}) == (
+            f"invalid arg '{name}' for queue 'q' in vhost '/': {expected}"
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("x-overflow", ["drop-head", "reject-publish", "reject-publish-dlx"]),
+        ("x-queue-type", ["classic", "quorum", "stream"]),
+        ("x-dead-letter-strategy", ["at-most-once", "at-least-once"]),
+    ],
+)
+def test_words_are_of_their_list(name: str, values: list[str]) -> None:
+    for value in values:
+        assert complaint(**{name: value}) is None
+    for other in (*EACH_TYPE, "", values[0].upper(), values[0] + " "):
+        assert complaint(**{name: other}) is not None
+
+
+@pytest.mark.parametrize("name", ["x-max-age", "x-retention"])
+def test_ages_are_a_number_and_a_unit(name: str) -> None:
+    for age in ("0s", "1s", "5m", "24h", "7D", "7d", "12M", "1Y", "999999999s"):
+        assert complaint(**{name: age}) is None
+    for other in (
+        *EACH_TYPE,
+        "",
+        "s",
+        "5",
+        "5 s",
+        "-5s",
+        "1.5h",
+        "5w",
+        "5S",
+        "٥s",
+        "1s\n",
+        "9" * 10 + "s",
+    ):
+        assert complaint(**{name: other}) is not None
+
+
+def test_a_dead_letter_key_needs_its_exchange() -> None:
+    assert "there is no 'x-dead-letter-exchange'" in (
+        complaint(x_dead_letter_routing_key="k") or ""
+    )
+    both = {"x-dead-letter-routing-key": "k", "x-dead-letter-exchange": ""}
+    assert complaint(**both) is None
+
+
+def test_unknown_arguments_are_taken_as_they_are() -> None:
+    for value in EACH_TYPE:
+        assert complaint(**{"x-whatever": value, "ha-mode": value}) is None
+
+
+# -- redeclaration
+
+
+def difference(current: dict[str, object], received: dict[str, object]) -> str | None:
+    try:
+        check_equivalent("q", "/", current, received)
+    except QueueInequivalent as error:
+        return str(error)
+    return None
+
+
+def test_equal_arguments_are_equivalent_whatever_their_order_and_the_unknown_ones() -> None:
+    current: dict[str, object] = {"x-max-length": 5, "x-expires": 1000, "x-other": 1}
+    assert difference(current, {"x-expires": 1000, "x-max-length": 5}) is None
+    assert difference({}, {"x-other": 5}) is None
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_each_known_argument_must_be_the_same(name: str) -> None:
+    assert difference({name: 5}, {name: 5}) is None
+    assert difference({name: 5}, {name: 6}) is not None
+    assert difference({name: 5}, {}) is not None
+    assert difference({}, {name: 5}) is not None
+
+
+def test_the_difference_is_named() -> None:
+    assert difference({"x-max-length": 5}, {"x-max-length": "6"}) == (
+        "inequivalent arg 'x-max-length' for queue 'q' in vhost '/': "
+        "received the value '6' of type 'longstr' but current is the value '5' of type 'signedint'"
+    )
+    assert difference({"x-expires": 5}, {}) == (
+        "inequivalent arg 'x-expires' for queue 'q' in vhost '/': "
+        "received none but current is the value '5' of type 'signedint'"
+    )
+
+
+# -- retention
+
+
+@pytest.mark.parametrize(
+    ("age", "seconds"),
+    [("90s", 90), ("2m", 120), ("1h", 3600), ("1D", 86_400), ("1d", 86_400), ("1Y", 31_536_000)],
+)
+def test_retention_is_in_microseconds(age: str, seconds: int) -> None:
+    assert retention({"x-retention": age}) == seconds * 1_000_000
+
+
+@pytest.mark.parametrize("value", [None, 5, "", "5", "x"])
+def test_without_retention_settled_messages_go_at_once(value: object) -> None:
+    assert retention({"x-retention": value}) is None
+    assert retention({}) is None

@@ -1,0 +1,196 @@
+"""A partition as its queue sees it, against a plain list of what became of each message."""
+
+import asyncio
+from pathlib import Path
+from typing import Any, cast
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from queue_samples import Taker, bodies, fill, numbered, records, running_node
+
+from log_backend import LogOptions, PartitionLog
+from vhosts import Delivery, Queue, QueuePartition, QueueProperties
+
+READY, HELD, RETURNED, SETTLED = "ready", "held", "returned", "settled"
+
+
+class Owner:
+    """A store that keeps everything in memory."""
+
+    leader_epoch = 1
+    segment_bytes = 1 << 20
+
+    def tail_grew(self, size: int) -> None: ...
+    def has_unflushed(self, partition: PartitionLog) -> None: ...
+
+
+def never() -> None:
+    raise AssertionError
+
+
+def memory_partition() -> QueuePartition:
+    log = PartitionLog(cast(Any, Owner()), 1, Path("nowhere"), durable=False)
+    return QueuePartition(log, never)
+
+
+class PartitionAgainstList(RuleBasedStateMachine):
+    """Random publishes, deliveries, settlements and returns, told to both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.partition = memory_partition()
+        self.fates: list[str] = []
+
+    def places(self, fate: str) -> list[int]:
+        return [offset for offset, each in enumerate(self.fates) if each == fate]
+
+    def held_run(self, data: st.DataObject) -> tuple[int, int]:
+        """Some held messages in a row."""
+        first = data.draw(st.sampled_from(self.places(HELD)))
+        end = first + 1
+        while end < len(self.fates) and self.fates[end] == HELD and data.draw(st.booleans()):
+            end += 1
+        return first, end
+
+    @rule(count=st.integers(1, 6))
+    def publish(self, count: int) -> None:
+        first = len(self.fates)
+        self.partition.log.append(records(*numbered(first, first + count)))
+        self.fates += [READY] * count
+
+    @rule(count=st.integers(1, 8))
+    def take(self, count: int) -> None:
+        delivery = self.partition.take(count, 1 << 20)
+        expected = [*self.places(RETURNED), *self.places(READY)]
+        if not expected:
+            assert delivery is None
+            return
+        assert delivery is not None
+        taken = range(delivery.offset, delivery.offset + delivery.count)
+        assert 1 <= delivery.count <= count
+        assert list(taken) == expected[: delivery.count]
+        assert bodies(delivery) == [f"m{offset}" for offset in taken]
+        fates = {self.fates[offset] for offset in taken}
+        assert fates == ({RETURNED} if delivery.redelivered else {READY})
+        self.fates[taken.start : taken.stop] = [HELD] * delivery.count
+
+    @precondition(lambda self: HELD in self.fates)
+    @rule(data=st.data())
+    def settle(self, data: st.DataObject) -> None:
+        first, end = self.held_run(data)
+        self.partition.settle(first, end)
+        self.fates[first:end] = [SETTLED] * (end - first)
+
+    @precondition(lambda self: HELD in self.fates)
+    @rule(data=st.data())
+    def give_back(self, data: st.DataObject) -> None:
+        first, end = self.held_run(data)
+        self.partition.give_back(first, end)
+        self.fates[first:end] = [RETURNED] * (end - first)
+
+    @rule()
+    def purge(self) -> None:
+        expected = len(self.places(READY)) + len(self.places(RETURNED))
+        assert self.partition.purge() == expected
+        self.fates = [SETTLED if fate in (READY, RETURNED) else fate for fate in self.fates]
+
+    @rule()
+    def look_again(self) -> None:
+        """As after a restart: what is not settled is ready, and nothing is held."""
+        self.partition = QueuePartition(self.partition.log, never)
+        self.fates = [fate if fate == SETTLED else READY for fate in self.fates]
+
+    @invariant()
+    def both_say_the_same(self) -> None:
+        waiting = len(self.places(READY)) + len(self.places(RETURNED))
+        assert self.partition.ready == waiting
+        assert self.partition.in_flight == len(self.places(HELD))
+        settled = self.partition.cursor.settled
+        assert [offset in settled for offset in range(len(self.fates))] == [
+            fate == SETTLED for fate in self.fates
+        ]
+
+    @invariant()
+    def returned_ranges_are_disjoint_and_ascending(self) -> None:
+        edges = [edge for span in self.partition.returned for edge in span]
+        assert edges == sorted(set(edges))
+        assert not edges or edges[-1] <= self.partition.next_offset
+
+
+TestPartitionAgainstList = PartitionAgainstList.TestCase
+TestPartitionAgainstList.settings = settings(
+    max_examples=150, stateful_step_count=40, deadline=None, derandomize=True
+)
+
+
+# -- messages that are on disk only
+
+TIGHT = LogOptions(journal_file_bytes=1024 * 1024, memory_tail_bytes=32 * 1024, flush_seconds=3600)
+
+
+async def taken(queue: Queue) -> Delivery:
+    """The next delivery, loaded if it must be."""
+    (partition,) = queue.partitions
+    async with asyncio.timeout(10):
+        while (delivery := partition.take(3, 1 << 20)) is None:
+            loaded = asyncio.Event()
+            assert queue.when_loaded(loaded.set)
+            await loaded.wait()
+    return delivery
+
+
+async def test_messages_on_disk_are_loaded(tmp_path: Path) -> None:
+    async with running_node(tmp_path, TIGHT) as node:
+        queue, done = node.vhost.declare_queue(QueueProperties("q", durable=True), object())
+        assert done is not None
+        await done
+        bulk = "x" * 4000
+        for number in range(40):
+            queue.publish(records(f"m{number}", bulk), waited=False)
+        await node.logs.flush()
+        assert queue.partitions[0].log.tail_bytes() < 40 * 4000
+        assert queue.partitions[0].take(1, 1 << 20) is None
+        assert queue.ready == 80
+        seen = []
+        while queue.ready:
+            seen += bodies(await taken(queue))
+        assert seen[::2] == numbered(0, 40)
+        assert queue.unacked == 80
+
+
+async def test_the_queue_is_woken_when_its_messages_are_loaded(tmp_path: Path) -> None:
+    async with running_node(tmp_path, TIGHT) as node:
+        queue, _ = node.vhost.declare_queue(QueueProperties("q", durable=True), object())
+        queue.publish(records("x" * 60_000), waited=False)
+        queue.publish(records("y" * 60_000), waited=False)
+        await node.logs.flush()
+        taker = Taker()
+        queue.add_consumer(taker)
+        async with asyncio.timeout(10):
+            while len(taker.deliveries) < 2:
+                node.turns.run()
+                await asyncio.sleep(0)
+        assert [body[0] for body in taker.bodies()] == ["x", "y"]
+
+
+async def test_what_was_settled_out_of_order_is_skipped_after_a_restart(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        queue, done = node.vhost.declare_queue(QueueProperties("q", durable=True), object())
+        assert done is not None
+        await done
+        fill(queue, 20, 4)
+        (partition,) = queue.partitions
+        while partition.take(9, 1 << 20):
+            pass
+        for first, end in ((2, 5), (7, 8), (9, 15)):
+            partition.settle(first, end)
+        partition.give_back(5, 6)
+    async with running_node(tmp_path) as node:
+        queue = node.vhost.queues["q"]
+        assert (queue.ready, queue.unacked) == (10, 0)
+        seen = []
+        while queue.ready:
+            seen += bodies(await taken(queue))
+        assert seen == [f"m{n}" for n in (0, 1, 5, 6, 8, 15, 16, 17, 18, 19)]
+        assert queue.unacked == 10
