@@ -69,7 +69,7 @@ class ChannelConnection(Protocol):
         method_id: int = 0,
         channel: Optional["Channel"] = None,
     ) -> None:
-        """Answer an error that was met later than the command that led to it."""
+        """Answer an error: close the channel, the connection, or just drop it."""
 
 
 class Channel:
@@ -338,8 +338,8 @@ class Channel:
     def release(self) -> None:
         """Return what is unsettled, end consumers and confirms."""
         self.publisher.close()
-        for consumer in self.consumption.close():
-            self.vhost.remove_consumer(consumer.queue, consumer)
+        for queue in self.consumption.close():
+            self.vhost.delete_unwanted(queue)
         self._transaction = None
 
 

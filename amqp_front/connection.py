@@ -182,7 +182,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._state is not State.AWAIT_HEADER or self._protocol_header():
                 self._commands()
         except Exception as error:
-            self._failed(error, 0, 0)
+            self.fail(error)
         if self._state is State.CLOSED:
             return
         self._unread = self._cutter.unread()
@@ -222,18 +222,15 @@ class Connection(asyncio.BufferedProtocol):
         self._commands_left = TURN_COMMANDS_MAX
         self._go_on()
 
-    def _process_unread(self) -> None:
-        self._cutter.receive_into(self._unread)
-        self._cutter.received(0, self._frame_limit)
-        self._process()
-
     def _go_on(self) -> None:
         # After a pause: first what was read before it.
         if self._waiting or self._state is State.CLOSED:
             return
         if self._heartbeat is not None:
             self._heartbeat.received = True  # nobody could have been heard
-        self._process_unread()
+        self._cutter.receive_into(self._unread)
+        self._cutter.received(0, self._frame_limit)
+        self._process()
 
     def _update_reading(self) -> None:
         if self._socket is not None:
@@ -256,7 +253,7 @@ class Connection(asyncio.BufferedProtocol):
                 raise error
             then()
         except Exception as failure:
-            self._failed(failure, 0, 0)
+            self.fail(failure)
         self._go_on()
 
     def let_go(self) -> None:
@@ -286,7 +283,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             channel.publish(run)
         except Exception as error:
-            self._failed(error, 60, 40, channel)
+            self.fail(error, 60, 40, channel)
         if self.services.gate.closed and not self._holding:
             self._holding = True
             self.services.gate.hold(self)
@@ -298,7 +295,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             channel.settle(run)
         except Exception as error:
-            self._failed(error, 60, (80, 120, 120)[run.outcome], channel)
+            self.fail(error, 60, (80, 120, 120)[run.outcome], channel)
 
     def _channel_of(self, number: int) -> Channel | None:
         # None when what is said on the channel is not looked at any more.
@@ -328,7 +325,7 @@ class Connection(asyncio.BufferedProtocol):
             if channel is not None:
                 channel.frame(frame)
         except Exception as error:
-            self._failed(error, index >> 16, index & 0xFFFF, channel)
+            self.fail(error, index >> 16, index & 0xFFFF, channel)
         if channel is not None:
             self._channels.note(channel)
 
@@ -356,7 +353,7 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 raise HardError(CHANNEL_ERROR, f"{method.name} is not expected here")
         except Exception as error:
-            self._failed(error, class_id, method_id)
+            self.fail(error, class_id, method_id)
 
     def _while_connection_closes(self, method: Any) -> None:
         if isinstance(method, commands.Connection.Close):
@@ -431,9 +428,14 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- the end
 
-    def _failed(
-        self, error: Exception, class_id: int, method_id: int, channel: Channel | None = None
+    def fail(
+        self,
+        error: Exception,
+        class_id: int = 0,
+        method_id: int = 0,
+        channel: Channel | None = None,
     ) -> None:
+        """Answer an error: close the channel, the connection, or just drop it."""
         answer = refusal(error) or broker_failure(error, self.name)
         if isinstance(answer, SoftError) and channel is not None:
             channel.refuse(answer, class_id, method_id)
@@ -460,16 +462,6 @@ class Connection(asyncio.BufferedProtocol):
         )
         if self._socket is not None:
             self._socket.abort_after(CLOSE_SECONDS_MAX)
-
-    def fail(
-        self,
-        error: Exception,
-        class_id: int = 0,
-        method_id: int = 0,
-        channel: Channel | None = None,
-    ) -> None:
-        """Answer an error that was met later than the command that led to it."""
-        self._failed(error, class_id, method_id, channel)
 
     def shut_down(self, error: HardError) -> None:
         """Close from our side because the broker stops."""

@@ -298,8 +298,8 @@ class Consumption:
             if consumer.queue.ready:
                 consumer.queue.wake()
 
-    def close(self) -> list[ChannelConsumer]:
-        """Return everything unsettled; returns the consumers to take off their queues."""
+    def close(self) -> list[Queue]:
+        """Return everything unsettled and end all consumers; returns the queues they were of."""
         if self._reply_tag is not None:
             self._close_replies()
         consumers = list(self._consumers.values())
@@ -311,4 +311,4 @@ class Consumption:
         for queue, gone in of_queue.items():
             queue.remove_consumers(gone)
         self.recover()
-        return consumers
+        return list(of_queue)

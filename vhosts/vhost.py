@@ -224,6 +224,10 @@ class VirtualHost:
     def remove_consumer(self, queue: Queue, consumer: object) -> Durable:
         """Take a consumer off its queue, which may delete an auto-delete queue."""
         queue.remove_consumer(consumer)  # type: ignore[arg-type]
+        return self.delete_unwanted(queue)
+
+    def delete_unwanted(self, queue: Queue) -> Durable:
+        """Delete a queue if it is an auto-delete queue that has lost its last consumer."""
         unwanted = queue.properties.auto_delete and queue.had_consumer and not queue.consumer_count
         return self.delete_queue(queue)[1] if unwanted and not queue.deleted else None
 

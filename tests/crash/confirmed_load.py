@@ -18,7 +18,7 @@ from benchmarks.connection import Connection
 from benchmarks.frames import CHANNEL, ack_frame
 from benchmarks.unexpected import BrokerStalled, RunFailed
 
-IN_FLIGHT_MAX = 600
+IN_FLIGHT_MAX = 400
 IN_FLIGHT_BYTES_MAX = 1024 * 1024  # below one commit: then a confirm covers acks processed before
 RUN_BYTES_MAX = 32 * 1024
 PREFETCH = 500

@@ -1,9 +1,11 @@
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import (
+    MIB,
     append,
     content,
     crash,
@@ -14,6 +16,7 @@ from unit.log_backend.open_store import (
     unsettled,
     until,
 )
+from unit.log_backend.watched_disk import WatchedDisk
 
 from log_backend.disk import DirectoryLocked
 from log_backend.log_store import LogOptions, LogStore
@@ -106,24 +109,30 @@ async def test_what_is_in_journal_and_segment_is_there_once(data: Path) -> None:
     assert await content(left) == numbered(0, 1, 2, 3, 4, 5)
 
 
-async def test_settled_records_whose_settlement_was_lost_leave_no_phantoms(data: Path) -> None:
-    store, (partition,) = start_store(data)
-    append(partition, 4)
-    await store._checkpoint(None)
-    append(partition, 2)
-    await durable(store, append(partition))
-    partition.open_cursor().settle(0, 4)
-    partition.open_cursor().settle(5, 6)
-    partition.release()
+async def test_removed_segments_whose_settlement_was_lost_leave_no_phantoms(data: Path) -> None:
+    disk = WatchedDisk()
+    options = LogOptions(journal_file_bytes=MIB, segment_bytes=300, flush_seconds=3600)
+    store, (partition,) = start_store(data, options=options, disk=disk)
+    for _ in range(6):
+        append(partition, 4)
     await store.flush()
-    left = await crash(store, data)
+    arrived, released = disk.hold("sync", "*.journal")
+    append(partition)
+    await until(arrived.is_set)
+    first, second, *_ = (segment.path for segment in partition.segments)
+    partition.open_cursor().settle(0, partition.segments[0].end_offset)
+    partition.release()
+    await until(lambda: not first.exists())
+    left = data.parent / "crashed"
+    shutil.copytree(data, left)
+    released.set()
     await store.aclose()
+    assert (left / second.relative_to(data)).exists()
     store, (partition,) = start_store(left)
-    cursor = partition.open_cursor()
     found = await unsettled(partition)
-    waiting = partition.next_offset - cursor.settled.count_from(0, partition.next_offset)
-    assert waiting == len(found)
-    assert {4, 6} <= {offset for offset, _ in found}
+    settled = partition.open_cursor().settled.count_from(0, partition.next_offset)
+    assert partition.next_offset - settled == len(found)
+    assert found[-1] == (24, b"24")
     await store.aclose()
 
 
