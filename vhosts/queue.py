@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from log_backend import Records
 from vhosts.consumer import Consumer
 from vhosts.delivery import Delivery
-from vhosts.errors import ConsumptionRefused, QueueLocked
+from vhosts.errors import ConsumptionRefused, NotReadable, QueueLocked
+from vhosts.queue_arguments import is_stream
 from vhosts.queue_partition import QueuePartition
+from vhosts.stream_reader import StreamReader, stream_position
 
 DELIVERY_BYTES_MAX = 262_144  # of one delivery: a batch of large messages goes out in pieces
 TURN_BYTES_MAX = 1_048_576  # of one dispatch: then others have their turn
@@ -41,6 +43,7 @@ class Queue:
         "_call_soon",
         "_consumers",
         "_next_consumer",
+        "_readers",
         "_scheduled",
         "deleted",
         "had_consumer",
@@ -65,6 +68,7 @@ class Queue:
         self.deleted = False
         self._call_soon = call_soon
         self._consumers: list[Consumer] = []
+        self._readers: list[StreamReader] = []
         self._next_consumer = 0
         self._scheduled = False
 
@@ -74,8 +78,15 @@ class Queue:
         return self.properties.name
 
     @property
+    def is_stream(self) -> bool:
+        """Consumers read its log and take nothing away."""
+        return is_stream(self.properties.arguments)
+
+    @property
     def ready(self) -> int:
-        """Messages that wait for a consumer."""
+        """Messages that wait for a consumer; of a stream, those that it keeps."""
+        if self.is_stream:
+            return sum(p.log.next_offset - p.log.first_offset for p in self.partitions)
         return sum(partition.ready for partition in self.partitions)
 
     @property
@@ -86,7 +97,7 @@ class Queue:
     @property
     def consumer_count(self) -> int:
         """Consumers, whether they have credit or not."""
-        return len(self._consumers)
+        return len(self._consumers) + len(self._readers)
 
     def check_access(self, connection: object) -> None:
         """Refuse an exclusive queue to all but its owner.
@@ -104,7 +115,7 @@ class Queue:
             The journal position that makes them durable, or 0: see `PartitionLog.append`.
         """
         position = self.partitions[0].log.append(records, waited=waited)
-        if self._consumers:
+        if self._consumers or self._readers:
             self.wake()
         return position
 
@@ -123,8 +134,28 @@ class Queue:
         self.had_consumer = True
         self.wake()
 
+    def add_reader(self, consumer: Consumer, wanted: object, now: int) -> None:
+        """Begin to deliver from a place in the log, disturbing nobody.
+
+        Args:
+            wanted: the place; see `stream_position`.
+            now: microseconds since 1970.
+
+        Raises:
+            NotReadable: the queue keeps no log.
+            InvalidStreamOffset: there is no such place.
+        """
+        for partition in self.partitions:
+            if partition.log.retention is None:
+                raise NotReadable(self.name, self.vhost)
+            position = stream_position(partition.log, wanted, now)
+            self._readers.append(StreamReader(partition.log, consumer, position, self.wake))
+        self.had_consumer = True
+        self.wake()
+
     def remove_consumer(self, consumer: Consumer) -> None:
         """Deliver no more to a consumer."""
+        self._readers = [reader for reader in self._readers if reader.consumer is not consumer]
         if consumer in self._consumers:
             self._consumers.remove(consumer)
 
@@ -149,6 +180,25 @@ class Queue:
 
     def _dispatch(self) -> None:
         self._scheduled = False
+        for reader in list(self._readers):
+            self._feed(reader)
+        if self._consumers:
+            self._serve()
+
+    def _feed(self, reader: StreamReader) -> None:
+        sent = 0
+        while not self.deleted and (credit := reader.consumer.credit()) > 0:
+            if sent > TURN_BYTES_MAX:
+                self.wake()
+                return
+            delivery = reader.take(min(credit, DELIVERY_COUNT_MAX), DELIVERY_BYTES_MAX)
+            if delivery is None:
+                return
+            records = delivery.records
+            sent += delivery.count * (records.batch_bytes // records.count)
+            reader.consumer.deliver(delivery)
+
+    def _serve(self) -> None:
         sent = share = shares_left = 0
         while not self.deleted and (ready := self.ready) > 0:
             consumer, credit, others = self._choose()
@@ -208,6 +258,7 @@ class Queue:
     def delete(self) -> None:
         """Tell the consumers that the queue is gone."""
         self.deleted = True
-        consumers, self._consumers = self._consumers, []
-        for consumer in consumers:
+        consumers = self._consumers + [reader.consumer for reader in self._readers]
+        self._consumers, self._readers = [], []
+        for consumer in dict.fromkeys(consumers):
             consumer.queue_deleted()

@@ -13,9 +13,15 @@ from exchanges import (
     check_not_reserved,
 )
 from log_backend import Change, LogStore, MetadataStore, PartitionLog, random_name
-from vhosts.errors import QueueInequivalent, QueueInUse, QueueLocked, QueueNotEmpty
+from vhosts.errors import (
+    InvalidQueueProperty,
+    QueueInequivalent,
+    QueueInUse,
+    QueueLocked,
+    QueueNotEmpty,
+)
 from vhosts.queue import Queue, QueueProperties
-from vhosts.queue_arguments import check_arguments, check_equivalent, retention
+from vhosts.queue_arguments import check_arguments, check_equivalent, is_stream, retention
 from vhosts.queue_partition import QueuePartition
 from vhosts.topology_record import (
     BindingRecord,
@@ -181,6 +187,7 @@ class VirtualHost:
             check_name("queue", properties.name)
             check_not_reserved("queue", properties.name)
         check_arguments(properties.name, self.name, properties.arguments)
+        self._check_stream(properties)
         number, number_change = self._numbers.take()
         done: Durable = None
         if _stored(properties):
@@ -242,6 +249,14 @@ class VirtualHost:
                 raise QueueInequivalent(queue.name, self.name, argument, *texts)
         check_arguments(queue.name, self.name, received.arguments)
         check_equivalent(queue.name, self.name, current.arguments, received.arguments)
+
+    def _check_stream(self, properties: QueueProperties) -> None:
+        if not is_stream(properties.arguments):
+            return
+        refused = {"non-durable": not properties.durable, "exclusive": properties.exclusive}
+        for name, is_set in (refused | {"auto-delete": properties.auto_delete}).items():
+            if is_set:
+                raise InvalidQueueProperty(properties.name, self.name, name)
 
     def _add_queue(
         self, properties: QueueProperties, owner: object | None, partitions: Sequence[int]

@@ -202,9 +202,7 @@ class PoweredDisk(SystemDisk):
         known.durable = bytes(self.read(file, 0, self.size(file)))
         known.pending.clear()
 
-    def _note(
-        self, directory: Path, source: Path | None, name: Path | None, file: _File
-    ) -> None:
+    def _note(self, directory: Path, source: Path | None, name: Path | None, file: _File) -> None:
         self._renamed.setdefault(directory, []).append((source, name, file))
 
 

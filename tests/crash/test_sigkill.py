@@ -89,7 +89,10 @@ def test_nothing_confirmed_is_lost_doubled_or_reordered_by_sigkill(
 def new_history() -> History:
     names = [f"load-{number}" for number in range(len(BODY_BYTES))]
     return History(
-        [NumberedMessages(*each) for each in zip(names, range(len(names)), BODY_BYTES, strict=True)],
+        [
+            NumberedMessages(*each)
+            for each in zip(names, range(len(names)), BODY_BYTES, strict=True)
+        ],
         [QueueLedger(name) for name in names],
     )
 
@@ -106,7 +109,9 @@ def declare_all(url: str, history: History) -> None:
 def load_until_killed(broker: BrokerProcess, history: History, choice: random.Random) -> None:
     history.generation += 1000
     publisher = Publisher(broker.url, history.messages, history.ledgers, choice)
-    consumer = Consumer(broker.url, history.messages, history.ledgers, random.Random(choice.random()))
+    consumer = Consumer(
+        broker.url, history.messages, history.ledgers, random.Random(choice.random())
+    )
     churn = Churn(broker.url, history.generations, history.generation)
     clients: list[Client] = [publisher, consumer, churn]
     for client in clients:

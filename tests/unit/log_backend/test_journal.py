@@ -335,7 +335,9 @@ async def test_a_torn_last_block_is_the_end(directory: Path, kept: int) -> None:
 
 @pytest.mark.parametrize("block", [0, 1])
 @pytest.mark.parametrize("at", [0, 4, 8, 16, 24, 32, 36, 60, 100])
-async def test_damage_before_a_later_block_is_reported(directory: Path, block: int, at: int) -> None:
+async def test_damage_before_a_later_block_is_reported(
+    directory: Path, block: int, at: int
+) -> None:
     path = await three_blocks(directory)
     place = block * BLOCK_ALIGNMENT + at
     overwrite(path, place, bytes([path.read_bytes()[place] ^ 0x10]))

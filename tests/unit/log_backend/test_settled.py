@@ -7,7 +7,9 @@ from log_backend.settled import CHUNK_BYTES, CHUNK_OFFSETS, SettledSet
 # Around the borders of chunks and bytes, where mistakes live.
 EDGES = [0, 1, 7, 8, 9, 63, 64, 65_527, 65_528, 65_535, 65_536, 65_537, 131_071, 131_072, 196_608]
 OFFSETS = st.one_of(st.sampled_from(EDGES), st.integers(0, 200_000))
-RANGES = st.tuples(OFFSETS, st.one_of(st.integers(0, 20), st.sampled_from([65_535, 65_536, 131_073])))
+RANGES = st.tuples(
+    OFFSETS, st.one_of(st.integers(0, 20), st.sampled_from([65_535, 65_536, 131_073]))
+)
 
 
 @given(ranges=st.lists(RANGES, max_size=12), probes=st.lists(OFFSETS, max_size=6))
