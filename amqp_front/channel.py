@@ -5,7 +5,7 @@ close-ok is read and thrown away, content included.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Optional, Protocol
 
 from pamqp import commands
 
@@ -47,6 +47,7 @@ class ChannelConnection(Protocol):
     body_frame_max: int
     stalled: bool
     cancel_notify: bool
+    consumers: int
 
     def write(self, frames: bytes | bytearray) -> None:
         """Send frames to the client."""
@@ -57,8 +58,18 @@ class ChannelConnection(Protocol):
     def channel_closed(self, number: int) -> None:
         """The channel is closed on both sides."""
 
-    def fail(self, error: Exception) -> None:
-        """Close because of a fault of ours."""
+    @property
+    def outbox_full(self) -> bool:
+        """The client has not read for long."""
+
+    def fail(
+        self,
+        error: Exception,
+        class_id: int = 0,
+        method_id: int = 0,
+        channel: Optional["Channel"] = None,
+    ) -> None:
+        """Answer an error that was met later than the command that led to it."""
 
 
 class Channel:
@@ -72,7 +83,7 @@ class Channel:
     """
 
     def __init__(self, connection: ChannelConnection, number: int) -> None:
-        self.connection = connection
+        self.connection: ChannelConnection = connection
         self.connection_id: object = connection
         self.number = number
         self.services = connection.services
@@ -94,6 +105,11 @@ class Channel:
     def stalled(self) -> bool:
         """The client does not read what we send."""
         return self.connection.stalled
+
+    @property
+    def outbox_full(self) -> bool:
+        """The client has not read for long."""
+        return self.connection.outbox_full
 
     def write(self, frames: bytes | bytearray) -> None:
         """Send frames to the client."""
@@ -244,8 +260,12 @@ class Channel:
             self.connection.wait_for(loaded, lambda: self._get_again(method))
 
     def _get_again(self, method: Any) -> None:
-        if not self.closing:
+        if self.closing:
+            return
+        try:
             self._get(method)
+        except Exception as error:
+            self.connection.fail(error, 60, 70, self)
 
     def _recover(self, method: Any) -> None:
         if not method.requeue:

@@ -76,7 +76,7 @@ class ChannelConsumer:
         """See `Consumer`."""
         credit = self._channel.credit()
         if self.no_ack:
-            return CREDIT_UNLIMITED if credit else 0
+            return CREDIT_UNLIMITED if credit > 0 else 0
         if self.prefetch:
             credit = min(credit, self.prefetch - self.unacked)
         return credit

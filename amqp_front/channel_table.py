@@ -22,11 +22,12 @@ class ChannelTable:
         channel_max: highest channel number agreed.
     """
 
-    __slots__ = ("_channels", "_connection", "channel_max")
+    __slots__ = ("_assembling", "_channels", "_connection", "channel_max")
 
     def __init__(self, connection: ChannelConnection) -> None:
         self._connection = connection
         self._channels: dict[int, Channel] = {}
+        self._assembling: set[int] = set()
         self.channel_max = 0
 
     def __iter__(self) -> Iterator[Channel]:
@@ -34,7 +35,14 @@ class ChannelTable:
 
     def is_assembling(self) -> bool:
         """Whether some channel waits for more content frames."""
-        return any(channel.partial is not None for channel in self._channels.values())
+        return bool(self._assembling)
+
+    def note(self, channel: Channel) -> None:
+        """A frame has been carried out on a channel: see whether it waits for content."""
+        if channel.partial is not None:
+            self._assembling.add(channel.number)
+        else:
+            self._assembling.discard(channel.number)
 
     def for_run(self, number: int) -> Channel | None:
         """The channel that a run is for; None when it closes, and the run is to be ignored.
@@ -70,6 +78,7 @@ class ChannelTable:
     def release(self) -> None:
         """Release all channels: the connection is gone or closing."""
         channels, self._channels = self._channels, {}
+        self._assembling.clear()
         for channel in channels.values():
             if not channel.closing:
                 channel.release()

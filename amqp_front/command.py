@@ -11,11 +11,19 @@ RUN_RECORDS_MAX = 8_192  # rows of the record table; a read of small messages ho
 
 CARBON_COPY = 1  # in property flags, where the wire has 0: the headers hold CC or BCC
 
+MESSAGES_OF_WEIGHT = 16  # messages of a run that cost as much as another command
+
 ACK, REQUEUE, DISCARD = range(3)  # what a settlement does with its messages
 
 
 class Frame:
-    """One frame, out of a run: its payload is a copy."""
+    """One frame, out of a run: its payload is a copy.
+
+    Attributes:
+        weight: how much work it is, compared with other commands.
+    """
+
+    weight = 1
 
     __slots__ = ("channel", "kind", "payload")
 
@@ -32,7 +40,10 @@ class SettleRun:
         outcome: ACK, REQUEUE or DISCARD.
         first, last: delivery tags, inclusive.
         multiple: everything up to `last` that is unsettled (0: all of it); `first` means nothing then.
+        weight: see `Frame`.
     """
+
+    weight = 1
 
     __slots__ = ("channel", "first", "last", "multiple", "outcome")
 
@@ -92,6 +103,11 @@ class PublishRun:
         self.property_flags = property_flags
         self.persistent = persistent
 
+    @property
+    def weight(self) -> int:
+        """See `Frame`."""
+        return 1 + self.count // MESSAGES_OF_WEIGHT
+
     def records(self, selection: list[int] | None, attributes: int, time: int) -> Records:
         """Copy the messages, or some of them by index, into the columns of a batch."""
         rows = None if selection is None else memoryview(array("i", selection))
@@ -107,6 +123,20 @@ class PublishRun:
             time,
         )
         return records
+
+    def head(self, count: int) -> "PublishRun":
+        """The first messages as a run of their own, in the same buffer."""
+        return PublishRun(
+            self.channel,
+            self.source,
+            self.rows,
+            count,
+            self.exchange,
+            self.routing_key,
+            self.mandatory | self.immediate << 1,
+            self.property_flags,
+            self.persistent,
+        )
 
     def keys(self) -> list[bytes]:
         """The routing key of each message."""

@@ -12,7 +12,6 @@ the connection reads nothing more until that is done.
 
 import asyncio
 import logging
-import socket
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
@@ -20,11 +19,11 @@ from pamqp import commands
 
 from amqp_front.channel import Channel
 from amqp_front.channel_table import ChannelTable
+from amqp_front.client_socket import CLOSE_SECONDS_MAX, ClientSocket
 from amqp_front.command import Frame, PublishRun, SettleRun
 from amqp_front.connection_state import HANDSHAKE, State
 from amqp_front.errors import (
     CHANNEL_ERROR,
-    INTERNAL_ERROR,
     NOT_ALLOWED,
     UNEXPECTED_FRAME,
     AmqpError,
@@ -45,24 +44,22 @@ from amqp_front.handshake import (
 from amqp_front.heartbeat import Heartbeat
 from amqp_front.login import log_in
 from amqp_front.methods import decode_method, encode_method
-from amqp_front.refusals import refusal
+from amqp_front.refusals import broker_failure, refusal
 from amqp_front.sasl import MalformedResponse, credentials
 from amqp_front.services import Services
 from vhosts import PermissionCache, User, VirtualHost
 
 log = logging.getLogger(__name__)
 
-OUTBOX_BYTES_HIGH = 1_048_576  # unsent: no more deliveries; about 8 ms at 1 Gbit/s
-OUTBOX_BYTES_MAX = 64 * 1024 * 1024  # unsent: the client reads nothing; no more commands either
-CLOSE_SECONDS_MAX = 30.0  # for the client to answer connection.close
+TURN_COMMANDS_MAX = 512  # of one turn: about 10 ms, more when each of them is rare
 
 
 class Connection(asyncio.BufferedProtocol):
     """The protocol of one client socket."""
 
     __slots__ = (
-        "_cancel_deadline",
         "_channels",
+        "_commands_left",
         "_cutter",
         "_frame_limit",
         "_heartbeat",
@@ -70,14 +67,14 @@ class Connection(asyncio.BufferedProtocol):
         "_holding",
         "_on_closed",
         "_on_opened",
-        "_peer",
+        "_socket",
         "_state",
         "_told_refusals",
-        "_transport",
         "_unread",
         "_waiting",
         "body_frame_max",
         "cancel_notify",
+        "consumers",
         "name",
         "permissions",
         "services",
@@ -100,19 +97,19 @@ class Connection(asyncio.BufferedProtocol):
         self._on_closed = on_closed
         self._cutter = services.cutter
         self._state = State.AWAIT_HEADER
-        self._transport: asyncio.Transport | None = None
+        self._socket: ClientSocket | None = None
         self._unread = b""
+        self._commands_left = TURN_COMMANDS_MAX
         self._waiting = False
         self._holding = False
         self._frame_limit = FRAME_BEFORE_TUNE
         self._channels = ChannelTable(self)
         self._heartbeat: Heartbeat | None = None
         self._heartbeat_seconds = 0
-        self._cancel_deadline: asyncio.TimerHandle | None = None
         self._told_refusals = False
-        self._peer: str | None = None
         self.body_frame_max = FRAME_BEFORE_TUNE - 8
         self.cancel_notify = False
+        self.consumers = 0
         self.stalled = False
         self.user = ""
         self.name = ""
@@ -122,15 +119,12 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is connected."""
         # uvloop's transport is one in all but its base class.
-        self._transport = transport = cast(asyncio.Transport, transport)
-        transport.set_write_buffer_limits(high=OUTBOX_BYTES_HIGH)
-        address = transport.get_extra_info("peername")
-        self._peer = address[0] if isinstance(address, tuple) else None
-        self.name = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else "local"
-        handle = transport.get_extra_info("socket")
-        if handle is not None and handle.family in (socket.AF_INET, socket.AF_INET6):
-            handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._deadline(self.services.config.handshake_seconds)
+        self._socket = ClientSocket(cast(asyncio.Transport, transport), self.services.loop)
+        self.name = self._socket.name
+        if self._state is State.CLOSED:  # refused before it was connected
+            self._socket.abort()
+        else:
+            self._socket.abort_after(self.services.config.handshake_seconds)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next read goes."""
@@ -151,12 +145,12 @@ class Connection(asyncio.BufferedProtocol):
         """The socket is gone."""
         self._state = State.CLOSED
         self._unread = b""
-        self._release()
-        self._stop_deadline()
-        if self._heartbeat is not None:
-            self._heartbeat.stop()
+        for timer in (self._socket, self._heartbeat):
+            if timer is not None:
+                timer.stop()
         self.services.gate.forget(self)
         self._on_closed(self)
+        self._release()
 
     def pause_writing(self) -> None:
         """The client does not read: deliver nothing more."""
@@ -167,16 +161,14 @@ class Connection(asyncio.BufferedProtocol):
         self.stalled = False
         for channel in self._channels:
             channel.consumption.wake()
-        if self._unread and not self._waiting:
-            self._process_unread()
-        self._update_reading()
+        self._go_on()
 
     # -- sending
 
     def write(self, frames: bytes | bytearray) -> None:
         """Send frames to the client."""
-        if self._transport is not None and self._state is not State.CLOSED:
-            self._transport.write(frames)
+        if self._socket is not None and self._state is not State.CLOSED:
+            self._socket.write(frames)
             if self._heartbeat is not None:
                 self._heartbeat.sent = True
 
@@ -187,9 +179,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _process(self) -> None:
         try:
-            if self._state is State.AWAIT_HEADER and not self._protocol_header():
-                return
-            self._commands()
+            if self._state is not State.AWAIT_HEADER or self._protocol_header():
+                self._commands()
         except Exception as error:
             self._failed(error, 0, 0)
         if self._state is State.CLOSED:
@@ -200,11 +191,15 @@ class Connection(asyncio.BufferedProtocol):
     def _commands(self) -> None:
         cutter = self._cutter
         while not self._waiting and self._state is not State.CLOSED:
-            if self.stalled and self._outbox_is_full():
+            if self.stalled and self.outbox_full:
+                return
+            if self._commands_left <= 0:
+                self._rest()
                 return
             command = cutter.next(self._channels.is_assembling())
             if command is None:
                 return
+            self._commands_left -= command.weight
             if isinstance(command, PublishRun):
                 self._publish(command)
             elif isinstance(command, SettleRun):
@@ -212,22 +207,38 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._frame(command)
 
-    def _outbox_is_full(self) -> bool:
-        transport = self._transport
-        return transport is not None and transport.get_write_buffer_size() > OUTBOX_BYTES_MAX
+    @property
+    def outbox_full(self) -> bool:
+        """The client has not read for long: it is told nothing that it can do without."""
+        return self._socket is not None and self._socket.outbox_full
+
+    def _rest(self) -> None:
+        # Others have their turn; a read of small frames, and what follows it, can take long.
+        self._waiting = True
+        self.services.loop.call_soon(self._rested)
+
+    def _rested(self) -> None:
+        self._waiting = False
+        self._commands_left = TURN_COMMANDS_MAX
+        self._go_on()
 
     def _process_unread(self) -> None:
         self._cutter.receive_into(self._unread)
         self._cutter.received(0, self._frame_limit)
         self._process()
 
-    def _update_reading(self) -> None:
-        if self._transport is None or self._transport.is_closing():
+    def _go_on(self) -> None:
+        # After a pause: first what was read before it.
+        if self._waiting or self._state is State.CLOSED:
             return
-        if self._waiting or self._holding or (self.stalled and self._outbox_is_full()):
-            self._transport.pause_reading()
-        else:
-            self._transport.resume_reading()
+        if self._heartbeat is not None:
+            self._heartbeat.received = True  # nobody could have been heard
+        self._process_unread()
+
+    def _update_reading(self) -> None:
+        if self._socket is not None:
+            paused = self._waiting or self._holding or (self.stalled and self.outbox_full)
+            self._socket.set_reading(not paused)
 
     def wait_for(self, done: Awaitable[object], then: Callable[[], None]) -> None:
         """Read no further commands until `done`, then call `then`."""
@@ -237,43 +248,36 @@ class Connection(asyncio.BufferedProtocol):
 
     def _done_waiting(self, finished: "asyncio.Future[Any]", then: Callable[[], None]) -> None:
         self._waiting = False
+        error = None if finished.cancelled() else finished.exception()
         if self._state is State.CLOSED or finished.cancelled():
             return
-        error = finished.exception()
         try:
             if error is not None:
                 raise error
             then()
         except Exception as failure:
             self._failed(failure, 0, 0)
-        if not self._waiting:
-            self._process_unread()
+        self._go_on()
 
     def let_go(self) -> None:
         """The gate for publishers is open again."""
         self._holding = False
-        self._update_reading()
+        # Not here: somebody else's command may be under way in the buffer that all share.
+        self.services.loop.call_soon(self._go_on)
 
     # -- commands
 
     def _protocol_header(self) -> bool:
         header = self._cutter.take_header()
-        if header is None:
-            self._unread = self._cutter.unread()
-            if not PROTOCOL_HEADER.startswith(self._unread[:4]):
-                self._refuse_protocol()
-            return False
-        if header not in ACCEPTED_HEADERS:
-            self._refuse_protocol()
-            return False
-        self._state = State.AWAIT_START_OK
-        self.write(start_frame(self.services.cluster_name))
-        return True
-
-    def _refuse_protocol(self) -> None:
-        log.info("%s speaks another protocol", self.name)
-        self.write(PROTOCOL_HEADER)
-        self._drop()
+        if header in ACCEPTED_HEADERS:
+            self._state = State.AWAIT_START_OK
+            self.write(start_frame(self.services.cluster_name))
+            return True
+        if header is not None or not PROTOCOL_HEADER.startswith(self._cutter.unread()[:4]):
+            log.info("%s speaks another protocol", self.name)
+            self.write(PROTOCOL_HEADER)
+            self._drop()
+        return False
 
     def _publish(self, run: PublishRun) -> None:
         channel = self._channel_of(run.channel)
@@ -325,6 +329,8 @@ class Connection(asyncio.BufferedProtocol):
                 channel.frame(frame)
         except Exception as error:
             self._failed(error, index >> 16, index & 0xFFFF, channel)
+        if channel is not None:
+            self._channels.note(channel)
 
     def channel_closed(self, number: int) -> None:
         """The channel is closed on both sides."""
@@ -369,7 +375,8 @@ class Connection(asyncio.BufferedProtocol):
             log.warning("%s: login refused: %s", self.name, error)
             self._drop()
             return
-        login = log_in(self.services, self._peer, method.mechanism, name, password)
+        peer = self._socket.peer if self._socket is not None else None
+        login = log_in(self.services, peer, method.mechanism, name, password)
         task = self.services.loop.create_task(login)
         self.wait_for(task, lambda: self._logged_in(task.result()))
 
@@ -392,18 +399,14 @@ class Connection(asyncio.BufferedProtocol):
         self.vhost = vhost
         self.permissions = PermissionCache(self.services.users.permissions, self.user, vhost.name)
         self._state = State.OPEN
-        self._stop_deadline()
+        assert self._socket is not None
+        self._socket.stop()
         if self._heartbeat_seconds:
             self._heartbeat = Heartbeat(self.services.loop, self._heartbeat_seconds, self)
         else:
-            self._keep_alive()
+            self._socket.keep_alive()
         self._method(commands.Connection.OpenOk)
         self._on_opened(self)
-
-    def _keep_alive(self) -> None:
-        handle = self._transport.get_extra_info("socket") if self._transport else None
-        if handle is not None:
-            handle.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
     def _close_ok(self, method: Any) -> None:
         self._release()
@@ -421,19 +424,17 @@ class Connection(asyncio.BufferedProtocol):
 
     def missed_heartbeats(self) -> None:
         """See `HeartbeatOwner`."""
+        if self._waiting or self._holding:
+            return  # it is the broker that does not listen
         log.warning("%s: missed heartbeats from the client", self.name)
-        if self._transport is not None:
-            self._transport.abort()
+        self.abort()
 
     # -- the end
 
     def _failed(
         self, error: Exception, class_id: int, method_id: int, channel: Channel | None = None
     ) -> None:
-        answer = refusal(error)
-        if answer is None:
-            log.error("%s: an error of the broker", self.name, exc_info=error)
-            answer = HardError(INTERNAL_ERROR, "the broker failed; see its log")
+        answer = refusal(error) or broker_failure(error, self.name)
         if isinstance(answer, SoftError) and channel is not None:
             channel.refuse(answer, class_id, method_id)
             return
@@ -457,11 +458,18 @@ class Connection(asyncio.BufferedProtocol):
             class_id=class_id,
             method_id=method_id,
         )
-        self._deadline(CLOSE_SECONDS_MAX)
+        if self._socket is not None:
+            self._socket.abort_after(CLOSE_SECONDS_MAX)
 
-    def fail(self, error: Exception) -> None:
-        """Close because of a fault of ours."""
-        self._failed(error, 0, 0)
+    def fail(
+        self,
+        error: Exception,
+        class_id: int = 0,
+        method_id: int = 0,
+        channel: Channel | None = None,
+    ) -> None:
+        """Answer an error that was met later than the command that led to it."""
+        self._failed(error, class_id, method_id, channel)
 
     def shut_down(self, error: HardError) -> None:
         """Close from our side because the broker stops."""
@@ -471,9 +479,11 @@ class Connection(asyncio.BufferedProtocol):
             self._drop()
 
     def abort(self) -> None:
-        """Drop the socket and what is unsent."""
-        if self._transport is not None:
-            self._transport.abort()
+        """Drop the socket and what is unsent, at the latest when it is connected."""
+        if self._socket is not None:
+            self._socket.abort()
+        else:
+            self._state = State.CLOSED
 
     def _release(self) -> None:
         self._channels.release()
@@ -483,17 +493,8 @@ class Connection(asyncio.BufferedProtocol):
     def _drop(self) -> None:
         self._state = State.CLOSED
         self._unread = b""
-        if self._transport is not None:
-            self._transport.close()
-
-    def _deadline(self, seconds: float) -> None:
-        self._stop_deadline()
-        self._cancel_deadline = self.services.loop.call_later(seconds, self.abort)
-
-    def _stop_deadline(self) -> None:
-        if self._cancel_deadline is not None:
-            self._cancel_deadline.cancel()
-            self._cancel_deadline = None
+        if self._socket is not None:
+            self._socket.close()
 
 
 _CONNECTION_METHODS: dict[tuple[State, type[Any]], Callable[[Connection, Any], None]] = {

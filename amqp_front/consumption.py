@@ -26,12 +26,23 @@ from vhosts import CREDIT_UNLIMITED, Delivery, Queue, VirtualHost
 
 STREAM_OFFSET = "x-stream-offset"
 CONSUMERS_MAX = 1_024  # of one channel; each costs memory on the word of a stranger
+CONNECTION_CONSUMERS_MAX = 16_384  # of all channels: when they go at once, nobody else has a turn
 
 _GET_EMPTY = struct.pack(">HHB", 60, 72, 0)
 
 
+class ConsumingConnection(Protocol):
+    """The connection of the channel; `consumers` counts those of all its channels."""
+
+    consumers: int
+
+
 class ClientChannel(Protocol):
     """What the consumption needs of its channel."""
+
+    @property
+    def connection(self) -> ConsumingConnection:
+        """Its connection."""
 
     number: int
     services: Services
@@ -44,6 +55,10 @@ class ClientChannel(Protocol):
     @property
     def stalled(self) -> bool:
         """The client does not read what we send."""
+
+    @property
+    def outbox_full(self) -> bool:
+        """It has not done so for long."""
 
     def write(self, frames: bytes | bytearray) -> None:
         """Send frames to the client."""
@@ -80,7 +95,9 @@ class Consumption:
         channel = self._channel
         if channel.stalled or not channel.flow_active:
             return 0
-        return self.channel_prefetch - self._held if self.channel_prefetch else CREDIT_UNLIMITED
+        if not self.channel_prefetch:
+            return CREDIT_UNLIMITED
+        return max(0, self.channel_prefetch - self._held)  # it may have been larger before
 
     def write(self, frames: bytes | bytearray) -> None:
         """See `ConsumingChannel`."""
@@ -97,7 +114,7 @@ class Consumption:
 
     def consumer_ended(self, consumer: ChannelConsumer) -> None:
         """See `ConsumingChannel`."""
-        self._consumers.pop(consumer.tag, None)
+        self._forget(consumer.tag)
         if self._channel.cancel_notify:
             self.write(
                 encode_method(
@@ -161,12 +178,19 @@ class Consumption:
         else:
             consumer.queue.add_consumer(consumer)
         self._consumers[consumer.tag] = consumer
+        self._channel.connection.consumers += 1
 
     def cancel(self, tag: str) -> ChannelConsumer | None:
         """Forget a consumer; the caller takes it off its queue. Its deliveries stay unsettled."""
         if tag == self._reply_tag:
             self._close_replies()
-        return self._consumers.pop(tag, None)
+        return self._forget(tag)
+
+    def _forget(self, tag: str) -> ChannelConsumer | None:
+        consumer = self._consumers.pop(tag, None)
+        if consumer is not None:
+            self._channel.connection.consumers -= 1
+        return consumer
 
     def _free_tag(self, tag: str) -> str:
         tag = tag or f"amq.ctag-{random_name()}"
@@ -174,6 +198,9 @@ class Consumption:
             raise HardError(NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'")
         if len(self._consumers) >= CONSUMERS_MAX:
             raise HardError(NOT_ALLOWED, f"a channel has at most {CONSUMERS_MAX} consumers")
+        if self._channel.connection.consumers >= CONNECTION_CONSUMERS_MAX:
+            reason = f"a connection has at most {CONNECTION_CONSUMERS_MAX} consumers"
+            raise HardError(NOT_ALLOWED, reason)
         return tag
 
     # -- direct reply-to
@@ -193,8 +220,10 @@ class Consumption:
         return self._reply_tag
 
     def reply(self, records: Records) -> None:
-        """See `ReplyConsumer`."""
+        """See `ReplyConsumer`. Replies to a client that does not read them are lost."""
         assert self._reply_tag is not None
+        if self._channel.outbox_full:
+            return
         tag = self._reply_tag.encode()
         first = self.next_tag
         self.next_tag += records.count
@@ -295,7 +324,11 @@ class Consumption:
             self._close_replies()
         consumers = list(self._consumers.values())
         self._consumers.clear()
+        self._channel.connection.consumers -= len(consumers)
+        of_queue: dict[Queue, set[ChannelConsumer]] = {}
         for consumer in consumers:
-            consumer.queue.remove_consumer(consumer)
+            of_queue.setdefault(consumer.queue, set()).add(consumer)
+        for queue, gone in of_queue.items():
+            queue.remove_consumers(gone)
         self.recover()
         return consumers

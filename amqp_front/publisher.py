@@ -1,7 +1,7 @@
 """The publishing side of a channel: from a run of publishes to queues, returns and confirms."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from pamqp import commands
@@ -68,17 +68,17 @@ class Publisher:
 
     # -- publishing
 
-    def check(self, run: PublishRun) -> list[PublishRun]:
-        """Check what a run may do; returns the runs to carry out, nearly always just itself.
+    def check(self, run: PublishRun) -> Iterator[PublishRun]:
+        """Check what a run may do; gives the runs to carry out, nearly always just itself.
 
         Raises:
-            SoftError: 403, 404, 406; nothing was published.
+            SoftError: 403, 404, 406; what came before a message that is refused has been given.
             HardError: 540 for immediate.
         """
         self._check_exchange(run.exchange)
         if run.immediate:
             raise HardError(NOT_IMPLEMENTED, "immediate=true")
-        return self._inspected(run) if run.property_flags & _INSPECTED else [run]
+        return self._inspected(run) if run.property_flags & _INSPECTED else iter((run,))
 
     def publish(self, run: PublishRun) -> int:
         """Carry out a checked run.
@@ -110,12 +110,14 @@ class Publisher:
         key = run.routing_key
         if key is not None:
             route = routes.get(key)
-            if route is None:
+            if not route:
                 if not exchange and key.startswith(ADDRESS_PREFIX):
                     return self._reply(run, key)
                 route = routing.route(exchange, _checked_key(key))
             return self._to_route(run, route, None)
         keys = run.keys()
+        if not exchange and any(key.startswith(ADDRESS_PREFIX) for key in keys):
+            return max(self._publish(single) for single in _singles(run, keys))
         found = [
             route
             if (route := routes.get(key)) is not None
@@ -221,20 +223,27 @@ class Publisher:
             self._name, self._exchange, self._known_version = name, exchange, version
         self._channel.permissions.authorize(ResourceKind.EXCHANGE, exchange, Verb.WRITE)
 
-    def _inspected(self, run: PublishRun) -> list[PublishRun]:
-        properties = [Properties(run.properties(at)) for at in range(run.count)]
-        for each in properties:
-            each.check(self._channel.user)
-        if not run.property_flags & (REPLY_TO | CARBON_COPY):
-            return [run]
+    def _inspected(self, run: PublishRun) -> Iterator[PublishRun]:
+        if run.property_flags & (REPLY_TO | CARBON_COPY):
+            yield from self._inspected_singles(run)
+            return
+        for at in range(run.count):
+            try:
+                Properties(run.properties(at)).check(self._channel.user)
+            except SoftError:
+                if at:
+                    yield run.head(at)
+                raise
+        yield run
+
+    def _inspected_singles(self, run: PublishRun) -> Iterator[PublishRun]:
         flags = run.mandatory | run.immediate << 1
-        keys = run.keys()
-        singles = []
-        for at, each in enumerate(properties):
-            copies(each.headers())
-            parts = (run.channel, run.exchange, keys[at], flags, self._readdressed(each))
-            singles.append(single_run(*parts, run.body(at)))
-        return singles
+        for at, key in enumerate(run.keys()):
+            properties = Properties(run.properties(at))
+            properties.check(self._channel.user)
+            copies(properties.headers())
+            parts = (run.channel, run.exchange, key, flags, self._readdressed(properties))
+            yield single_run(*parts, run.body(at))
 
     def _readdressed(self, properties: Properties) -> Properties:
         if properties.value("reply_to") != PSEUDO_QUEUE.encode():
@@ -268,6 +277,16 @@ class Publisher:
     def close(self) -> None:
         """The channel is gone: confirm nothing more."""
         self._board.forget(self)
+
+
+def _singles(run: PublishRun, keys: Sequence[bytes]) -> list[PublishRun]:
+    flags = run.mandatory | run.immediate << 1
+    return [
+        single_run(
+            run.channel, run.exchange, key, flags, Properties(run.properties(at)), run.body(at)
+        )
+        for at, key in enumerate(keys)
+    ]
 
 
 def _decoded(name: bytes) -> str:

@@ -3,6 +3,8 @@
 Source: RabbitMQ's codes, because clients depend on them.
 """
 
+import logging
+
 import exchanges
 import log_backend
 import vhosts
@@ -17,6 +19,8 @@ from amqp_front.errors import (
     HardError,
     SoftError,
 )
+
+log = logging.getLogger(__name__)
 
 REFUSALS: dict[type[Exception], tuple[int, type[AmqpError]]] = {
     exchanges.ExchangeNotFound: (NOT_FOUND, SoftError),
@@ -59,3 +63,9 @@ def refusal(error: Exception) -> AmqpError | None:
         return None
     code, scope = entry
     return scope(code, str(error))
+
+
+def broker_failure(error: Exception, connection: str) -> HardError:
+    """Log a fault of ours that a connection met; the client is only told that there was one."""
+    log.error("%s: an error of the broker", connection, exc_info=error)
+    return HardError(INTERNAL_ERROR, "the broker failed; see its log")

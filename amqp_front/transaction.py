@@ -5,7 +5,8 @@ from array import array
 from amqp_front.command import PublishRun, SettleRun
 from amqp_front.errors import PRECONDITION_FAILED, SoftError
 
-TRANSACTION_BYTES_MAX = 128 * 1024 * 1024  # of bodies and properties kept in memory for one commit
+TRANSACTION_BYTES_MAX = 128 * 1024 * 1024  # kept in memory for one commit
+ENTRY_BYTES = 1_024  # what a kept run costs beside its content, in memory and in time
 
 
 class Transaction:
@@ -23,15 +24,23 @@ class Transaction:
             SoftError: 406, the transaction would grow beyond TRANSACTION_BYTES_MAX.
         """
         own = _own(run)
-        self._bytes += len(own.source)
-        if self._bytes > TRANSACTION_BYTES_MAX:
-            reason = f"a transaction holds more than {TRANSACTION_BYTES_MAX} bytes"
-            raise SoftError(PRECONDITION_FAILED, reason)
+        self._grow(len(own.source) + own.rows.nbytes)
         self._publishes.append(own)
 
     def settle(self, run: SettleRun) -> None:
-        """Keep a settlement."""
+        """Keep a settlement.
+
+        Raises:
+            SoftError: as for `publish`.
+        """
+        self._grow(0)
         self._settlements.append(run)
+
+    def _grow(self, size: int) -> None:
+        self._bytes += ENTRY_BYTES + size
+        if self._bytes > TRANSACTION_BYTES_MAX:
+            reason = f"a transaction holds more than {TRANSACTION_BYTES_MAX} bytes"
+            raise SoftError(PRECONDITION_FAILED, reason)
 
     def take(self) -> tuple[list[PublishRun], list[SettleRun]]:
         """Everything kept; the transaction is empty then."""

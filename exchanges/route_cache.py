@@ -10,6 +10,9 @@ ROUTE_CACHE_ENTRIES_MAX = 65_536
 # exchanges, or routes to ten thousand queues, must not add up. At most about 100 MB.
 ROUTE_CACHE_WEIGHT_MAX = 262_144
 
+# A short string. Keys of CC and BCC headers may be longer, up to a frame, and are looked for each time.
+ROUTE_CACHE_KEY_BYTES_MAX = 255
+
 
 class RouteCache:
     """A dict of routes for each exchange asked for, and what the walks from it depend on."""
@@ -27,7 +30,12 @@ class RouteCache:
         return self.routes[exchange]
 
     def keep(self, routes: dict[bytes, Route], routing_key: bytes, route: Route) -> None:
-        """Add a route to an exchange's dict, which is emptied first when a limit is reached."""
+        """Add a route to an exchange's dict, which is emptied first when a limit is reached.
+
+        A key that no publish can have on the wire is not kept.
+        """
+        if len(routing_key) > ROUTE_CACHE_KEY_BYTES_MAX:
+            return
         if len(routes) >= ROUTE_CACHE_ENTRIES_MAX:
             self._empty(routes)
         if self._weight + 1 + len(route) > ROUTE_CACHE_WEIGHT_MAX:

@@ -129,6 +129,7 @@ class Journal:
         self._files = 0
         self._next_number = 0
         self._preparing = False
+        self._in_making: set[asyncio.Future[JournalFile]] = set()
         self._closing: asyncio.Future[None] | None = None
         self._closed = False
         self._jobs: SimpleQueue[tuple[JournalFile, int, int, _Group] | None] = SimpleQueue()
@@ -236,6 +237,8 @@ class Journal:
             self._closing = self._loop.create_future()
             await self._closing
         self._closed = True
+        while self._in_making:  # nothing is renamed any more when this returns
+            await asyncio.wait(self._in_making)
         self._jobs.put(None)
         await self._loop.run_in_executor(None, self._thread.join)
         for handle in (self._scheduled, self._delayed):
@@ -340,10 +343,12 @@ class Journal:
 
     def _in_executor(self, make: Callable[..., JournalFile], *arguments: object) -> None:
         future = self._loop.run_in_executor(self._executor, make, *arguments)
+        self._in_making.add(future)
         future.add_done_callback(self._file_ready)
 
     def _file_ready(self, future: asyncio.Future[JournalFile]) -> None:
         self._preparing = False
+        self._in_making.discard(future)
         if future.cancelled():
             return
         error = future.exception()

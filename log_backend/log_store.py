@@ -26,18 +26,16 @@ from log_backend.journal import Journal, JournalFile
 from log_backend.journal_block import JournalEntry, Settlement
 from log_backend.log_directory import base_offsets, partition_directory, segment_path
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
-from log_backend.partition_log import PartitionLog, SegmentWrite
+from log_backend.partition_log import PartitionLog
 from log_backend.record_batch import RecordBatch
 from log_backend.retention import Retention
 from log_backend.segment import Segment, open_active, open_sealed, read_batches
+from log_backend.segment_writer import SegmentWriter
 
 log = logging.getLogger(__name__)
 
 # A deleted partition's files: b"tombstones/" directory below the data directory -> its number, decimal.
 _TOMBSTONES = b"tombstones/"
-# In each partition directory: its number, decimal. A queue of the same name that was deleted before
-# leaves another number, and its files are never taken for the new one's.
-_NUMBER_FILE = "PARTITION"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +94,12 @@ class LogStore:
         self.on_pressure: Callable[[bool], None] = lambda pressed: None
         self._flusher = ThreadPoolExecutor(1, thread_name_prefix="flusher")
         self._readers = ThreadPoolExecutor(2, thread_name_prefix="reader")
+        self._journal_files = ThreadPoolExecutor(1, thread_name_prefix="journal-files")
         self.journal = Journal(
             data / "journal",
             disk,
             loop,
-            ThreadPoolExecutor(1, thread_name_prefix="journal-files"),
+            self._journal_files,
             file_bytes=options.journal_file_bytes,
             files_max=options.journal_files_max,
             on_durable=lambda position: self.on_durable(position),
@@ -109,6 +108,7 @@ class LogStore:
             collect=self._journal_settled,
             on_pressure=lambda pressed: self._press("journal", pressed),
         )
+        self._writer = SegmentWriter(disk)
         self._partitions: dict[int, PartitionLog] = {}
         self._snapshot_offsets: dict[int, int] = {}
         self._with_settled: set[PartitionLog] = set()
@@ -179,7 +179,7 @@ class LogStore:
             await self._checkpoint(None)
         await self.journal.aclose()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for executor in (self._flusher, self._readers):
+        for executor in (self._flusher, self._readers, self._journal_files):
             executor.shutdown(wait=True)
         self.metadata.close()
         self._disk.close(self._lock)
@@ -187,21 +187,10 @@ class LogStore:
     def _remove_deleted(self) -> None:
         for key, entry in list(self.metadata.scan(_TOMBSTONES)):
             directory = self._data / key[len(_TOMBSTONES) :].decode()
-            if self._number_in(directory) == int(entry.value):
+            if self._writer.owner_of(directory) == int(entry.value):
                 self._remove_directory(directory, key)
             else:
                 self.metadata.apply([Change(key, None)], synced=False)
-
-    def _number_in(self, directory: Path) -> int | None:
-        try:
-            file = self._disk.open(directory / _NUMBER_FILE)
-        except FileNotFoundError:
-            return None
-        try:
-            content = bytes(self._disk.read(file, 0, 20))
-        finally:
-            self._disk.close(file)
-        return int(content) if content.isdigit() else None
 
     # -- partitions
 
@@ -239,7 +228,7 @@ class LogStore:
             next_offset, partition.synced_offset = cursor.restore(snapshot)
             self._snapshot_offsets[partition.number] = next_offset
         names = self._disk.list_directory(partition.directory)
-        if names and self._number_in(partition.directory) != partition.number:
+        if names and self._writer.owner_of(partition.directory) != partition.number:
             # Of a deleted queue of the same name; gone before anything of this one is written.
             self._remove_directory(partition.directory, None)
             names = []
@@ -328,15 +317,7 @@ class LogStore:
 
     def remove_segments(self, segments: list[Segment]) -> None:
         """See `LogOwner`."""
-
-        def remove() -> None:
-            for segment in segments:
-                for suffix in (".index", ".timeindex", ".log"):
-                    path = segment.path.with_suffix(suffix)
-                    if path.exists():
-                        self._disk.remove(path)
-
-        self._in_flusher(remove)
+        self._in_flusher(lambda: self._writer.remove(segments))
 
     def now(self) -> int:
         """See `LogOwner`."""
@@ -376,7 +357,7 @@ class LogStore:
         try:
             if writes or unsynced:
                 await self._loop.run_in_executor(
-                    self._flusher, self._write_and_sync, writes, unsynced
+                    self._flusher, self._writer.write, writes, unsynced
                 )
         except OSError as error:
             self._failed(error)
@@ -385,57 +366,6 @@ class LogStore:
             partition.flushed()
         for segment in unsynced:
             segment.unsynced = False
-
-    def _write_and_sync(self, writes: Sequence[SegmentWrite], unsynced: Sequence[Segment]) -> None:
-        for write in writes:
-            self._write(write)
-        for segment in unsynced:
-            if not segment.path.exists():
-                continue  # settled and removed meanwhile
-            file = self._disk.open(segment.path)
-            try:
-                self._disk.sync(file)
-            finally:
-                self._disk.close(file)
-        for directory in {segment.path.parent for segment in unsynced}:
-            if directory.exists():
-                self._disk.sync_directory(directory)
-
-    def _write(self, write: SegmentWrite) -> None:
-        path = write.segment.path
-        if write.position == 0:
-            self._own_directory(path.parent, write.partition)
-        file = self._disk.open(path, create=True)
-        try:
-            buffers = [
-                part for batch in write.batches for part in (batch.header(), batch.records.payload)
-            ]
-            self._disk.write(file, write.position, buffers)
-            if write.seal:
-                # Before the next segment is there: only the newest may have a torn tail.
-                self._disk.sync(file)
-        finally:
-            self._disk.close(file)
-        if write.seal:
-            self._disk.sync_directory(path.parent)
-            for index_path, content in write.segment.index_files():
-                self._write_file(index_path, content)
-
-    def _own_directory(self, directory: Path, number: int) -> None:
-        # Durable before a segment is: segments without their partition's number are deleted.
-        if self._number_in(directory) != number:
-            self._disk.make_directory(directory)
-            self._write_file(directory / _NUMBER_FILE, b"%d" % number, sync=True)
-            self._disk.sync_directory(directory)
-
-    def _write_file(self, path: Path, content: bytes, *, sync: bool = False) -> None:
-        file = self._disk.open(path, create=True)
-        try:
-            self._disk.write(file, 0, [content])
-            if sync:
-                self._disk.sync(file)
-        finally:
-            self._disk.close(file)
 
     def _checkpoint_later(self, file: JournalFile) -> None:
         self._run(self._checkpoint(file))

@@ -1,7 +1,9 @@
 """A queue: records in, deliveries out, round robin to its consumers."""
 
-from collections.abc import Callable, Mapping
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, islice
 
 from log_backend import Records
 from vhosts.consumer import Consumer
@@ -13,6 +15,7 @@ from vhosts.stream_reader import StreamReader, stream_position
 
 DELIVERY_BYTES_MAX = 262_144  # of one delivery: a batch of large messages goes out in pieces
 TURN_BYTES_MAX = 1_048_576  # of one dispatch: then others have their turn
+DELIVERY_BYTES_MIN = 4_096  # what one counts for however small: handing it out takes as long
 DELIVERY_COUNT_MAX = 4_096
 
 
@@ -42,6 +45,7 @@ class Queue:
     __slots__ = (
         "_call_soon",
         "_consumers",
+        "_loading",
         "_next_consumer",
         "_readers",
         "_scheduled",
@@ -70,6 +74,7 @@ class Queue:
         self._consumers: list[Consumer] = []
         self._readers: list[StreamReader] = []
         self._next_consumer = 0
+        self._loading: list[Callable[[], None]] = []
         self._scheduled = False
 
     @property
@@ -129,8 +134,7 @@ class Queue:
         """
         if self._consumers and (consumer.exclusive or self._consumers[0].exclusive):
             raise ConsumptionRefused(self.name, self.vhost)
-        self._consumers.append(consumer)
-        self._consumers.sort(key=lambda each: -each.priority)
+        insort(self._consumers, consumer, key=_rank)
         self.had_consumer = True
         self.wake()
 
@@ -155,9 +159,12 @@ class Queue:
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """Deliver no more to a consumer."""
-        self._readers = [reader for reader in self._readers if reader.consumer is not consumer]
-        if consumer in self._consumers:
-            self._consumers.remove(consumer)
+        self.remove_consumers((consumer,))
+
+    def remove_consumers(self, gone: Collection[Consumer]) -> None:
+        """Deliver no more to some consumers; those it does not have are no error."""
+        self._consumers = [consumer for consumer in self._consumers if consumer not in gone]
+        self._readers = [reader for reader in self._readers if reader.consumer not in gone]
 
     def wake(self) -> None:
         """Something is ready, or a consumer has credit again: dispatch after this turn."""
@@ -170,13 +177,24 @@ class Queue:
         return self._take(1)
 
     def when_loaded(self, done: Callable[[], None]) -> bool:
-        """Call `done` when the next message is in memory; False when nothing has to be loaded."""
+        """Call `done` when the next message is in memory, or never will be: ask again then.
+
+        Returns:
+            False when nothing has to be loaded; `done` is not called then.
+        """
         for partition in self.partitions:
             offset = partition.returned[0][0] if partition.returned else partition.next_offset
             if partition.ready and partition.log.needs_load(offset):
-                partition.log.load(offset, done)
+                if not self._loading:
+                    partition.log.load(offset, self._loaded)
+                self._loading.append(done)
                 return True
         return False
+
+    def _loaded(self) -> None:
+        waiting, self._loading = self._loading, []
+        for done in waiting:
+            done()
 
     def _dispatch(self) -> None:
         self._scheduled = False
@@ -201,46 +219,52 @@ class Queue:
     def _serve(self) -> None:
         sent = share = shares_left = 0
         while not self.deleted and (ready := self.ready) > 0:
-            consumer, credit, others = self._choose()
-            if consumer is None:
-                return
             if sent > TURN_BYTES_MAX:
                 self.wake()
                 return
+            consumer, credit = self._next_with_credit()
+            if consumer is None:
+                return
             if shares_left == 0:
                 # Even shares for one round, so that one fast consumer does not take it all.
-                share, shares_left = max(1, ready // others), others
+                shares_left = self._with_credit(consumer.priority) if ready > 1 else 1
+                share = max(1, ready // shares_left)
             shares_left -= 1
             delivery = self._take(min(credit, share, DELIVERY_COUNT_MAX))
             if delivery is None:
                 return
             records = delivery.records
-            sent += delivery.count * (records.batch_bytes // records.count)
+            size = delivery.count * (records.batch_bytes // records.count)
+            sent += max(size, DELIVERY_BYTES_MIN)
             consumer.deliver(delivery)
             if consumer.no_ack:
                 delivery.partition.settle(delivery.offset, delivery.offset + delivery.count)
 
-    def _choose(self) -> tuple[Consumer | None, int, int]:
-        # The next consumer with credit among those of the highest priority that have any, its
-        # credit, and how many of them there are.
-        chosen: Consumer | None = None
-        chosen_credit, count = 0, 0
+    def _next_with_credit(self) -> tuple[Consumer | None, int]:
+        # Those of the highest priority that have credit take turns.
         consumers = self._consumers
-        size = len(consumers)
-        start = self._next_consumer if self._next_consumer < size else 0
-        for step in range(size):
-            at = (start + step) % size
-            consumer = consumers[at]
-            if chosen is not None and consumer.priority < chosen.priority:
-                continue
-            credit = consumer.credit()
-            if credit <= 0:
-                continue
-            if chosen is None or consumer.priority > chosen.priority:
-                chosen, chosen_credit, count = consumer, credit, 0
-                self._next_consumer = at + 1
-            count += 1
-        return chosen, chosen_credit, count
+        first, size = 0, len(consumers)
+        while first < size:
+            end = self._end_of_priority(first)
+            start = self._next_consumer if first <= self._next_consumer < end else first
+            for at in chain(range(start, end), range(first, start)):
+                credit = consumers[at].credit()
+                if credit > 0:
+                    self._next_consumer = at + 1
+                    return consumers[at], credit
+            first = end
+        return None, 0
+
+    def _with_credit(self, priority: int) -> int:
+        first = bisect_left(self._consumers, -priority, key=_rank)
+        group = islice(self._consumers, first, self._end_of_priority(first))
+        return sum(consumer.credit() > 0 for consumer in group)
+
+    def _end_of_priority(self, first: int) -> int:
+        consumers = self._consumers
+        if consumers[-1].priority == consumers[first].priority:
+            return len(consumers)  # nearly always: nobody asked for another one
+        return bisect_right(consumers, _rank(consumers[first]), first, key=_rank)
 
     def _take(self, count: int) -> Delivery | None:
         for partition in self.partitions:
@@ -256,9 +280,14 @@ class Queue:
         return sum(partition.purge() for partition in self.partitions)
 
     def delete(self) -> None:
-        """Tell the consumers that the queue is gone."""
+        """Tell the consumers that the queue is gone, and who waits for a message to be loaded."""
         self.deleted = True
+        self._loaded()
         consumers = self._consumers + [reader.consumer for reader in self._readers]
         self._consumers, self._readers = [], []
         for consumer in dict.fromkeys(consumers):
             consumer.queue_deleted()
+
+
+def _rank(consumer: Consumer) -> int:
+    return -consumer.priority

@@ -89,6 +89,8 @@ class QueuePartition:
     def settle(self, first: int, end: int) -> None:
         """Be done with messages that were handed out."""
         self.in_flight -= end - first
+        if self.log.closed:
+            return  # its files may by now be those of another queue of the same name
         self.cursor.settle(first, end)
         self.log.release()
 

@@ -1,6 +1,7 @@
 """A virtual host: its routing table and queues, kept in step with the metadata store."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import islice
 from typing import Protocol
 
 import msgspec
@@ -34,6 +35,8 @@ from vhosts.topology_record import (
 )
 from vhosts.topology_writer import TopologyWriter
 
+DELETIONS_MAX = 64  # of one turn: about 5 ms
+
 Durable = Awaitable[int] | None  # None: nothing has to become durable
 
 
@@ -62,6 +65,7 @@ class VirtualHost:
         self.name = name
         self.routing = RoutingTable(name)
         self.queues: dict[str, Queue] = {}
+        self._owned: dict[object, dict[str, Queue]] = {}  # exclusive queues by connection
         self._logs = logs
         self._writer = writer
         self._numbers = numbers
@@ -213,6 +217,7 @@ class VirtualHost:
             raise QueueNotEmpty(queue.name, self.name)
         count = queue.ready
         del self.queues[queue.name]
+        self._owned.get(queue.owner, {}).pop(queue.name, None)
         change = self.routing.remove_queue(queue.name)
         numbers = [partition.log.number for partition in queue.partitions]
         gone: list[Change] = []
@@ -230,10 +235,14 @@ class VirtualHost:
         return self.delete_queue(queue)[1] if unwanted and not queue.deleted else None
 
     def connection_closed(self, connection: object) -> None:
-        """Delete the exclusive queues of a connection."""
-        owned = [queue for queue in self.queues.values() if queue.owner is connection]
-        for queue in owned:
+        """Delete the exclusive queues of a connection; if there are many, in several turns."""
+        owned = self._owned.get(connection, {})
+        for queue in list(islice(owned.values(), DELETIONS_MAX)):
             self.delete_queue(queue)
+        if owned:
+            self._call_soon(lambda: self.connection_closed(connection))
+        else:
+            self._owned.pop(connection, None)
 
     def _check_redeclared(
         self, queue: Queue, received: QueueProperties, connection: object
@@ -267,6 +276,8 @@ class VirtualHost:
             queue.partitions.append(QueuePartition(log, queue.wake))
         self.routing.add_queue(properties.name, durable=_stored(properties))
         self.queues[properties.name] = queue
+        if owner is not None:
+            self._owned.setdefault(owner, {})[properties.name] = queue
         return queue
 
     def _open_log(self, properties: QueueProperties, index: int, number: int) -> PartitionLog:

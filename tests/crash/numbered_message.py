@@ -38,7 +38,7 @@ class NumberedMessages:
 
     def encoded(self, first: int, end: int) -> bytes:
         """The frames of the publishes [first, end)."""
-        parts = []
+        parts: list[bytes] = []
         for sequence in range(first, end):
             content = _HEAD.pack(self.number, sequence) + self._fillers[sequence & 0xFF]
             parts += (self._prefix, content, _CRC.pack(zlib.crc32(content)), b"\xce")

@@ -195,7 +195,7 @@ def drain(connection: Connection, queue: str) -> list[bytes]:
 
 def message_count(connection: Connection, queue: str) -> int:
     declare = commands.Queue.Declare(queue=queue, passive=True)
-    return int(connection.call(declare, commands.Queue.DeclareOk).message_count)
+    return connection.call(declare, commands.Queue.DeclareOk).message_count or 0
 
 
 def print_summary(history: History) -> None:

@@ -9,7 +9,7 @@ from amqp_front import transaction
 from amqp_front.command import PublishRun, SettleRun
 from amqp_front.errors import PRECONDITION_FAILED, SoftError
 from amqp_front.frame_cutter import FrameCutter
-from amqp_front.transaction import Transaction
+from amqp_front.transaction import ENTRY_BYTES, Transaction
 
 
 def publish_run(stream: bytes) -> tuple[PublishRun, memoryview]:
@@ -63,9 +63,9 @@ def test_taking_empties_the_transaction_and_keeps_the_order() -> None:
 
 
 def test_a_transaction_is_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transaction, "TRANSACTION_BYTES_MAX", 1000)
-    kept = Transaction()
     run = publish_run(publish(1, "x", "k", bytes(400)))[0]
+    monkeypatch.setattr(transaction, "TRANSACTION_BYTES_MAX", 2 * (ENTRY_BYTES + 500))
+    kept = Transaction()
     kept.publish(run)
     kept.publish(run)
     with pytest.raises(SoftError) as caught:
@@ -73,3 +73,12 @@ def test_a_transaction_is_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> N
     assert caught.value.code == PRECONDITION_FAILED
     kept.take()
     kept.publish(run)
+
+
+def test_settlements_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction, "TRANSACTION_BYTES_MAX", 10 * ENTRY_BYTES)
+    kept = Transaction()
+    for tag in range(1, 11):
+        kept.settle(SettleRun(1, ACK, tag, tag, False))
+    with pytest.raises(SoftError):
+        kept.settle(SettleRun(1, ACK, 11, 11, False))

@@ -29,7 +29,7 @@ def records(
         for part in parts:
             rows.extend((len(source), len(part)))
             source += part
-    return encode_records(
+    content: Records = encode_records(
         memoryview(source),
         memoryview(rows),
         None,
@@ -39,6 +39,7 @@ def records(
         PERSISTENT if persistent else 0,
         time,
     )
+    return content
 
 
 def batch(

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from unit.log_backend.log_records import records
 
 from log_backend.clock import SystemClock
 from log_backend.disk import Disk, SystemDisk
 from log_backend.log_store import LogOptions, LogStore
 from log_backend.partition_log import PartitionLog
+
+Bodies = list[tuple[int, bytes]]
 
 MIB = 1024 * 1024
 WAIT_SECONDS = 10
@@ -50,6 +55,13 @@ def start_store(
     return store, partitions
 
 
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for something that other threads bring about."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
 async def durable(store: LogStore, position: int) -> None:
     """Wait until the journal has reached a position."""
     async with asyncio.timeout(WAIT_SECONDS):
@@ -59,7 +71,7 @@ async def durable(store: LogStore, position: int) -> None:
             await asyncio.sleep(0.001)
 
 
-async def unsettled(partition: PartitionLog) -> list[tuple[int, bytes]]:
+async def unsettled(partition: PartitionLog) -> Bodies:
     """Offset and body of every record that the queue's cursor has not settled, from the log."""
     cursor = partition.open_cursor()
     found = []
@@ -84,3 +96,41 @@ async def _load(partition: PartitionLog, offset: int) -> None:
     partition.load(offset, loaded.set)
     async with asyncio.timeout(WAIT_SECONDS):
         await loaded.wait()
+
+
+def numbered(*numbers: int) -> Bodies:
+    """Offsets and bodies of records that `append` made."""
+    return [(number, b"%d" % number) for number in numbers]
+
+
+def append(partition: PartitionLog, count: int = 1, *, persistent: bool = True) -> int:
+    """Append records whose bodies are their offsets; the journal position of the batch."""
+    first = partition.next_offset
+    bodies = [b"%d" % offset for offset in range(first, first + count)]
+    return partition.append(records(bodies, persistent=persistent), waited=True)
+
+
+async def crash(store: LogStore, data: Path, name: str = "crashed") -> Path:
+    """What a process that is killed at this moment leaves."""
+    await asyncio.gather(*store._tasks)
+    for executor in (store.journal._executor, store._flusher):
+        # No file is renamed while it is copied.
+        await asyncio.get_running_loop().run_in_executor(executor, str)
+    target = data.parent / name
+    shutil.copytree(data, target)
+    return target
+
+
+async def content(data: Path) -> Bodies:
+    """What a store finds in a directory."""
+    store, (partition,) = start_store(data, epoch=9)
+    found = await unsettled(partition)
+    await store.aclose()
+    return found
+
+
+async def fill_journal_file(store: LogStore, partition: PartitionLog) -> None:
+    """Append until the journal has begun another file."""
+    for _ in range(3):
+        position = partition.append(records([b"x" * (MIB // 2)]), waited=True)
+        await durable(store, position)

@@ -68,7 +68,7 @@ def test_short_writes_are_continued(
 def test_a_short_write_of_zeros_on_a_full_disk_is_no_success(
     disk: SystemDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written = []
+    written: list[int] = []
 
     def write_until_full(file: int, buffers: list[Any], position: int) -> int:
         if written:
@@ -102,7 +102,7 @@ def test_opening_creates_nothing_unless_asked_to(disk: SystemDisk, tmp_path: Pat
 def test_directories_are_made_with_their_parents_and_their_entries_synced(
     disk: SystemDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    synced = []
+    synced: list[Path] = []
     monkeypatch.setattr(disk, "sync_directory", synced.append)
     disk.make_directory(tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b").is_dir()

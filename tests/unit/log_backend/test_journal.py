@@ -1,12 +1,12 @@
 import asyncio
 import errno
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from unit.log_backend.log_records import batch
-from unit.log_backend.open_store import MIB, WAIT_SECONDS
+from unit.log_backend.open_store import MIB, until
 from unit.log_backend.watched_disk import WatchedDisk
 
 from log_backend import journal as journal_module
@@ -52,11 +52,6 @@ class Owner:
         self.journal.start()
         return blocks
 
-    async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(WAIT_SECONDS):
-            while not condition():
-                await asyncio.sleep(0.001)
-
 
 @pytest.fixture
 def disk() -> WatchedDisk:
@@ -81,6 +76,11 @@ def entry(number: int, size: int = 1) -> JournalEntry:
     return JournalEntry(1, batch([b"x" * size], number))
 
 
+async def commit(owner: Owner, change: JournalEntry) -> None:
+    position = owner.journal.append(change, waited=True)
+    await until(lambda: owner.journal.durable >= position)
+
+
 def offsets(blocks: list[Block]) -> list[int]:
     changes = [entry.change for block in blocks for entry in block.entries]
     return [change.base_offset for change in changes if isinstance(change, RecordBatch)]
@@ -96,11 +96,11 @@ async def recovered(directory: Path) -> list[Block]:
 
 async def test_entries_are_durable_in_order_and_recovered(owner: Owner, directory: Path) -> None:
     positions = [owner.journal.append(entry(number), waited=True) for number in range(5)]
-    await owner.until(lambda: owner.journal.durable >= positions[-1])
+    await until(lambda: owner.journal.durable >= positions[-1])
     for number in range(5, 40):
         positions.append(owner.journal.append(entry(number), waited=True))
         await asyncio.sleep(0)
-    await owner.until(lambda: owner.journal.durable >= positions[-1])
+    await until(lambda: owner.journal.durable >= positions[-1])
     assert positions == sorted(positions)
     assert owner.durable == sorted(set(owner.durable))
     blocks = await recovered(directory)
@@ -112,38 +112,38 @@ async def test_entries_are_durable_in_order_and_recovered(owner: Owner, director
 async def test_what_gathers_while_the_disk_is_busy_shares_a_sync(owner: Owner) -> None:
     arrived, released = owner.disk.hold("sync", "*.journal")
     owner.journal.append(entry(0), waited=True)
-    await owner.until(arrived.is_set)
+    await until(arrived.is_set)
     before = owner.disk.count("sync", "*.journal")
     positions = {owner.journal.append(entry(number), waited=True) for number in range(1, 100)}
     assert len(positions) == 1
     assert owner.durable == []
     released.set()
-    await owner.until(lambda: owner.journal.durable == max(positions))
+    await until(lambda: owner.journal.durable == max(positions))
     assert owner.disk.count("sync", "*.journal") == before + 2
 
 
 async def test_nothing_is_called_durable_before_its_sync_has_ended(owner: Owner) -> None:
     arrived, released = owner.disk.hold("sync", "*.journal")
     position = owner.journal.append(entry(0), waited=True)
-    await owner.until(arrived.is_set)
+    await until(arrived.is_set)
     await asyncio.sleep(0.05)
     assert owner.journal.durable < position
     released.set()
-    await owner.until(lambda: owner.journal.durable == position)
+    await until(lambda: owner.journal.durable == position)
 
 
 async def test_what_nobody_waits_for_is_committed_soon(owner: Owner) -> None:
     position = owner.journal.append(entry(0), waited=False)
-    await owner.until(lambda: owner.journal.durable == position)
+    await until(lambda: owner.journal.durable == position)
 
 
 async def test_each_commit_collects(owner: Owner, directory: Path) -> None:
     owner.to_collect.append(JournalEntry(4, Settlement(0, [(1, 2)])))
     owner.journal.wake_later()
-    await owner.until(lambda: owner.journal.durable == 1)
+    await until(lambda: owner.journal.durable == 1)
     owner.to_collect.append(JournalEntry(4, Settlement(0, [(7, 9)])))
     owner.journal.append(entry(0), waited=True)
-    await owner.until(lambda: owner.journal.durable == 2)
+    await until(lambda: owner.journal.durable == 2)
     first, second = await recovered(directory)
     assert [each.partition for each in first.entries] == [4]
     assert [each.partition for each in second.entries] == [1, 4]
@@ -155,7 +155,7 @@ async def test_a_commit_is_cut_into_blocks_of_bounded_size(
     monkeypatch.setattr(journal_module, "COMMIT_BYTES_MAX", 10_000)
     positions = [owner.journal.append(entry(number, 3000), waited=True) for number in range(10)]
     assert len(set(positions)) == 4
-    await owner.until(lambda: owner.journal.durable == positions[-1])
+    await until(lambda: owner.journal.durable == positions[-1])
     assert offsets(await recovered(directory)) == list(range(10))
 
 
@@ -165,14 +165,14 @@ async def test_pressure_comes_at_the_limit_and_goes_at_half(
     monkeypatch.setattr(journal_module, "PENDING_BYTES_HIGH", 10_000)
     arrived, released = owner.disk.hold("sync", "*.journal")
     owner.journal.append(entry(0), waited=True)
-    await owner.until(arrived.is_set)
+    await until(arrived.is_set)
     position = 0
     for number in range(1, 5):
         assert owner.pressures == []
         position = owner.journal.append(entry(number, 3000), waited=True)
     assert owner.pressures == [True]
     released.set()
-    await owner.until(lambda: owner.journal.durable == position)
+    await until(lambda: owner.journal.durable == position)
     assert owner.pressures == [True, False]
 
 
@@ -180,60 +180,44 @@ async def test_pressure_comes_at_the_limit_and_goes_at_half(
 
 
 async def test_files_are_recycled_under_new_names(owner: Owner, directory: Path) -> None:
-    number = 0
-    while len(set(owner.disk.events)) < 200 and number < 300:
-        position = owner.journal.append(entry(number, 3000), waited=True)
-        number += 1
-        await owner.until(lambda wanted=position: owner.journal.durable >= wanted)  # type: ignore[misc]
+    for number in range(200):
+        await commit(owner, entry(number, 3000))
         while len(owner.full) > 1:
             owner.journal.recycle(owner.full.pop(0))
     assert owner.disk.count("fill", "*.new") <= 4
-    assert owner.disk.count("rename", "*.journal") > 10
+    assert owner.disk.count("rename", "*.journal") >= 12
     found = offsets(await recovered(directory))
-    assert found == list(range(number - len(found), number))
-    assert len(found) >= 16
+    assert found == list(range(200 - len(found), 200))
+    assert 16 <= len(found) <= 64
 
 
 async def test_no_file_is_prepared_beyond_the_limit(directory: Path, disk: WatchedDisk) -> None:
     owner = Owner(directory, disk, files_max=2)
     owner.start()
-    for number in range(100):
-        owner.journal.append(entry(number, 3000), waited=True)
-        await asyncio.sleep(0)
-    await owner.until(lambda: len(owner.full) == 1)
-    await asyncio.sleep(0.05)
+    position = 0
+    while len(owner.full) < 1 or owner.journal.durable == position:
+        position = owner.journal.append(entry(position, 3000), waited=True)
+        await asyncio.sleep(0.01)
     stuck_at = owner.journal.durable
     assert len(disk.list_directory(directory)) == 2
     owner.journal.recycle(owner.full.pop())
-    await owner.until(lambda: owner.journal.durable > stuck_at)
+    await until(lambda: owner.journal.durable == position > stuck_at)
     assert len(disk.list_directory(directory)) == 2
-    while owner.journal.durable < 5 or owner.full:
-        owner.journal.recycle(owner.full.pop())
-        await asyncio.sleep(0.02)
     await owner.journal.aclose()
 
 
 async def test_a_block_larger_than_a_file_has_one_for_itself(owner: Owner, directory: Path) -> None:
-    for number, size in enumerate((10, 3 * FILE_BYTES, 10, 2 * FILE_BYTES, 20)):
-        position = owner.journal.append(entry(number, size), waited=True)
-        await owner.until(lambda wanted=position: owner.journal.durable >= wanted)  # type: ignore[misc]
-        while owner.full and number < 2:
-            owner.journal.recycle(owner.full.pop(0))
-    assert offsets(await recovered(directory))[-4:] == [1, 2, 3, 4] or offsets(
-        await recovered(directory)
-    ) == [2, 3, 4]
+    for number, size in enumerate((10, 3 * FILE_BYTES, 10)):
+        await commit(owner, entry(number, size))
+    assert offsets(await recovered(directory)) == [0, 1, 2]
+    assert len(owner.full) == 2
 
 
-async def test_a_new_file_is_whole_and_synced_before_it_has_its_name(owner: Owner) -> None:
-    await owner.until(lambda: owner.disk.count("rename", "*.journal") >= 1)
-    kinds = [kind for kind, _ in owner.disk.events]
-    assert kinds.index("fill") < kinds.index("rename")
-    assert "sync_directory" in kinds[kinds.index("rename") :] or await settled_down(owner)
-
-
-async def settled_down(owner: Owner) -> bool:
-    await owner.until(lambda: owner.disk.count("sync_directory", "*") >= 1)
-    return True
+async def test_a_new_file_is_whole_and_synced_before_it_is_used(owner: Owner) -> None:
+    position = owner.journal.append(entry(0), waited=True)
+    await until(lambda: owner.journal.durable == position)
+    kinds = [kind for kind, path in owner.disk.events if path.suffix != ".new" or kind == "fill"]
+    assert kinds[:4] == ["fill", "rename", "sync_directory", "write"]
 
 
 async def test_closing_commits_what_is_pending(directory: Path, disk: WatchedDisk) -> None:
@@ -267,10 +251,10 @@ async def test_a_failed_commit_is_final(
     owner: Owner, operation: str, number: int, directory: Path
 ) -> None:
     position = owner.journal.append(entry(0), waited=True)
-    await owner.until(lambda: owner.journal.durable == position)
+    await until(lambda: owner.journal.durable == position)
     owner.disk.fail(operation, "*.journal", number)
     owner.journal.append(entry(1), waited=True)
-    await owner.until(lambda: owner.failures)
+    await until(lambda: owner.failures)
     owner.disk.repair()
     with pytest.raises(JournalFailed):
         owner.journal.append(entry(2), waited=True)
@@ -279,7 +263,6 @@ async def test_a_failed_commit_is_final(
     assert owner.durable == [position]
     assert len(owner.failures) == 1
     assert owner.disk.failed == 1
-    await owner.journal.aclose()
     assert 2 not in offsets(await recovered(directory))
 
 
@@ -291,7 +274,7 @@ async def test_a_file_that_cannot_be_prepared_is_a_failure(
     owner = Owner(directory, disk)
     owner.start()
     owner.journal.append(entry(0), waited=True)
-    await owner.until(lambda: owner.failures)
+    await until(lambda: owner.failures)
     assert owner.durable == []
     with pytest.raises(JournalFailed):
         owner.journal.append(entry(1), waited=True)
@@ -313,11 +296,13 @@ async def three_blocks(directory: Path) -> Path:
     owner = Owner(directory, WatchedDisk())
     owner.start()
     for number in range(3):
-        position = owner.journal.append(entry(number), waited=True)
-        await owner.until(lambda wanted=position: owner.journal.durable >= wanted)  # type: ignore[misc]
+        await commit(owner, entry(number))
     await owner.journal.aclose()
-    (path,) = [path for path in directory.glob("*.journal") if any(path.read_bytes())]
-    return path
+    return written_files(directory)[0]
+
+
+def written_files(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.glob("*.journal") if any(path.read_bytes()))
 
 
 def overwrite(path: Path, at: int, data: bytes) -> None:
@@ -350,11 +335,9 @@ async def test_a_missing_file_in_the_middle_is_reported(directory: Path) -> None
     owner = Owner(directory, WatchedDisk())
     owner.start()
     for number in range(45):
-        position = owner.journal.append(entry(number, 3000), waited=True)
-        await owner.until(lambda wanted=position: owner.journal.durable >= wanted)  # type: ignore[misc]
+        await commit(owner, entry(number, 3000))
     await owner.journal.aclose()
-    _, second, *_ = sorted(directory.glob("*.journal"))
-    second.unlink()
+    written_files(directory)[1].unlink()
     with pytest.raises(JournalDamaged):
         await recovered(directory)
 
@@ -380,9 +363,9 @@ async def test_files_of_earlier_runs_are_synced_and_given_back(
     assert path in [file.path for file in owner.full]
     for file in owner.full:
         owner.journal.recycle(file)
-    await owner.until(lambda: not path.exists())
+    await until(lambda: not path.exists())
     position = owner.journal.append(entry(7), waited=True)
-    await owner.until(lambda: owner.journal.durable == position)
+    await until(lambda: owner.journal.durable == position)
     await owner.journal.aclose()
     assert offsets(await recovered(directory)) == [7]
 

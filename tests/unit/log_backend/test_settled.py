@@ -1,5 +1,7 @@
+from itertools import pairwise
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from log_backend.settled import CHUNK_BYTES, CHUNK_OFFSETS, SettledSet
@@ -12,6 +14,7 @@ RANGES = st.tuples(
 )
 
 
+@settings(deadline=None, max_examples=25)
 @given(ranges=st.lists(RANGES, max_size=12), probes=st.lists(OFFSETS, max_size=6))
 def test_it_agrees_with_a_naive_set(ranges: list[tuple[int, int]], probes: list[int]) -> None:
     settled, naive = SettledSet(), set[int]()
@@ -31,7 +34,7 @@ def test_it_agrees_with_a_naive_set(ranges: list[tuple[int, int]], probes: list[
 
 
 def check_ranges(settled: SettledSet, naive: set[int], probes: list[int]) -> None:
-    for first, end in zip(probes, probes[1:], strict=False):
+    for first, end in pairwise(probes):
         inside = sorted(offset for offset in naive if first <= offset < end)
         assert settled.count_from(first, end) == len(inside)
         if first >= settled.low_water and first < end:

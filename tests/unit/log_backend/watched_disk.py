@@ -126,3 +126,13 @@ class WatchedDisk(SystemDisk):
         self._pass("remove_tree", path)
         super().remove_tree(path)
         self.events.append(("remove_tree", path))
+
+
+def recycled(disk: WatchedDisk) -> bool:
+    """Whether a journal file was given back and has its new name."""
+    return disk.count("rename", "*.journal") > disk.count("fill", "*.new")
+
+
+def last_rename(disk: WatchedDisk) -> int:
+    """Place of the last rename among the events."""
+    return max(at for at, (operation, _) in enumerate(disk.events) if operation == "rename")

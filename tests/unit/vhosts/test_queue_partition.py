@@ -174,6 +174,20 @@ async def test_the_queue_is_woken_when_its_messages_are_loaded(tmp_path: Path) -
         assert [body[0] for body in taker.bodies()] == ["x", "y"]
 
 
+async def test_who_waits_for_a_load_hears_of_the_end_of_the_queue(tmp_path: Path) -> None:
+    async with running_node(tmp_path, TIGHT) as node:
+        queue, _ = node.vhost.declare_queue(QueueProperties("q", durable=True), object())
+        for letter in "xyz":
+            queue.publish(records(letter * 60_000), waited=False)
+        await node.logs.flush()
+        told = asyncio.Event()
+        assert queue.get() is None
+        assert queue.when_loaded(told.set)
+        node.vhost.delete_queue(queue)
+        async with asyncio.timeout(1):
+            await told.wait()
+
+
 async def test_what_was_settled_out_of_order_is_skipped_after_a_restart(tmp_path: Path) -> None:
     async with running_node(tmp_path) as node:
         queue, done = node.vhost.declare_queue(QueueProperties("q", durable=True), object())

@@ -1,6 +1,7 @@
 """A virtual host: what is declared, refused, deleted, and found again after a restart."""
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -381,6 +382,31 @@ async def test_a_purge_survives(tmp_path: Path) -> None:
         queue = node.vhost.queues["q"]
         assert [bodies(await loaded_get(queue))[0] for _ in range(2)] == numbered(0, 2)
         assert queue.ready == 0
+
+
+class SlowDisk:
+    """A writer that has not synced yet when the power goes."""
+
+    def submit(self, changes: Sequence[Change]) -> asyncio.Future[int]:
+        return asyncio.get_running_loop().create_future()
+
+
+@pytest.mark.xfail(
+    strict=True, raises=KeyError, reason="a publish does not wait for the declaration of its queue"
+)
+async def test_a_durable_message_is_in_a_durable_queue(tmp_path: Path) -> None:
+    running, crashed = tmp_path / "running", tmp_path / "crashed"
+    async with running_node(running) as node:
+        vhost = VirtualHost("/", node.logs, SlowDisk(), node.vhosts, node.turns.call_soon)
+        queue, _ = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
+        durable = asyncio.Event()
+        node.logs.on_durable = lambda reached: durable.set()
+        assert queue.publish(records("m"), waited=True) > 0
+        async with asyncio.timeout(10):
+            await durable.wait()
+        shutil.copytree(running, crashed)
+    async with running_node(crashed) as node:
+        assert node.vhost.queues["q"].ready == 1
 
 
 # -- when nothing can be written

@@ -1,0 +1,96 @@
+"""Puts segments on the disk: the part of flushing that blocks and runs in one thread."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from log_backend.disk import Disk
+from log_backend.partition_log import SegmentWrite
+from log_backend.segment import Segment
+
+# In each partition directory: its number, decimal. A queue of the same name that was deleted before
+# leaves another number, and its files are never taken for the new one's.
+NUMBER_FILE = "PARTITION"
+
+
+class SegmentWriter:
+    """Writes, syncs and removes the files of partitions."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    def write(self, writes: Sequence[SegmentWrite], to_sync: Sequence[Segment]) -> None:
+        """Write planned batches, then make segments durable.
+
+        Raises:
+            OSError: some of it may not be on the disk; never try again.
+        """
+        for each in writes:
+            self._write(each)
+        for segment in to_sync:
+            if not segment.path.exists():
+                continue  # settled and removed meanwhile
+            file = self._disk.open(segment.path)
+            try:
+                self._disk.sync(file)
+            finally:
+                self._disk.close(file)
+        for directory in {segment.path.parent for segment in to_sync}:
+            if directory.exists():
+                self._disk.sync_directory(directory)
+
+    def remove(self, segments: Sequence[Segment]) -> None:
+        """Delete segments and their indexes, in order."""
+        for segment in segments:
+            for suffix in (".index", ".timeindex", ".log"):
+                path = segment.path.with_suffix(suffix)
+                if path.exists():
+                    self._disk.remove(path)
+
+    def owner_of(self, directory: Path) -> int | None:
+        """Number of the partition whose files lie in a directory; None when that is not known."""
+        try:
+            file = self._disk.open(directory / NUMBER_FILE)
+        except FileNotFoundError:
+            return None
+        try:
+            content = bytes(self._disk.read(file, 0, 20))
+        finally:
+            self._disk.close(file)
+        return int(content) if content.isdigit() else None
+
+    def _write(self, write: SegmentWrite) -> None:
+        path = write.segment.path
+        if write.position == 0:
+            self._own(path.parent, write.partition)
+        file = self._disk.open(path, create=True)
+        try:
+            buffers = [
+                part for batch in write.batches for part in (batch.header(), batch.records.payload)
+            ]
+            self._disk.write(file, write.position, buffers)
+            if write.seal:
+                # Before the next segment is there: only the newest may have a torn tail.
+                self._disk.sync(file)
+        finally:
+            self._disk.close(file)
+        if write.seal:
+            self._disk.sync_directory(path.parent)
+            for index_path, content in write.segment.index_files():
+                self._write_file(index_path, content)
+
+    def _own(self, directory: Path, number: int) -> None:
+        # Durable before a segment is: segments without their partition's number are deleted.
+        if self.owner_of(directory) != number:
+            self._disk.make_directory(directory)
+            self._write_file(directory / NUMBER_FILE, b"%d" % number, sync=True)
+            self._disk.sync_directory(directory)
+
+    def _write_file(self, path: Path, content: bytes, *, sync: bool = False) -> None:
+        file = self._disk.open(path, create=True)
+        try:
+            self._disk.truncate(file, len(content))
+            self._disk.write(file, 0, [content])
+            if sync:
+                self._disk.sync(file)
+        finally:
+            self._disk.close(file)

@@ -1,0 +1,75 @@
+"""Known values of the log's formats, and their bytes: `python tests/golden/log_formats.py` writes the files.
+
+A file is written once, when its format version is new; afterwards it must never change.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from unit.log_backend.log_records import records
+
+from log_backend.journal_block import JournalEntry, Settlement, encode_block
+from log_backend.record_batch import RecordBatch
+from log_backend.segment import Segment
+
+FOLDER = Path(__file__).parent
+TIME = 1_700_000_000_000_000
+PROPERTIES = b"\x90\x00\x0atext/plain\x02"  # content-type and delivery-mode 2
+
+SHARED_KEY = RecordBatch(
+    records([b"first", b"", b"third body"], exchange=b"amq.topic", routing_key=b"a.b", time=TIME),
+    368_769,
+    7,
+)
+KEY_COLUMN = RecordBatch(
+    records(
+        [b"x" * 20, b"y"],
+        persistent=False,
+        routing_keys=[b"orders.eu", b""],
+        properties=PROPERTIES,
+        time=TIME + 1,
+    ),
+    (1 << 40) + 5,
+    8,
+)
+ENTRIES = [
+    JournalEntry(3, SHARED_KEY),
+    JournalEntry(4, Settlement(0, [(0, 17), (20, 368_769)])),
+    JournalEntry(5, Settlement(2, [])),
+]
+BLOCK_FILE, BLOCK_POSITION, BLOCK_DURABLE = 17, 1_002, 1_001
+INDEXED_BATCHES = 12
+
+
+def segment() -> Segment:
+    """A segment of batches of about 1 KiB, with transient ones among them."""
+    found = Segment(FOLDER / "segment-1.log", 100)
+    for number in range(INDEXED_BATCHES):
+        content = records([b"z" * 900] * 2, persistent=number != 5, time=TIME + number)
+        batch = RecordBatch(content, 100 + 2 * number, 1)
+        found.add(batch, found.size, content.batch_bytes)
+    return found
+
+
+def files() -> dict[str, bytes]:
+    """Name and content of every golden file, as written today."""
+    (index_path, index), (time_path, times) = segment().index_files()
+    return {
+        "record-batch-1-shared-key.bin": _batch(SHARED_KEY),
+        "record-batch-1-key-column.bin": _batch(KEY_COLUMN),
+        "journal-block-1.bin": encode_block(BLOCK_FILE, BLOCK_POSITION, BLOCK_DURABLE, ENTRIES),
+        index_path.name: index,
+        time_path.name: times,
+    }
+
+
+def _batch(batch: RecordBatch) -> bytes:
+    return batch.header() + bytes(batch.records.payload)
+
+
+if __name__ == "__main__":
+    for name, content in files().items():
+        path = FOLDER / name
+        if not path.exists():
+            path.write_bytes(content)

@@ -1,0 +1,79 @@
+import pytest
+from golden.log_formats import (
+    BLOCK_DURABLE,
+    BLOCK_FILE,
+    BLOCK_POSITION,
+    ENTRIES,
+    FOLDER,
+    KEY_COLUMN,
+    PROPERTIES,
+    SHARED_KEY,
+    TIME,
+    files,
+    segment,
+)
+
+from log_backend.journal_block import Settlement, decode_block
+from log_backend.record_batch import RecordBatch, decode_batch
+from log_backend.segment import Segment
+
+
+def golden(name: str) -> bytes:
+    return (FOLDER / name).read_bytes()
+
+
+@pytest.mark.parametrize("name", files())
+def test_what_is_written_today_is_what_was_written_then(name: str) -> None:
+    assert files()[name] == golden(name)
+
+
+def test_there_is_no_golden_file_that_nothing_reads() -> None:
+    names = {
+        path.name for path in FOLDER.iterdir() if path.suffix in (".bin", ".index", ".timeindex")
+    }
+    assert names == set(files())
+
+
+def test_a_batch_with_one_key_is_read() -> None:
+    batch = decode_batch(golden("record-batch-1-shared-key.bin"), 0)
+    content = batch.records
+    assert (batch.base_offset, batch.end_offset, batch.leader_epoch) == (368_769, 368_772, 7)
+    assert (content.time, content.last_time, content.persistent) == (TIME, TIME, True)
+    assert [content.body(index) for index in range(3)] == [b"first", b"", b"third body"]
+    assert [content.routing_key(index) for index in range(3)] == [b"a.b"] * 3
+    assert [content.properties(index) for index in range(3)] == [b"\0\0"] * 3
+    assert content.exchange == b"amq.topic"
+    assert batch.header() == SHARED_KEY.header()
+
+
+def test_a_batch_with_a_key_column_is_read() -> None:
+    batch = decode_batch(golden("record-batch-1-key-column.bin"), 0)
+    content = batch.records
+    assert (batch.base_offset, batch.leader_epoch) == ((1 << 40) + 5, 8)
+    assert not content.persistent
+    assert [content.routing_key(index) for index in range(2)] == [b"orders.eu", b""]
+    assert content.properties(1) == PROPERTIES
+    assert content.body(0) == b"x" * 20
+    assert batch.header() == KEY_COLUMN.header()
+
+
+def test_a_journal_block_is_read() -> None:
+    block = decode_block(bytearray(golden("journal-block-1.bin")), 0, BLOCK_FILE)
+    assert block is not None
+    assert (block.position, block.durable) == (BLOCK_POSITION, BLOCK_DURABLE)
+    assert [entry.partition for entry in block.entries] == [entry.partition for entry in ENTRIES]
+    batch, *settlements = (entry.change for entry in block.entries)
+    assert isinstance(batch, RecordBatch)
+    assert batch.header() == SHARED_KEY.header()
+    found = [(each.cursor, each.ranges) for each in settlements if isinstance(each, Settlement)]
+    assert found == [(0, [(0, 17), (20, 368_769)]), (2, [])]
+
+
+def test_segment_indexes_are_read() -> None:
+    written = segment()
+    read = Segment(written.path, written.base_offset)
+    assert read.load_index(golden("segment-1.index"), golden("segment-1.timeindex"))
+    assert read.transient
+    assert read.last_indexed_position == written.last_indexed_position
+    for offset in range(100, 124):
+        assert read.position_of(offset) == written.position_of(offset)

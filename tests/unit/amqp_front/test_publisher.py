@@ -1,0 +1,279 @@
+"""From runs of publishes to queues, replies, returns and confirms, however they were cut into runs."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from frame_samples import publish, some_properties
+from pamqp import commands
+from pamqp import frame as pamqp_frame
+from queue_samples import Node, bodies, running_node
+
+from amqp_front.command import PublishRun
+from amqp_front.confirm_board import ConfirmBoard
+from amqp_front.direct_reply import DirectReplies
+from amqp_front.errors import ACCESS_REFUSED, NOT_IMPLEMENTED, PRECONDITION_FAILED, AmqpError
+from amqp_front.frame_cutter import FrameCutter
+from amqp_front.publisher import Publisher
+from exchanges import ExchangeNotFound
+from log_backend import Records, SystemClock
+from vhosts import QueueProperties, VirtualHost
+
+
+class Channel:
+    number = 1
+    user = "guest"
+    body_frame_max = 4088
+    reply_address: str | None = None
+
+    def __init__(self, vhost: VirtualHost, board: ConfirmBoard) -> None:
+        self.vhost = vhost
+        self.services: Any = SimpleNamespace(
+            confirms=board, clock=SystemClock(), replies=DirectReplies()
+        )
+        self.permissions: Any = SimpleNamespace(authorize=lambda *what: None)
+        self.written = b""
+
+    def write(self, frames: bytes) -> None:
+        self.written += frames
+
+    def sent(self) -> list[Any]:
+        """The method frames written, then forgotten."""
+        methods = []
+        while self.written:
+            used, _, frame = pamqp_frame.unmarshal(self.written)
+            if isinstance(frame, commands.Basic.Return | commands.Basic.Ack | commands.Basic.Nack):
+                methods.append(frame)
+            self.written = self.written[used:]
+        return methods
+
+
+class Asker:
+    """Waits for replies."""
+
+    def __init__(self) -> None:
+        self.replies: list[bytes] = []
+
+    def reply(self, records: Records) -> None:
+        self.replies += [records.body(at) for at in range(records.count)]
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    async with running_node(tmp_path) as running:
+        for name in ("one", "two"):
+            running.vhost.declare_queue(QueueProperties(name), object())
+        yield running
+
+
+@pytest.fixture
+def channel(node: Node) -> Channel:
+    return Channel(node.vhost, ConfirmBoard(node.turns.call_soon))
+
+
+@pytest.fixture
+def publisher(channel: Channel) -> Publisher:
+    return Publisher(cast(Any, channel))
+
+
+def runs(stream: bytes) -> list[PublishRun]:
+    cutter = FrameCutter(131_072)
+    cutter.receive_into(b"")[: len(stream)] = stream
+    cutter.received(len(stream), 131_072)
+    found = list(iter(lambda: cutter.next(False), None))
+    assert all(isinstance(run, PublishRun) for run in found)
+    return cast(list[PublishRun], found)
+
+
+def send(publisher: Publisher, *messages: bytes) -> None:
+    """All messages in one read."""
+    for run in runs(b"".join(messages)):
+        for checked in publisher.check(run):
+            publisher.publish(checked)
+
+
+def held(node: Node, queue: str) -> list[str]:
+    """What a queue holds, taken out."""
+    taken = []
+    while (delivery := node.vhost.queues[queue].get()) is not None:
+        taken += bodies(delivery)
+    return taken
+
+
+def test_each_message_reaches_the_queue_of_its_key(node: Node, publisher: Publisher) -> None:
+    keys = ["one", "two", "none", "one", "one", "two"]
+    send(publisher, *(publish(1, "", key, f"m{at}".encode()) for at, key in enumerate(keys)))
+    assert held(node, "one") == ["m0", "m3", "m4"]
+    assert held(node, "two") == ["m1", "m5"]
+
+
+def test_a_message_for_several_queues_is_kept_once(node: Node, publisher: Publisher) -> None:
+    for name in ("one", "two"):
+        node.vhost.bind_queue(name, "amq.topic", "all.#", {})
+    send(publisher, *(publish(1, "amq.topic", "all", b"m%d" % at) for at in range(3)))
+    first, second = (node.vhost.queues[name].get() for name in ("one", "two"))
+    assert first is not None
+    assert second is not None
+    assert first.records is second.records
+    assert bodies(first) == ["m0"]
+
+
+def test_what_no_queue_wants_is_returned_if_mandatory(
+    publisher: Publisher, channel: Channel
+) -> None:
+    keys = ["none", "one", "nowhere"]
+    send(publisher, *(publish(1, "", key, b"m", mandatory=True) for key in keys))
+    returned = channel.sent()
+    assert [(each.reply_code, each.routing_key) for each in returned] == [
+        (312, "none"),
+        (312, "nowhere"),
+    ]
+    send(publisher, publish(1, "", "none", b"m"))
+    assert channel.sent() == []
+
+
+def test_carbon_copies_reach_further_queues_once(node: Node, publisher: Publisher) -> None:
+    properties = some_properties(headers={"CC": ["two", "one"], "BCC": ["two"]})
+    send(publisher, publish(1, "", "one", b"m", properties))
+    assert held(node, "two") == ["m"]
+    delivery = node.vhost.queues["one"].get()
+    assert delivery is not None
+    assert b"BCC" not in delivery.records.properties(0)
+    assert b"CC" in delivery.records.properties(0)
+    assert node.vhost.queues["one"].get() is None
+
+
+# -- direct replies
+
+
+def test_a_reply_goes_to_the_one_who_asked(publisher: Publisher, channel: Channel) -> None:
+    asker = Asker()
+    address = channel.services.replies.open(asker)
+    send(publisher, publish(1, "", address, b"r0"), publish(1, "", address, b"r1"))
+    assert asker.replies == [b"r0", b"r1"]
+
+
+def test_replies_in_one_read_go_each_to_the_one_who_asked(
+    node: Node, publisher: Publisher, channel: Channel
+) -> None:
+    first, second = Asker(), Asker()
+    one, other = (channel.services.replies.open(asker) for asker in (first, second))
+    send(
+        publisher,
+        publish(1, "", one, b"r0"),
+        publish(1, "", other, b"r1"),
+        publish(1, "", "one", b"m"),
+        publish(1, "", one, b"r2"),
+    )
+    assert (first.replies, second.replies) == ([b"r0", b"r2"], [b"r1"])
+    assert held(node, "one") == ["m"]
+
+
+def test_a_reply_to_somebody_who_is_gone_is_returned_if_mandatory(
+    publisher: Publisher, channel: Channel
+) -> None:
+    address = channel.services.replies.open(Asker())
+    channel.services.replies.close(address)
+    send(publisher, publish(1, "", address, b"r", mandatory=True))
+    assert [each.routing_key for each in channel.sent()] == [address]
+
+
+# -- refusals
+
+
+def refused(publisher: Publisher, *messages: bytes) -> AmqpError:
+    with pytest.raises(AmqpError) as caught:
+        send(publisher, *messages)
+    return caught.value
+
+
+def test_immediate_and_internal_and_unknown_are_refused(node: Node, publisher: Publisher) -> None:
+    node.vhost.declare_exchange(
+        "inner", "fanout", durable=False, auto_delete=False, internal=True, arguments={}
+    )
+    assert refused(publisher, publish(1, "inner", "k", b"m")).code == ACCESS_REFUSED
+    assert refused(publisher, publish(1, "", "one", b"m", immediate=True)).code == NOT_IMPLEMENTED
+    with pytest.raises(ExchangeNotFound):
+        send(publisher, publish(1, "nowhere", "k", b"m"))
+    assert held(node, "one") == []
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        some_properties(user_id="root"),
+        some_properties(expiration="soon"),
+        some_properties(headers={"CC": "no array"}),
+        some_properties(reply_to="amq.rabbitmq.reply-to"),
+    ],
+)
+def test_what_came_before_a_refused_message_in_the_same_read_is_kept(
+    node: Node, publisher: Publisher, bad: commands.Basic.Properties
+) -> None:
+    good = publish(1, "", "one", b"before")
+    error = refused(publisher, good, good, publish(1, "", "one", b"bad", bad), good)
+    assert error.code == PRECONDITION_FAILED
+    assert held(node, "one") == ["before", "before"]
+
+
+# -- confirms
+
+
+def test_confirms_cover_what_was_routed_and_what_was_not(
+    node: Node, publisher: Publisher, channel: Channel
+) -> None:
+    publisher.confirming = True
+    keys = ["one", "none", "two", "one"]
+    send(publisher, *(publish(1, "", key, b"m") for key in keys))
+    assert channel.sent() == []
+    node.turns.run()
+    (ack,) = channel.sent()
+    assert (ack.delivery_tag, ack.multiple) == (4, True)
+    send(publisher, publish(1, "", "one", b"m"))
+    node.turns.run()
+    (ack,) = channel.sent()
+    assert (ack.delivery_tag, ack.multiple) == (5, False)
+
+
+def test_returns_come_before_their_confirm(
+    node: Node, publisher: Publisher, channel: Channel
+) -> None:
+    publisher.confirming = True
+    send(publisher, publish(1, "", "none", b"m", mandatory=True))
+    node.turns.run()
+    assert [type(each).__name__ for each in channel.sent()] == ["Return", "Ack"]
+
+
+async def test_a_persistent_publish_is_confirmed_when_the_journal_has_it(
+    node: Node, publisher: Publisher, channel: Channel
+) -> None:
+    done = node.vhost.declare_queue(QueueProperties("durable", durable=True), object())[1]
+    assert done is not None
+    await done
+    publisher.confirming = True
+    send(publisher, publish(1, "", "durable", b"m", some_properties(delivery_mode=2)))
+    node.turns.run()
+    assert channel.sent() == []
+    channel.services.confirms.durable(node.logs.journal.durable + 1)
+    assert [type(each).__name__ for each in channel.sent()] == ["Ack"]
+
+
+def test_a_closed_channel_confirms_nothing_more(
+    node: Node, publisher: Publisher, channel: Channel
+) -> None:
+    publisher.confirming = True
+    send(publisher, publish(1, "", "one", b"m"))
+    publisher.close()
+    node.turns.run()
+    assert channel.sent() == []
+
+
+def test_a_failed_journal_refuses_what_waits(publisher: Publisher, channel: Channel) -> None:
+    publisher.confirming = True
+    send(publisher, publish(1, "", "one", b"m"), publish(1, "", "two", b"m"))
+    channel.services.confirms.failed()
+    (nack,) = channel.sent()
+    assert isinstance(nack, commands.Basic.Nack)
+    assert (nack.delivery_tag, nack.multiple) == (2, True)

@@ -1,0 +1,159 @@
+import asyncio
+import errno
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from unit.log_backend.log_records import records
+from unit.log_backend.open_store import (
+    MIB,
+    append,
+    content,
+    crash,
+    durable,
+    fill_journal_file,
+    numbered,
+    open_store,
+    start_store,
+    unsettled,
+    until,
+)
+from unit.log_backend.watched_disk import WatchedDisk, recycled
+
+from log_backend.journal import JournalFailed
+from log_backend.log_store import LogOptions
+from log_backend.metadata import MetadataUnavailable
+from log_backend.segment import SegmentDamaged
+
+
+async def test_a_segment_that_cannot_be_written_stops_the_node(data: Path) -> None:
+    disk = WatchedDisk()
+    store, (partition,) = start_store(data, disk=disk)
+    failures: list[Exception] = []
+    store.on_failure = failures.append
+    await durable(store, append(partition, 3))
+    disk.fail("write", "*.log")
+    await store.flush()
+    assert len(failures) == 1
+    disk.repair()
+    with pytest.raises(JournalFailed):
+        append(partition)
+    await store.flush()
+    assert disk.failed == 1
+    assert await unsettled(partition) == numbered(0, 1, 2)
+    left = await crash(store, data)
+    await store.aclose()
+    assert await content(left) == numbered(0, 1, 2)
+    assert await content(data) == numbered(0, 1, 2)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+async def test_a_segment_that_cannot_be_synced_keeps_its_journal(data: Path, number: int) -> None:
+    disk = WatchedDisk()
+    store, (partition,) = start_store(data, disk=disk)
+    await durable(store, append(partition, 3))
+    disk.fail("sync", "*.log", number)
+    await store._checkpoint(None)
+    disk.repair()
+    await store._checkpoint(None)
+    assert disk.failed == 1
+    assert not recycled(disk)
+    assert partition.synced_offset == 0
+    await store.aclose()
+    for path in (data / "logs").rglob("*.log"):
+        path.write_bytes(b"")  # as if the pages had been dropped
+    assert await content(data) == numbered(0, 1, 2)
+
+
+async def test_a_snapshot_that_cannot_be_stored_stops_the_node_and_keeps_the_journal(
+    data: Path,
+) -> None:
+    disk = WatchedDisk()
+    store, (partition,) = start_store(data, disk=disk)
+    failures: list[Exception] = []
+    store.on_failure = failures.append
+
+    def fail() -> None:
+        raise MetadataUnavailable("made to fail")
+
+    store.metadata.sync = fail  # type: ignore[method-assign]
+    await durable(store, append(partition, 3))
+    with suppress(JournalFailed):
+        await fill_journal_file(store, partition)
+    await until(lambda: failures)
+    assert not recycled(disk)
+    with pytest.raises(JournalFailed):
+        append(partition)
+    await store.aclose()
+
+
+async def test_a_failed_journal_is_reported_once(data: Path) -> None:
+    disk = WatchedDisk()
+    store, (partition,) = start_store(data, disk=disk)
+    failures: list[Exception] = []
+    store.on_failure = failures.append
+    disk.fail("sync", "*.journal")
+    append(partition)
+    await until(lambda: failures)
+    with pytest.raises(JournalFailed):
+        append(partition)
+    await store.flush()
+    await store.aclose()
+    assert len(failures) == 1
+
+
+async def test_a_cold_read_of_a_segment_that_is_being_written_sees_what_is_there(
+    data: Path,
+) -> None:
+    disk = WatchedDisk()
+    options = LogOptions(
+        journal_file_bytes=MIB, memory_tail_bytes=20_000, flush_seconds=3600, segment_bytes=MIB
+    )
+    store, (partition,) = start_store(data, options=options, disk=disk)
+    for number in range(40):
+        partition.append(records([b"%d " % number + b"x" * 1000]))
+    await store.flush()
+    assert partition.needs_load(0)
+    arrived, released = disk.hold("write", "*.log")
+    partition.append(records([b"40 "]))
+    flush = asyncio.ensure_future(store.flush())
+    await until(arrived.is_set)
+    found = await unsettled(partition)
+    assert [int(body.split()[0]) for _, body in found] == list(range(41))
+    released.set()
+    await flush
+    assert len(await unsettled(partition)) == 41
+    await store.aclose()
+
+
+async def test_damage_below_the_synced_offset_is_reported_at_the_start(data: Path) -> None:
+    store, (partition,) = start_store(data)
+    append(partition, 3)
+    await store.aclose()
+    (path,) = (data / "logs").rglob("*.log")
+    whole = bytearray(path.read_bytes())
+    whole[80] ^= 1
+    path.write_bytes(whole)
+    store = open_store(data)
+    with pytest.raises(SegmentDamaged):
+        store.open_partition(1, "/", "q", 0, durable=True)
+    store.metadata.close()
+    assert path.read_bytes() == whole
+
+
+async def test_pressure_rises_with_memory_and_falls_when_a_partition_goes(data: Path) -> None:
+    store, (partition,) = start_store(
+        data, options=LogOptions(memory_tail_bytes=10_000, flush_seconds=3600)
+    )
+    pressures: list[bool] = []
+    store.on_pressure = pressures.append
+    for _ in range(25):
+        partition.append(records([b"x" * 1000]))
+    assert pressures == [True]
+    await until(lambda: len(pressures) == 2)
+    assert pressures == [True, False]
+    for _ in range(25):
+        partition.append(records([b"x" * 1000]))
+    store.close_partition(partition)
+    await until(lambda: len(pressures) == 4)
+    await store.aclose()

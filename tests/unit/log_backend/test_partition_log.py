@@ -1,0 +1,247 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from unit.log_backend.log_records import bodies_of, records
+from unit.log_backend.open_store import QUIET, start_store, unsettled
+
+from log_backend.log_store import LogOptions, LogStore
+from log_backend.partition_log import PartitionClosed, PartitionLog
+
+OPTIONS = LogOptions(
+    journal_file_bytes=QUIET.journal_file_bytes,
+    segment_bytes=4096,
+    memory_tail_bytes=10_000,
+    flush_seconds=3600,
+)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[LogStore]:
+    store, _ = start_store(tmp_path / "data", options=OPTIONS)
+    yield store
+    await store.aclose()
+
+
+@pytest.fixture
+def partition(store: LogStore) -> PartitionLog:
+    return store._partitions[1]
+
+
+def append(
+    partition: PartitionLog, count: int = 1, size: int = 0, *, persistent: bool = True
+) -> None:
+    first = partition.next_offset
+    bodies = [b"%d" % offset + b"x" * size for offset in range(first, first + count)]
+    partition.append(records(bodies, persistent=persistent))
+
+
+def bodies_at(partition: PartitionLog, offset: int) -> list[bytes]:
+    batch = partition.read(offset)
+    return [] if batch is None else bodies_of(batch)
+
+
+def settle(partition: PartitionLog, first: int, end: int) -> None:
+    partition.open_cursor().settle(first, end)
+    partition.release()
+
+
+async def test_offsets_follow_each_other_and_are_readable_at_once(partition: PartitionLog) -> None:
+    append(partition, 3)
+    append(partition, 2)
+    assert partition.next_offset == 5
+    assert bodies_at(partition, 1) == [b"0", b"1", b"2"]
+    assert bodies_at(partition, 4) == [b"3", b"4"]
+    assert partition.read(5) is None
+    assert not partition.needs_load(5)
+
+
+async def test_only_persistent_records_of_durable_partitions_get_a_position(
+    store: LogStore, partition: PartitionLog
+) -> None:
+    transient = store.open_partition(2, "/", "transient", 0, durable=False)
+    assert partition.append(records([b""])) > 0
+    assert partition.append(records([b""], persistent=False)) == 0
+    assert transient.append(records([b""])) == 0
+
+
+async def test_batches_carry_the_leader_epoch(store: LogStore, partition: PartitionLog) -> None:
+    append(partition)
+    store.leader_epoch = 7
+    append(partition)
+    epochs = [batch.leader_epoch for batch in map(partition.read, (0, 1)) if batch is not None]
+    assert epochs == [1, 7]
+
+
+async def test_one_payload_may_be_in_several_partitions(
+    store: LogStore, partition: PartitionLog
+) -> None:
+    other = store.open_partition(2, "/", "other", 0, durable=True)
+    append(other, 3)
+    shared = records([b"shared"])
+    partition.append(shared)
+    other.append(shared)
+    await store.flush()
+    assert bodies_at(partition, 0) == bodies_at(other, 3) == [b"shared"]
+
+
+async def test_a_closed_partition_takes_nothing(store: LogStore, partition: PartitionLog) -> None:
+    append(partition, 3)
+    store.close_partition(partition)
+    with pytest.raises(PartitionClosed):
+        append(partition)
+    assert partition.read(0) is None
+    assert partition.tail_bytes() == 0
+    partition.load(0, lambda: pytest.fail("it is closed"))
+    await store.flush()
+
+
+# Settling
+
+
+async def test_what_all_cursors_have_settled_leaves_memory(partition: PartitionLog) -> None:
+    for _ in range(4):
+        append(partition, 2)
+    second = partition.open_cursor(1)
+    settle(partition, 0, 6)
+    assert partition.low_water() == 0
+    assert bodies_at(partition, 0) == [b"0", b"1"]
+    second.settle(0, 5)
+    partition.release()
+    assert partition.low_water() == 5
+    assert bodies_at(partition, 0) == [b"4", b"5"]
+
+
+async def test_what_was_settled_before_the_flush_is_never_written(
+    store: LogStore, partition: PartitionLog
+) -> None:
+    for _ in range(4):
+        append(partition, 2)
+    settle(partition, 2, 6)
+    settle(partition, 7, 8)
+    await store.flush()
+    (segment,) = partition.segments
+    size = records([b"0", b"1"]).batch_bytes
+    assert segment.path.stat().st_size == 2 * size
+    assert partition.next_offset == 8
+    settle(partition, 0, 8)
+    append(partition, 2)
+    settle(partition, 8, 10)
+    await store.flush()
+    assert partition.segments == []
+
+
+async def test_settled_segments_are_deleted_with_their_indexes(
+    store: LogStore, partition: PartitionLog
+) -> None:
+    for _ in range(10):
+        append(partition, 2, 500)
+    await store.flush()
+    assert len(partition.segments) > 2
+    first, last = partition.segments[0], partition.segments[-1]
+    settle(partition, 0, first.end_offset - 1)
+    await store.flush()
+    assert first.path.exists()
+    settle(partition, 0, last.base_offset)
+    append(partition)
+    await store.flush()
+    names = {path.name for path in partition.directory.iterdir()}
+    assert names == {last.path.name, "PARTITION"}
+
+
+async def test_segments_stay_for_their_retention(tmp_path: Path) -> None:
+    hour = 3_600_000_000
+    store, (partition,) = start_store(tmp_path / "kept", retention=hour)
+    now = store.now()
+    for age in (2 * hour, hour // 2):
+        partition.append(records([b"x"], time=now - age))
+        settle(partition, 0, partition.next_offset)
+    await store.flush()
+    assert len(partition.segments) == 1  # of two records, and the last is young
+    assert partition.needs_load(0)
+    assert len(await store.load(partition.segments[0], 0)) == 2
+    partition.retention = hour // 4
+    partition.release()
+    assert partition.segments == []
+    await store.aclose()
+
+
+# Flushing, eviction and cold reads
+
+
+async def test_segments_roll_at_their_size(store: LogStore, partition: PartitionLog) -> None:
+    for _ in range(12):
+        append(partition, 1, 1000)
+    append(partition, 1, 9000)
+    append(partition, 1, 10)
+    await store.flush()
+    sizes = [segment.path.stat().st_size for segment in partition.segments]
+    assert all(size <= OPTIONS.segment_bytes for size in sizes[:-2])
+    assert sizes[-2] > OPTIONS.segment_bytes
+    ends = [segment.end_offset for segment in partition.segments]
+    assert [segment.base_offset for segment in partition.segments] == [0, *ends[:-1]]
+    for segment in partition.segments[:-1]:
+        assert segment.path.with_suffix(".index").exists()
+
+
+async def test_a_segment_rolls_before_its_offsets_outgrow_the_index(
+    store: LogStore, partition: PartitionLog
+) -> None:
+    append(partition)
+    partition.next_offset = 2**32 + 5
+    append(partition)
+    await store.flush()
+    bases = [segment.base_offset for segment in partition.segments]
+    assert bases == [0, 2**32 + 5]
+
+
+async def test_records_are_read_from_segments_when_memory_is_full(
+    store: LogStore, partition: PartitionLog
+) -> None:
+    for _ in range(60):
+        append(partition, 2, 500)
+    await store.flush()
+    assert partition.tail_bytes() <= OPTIONS.memory_tail_bytes
+    assert partition.needs_load(0)
+    assert partition.read(0) is None
+    assert not partition.needs_load(partition.next_offset - 1)
+    found = await unsettled(partition)
+    assert [offset for offset, _ in found] == list(range(120))
+    assert all(body.startswith(b"%dx" % offset) for offset, body in found)
+
+
+async def test_loads_at_the_same_time_share_one_read(
+    store: LogStore, partition: PartitionLog
+) -> None:
+    for _ in range(60):
+        append(partition, 2, 500)
+    await store.flush()
+    done: list[int] = []
+    for number in range(3):
+        partition.load(0, lambda number=number: done.append(number))  # type: ignore[misc]
+    assert len(partition._awaiting_load) == 3
+    assert len(await unsettled(partition)) == 120
+    assert done == [0, 1, 2]
+
+
+async def test_a_flushed_batch_stays_in_memory_while_there_is_room(
+    store: LogStore, partition: PartitionLog
+) -> None:
+    append(partition, 3)
+    await store.flush()
+    assert partition.read(0) is not None
+    append(partition, 2)
+    assert bodies_at(partition, 4) == [b"3", b"4"]
+
+
+async def test_transient_partitions_spill_only_when_memory_is_full(store: LogStore) -> None:
+    spilled = store.open_partition(2, "/", "spilled", 0, durable=False)
+    append(spilled, 2, 100)
+    await store.flush()
+    assert not spilled.segments
+    for _ in range(60):
+        append(spilled, 2, 500, persistent=False)
+    await store.flush()
+    assert spilled.segments
+    assert "spill" in spilled.directory.parts
+    assert [offset for offset, _ in await unsettled(spilled)] == list(range(122))
