@@ -102,6 +102,7 @@ class PartitionLog:
         self._loaded = Tail()
         self._loaded_from = 0
         self._awaiting_load: list[Callable[[], None]] = []
+        self._unreadable = -1
 
     # -- writing
 
@@ -192,15 +193,17 @@ class PartitionLog:
         return None
 
     def needs_load(self, offset: int) -> bool:
-        """Whether the offset is on disk only."""
-        return self.read(offset) is None and offset < self._segments_end()
+        """Whether the offset is on disk only, and can be read."""
+        if offset == self._unreadable or offset >= self._segments_end():
+            return False
+        return self.read(offset) is None
 
     def load(self, offset: int, done: Callable[[], None]) -> None:
         """Bring the records at an offset into memory; calls `done` when a load has ended.
 
         One load runs at a time: meanwhile `done` waits for that one, and the caller looks again.
         """
-        if self.closed:
+        if self.closed or offset == self._unreadable:
             return
         self._awaiting_load.append(done)
         if len(self._awaiting_load) > 1:
@@ -215,12 +218,14 @@ class PartitionLog:
             return
         error = future.exception()
         if error is not None:
+            # The partition stops here rather than skip what it cannot read.
             log.error("offset %d of %s cannot be read: %s", offset, self.directory, error)
-            return
-        self._loaded = Tail()
-        self._loaded_from = offset
-        for batch in future.result():
-            self._loaded.append(batch)
+            self._unreadable = offset
+        else:
+            self._loaded = Tail()
+            self._loaded_from = offset
+            for batch in future.result():
+                self._loaded.append(batch)
         for done in awaiting:
             done()
 

@@ -1,7 +1,7 @@
 """A queue: records in, deliveries out, round robin to its consumers."""
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
@@ -37,6 +37,7 @@ class Queue:
         properties: as declared.
         owner: the connection that an exclusive queue belongs to.
         partitions: at least one; order holds within each.
+        declaring: done when its declaration is durable; None from then on.
 
     Args:
         call_soon: runs a function after this turn of the event loop.
@@ -49,6 +50,7 @@ class Queue:
         "_next_consumer",
         "_readers",
         "_scheduled",
+        "declaring",
         "deleted",
         "had_consumer",
         "owner",
@@ -70,6 +72,7 @@ class Queue:
         self.partitions: list[QueuePartition] = []
         self.had_consumer = False
         self.deleted = False
+        self.declaring: Awaitable[int] | None = None
         self._call_soon = call_soon
         self._consumers: list[Consumer] = []
         self._readers: list[StreamReader] = []

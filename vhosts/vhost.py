@@ -1,5 +1,6 @@
 """A virtual host: its routing table and queues, kept in step with the metadata store."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import islice
 from typing import Protocol
@@ -81,6 +82,7 @@ class VirtualHost:
         for _, entry in store.scan(prefix("queues", self.name)):
             queue = msgspec.json.decode(entry.value, type=QueueRecord)
             self._add_queue(queue.properties(), None, queue.partitions)
+            self.routing.add_queue(queue.name, durable=True)
         for _, entry in store.scan(prefix("bindings", self.name)):
             binding = msgspec.json.decode(entry.value, type=BindingRecord)
             self.routing.restore_binding(binding.binding())
@@ -178,6 +180,9 @@ class VirtualHost:
     ) -> tuple[Queue, Durable]:
         """Declare a queue; an empty name gets one that begins with `amq.gen-`.
 
+        A queue that is stored takes part in routing once its declaration is durable: a message must
+        not be confirmed for a queue that a crash takes back.
+
         Raises:
             InvalidName, ReservedName, InvalidQueueArgument, QueueInequivalent, QueueLocked.
         """
@@ -187,18 +192,33 @@ class VirtualHost:
             existing = self.queues.get(properties.name)
             if existing is not None:
                 self._check_redeclared(existing, properties, connection)
-                return existing, None
+                return existing, existing.declaring
             check_name("queue", properties.name)
             check_not_reserved("queue", properties.name)
         check_arguments(properties.name, self.name, properties.arguments)
         self._check_stream(properties)
         number, number_change = self._numbers.take()
-        done: Durable = None
-        if _stored(properties):
-            stored = queue_change(self.name, properties, [number])
-            done = self._writer.submit([number_change, stored])
         owner = connection if properties.exclusive else None
-        return self._add_queue(properties, owner, [number]), done
+        if not _stored(properties):
+            queue = self._add_queue(properties, owner, [number])
+            self.routing.add_queue(queue.name, durable=False)
+            return queue, None
+        stored = queue_change(self.name, properties, [number])
+        durable = self._writer.submit([number_change, stored])
+        queue = self._add_queue(properties, owner, [number])
+        queue.declaring = asyncio.ensure_future(self._admit(queue, durable))
+        return queue, queue.declaring
+
+    async def _admit(self, queue: Queue, durable: Awaitable[int]) -> int:
+        try:
+            revision = await durable
+        except Exception:
+            self.queues.pop(queue.name, None)
+            raise
+        queue.declaring = None
+        if not queue.deleted:
+            self.routing.add_queue(queue.name, durable=True)
+        return revision
 
     def delete_queue(
         self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False
@@ -274,7 +294,6 @@ class VirtualHost:
         for index, number in enumerate(partitions):
             log = self._open_log(properties, index, number)
             queue.partitions.append(QueuePartition(log, queue.wake))
-        self.routing.add_queue(properties.name, durable=_stored(properties))
         self.queues[properties.name] = queue
         if owner is not None:
             self._owned.setdefault(owner, {})[properties.name] = queue

@@ -44,7 +44,13 @@ def everything(first, end):
 
 @pytest.mark.parametrize(
     ("offset", "first"),
-    [("first", 0), (0, 0), (17, 17), ("1h", 0), (datetime.datetime(2020, 1, 1), 0)],
+    [
+        ("first", 0),
+        (0, 0),
+        (17, 17),
+        ("1h", 0),
+        (datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC), 0),
+    ],
 )
 def test_a_reader_begins_where_it_asks(connection, channel, name, offset, first):
     filled(channel, name, 40)
@@ -73,7 +79,7 @@ def test_a_timestamp_in_the_future_waits(connection, channel, name):
     filled(channel, name, 5)
     reader = connection.channel()
     reader.basic_qos(prefetch_count=10)
-    future = datetime.datetime.now() + datetime.timedelta(days=1)
+    future = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
     arguments = {"x-stream-offset": future}
     incoming = reader.consume(name, arguments=arguments, inactivity_timeout=0.3)
     assert next(incoming) == (None, None, None)
