@@ -109,7 +109,7 @@ class Broker:
             config=config,
             loop=loop,
             clock=clock,
-            cutter=FrameCutter(config.frame_max),
+            cutter=FrameCutter(config.frame_max, config.message_bytes_max),
             vhosts=vhosts,
             users=users,
             passwords=self._passwords,

@@ -232,7 +232,7 @@ class Channel:
             no_ack=method.no_ack,
             exclusive=method.exclusive,
         )
-        self.consumption.start(consumer)
+        self.consumption.start(consumer, method.arguments)
         self.reply(None, method.nowait, commands.Basic.ConsumeOk, consumer_tag=consumer.tag)
 
     def _cancel(self, method: Any) -> None:
@@ -248,6 +248,8 @@ class Channel:
         name = topology_methods.queue_name(self, method.queue)
         queue = self.vhost.queue(name, self.connection_id)
         self.permissions.authorize(ResourceKind.QUEUE, name, Verb.READ)
+        if queue.is_stream:
+            raise HardError(NOT_IMPLEMENTED, f"basic.get from stream '{name}'")
         loaded = self.services.loop.create_future()
 
         def when_loaded() -> None:

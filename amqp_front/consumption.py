@@ -12,16 +12,19 @@ from amqp_front.content_frames import content_frames
 from amqp_front.deliver_frames import encode_deliveries
 from amqp_front.errors import (
     NOT_ALLOWED,
+    NOT_IMPLEMENTED,
     PRECONDITION_FAILED,
     HardError,
     SoftError,
 )
 from amqp_front.methods import encode_method
 from amqp_front.services import Services
+from amqp_front.stream_consumer import StreamConsumer
 from amqp_front.unacked import Unacked, UnackedRun, UnknownDeliveryTag
 from log_backend import Records, random_name
 from vhosts import CREDIT_UNLIMITED, Delivery, Queue, VirtualHost
 
+STREAM_OFFSET = "x-stream-offset"
 CONSUMERS_MAX = 1_024  # of one channel; each costs memory on the word of a stranger
 CONNECTION_CONSUMERS_MAX = 16_384  # of all channels: when they go at once, nobody else has a turn
 
@@ -140,7 +143,11 @@ class Consumption:
         priority = arguments.get("x-priority", 0)
         if isinstance(priority, bool) or not isinstance(priority, int):
             raise SoftError(PRECONDITION_FAILED, "x-priority is not an integer")
-        return ChannelConsumer(
+        reads = queue.is_stream or STREAM_OFFSET in arguments
+        if reads:
+            self._check_reader(queue, no_ack=no_ack)
+        kind = StreamConsumer if reads else ChannelConsumer
+        return kind(
             self,
             queue,
             tag,
@@ -150,13 +157,26 @@ class Consumption:
             prefetch=self.prefetch,
         )
 
-    def start(self, consumer: ChannelConsumer) -> None:
+    def _check_reader(self, queue: Queue, *, no_ack: bool) -> None:
+        where = f"'{queue.name}' in vhost '{queue.vhost}'"
+        if no_ack:
+            raise HardError(NOT_IMPLEMENTED, f"automatic acknowledgement of stream {where}")
+        if not self.prefetch:
+            reason = f"consumer prefetch count is not set for stream {where}"
+            raise SoftError(PRECONDITION_FAILED, reason)
+
+    def start(self, consumer: ChannelConsumer, arguments: Mapping[str, object]) -> None:
         """Let deliveries begin.
 
         Raises:
             ConsumptionRefused: an exclusive consumer stands in the way.
+            NotReadable, InvalidStreamOffset: the queue cannot be read from there.
         """
-        consumer.queue.add_consumer(consumer)
+        if isinstance(consumer, StreamConsumer):
+            wanted = arguments.get(STREAM_OFFSET, "next")
+            consumer.queue.add_reader(consumer, wanted, self._channel.services.clock.now())
+        else:
+            consumer.queue.add_consumer(consumer)
         self._consumers[consumer.tag] = consumer
         self._channel.connection.consumers += 1
 

@@ -52,6 +52,7 @@ class FrameCutter:
     _at = cython.declare(cython.Py_ssize_t)
     _end = cython.declare(cython.Py_ssize_t)
     _payload_max = cython.declare(cython.Py_ssize_t)
+    _body_bytes_max = cython.declare(cython.ulonglong)
     # What the last publish that was looked at is made of.
     _exchange_at = cython.declare(cython.Py_ssize_t)
     _exchange_length = cython.declare(cython.Py_ssize_t)
@@ -66,7 +67,13 @@ class FrameCutter:
     _delivery_mode = cython.declare(cython.int)
     _carbon_copy = cython.declare(cython.bint)
 
-    def __init__(self, frame_max: int) -> None:
+    def __init__(self, frame_max: int, body_bytes_max: int = 2**31 - 1) -> None:
+        """Make the buffer and the table.
+
+        Args:
+            frame_max: the largest that a connection may agree on.
+            body_bytes_max: a publish with a larger body joins no run.
+        """
         capacity = max(RECEIVE_BYTES, 2 * frame_max + 8_192)
         self._buffer = bytearray(capacity)
         self._view = memoryview(self._buffer)
@@ -75,6 +82,7 @@ class FrameCutter:
         self._at = 0
         self._end = 0
         self._payload_max = frame_max
+        self._body_bytes_max = body_bytes_max
 
     def receive_into(self, unread: bytes) -> memoryview:
         """Put a connection's unread bytes at the front; the rest of the buffer is for its next read."""
@@ -412,6 +420,8 @@ class FrameCutter:
             return 2
         body_size = self._u64(at + 11)
         if body_size > cython.cast(cython.ulonglong, self._payload_max):
+            return 2
+        if body_size > self._body_bytes_max:
             return 2
         self._properties_at = at + 19
         self._properties_length = size - 12

@@ -32,6 +32,7 @@ _NAMES = (
     "app_id",
     "cluster_id",
 )
+_BEFORE_HEADERS = ("content_type", "content_encoding")
 _SIZES = {"delivery_mode": 1, "priority": 1, "timestamp": 8}
 
 
@@ -131,6 +132,21 @@ class Properties:
         return b"".join(
             (self.raw[: start - 4], len(kept).to_bytes(4, "big"), bytes(kept), self.raw[end:])
         )
+
+    def with_header(self, name: bytes, value: int) -> bytes:
+        """The property list with one more header, a 64-bit integer, in front of the others."""
+        field = bytes((len(name),)) + name + b"l" + value.to_bytes(8, "big")
+        place = self._places.get("headers")
+        if place is not None:
+            start, end = place
+            table = field + self.raw[start:end]
+            return b"".join(
+                (self.raw[: start - 4], len(table).to_bytes(4, "big"), table, self.raw[end:])
+            )
+        at = max((self._places[p][1] for p in _BEFORE_HEADERS if p in self._places), default=2)
+        flags = int.from_bytes(self.raw[:2], "big") | HEADERS
+        size = len(field).to_bytes(4, "big")
+        return b"".join((flags.to_bytes(2, "big"), self.raw[2:at], size, field, self.raw[at:]))
 
     def with_reply_to(self, address: str) -> bytes:
         """The property list with another reply-to."""

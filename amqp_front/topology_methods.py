@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from pamqp import commands
 
 from amqp_front.direct_reply import PSEUDO_QUEUE
-from amqp_front.errors import ACCESS_REFUSED, NOT_FOUND, SoftError
+from amqp_front.errors import ACCESS_REFUSED, NOT_FOUND, NOT_IMPLEMENTED, HardError, SoftError
 from vhosts import (
     Durable,
     PermissionCache,
@@ -136,6 +136,8 @@ def queue_purge(channel: TopologyChannel, method: Any) -> None:
     """Drop all messages that are ready."""
     queue = _queue(channel, method.queue)
     channel.permissions.authorize(QUEUE, queue.name, READ)
+    if queue.is_stream:
+        raise HardError(NOT_IMPLEMENTED, f"purge of stream '{queue.name}'")
     count = queue.purge()
     channel.reply(None, method.nowait, commands.Queue.PurgeOk, message_count=count)
 

@@ -22,6 +22,7 @@ from log_backend.metadata_writer import MetadataWriter
 from log_backend.partition_log import PartitionClosed, PartitionLog
 from log_backend.randomness import random_key, random_name
 from log_backend.record_batch import PERSISTENT, RecordBatch, Records, encode_records, new_buffer
+from log_backend.retention import Retention
 from log_backend.segment import SegmentDamaged
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "PartitionLog",
     "RecordBatch",
     "Records",
+    "Retention",
     "RevisionConflict",
     "SegmentDamaged",
     "SystemClock",

@@ -28,6 +28,7 @@ from log_backend.log_directory import base_offsets, partition_directory, segment
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 from log_backend.partition_log import PartitionLog
 from log_backend.record_batch import RecordBatch
+from log_backend.retention import Retention
 from log_backend.segment import Segment, open_active, open_sealed, read_batches
 from log_backend.segment_writer import SegmentWriter
 
@@ -201,14 +202,14 @@ class LogStore:
         index: int,
         *,
         durable: bool,
-        retention: int | None = None,
+        retention: Retention | None = None,
     ) -> PartitionLog:
         """Open a partition: one that exists when the topology knows it, or an empty one.
 
         Args:
             number: unique for ever on this node.
             index: of the partition within its queue.
-            retention: microseconds for which settled records stay.
+            retention: what is kept longer than consumers need.
         """
         logs = self._data / ("logs" if durable else "spill")
         directory = partition_directory(logs, vhost, queue, index)

@@ -18,6 +18,7 @@ from log_backend.journal import Journal
 from log_backend.journal_block import JournalEntry
 from log_backend.log_directory import segment_path
 from log_backend.record_batch import RecordBatch, Records
+from log_backend.retention import Retention
 from log_backend.segment import RELATIVE_OFFSET_MAX, Segment
 from log_backend.tail import Tail
 
@@ -73,7 +74,7 @@ class PartitionLog:
         directory: where its segments lie.
         durable: it survives a restart: its persistent records are journaled, its cursors too.
         next_offset: offset of the next record.
-        retention: microseconds for which settled records stay; None: as short as possible.
+        retention: what is kept longer than consumers need; None: nothing.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class PartitionLog:
         directory: Path,
         *,
         durable: bool,
-        retention: int | None = None,
+        retention: Retention | None = None,
     ) -> None:
         self._owner = owner
         self.number = number
@@ -101,6 +102,7 @@ class PartitionLog:
         self._loaded = Tail()
         self._loaded_from = 0
         self._awaiting_load: list[Callable[[], None]] = []
+        self._unreadable = -1
 
     # -- writing
 
@@ -126,7 +128,7 @@ class PartitionLog:
             raise PartitionClosed(str(self.directory))
         batch = RecordBatch(records, self.next_offset, self._owner.leader_epoch)
         position = 0
-        if self.durable and records.persistent:
+        if self.durable and (records.persistent or self.is_stream):
             position = self._owner.journal.append(JournalEntry(self.number, batch), waited=waited)
         self._keep(batch)
         self.next_offset = batch.end_offset
@@ -154,7 +156,28 @@ class PartitionLog:
         self._unflushed.append(batch)
         self._owner.tail_grew(batch.records.batch_bytes)
 
+    @property
+    def is_stream(self) -> bool:
+        """Only its retention ends a record's life."""
+        return self.retention is not None and self.retention.is_stream
+
     # -- reading
+
+    @property
+    def first_offset(self) -> int:
+        """Offset of the oldest record that can be read; the next offset when there is none."""
+        if self.segments:
+            return self.segments[0].base_offset
+        first = self._tail.first
+        return self.next_offset if first is None else first.base_offset
+
+    @property
+    def last_batch_offset(self) -> int:
+        """Offset at which the newest batch begins, or one not far before it."""
+        last = self._tail.last
+        if last is not None:
+            return last.base_offset
+        return self.segments[-1].last_indexed_offset if self.segments else self.next_offset
 
     def read(self, offset: int) -> RecordBatch | None:
         """The batch that holds an offset, or the next one if none does.
@@ -170,15 +193,17 @@ class PartitionLog:
         return None
 
     def needs_load(self, offset: int) -> bool:
-        """Whether the offset is on disk only."""
-        return self.read(offset) is None and offset < self._segments_end()
+        """Whether the offset is on disk only, and can be read."""
+        if offset == self._unreadable or offset >= self._segments_end():
+            return False
+        return self.read(offset) is None
 
     def load(self, offset: int, done: Callable[[], None]) -> None:
         """Bring the records at an offset into memory; calls `done` when a load has ended.
 
         One load runs at a time: meanwhile `done` waits for that one, and the caller looks again.
         """
-        if self.closed:
+        if self.closed or offset == self._unreadable:
             return
         self._awaiting_load.append(done)
         if len(self._awaiting_load) > 1:
@@ -193,12 +218,14 @@ class PartitionLog:
             return
         error = future.exception()
         if error is not None:
+            # The partition stops here rather than skip what it cannot read.
             log.error("offset %d of %s cannot be read: %s", offset, self.directory, error)
-            return
-        self._loaded = Tail()
-        self._loaded_from = offset
-        for batch in future.result():
-            self._loaded.append(batch)
+            self._unreadable = offset
+        else:
+            self._loaded = Tail()
+            self._loaded_from = offset
+            for batch in future.result():
+                self._loaded.append(batch)
         for done in awaiting:
             done()
 
@@ -231,6 +258,8 @@ class PartitionLog:
 
     def release(self) -> None:
         """Let go of what is settled: batches in memory, and whole segments past their retention."""
+        if self.is_stream:
+            self._expire()
         low_water = self.low_water()
         freed = 0
         while (batch := self._tail.first) is not None and batch.end_offset <= low_water:
@@ -245,7 +274,9 @@ class PartitionLog:
             self._remove_settled_segments(low_water)
 
     def _remove_settled_segments(self, low_water: int) -> None:
-        limit = self._owner.now() - self.retention if self.retention is not None else None
+        limit = None
+        if self.retention is not None:
+            limit = self._owner.now() - self.retention.settled_age
         removed = []
         while self.segments and self.segments[0].end_offset <= low_water:
             if limit is not None and self.segments[0].last_time > limit:
@@ -254,6 +285,21 @@ class PartitionLog:
         if removed:
             self._loaded = Tail()
             self._owner.remove_segments(removed)
+
+    def _expire(self) -> None:
+        # The newest segment stays: it is still written.
+        retention = self.retention
+        assert retention is not None
+        kept = sum(segment.size for segment in self.segments)
+        for segment in self.segments[:-1]:
+            age = self._owner.now() - segment.last_time
+            too_old = retention.age_max is not None and age > retention.age_max
+            too_much = retention.bytes_max is not None and kept > retention.bytes_max
+            if not too_old and not too_much:
+                break
+            kept -= segment.size
+            for cursor in self.cursors.values():
+                cursor.settle(cursor.low_water, segment.end_offset)
 
     def tail_bytes(self) -> int:
         """Memory of the batches that are kept."""

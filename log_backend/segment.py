@@ -147,6 +147,11 @@ class Segment:
         del self._offsets[:], self._positions[:], self._times[:]
 
     @property
+    def last_indexed_offset(self) -> int:
+        """Offset of the last index entry; the first record's when there is none."""
+        return self._offsets[-1] if self._offsets else self.base_offset
+
+    @property
     def last_indexed_position(self) -> int:
         """Position of the last index entry; 0 when there is none."""
         return self._positions[-1] if self._positions else 0

@@ -36,6 +36,11 @@ class Tail:
         """The oldest batch."""
         return self._batches[self._start] if self._start < len(self._batches) else None
 
+    @property
+    def last(self) -> RecordBatch | None:
+        """The newest batch."""
+        return self._batches[-1] if len(self) else None
+
     def find(self, offset: int) -> RecordBatch | None:
         """The batch that holds an offset, or the next one; None when all end before it."""
         at = max(bisect_right(self._bases, offset, self._start) - 1, self._start)

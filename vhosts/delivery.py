@@ -1,5 +1,6 @@
 """What a queue hands out: a slice of a record batch."""
 
+from bisect import bisect_right
 from typing import Protocol
 
 from log_backend import Records
@@ -51,3 +52,12 @@ class Delivery:
         self.count = count
         self.offset = offset
         self.redelivered = redelivered
+
+
+def fitting(records: Records, index: int, count: int, bytes_max: int) -> int:
+    """How many records of a batch fit into so many bytes of bodies; at least one."""
+    if records.bodies_bytes + records.properties_bytes <= bytes_max:
+        return count
+    offsets = records.offset_columns()
+    limit = offsets[index] + bytes_max
+    return max(1, min(count, bisect_right(offsets, limit, index, index + count + 1) - 1 - index))

@@ -98,6 +98,34 @@ class InvalidQueueArgument(Exception):
         self.argument = argument
 
 
+class InvalidQueueProperty(Exception):
+    """A property that queues of this type cannot have."""
+
+    def __init__(self, name: str, vhost: str, property_name: str) -> None:
+        super().__init__(
+            f"invalid property '{property_name}' for queue '{name}' in vhost '{vhost}'"
+        )
+        self.name = name
+        self.property_name = property_name
+
+
+class InvalidStreamOffset(Exception):
+    """An `x-stream-offset` that names no place in a log."""
+
+    def __init__(self, value: object, kind: str) -> None:
+        super().__init__(f"invalid x-stream-offset {value!r} of type '{kind}'")
+
+
+class NotReadable(Exception):
+    """A queue that keeps no log cannot be read from an offset."""
+
+    def __init__(self, name: str, vhost: str) -> None:
+        super().__init__(
+            f"queue '{name}' in vhost '{vhost}' keeps no log: it is no stream and has no x-retention"
+        )
+        self.name = name
+
+
 class QueueInUse(Exception):
     """Delete-if-unused met a queue that has consumers."""
 

@@ -1,15 +1,17 @@
 """A queue: records in, deliveries out, round robin to its consumers."""
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from log_backend import Records
 from vhosts.consumer import Consumer
 from vhosts.delivery import Delivery
-from vhosts.errors import ConsumptionRefused, QueueLocked
+from vhosts.errors import ConsumptionRefused, NotReadable, QueueLocked
+from vhosts.queue_arguments import is_stream
 from vhosts.queue_partition import QueuePartition
+from vhosts.stream_reader import StreamReader, stream_position
 
 DELIVERY_BYTES_MAX = 262_144  # of one delivery: a batch of large messages goes out in pieces
 TURN_BYTES_MAX = 1_048_576  # of one dispatch: then others have their turn
@@ -35,6 +37,7 @@ class Queue:
         properties: as declared.
         owner: the connection that an exclusive queue belongs to.
         partitions: at least one; order holds within each.
+        declaring: done when its declaration is durable; None from then on.
 
     Args:
         call_soon: runs a function after this turn of the event loop.
@@ -45,7 +48,9 @@ class Queue:
         "_consumers",
         "_loading",
         "_next_consumer",
+        "_readers",
         "_scheduled",
+        "declaring",
         "deleted",
         "had_consumer",
         "owner",
@@ -67,8 +72,10 @@ class Queue:
         self.partitions: list[QueuePartition] = []
         self.had_consumer = False
         self.deleted = False
+        self.declaring: Awaitable[int] | None = None
         self._call_soon = call_soon
         self._consumers: list[Consumer] = []
+        self._readers: list[StreamReader] = []
         self._next_consumer = 0
         self._loading: list[Callable[[], None]] = []
         self._scheduled = False
@@ -79,8 +86,15 @@ class Queue:
         return self.properties.name
 
     @property
+    def is_stream(self) -> bool:
+        """Consumers read its log and take nothing away."""
+        return is_stream(self.properties.arguments)
+
+    @property
     def ready(self) -> int:
-        """Messages that wait for a consumer."""
+        """Messages that wait for a consumer; of a stream, those that it keeps."""
+        if self.is_stream:
+            return sum(p.log.next_offset - p.log.first_offset for p in self.partitions)
         return sum(partition.ready for partition in self.partitions)
 
     @property
@@ -91,7 +105,7 @@ class Queue:
     @property
     def consumer_count(self) -> int:
         """Consumers, whether they have credit or not."""
-        return len(self._consumers)
+        return len(self._consumers) + len(self._readers)
 
     def check_access(self, connection: object) -> None:
         """Refuse an exclusive queue to all but its owner.
@@ -109,7 +123,7 @@ class Queue:
             The journal position that makes them durable, or 0: see `PartitionLog.append`.
         """
         position = self.partitions[0].log.append(records, waited=waited)
-        if self._consumers:
+        if self._consumers or self._readers:
             self.wake()
         return position
 
@@ -127,6 +141,25 @@ class Queue:
         self.had_consumer = True
         self.wake()
 
+    def add_reader(self, consumer: Consumer, wanted: object, now: int) -> None:
+        """Begin to deliver from a place in the log, disturbing nobody.
+
+        Args:
+            wanted: the place; see `stream_position`.
+            now: microseconds since 1970.
+
+        Raises:
+            NotReadable: the queue keeps no log.
+            InvalidStreamOffset: there is no such place.
+        """
+        for partition in self.partitions:
+            if partition.log.retention is None:
+                raise NotReadable(self.name, self.vhost)
+            position = stream_position(partition.log, wanted, now)
+            self._readers.append(StreamReader(partition.log, consumer, position, self.wake))
+        self.had_consumer = True
+        self.wake()
+
     def remove_consumer(self, consumer: Consumer) -> None:
         """Deliver no more to a consumer."""
         self.remove_consumers((consumer,))
@@ -134,6 +167,7 @@ class Queue:
     def remove_consumers(self, gone: Collection[Consumer]) -> None:
         """Deliver no more to some consumers; those it does not have are no error."""
         self._consumers = [consumer for consumer in self._consumers if consumer not in gone]
+        self._readers = [reader for reader in self._readers if reader.consumer not in gone]
 
     def wake(self) -> None:
         """Something is ready, or a consumer has credit again: dispatch after this turn."""
@@ -167,6 +201,25 @@ class Queue:
 
     def _dispatch(self) -> None:
         self._scheduled = False
+        for reader in list(self._readers):
+            self._feed(reader)
+        if self._consumers:
+            self._serve()
+
+    def _feed(self, reader: StreamReader) -> None:
+        sent = 0
+        while not self.deleted and (credit := reader.consumer.credit()) > 0:
+            if sent > TURN_BYTES_MAX:
+                self.wake()
+                return
+            delivery = reader.take(min(credit, DELIVERY_COUNT_MAX), DELIVERY_BYTES_MAX)
+            if delivery is None:
+                return
+            records = delivery.records
+            sent += delivery.count * (records.batch_bytes // records.count)
+            reader.consumer.deliver(delivery)
+
+    def _serve(self) -> None:
         sent = share = shares_left = 0
         while not self.deleted and (ready := self.ready) > 0:
             if sent > TURN_BYTES_MAX:
@@ -233,8 +286,9 @@ class Queue:
         """Tell the consumers that the queue is gone, and who waits for a message to be loaded."""
         self.deleted = True
         self._loaded()
-        consumers, self._consumers = self._consumers, []
-        for consumer in consumers:
+        consumers = self._consumers + [reader.consumer for reader in self._readers]
+        self._consumers, self._readers = [], []
+        for consumer in dict.fromkeys(consumers):
             consumer.queue_deleted()
 
 

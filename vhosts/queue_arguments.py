@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from exchanges import comparable, field_type
+from log_backend import Retention
 from vhosts.errors import InvalidQueueArgument, QueueInequivalent
 
 MICROSECONDS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "D": 86_400_000_000}
@@ -101,9 +102,26 @@ def check_equivalent(
             raise QueueInequivalent(queue, vhost, name, _described(asked), _described(has))
 
 
-def retention(arguments: Mapping[str, object]) -> int | None:
-    """For how many microseconds settled messages stay; None: as short as possible."""
-    value = arguments.get("x-retention")
+def is_stream(arguments: Mapping[str, object]) -> bool:
+    """Whether a queue is a stream."""
+    return arguments.get("x-queue-type") == "stream"
+
+
+def retention(arguments: Mapping[str, object]) -> Retention | None:
+    """What a queue keeps longer than its consumers need; None: nothing."""
+    settled_age = _microseconds(arguments.get("x-retention"))
+    if is_stream(arguments):
+        bytes_max = arguments.get("x-max-length-bytes")
+        return Retention(
+            settled_age=settled_age or 0,
+            is_stream=True,
+            age_max=_microseconds(arguments.get("x-max-age")),
+            bytes_max=bytes_max if isinstance(bytes_max, int) else None,
+        )
+    return None if settled_age is None else Retention(settled_age)
+
+
+def _microseconds(value: object) -> int | None:
     match = _AGE.fullmatch(value) if isinstance(value, str) else None
     return int(match[1]) * MICROSECONDS[match[2]] if match else None
 

@@ -1,10 +1,10 @@
 """The queue's view of one partition: what is ready, handed out, or came back."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable
 
-from log_backend import PartitionLog, Records
-from vhosts.delivery import Delivery
+from log_backend import PartitionLog
+from vhosts.delivery import Delivery, fitting
 
 
 class QueuePartition:
@@ -75,7 +75,7 @@ class QueuePartition:
             return self.take(count_max, bytes_max)
         end = min(end, batch.end_offset, first + count_max)
         index = first - batch.base_offset
-        count = _fitting(batch.records, index, end - first, bytes_max)
+        count = fitting(batch.records, index, end - first, bytes_max)
         redelivered = bool(self.returned)
         if redelivered:
             self._take_returned(count)
@@ -142,12 +142,3 @@ class QueuePartition:
         else:
             self._settled_ahead += self.cursor.settle(first, end)
         self.log.release()
-
-
-def _fitting(records: Records, index: int, count: int, bytes_max: int) -> int:
-    """How many of the records fit, at least one."""
-    if records.bodies_bytes + records.properties_bytes <= bytes_max:
-        return count
-    offsets = records.offset_columns()
-    limit = offsets[index] + bytes_max
-    return max(1, min(count, bisect_right(offsets, limit, index, index + count + 1) - 1 - index))

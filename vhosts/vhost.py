@@ -1,5 +1,6 @@
 """A virtual host: its routing table and queues, kept in step with the metadata store."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import islice
 from typing import Protocol
@@ -14,9 +15,15 @@ from exchanges import (
     check_not_reserved,
 )
 from log_backend import Change, LogStore, MetadataStore, PartitionLog, random_name
-from vhosts.errors import QueueInequivalent, QueueInUse, QueueLocked, QueueNotEmpty
+from vhosts.errors import (
+    InvalidQueueProperty,
+    QueueInequivalent,
+    QueueInUse,
+    QueueLocked,
+    QueueNotEmpty,
+)
 from vhosts.queue import Queue, QueueProperties
-from vhosts.queue_arguments import check_arguments, check_equivalent, retention
+from vhosts.queue_arguments import check_arguments, check_equivalent, is_stream, retention
 from vhosts.queue_partition import QueuePartition
 from vhosts.topology_record import (
     BindingRecord,
@@ -75,6 +82,7 @@ class VirtualHost:
         for _, entry in store.scan(prefix("queues", self.name)):
             queue = msgspec.json.decode(entry.value, type=QueueRecord)
             self._add_queue(queue.properties(), None, queue.partitions)
+            self.routing.add_queue(queue.name, durable=True)
         for _, entry in store.scan(prefix("bindings", self.name)):
             binding = msgspec.json.decode(entry.value, type=BindingRecord)
             self.routing.restore_binding(binding.binding())
@@ -172,6 +180,9 @@ class VirtualHost:
     ) -> tuple[Queue, Durable]:
         """Declare a queue; an empty name gets one that begins with `amq.gen-`.
 
+        A queue that is stored takes part in routing once its declaration is durable: a message must
+        not be confirmed for a queue that a crash takes back.
+
         Raises:
             InvalidName, ReservedName, InvalidQueueArgument, QueueInequivalent, QueueLocked.
         """
@@ -181,17 +192,33 @@ class VirtualHost:
             existing = self.queues.get(properties.name)
             if existing is not None:
                 self._check_redeclared(existing, properties, connection)
-                return existing, None
+                return existing, existing.declaring
             check_name("queue", properties.name)
             check_not_reserved("queue", properties.name)
         check_arguments(properties.name, self.name, properties.arguments)
+        self._check_stream(properties)
         number, number_change = self._numbers.take()
-        done: Durable = None
-        if _stored(properties):
-            stored = queue_change(self.name, properties, [number])
-            done = self._writer.submit([number_change, stored])
         owner = connection if properties.exclusive else None
-        return self._add_queue(properties, owner, [number]), done
+        if not _stored(properties):
+            queue = self._add_queue(properties, owner, [number])
+            self.routing.add_queue(queue.name, durable=False)
+            return queue, None
+        stored = queue_change(self.name, properties, [number])
+        durable = self._writer.submit([number_change, stored])
+        queue = self._add_queue(properties, owner, [number])
+        queue.declaring = asyncio.ensure_future(self._admit(queue, durable))
+        return queue, queue.declaring
+
+    async def _admit(self, queue: Queue, durable: Awaitable[int]) -> int:
+        try:
+            revision = await durable
+        except Exception:
+            self.queues.pop(queue.name, None)
+            raise
+        queue.declaring = None
+        if not queue.deleted:
+            self.routing.add_queue(queue.name, durable=True)
+        return revision
 
     def delete_queue(
         self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False
@@ -256,6 +283,14 @@ class VirtualHost:
         check_arguments(queue.name, self.name, received.arguments)
         check_equivalent(queue.name, self.name, current.arguments, received.arguments)
 
+    def _check_stream(self, properties: QueueProperties) -> None:
+        if not is_stream(properties.arguments):
+            return
+        refused = {"non-durable": not properties.durable, "exclusive": properties.exclusive}
+        for name, is_set in (refused | {"auto-delete": properties.auto_delete}).items():
+            if is_set:
+                raise InvalidQueueProperty(properties.name, self.name, name)
+
     def _add_queue(
         self, properties: QueueProperties, owner: object | None, partitions: Sequence[int]
     ) -> Queue:
@@ -263,7 +298,6 @@ class VirtualHost:
         for index, number in enumerate(partitions):
             log = self._open_log(properties, index, number)
             queue.partitions.append(QueuePartition(log, queue.wake))
-        self.routing.add_queue(properties.name, durable=_stored(properties))
         self.queues[properties.name] = queue
         if owner is not None:
             self._owned.setdefault(owner, {})[properties.name] = queue

@@ -13,6 +13,7 @@ from log_backend.clock import SystemClock
 from log_backend.disk import Disk, SystemDisk
 from log_backend.log_store import LogOptions, LogStore
 from log_backend.partition_log import PartitionLog
+from log_backend.retention import Retention
 
 Bodies = list[tuple[int, bytes]]
 
@@ -42,7 +43,7 @@ def start_store(
     disk: Disk | None = None,
     queues: Sequence[str] = ("q",),
     epoch: int = 1,
-    retention: int | None = None,
+    retention: Retention | None = None,
 ) -> tuple[LogStore, list[PartitionLog]]:
     """A store that accepts appends, with a durable partition a queue, numbered from 1."""
     store = open_store(data, options, disk)

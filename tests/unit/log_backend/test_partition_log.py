@@ -7,6 +7,7 @@ from unit.log_backend.open_store import QUIET, start_store, unsettled
 
 from log_backend.log_store import LogOptions, LogStore
 from log_backend.partition_log import PartitionClosed, PartitionLog
+from log_backend.retention import Retention
 
 OPTIONS = LogOptions(
     journal_file_bytes=QUIET.journal_file_bytes,
@@ -151,7 +152,7 @@ async def test_settled_segments_are_deleted_with_their_indexes(
 
 async def test_segments_stay_for_their_retention(tmp_path: Path) -> None:
     hour = 3_600_000_000
-    store, (partition,) = start_store(tmp_path / "kept", retention=hour)
+    store, (partition,) = start_store(tmp_path / "kept", retention=Retention(hour))
     now = store.now()
     for age in (2 * hour, hour // 2):
         partition.append(records([b"x"], time=now - age))
@@ -160,7 +161,7 @@ async def test_segments_stay_for_their_retention(tmp_path: Path) -> None:
     assert len(partition.segments) == 1  # of two records, and the last is young
     assert partition.needs_load(0)
     assert len(await store.load(partition.segments[0], 0)) == 2
-    partition.retention = hour // 4
+    partition.retention = Retention(hour // 4)
     partition.release()
     assert partition.segments == []
     await store.aclose()

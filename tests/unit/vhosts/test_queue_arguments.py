@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import pytest
 
+from log_backend import Retention
 from vhosts.errors import InvalidQueueArgument, QueueInequivalent
 from vhosts.queue_arguments import KNOWN, check_arguments, check_equivalent, retention
 
@@ -178,7 +179,17 @@ def test_the_difference_is_named() -> None:
     [("90s", 90), ("2m", 120), ("1h", 3600), ("1D", 86_400), ("1d", 86_400), ("1Y", 31_536_000)],
 )
 def test_retention_is_in_microseconds(age: str, seconds: int) -> None:
-    assert retention({"x-retention": age}) == seconds * 1_000_000
+    assert retention({"x-retention": age}) == Retention(seconds * 1_000_000)
+
+
+def test_a_stream_keeps_what_its_limits_allow() -> None:
+    stream = {"x-queue-type": "stream"}
+    assert retention(stream) == Retention(is_stream=True)
+    limits = {"x-max-age": "2h", "x-max-length-bytes": 5_000}
+    assert retention(stream | limits) == Retention(
+        is_stream=True, age_max=7_200_000_000, bytes_max=5_000
+    )
+    assert retention(limits) is None
 
 
 @pytest.mark.parametrize("value", [None, 5, "", "5", "x"])

@@ -1,0 +1,199 @@
+"""Streams and replay, as a client of RabbitMQ's streams over AMQP 0-9-1 knows them."""
+
+from __future__ import annotations
+
+import datetime
+
+import pika
+import pytest
+from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
+from pika_client import PERSISTENT, Clients
+
+STREAM = {"x-queue-type": "stream"}
+WAIT_SECONDS = 5
+
+
+def filled(channel, name, count, **arguments):
+    channel.queue_declare(name, durable=True, arguments=STREAM | arguments)
+    channel.confirm_delivery()
+    for number in range(count):
+        channel.basic_publish("", name, b"%d" % number, PERSISTENT)
+
+
+def read(connection, queue, count, offset=None):
+    """Offsets and bodies of this many messages, each acked; fewer when nothing more comes."""
+    channel = connection.channel()
+    channel.basic_qos(prefetch_count=7)
+    arguments = {} if offset is None else {"x-stream-offset": offset}
+    got = []
+    if count:
+        incoming = channel.consume(queue, arguments=arguments, inactivity_timeout=WAIT_SECONDS)
+        for method, properties, body in incoming:
+            assert method is not None, f"only {len(got)} of {count} messages came"
+            got.append((int(properties.headers["x-stream-offset"]), body))
+            channel.basic_ack(method.delivery_tag)
+            if len(got) == count:
+                break
+    channel.close()
+    return got
+
+
+def everything(first, end):
+    return [(number, b"%d" % number) for number in range(first, end)]
+
+
+@pytest.mark.parametrize(
+    ("offset", "first"),
+    [
+        ("first", 0),
+        (0, 0),
+        (17, 17),
+        ("1h", 0),
+        (datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC), 0),
+    ],
+)
+def test_a_reader_begins_where_it_asks(connection, channel, name, offset, first):
+    filled(channel, name, 40)
+    assert read(connection, name, 40 - first, offset) == everything(first, 40)
+
+
+def test_readers_do_not_take_messages_from_each_other(connection, channel, name):
+    filled(channel, name, 20)
+    for _ in range(3):
+        assert read(connection, name, 20, "first") == everything(0, 20)
+    assert channel.queue_declare(name, passive=True).method.message_count == 20
+
+
+def test_without_an_offset_a_reader_gets_what_comes_next(connection, clients, channel, name):
+    filled(channel, name, 5)
+    reader = connection.channel()
+    reader.basic_qos(prefetch_count=10)
+    incoming = reader.consume(name, inactivity_timeout=WAIT_SECONDS)
+    late = clients.channel()  # another connection: this one is inside of `next`
+    connection.call_later(0.2, lambda: late.basic_publish("", name, b"5", PERSISTENT))
+    _, properties, body = next(incoming)
+    assert (properties.headers["x-stream-offset"], body) == (5, b"5")
+
+
+def test_a_timestamp_in_the_future_waits(connection, channel, name):
+    filled(channel, name, 5)
+    reader = connection.channel()
+    reader.basic_qos(prefetch_count=10)
+    future = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
+    arguments = {"x-stream-offset": future}
+    incoming = reader.consume(name, arguments=arguments, inactivity_timeout=0.3)
+    assert next(incoming) == (None, None, None)
+
+
+def test_other_headers_and_properties_stay(connection, channel, name):
+    channel.queue_declare(name, durable=True, arguments=STREAM)
+    properties = pika.BasicProperties(
+        content_type="a/b", content_encoding="c", headers={"n": [1, "x"]}, message_id="m"
+    )
+    channel.basic_publish("", name, b"body", properties)
+    reader = connection.channel()
+    reader.basic_qos(prefetch_count=1)
+    arguments = {"x-stream-offset": "first"}
+    incoming = reader.consume(name, arguments=arguments, inactivity_timeout=WAIT_SECONDS)
+    _, got, body = next(incoming)
+    assert (got.content_type, got.content_encoding, got.message_id) == ("a/b", "c", "m")
+    assert (got.headers, body) == ({"x-stream-offset": 0, "n": [1, "x"]}, b"body")
+
+
+@pytest.mark.parametrize("offset", ["somewhere", -1, True, "5x"])
+def test_an_offset_that_is_none_is_refused(connection, channel, name, offset):
+    filled(channel, name, 1)
+    with pytest.raises(ChannelClosedByBroker) as closed:
+        read(connection, name, 1, offset)
+    assert closed.value.reply_code == 406
+
+
+def test_a_stream_needs_a_prefetch(connection, channel, name):
+    filled(channel, name, 1)
+    with pytest.raises(ChannelClosedByBroker) as closed:
+        connection.channel().basic_consume(name, lambda *_: None)
+    assert closed.value.reply_code == 406
+    assert "prefetch count is not set" in closed.value.reply_text
+
+
+@pytest.mark.parametrize("how", ["no_ack", "get", "purge"])
+def test_what_a_stream_cannot_do_is_not_implemented(clients, name, how):
+    channel = clients.channel()
+    filled(channel, name, 1)
+    acts = {
+        "no_ack": lambda: channel.basic_consume(name, lambda *_: None, auto_ack=True),
+        "get": lambda: channel.basic_get(name),
+        "purge": lambda: channel.queue_purge(name),
+    }
+    channel.basic_qos(prefetch_count=1)
+    with pytest.raises(ConnectionClosedByBroker) as closed:
+        acts[how]()
+    assert closed.value.reply_code == 540
+
+
+@pytest.mark.parametrize("flags", [{"durable": False}, {"exclusive": True}, {"auto_delete": True}])
+def test_a_stream_is_durable_and_shared(channel, name, flags):
+    with pytest.raises(ChannelClosedByBroker) as closed:
+        channel.queue_declare(name, **({"durable": True} | flags), arguments=STREAM)
+    assert closed.value.reply_code == 406
+
+
+def test_a_queue_with_retention_is_replayed_after_it_was_consumed(connection, channel, name):
+    channel.queue_declare(name, durable=True, arguments={"x-retention": "1h"})
+    channel.confirm_delivery()
+    for number in range(10):
+        channel.basic_publish("", name, b"%d" % number, PERSISTENT)
+    while channel.basic_get(name, auto_ack=True)[0] is not None:
+        pass
+    assert read(connection, name, 10, "first") == everything(0, 10)
+
+
+def test_a_queue_without_a_log_cannot_be_replayed(connection, channel, name):
+    channel.queue_declare(name, durable=True)
+    with pytest.raises(ChannelClosedByBroker) as closed:
+        read(connection, name, 1, "first")
+    assert closed.value.reply_code == 406
+    assert "keeps no log" in closed.value.reply_text
+
+
+@pytest.fixture
+def client_of(request):
+    """Opens a connection to a broker and closes it in the end."""
+
+    def connect(broker):
+        clients = Clients(broker.url)
+        request.addfinalizer(clients.close)
+        return clients.connect()
+
+    return connect
+
+
+@pytest.mark.parametrize("stop", ["restart", "crash"])
+def test_a_stream_is_read_again_after_the_broker_was_stopped(fresh_broker, client_of, stop):
+    broker = fresh_broker()
+    filled(client_of(broker).channel(), "kept", 30)
+    if stop == "crash":
+        broker.kill()
+        broker.start()
+    else:
+        broker.restart()
+    connection = client_of(broker)
+    assert read(connection, "kept", 30, "first") == everything(0, 30)
+    channel = connection.channel()
+    channel.confirm_delivery()
+    channel.basic_publish("", "kept", b"30", PERSISTENT)
+    assert read(connection, "kept", 1, 30) == [(30, b"30")]
+
+
+def test_the_oldest_segments_go_when_a_stream_is_too_large(fresh_broker, client_of):
+    broker = fresh_broker(ROUTELOG_SEGMENT_BYTES="65536", ROUTELOG_FLUSH_SECONDS="0.05")
+    connection = client_of(broker)
+    channel = connection.channel()
+    arguments = STREAM | {"x-max-length-bytes": 200_000}
+    channel.queue_declare("small", durable=True, arguments=arguments)
+    channel.confirm_delivery()
+    for number in range(1_000):
+        channel.basic_publish("", "small", b"%d" % number + bytes(1_000), PERSISTENT)
+    [(first, body)] = read(connection, "small", 1, "first")
+    assert 500 < first < 1_000
+    assert body.startswith(b"%d\0" % first)

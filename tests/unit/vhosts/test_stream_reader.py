@@ -1,0 +1,189 @@
+"""Reading a queue's log from a place of one's own."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from queue_samples import Node, Taker, fill, give_back, numbered, running_node, settle
+
+from log_backend import LogOptions
+from vhosts import (
+    InvalidQueueProperty,
+    InvalidStreamOffset,
+    NotReadable,
+    Queue,
+    QueueProperties,
+)
+from vhosts.stream_reader import StreamPosition, stream_position
+
+STREAM = {"x-queue-type": "stream"}
+HOUR = 3_600_000_000
+SMALL = LogOptions(journal_file_bytes=1024 * 1024, segment_bytes=65_536, memory_tail_bytes=65_536)
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    async with running_node(tmp_path, SMALL) as running:
+        yield running
+
+
+def declare(node: Node, **arguments: object) -> Queue:
+    properties = QueueProperties("s", durable=True, arguments=arguments)
+    return node.vhost.declare_queue(properties, object())[0]
+
+
+@pytest.fixture
+def stream(node: Node) -> Queue:
+    return declare(node, **STREAM)
+
+
+def read(queue: Queue, offset: object = "first", prefetch: int | None = None) -> Taker:
+    taker = Taker(prefetch)
+    queue.add_reader(taker, offset, 0)
+    return taker
+
+
+@pytest.mark.parametrize(
+    ("wanted", "position"),
+    [
+        ("first", StreamPosition(0)),
+        ("last", StreamPosition(10)),
+        ("next", StreamPosition(15)),
+        (3, StreamPosition(3)),
+        (99, StreamPosition(99)),
+        (datetime.fromtimestamp(5, UTC), StreamPosition(0, 5_000_000)),
+        ("2h", StreamPosition(0, 8 * HOUR)),
+    ],
+)
+def test_an_offset_names_a_place(stream: Queue, wanted: object, position: StreamPosition) -> None:
+    fill(stream, 15, batch=5)
+    assert stream_position(stream.partitions[0].log, wanted, 10 * HOUR) == position
+
+
+@pytest.mark.parametrize("wanted", ["", "second", "h", "1 h", -1, True, 1.5, None, [1]])
+def test_anything_else_is_no_place(stream: Queue, wanted: object) -> None:
+    with pytest.raises(InvalidStreamOffset):
+        read(stream, wanted)
+
+
+def test_every_reader_gets_everything_from_its_place(node: Node, stream: Queue) -> None:
+    fill(stream, 12, batch=5)
+    readers = [read(stream, 0), read(stream, 7), read(stream, "next")]
+    fill(stream, 2)
+    node.turns.run()
+    assert [reader.bodies() for reader in readers] == [
+        numbered(0, 12) + numbered(0, 2),
+        numbered(7, 12) + numbered(0, 2),
+        numbered(0, 2),
+    ]
+    assert (stream.ready, stream.unacked, stream.consumer_count) == (14, 0, 3)
+
+
+def test_acks_give_credit_and_take_nothing_away(node: Node, stream: Queue) -> None:
+    fill(stream, 10)
+    taker = read(stream, prefetch=4)
+    node.turns.run()
+    assert taker.bodies() == numbered(0, 4)
+    taker.settle_all()
+    stream.wake()
+    node.turns.run()
+    assert taker.bodies() == numbered(4, 8)
+    assert stream.ready == 10
+
+
+def test_what_is_given_back_is_not_read_again(node: Node, stream: Queue) -> None:
+    fill(stream, 3)
+    taker = read(stream)
+    node.turns.run()
+    for delivery in taker.take():
+        give_back(delivery)
+    node.turns.run()
+    assert taker.deliveries == []
+
+
+def test_no_batch_older_than_the_time_asked_for_is_read(node: Node, stream: Queue) -> None:
+    fill(stream, 3)  # received at time 0, by their batches
+    taker = read(stream, datetime.fromtimestamp(1, UTC))
+    node.turns.run()
+    assert taker.deliveries == []
+
+
+def test_a_queue_is_consumed_and_read_at_the_same_time(node: Node) -> None:
+    queue = declare(node, **{"x-retention": "1h"})
+    consumer = Taker()
+    queue.add_consumer(consumer)
+    fill(queue, 6, batch=2)
+    node.turns.run()
+    for delivery in consumer.take():
+        settle(delivery)
+    reader = read(queue)
+    node.turns.run()
+    assert reader.bodies() == numbered(0, 6)
+    assert queue.ready == 0
+
+
+def test_a_queue_that_keeps_no_log_cannot_be_read(node: Node) -> None:
+    queue = declare(node)
+    with pytest.raises(NotReadable):
+        read(queue)
+    assert queue.consumer_count == 0
+
+
+async def test_a_reader_far_behind_reads_from_the_disk(node: Node, stream: Queue) -> None:
+    fill(stream, 20_000, batch=50)
+    await node.logs.flush()
+    taker = read(stream)
+    log = stream.partitions[0].log
+    for _ in range(1_000):
+        node.turns.run()
+        if len(taker.bodies()) == 20_000:
+            break
+        assert log.needs_load(sum(delivery.count for delivery in taker.deliveries))
+        await next_load(node, stream)
+    assert taker.bodies() == numbered(0, 20_000)
+
+
+async def next_load(node: Node, queue: Queue) -> None:
+    """Wait until a load has ended: it asks for a turn."""
+    for _ in range(10_000):
+        await asyncio.sleep(0)
+        if node.turns.one():
+            return
+        await asyncio.get_running_loop().run_in_executor(None, lambda: None)
+    raise AssertionError("nothing was loaded")
+
+
+async def test_the_oldest_segments_go_when_the_log_is_too_large(node: Node) -> None:
+    stream = declare(node, **STREAM, **{"x-max-length-bytes": 150_000})
+    log = stream.partitions[0].log
+    for _ in range(40):
+        fill(stream, 500, batch=50)
+        await node.logs.flush()
+    assert sum(segment.size for segment in log.segments) < 150_000 + 65_536
+    assert 0 < log.first_offset < log.next_offset == 20_000
+    assert stream.ready == log.next_offset - log.first_offset
+    reader = read(stream)
+    node.turns.run()
+    assert reader.deliveries == [] or reader.deliveries[0].offset >= log.first_offset
+
+
+@pytest.mark.parametrize(
+    ("name", "properties"),
+    [
+        ("non-durable", QueueProperties("s", arguments=STREAM)),
+        ("exclusive", QueueProperties("s", durable=True, exclusive=True, arguments=STREAM)),
+        ("auto-delete", QueueProperties("s", durable=True, auto_delete=True, arguments=STREAM)),
+    ],
+)
+def test_a_stream_is_durable_and_shared(node: Node, name: str, properties: QueueProperties) -> None:
+    with pytest.raises(InvalidQueueProperty) as refused:
+        node.vhost.declare_queue(properties, object())
+    assert refused.value.property_name == name
+
+
+def test_readers_are_told_when_the_stream_is_deleted(node: Node, stream: Queue) -> None:
+    taker = read(stream)
+    node.vhost.delete_queue(stream)
+    assert taker.deleted == 1

@@ -1,0 +1,113 @@
+"""A reader of a queue's log: its own position, no disturbance of the queue, nothing settled.
+
+Source: RabbitMQ's streams, as consumers of AMQP 0-9-1 see them (`x-stream-offset`).
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from exchanges import field_type
+from log_backend import PartitionLog
+from vhosts.consumer import Consumer
+from vhosts.delivery import Delivery, fitting
+from vhosts.errors import InvalidStreamOffset
+
+_INTERVAL = re.compile(r"([0-9]{1,9})([YMDhms])")
+_SECONDS = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3_600, "m": 60, "s": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPosition:
+    """Where a reader begins: at an offset, but with no batch older than a time (us since 1970)."""
+
+    offset: int
+    not_before: int = 0
+
+
+def stream_position(log: PartitionLog, wanted: object, now: int) -> StreamPosition:
+    """The position that an `x-stream-offset` means in a log at this moment.
+
+    Args:
+        wanted: "first", "last", "next", an offset, a timestamp, or an interval such as "1h".
+        now: microseconds since 1970.
+
+    Raises:
+        InvalidStreamOffset: it is none of these.
+    """
+    if isinstance(wanted, datetime):
+        return StreamPosition(log.first_offset, int(wanted.timestamp() * 1_000_000))
+    if isinstance(wanted, int) and not isinstance(wanted, bool) and wanted >= 0:
+        return StreamPosition(max(log.first_offset, wanted))
+    if wanted == "first":
+        return StreamPosition(log.first_offset)
+    if wanted == "last":
+        return StreamPosition(log.last_batch_offset)
+    if wanted == "next":
+        return StreamPosition(log.next_offset)
+    match = _INTERVAL.fullmatch(wanted) if isinstance(wanted, str) else None
+    if match is None:
+        raise InvalidStreamOffset(wanted, field_type(wanted))
+    age = int(match[1]) * _SECONDS[match[2]] * 1_000_000
+    return StreamPosition(log.first_offset, now - age)
+
+
+class StreamReader:
+    """One consumer's way through a log.
+
+    Attributes:
+        consumer: who takes the deliveries; acks give it credit and do nothing else.
+        next_offset: of the next record to hand out.
+    """
+
+    __slots__ = ("_log", "_not_before", "_wake", "consumer", "next_offset")
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        consumer: Consumer,
+        position: StreamPosition,
+        wake: Callable[[], None],
+    ) -> None:
+        self._log = log
+        self._wake = wake
+        self._not_before = position.not_before
+        self.consumer = consumer
+        self.next_offset = position.offset
+
+    @property
+    def ready(self) -> int:
+        """See `DeliverySource`."""
+        return max(0, self._log.next_offset - self.next_offset)
+
+    def on_ready(self) -> None:
+        """See `DeliverySource`."""
+        self._wake()
+
+    def settle(self, first: int, end: int) -> None:
+        """See `DeliverySource`: what was read stays in the log."""
+
+    def give_back(self, first: int, end: int) -> None:
+        """See `DeliverySource`: what was read is not read again."""
+
+    def take(self, count_max: int, bytes_max: int) -> Delivery | None:
+        """Hand out the next records of one batch; None at the end, or while they are loaded."""
+        while self.ready:
+            # What retention removed meanwhile is skipped.
+            self.next_offset = max(self.next_offset, self._log.first_offset)
+            batch = self._log.read(self.next_offset)
+            if batch is None:
+                if self._log.needs_load(self.next_offset):
+                    self._log.load(self.next_offset, self._wake)
+                return None
+            if batch.records.last_time < self._not_before:
+                self.next_offset = batch.end_offset
+                continue
+            first = max(self.next_offset, batch.base_offset)
+            index = first - batch.base_offset
+            wanted = min(count_max, batch.end_offset - first)
+            count = fitting(batch.records, index, wanted, bytes_max)
+            self.next_offset = first + count
+            return Delivery(self, batch.records, index, count, first, redelivered=False)
+        return None
