@@ -286,7 +286,7 @@ class Channel:
     def _confirm_select(self, method: Any) -> None:
         if self._transaction is not None:
             raise SoftError(PRECONDITION_FAILED, "cannot switch from tx to confirm mode")
-        self.publisher.confirming = True
+        self.publisher.confirming = self.publisher.waited = True
         self.reply(None, method.nowait, commands.Confirm.SelectOk)
 
     def _tx_select(self, method: Any) -> None:
@@ -294,6 +294,7 @@ class Channel:
             raise SoftError(PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
         if self._transaction is None:
             self._transaction = Transaction()
+            self.publisher.waited = True
         self.reply(None, False, commands.Tx.SelectOk)
 
     def _tx_commit(self, method: Any) -> None:

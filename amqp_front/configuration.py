@@ -43,7 +43,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     journal_file_bytes: Annotated[int, Meta(ge=MIB)] = 64 * MIB
     journal_files_max: Annotated[int, Meta(ge=2)] = 8  # one is written while one is checkpointed
-    segment_bytes: Annotated[int, Meta(ge=64 * KIB)] = 64 * MIB
+    # Positions in a segment's index are 32 bits wide.
+    segment_bytes: Annotated[int, Meta(ge=64 * KIB, le=1024 * MIB)] = 64 * MIB
     memory_tail_bytes: Annotated[int, Meta(ge=MIB)] = 256 * MIB
     flush_seconds: Seconds = 1.0
 

@@ -53,6 +53,7 @@ class Publisher:
 
     Attributes:
         confirming: confirm.select was called.
+        waited: the client waits until its publishes are durable.
     """
 
     def __init__(self, channel: PublishingChannel) -> None:
@@ -61,6 +62,7 @@ class Publisher:
         self._board = channel.services.confirms
         self._clock = channel.services.clock
         self.confirming = False
+        self.waited = False
         self._confirms = Confirms()
         self._name = b""
         self._exchange = ""
@@ -157,7 +159,7 @@ class Publisher:
     def _append(self, records: Records, queues: Sequence[Queue]) -> int:
         position = 0
         for queue in queues:
-            position = max(position, queue.publish(records, waited=self.confirming))
+            position = max(position, queue.publish(records, waited=self.waited))
         return position
 
     def _publish_by_headers(self, run: PublishRun, exchange: str) -> int:

@@ -205,10 +205,12 @@ class PartitionLog:
         """
         if self.closed or offset == self._unreadable:
             return
+        segment = next((each for each in self.segments if each.written_end > offset), None)
+        if segment is None:
+            return
         self._awaiting_load.append(done)
         if len(self._awaiting_load) > 1:
             return
-        segment = next(segment for segment in self.segments if segment.written_end > offset)
         future = self._owner.load(segment, offset)
         future.add_done_callback(lambda future: self._finish_load(offset, future))
 
