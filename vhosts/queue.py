@@ -215,8 +215,7 @@ class Queue:
             delivery = reader.take(min(credit, DELIVERY_COUNT_MAX), DELIVERY_BYTES_MAX)
             if delivery is None:
                 return
-            records = delivery.records
-            sent += delivery.count * (records.batch_bytes // records.count)
+            sent += _cost(delivery)
             reader.consumer.deliver(delivery)
 
     def _serve(self) -> None:
@@ -236,9 +235,7 @@ class Queue:
             delivery = self._take(min(credit, share, DELIVERY_COUNT_MAX))
             if delivery is None:
                 return
-            records = delivery.records
-            size = delivery.count * (records.batch_bytes // records.count)
-            sent += max(size, DELIVERY_BYTES_MIN)
+            sent += _cost(delivery)
             consumer.deliver(delivery)
             if consumer.no_ack:
                 delivery.partition.settle(delivery.offset, delivery.offset + delivery.count)
@@ -290,6 +287,11 @@ class Queue:
         self._consumers, self._readers = [], []
         for consumer in dict.fromkeys(consumers):
             consumer.queue_deleted()
+
+
+def _cost(delivery: Delivery) -> int:
+    records = delivery.records
+    return max(DELIVERY_BYTES_MIN, delivery.count * (records.batch_bytes // records.count))
 
 
 def _rank(consumer: Consumer) -> int:

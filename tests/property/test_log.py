@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import MIB, durable, open_store, unsettled, until
+from unit.log_backend.open_store import MIB, copy_of, durable, open_store, unsettled, until
 
 from log_backend.log_store import LogOptions
 from log_backend.partition_log import PartitionLog
@@ -222,7 +222,7 @@ class LogMachine(RuleBasedStateMachine):
             await self._quiet()
             self.copies += 1
             left = self.root / str(self.copies)
-            shutil.copytree(self.data, left)
+            copy_of(self.data, left)
             await self.store.aclose()
             shutil.rmtree(self.data)
             return left

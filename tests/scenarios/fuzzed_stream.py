@@ -20,7 +20,18 @@ EXCHANGES = {
     "fuzzed.topic": "topic",
     "fuzzed.headers": "headers",
 }
-NAMES = (*QUEUES, *EXCHANGES, "", "amq.topic", "amq.rabbitmq.reply-to", "käse", "#.*.#", "x" * 255)
+STREAM = "fuzzed.stream"
+NAMES = (
+    *QUEUES,
+    STREAM,
+    *EXCHANGES,
+    "",
+    "amq.topic",
+    "amq.rabbitmq.reply-to",
+    "käse",
+    "#.*.#",
+    "x" * 255,
+)
 CHANNELS = (1, 1, 1, 1, 2, 2, 3)
 STRANGE_CHANNELS = (0, 4, 2_047, 2_048, 65_535)
 NUMBERS = (0, 0, 1, 1, 2, 3, 7, 255, 256, 65_535, 2**31, 2**32 - 1, 2**63, 2**64 - 1)
@@ -177,6 +188,15 @@ class FuzzedStream:
                 nowait=likely() < 0.2,
             ),
             lambda: commands.Queue.Declare(queue="", exclusive=likely() < 0.7),
+            lambda: commands.Queue.Declare(
+                queue=STREAM,
+                durable=True,
+                arguments={"x-queue-type": "stream", "x-max-age": choose(("1s", "1h"))},
+            ),
+            lambda: commands.Basic.Consume(
+                queue=choose((STREAM, queue)),
+                arguments={"x-stream-offset": choose(("first", "last", "next", "1h", 3, -1, 1.5))},
+            ),
             lambda: commands.Queue.Delete(queue=queue, if_empty=likely() < 0.3),
             lambda: commands.Queue.Purge(queue=queue),
             lambda: commands.Queue.Bind(queue=queue, exchange=exchange, routing_key=self._name()),
@@ -202,8 +222,7 @@ class FuzzedStream:
             lambda: commands.Tx.Commit(),
             lambda: commands.Tx.Rollback(),
         )
-        weights = [2 if at in (0, 2, 9, 10, 11, 15) else 1 for at in range(len(makers))]
-        made = self.random.choices(makers, weights)[0]()
+        made = choose(makers)()
         channel = self._channel()
         frames = [pamqp_frame.marshal(made, channel)]
         if isinstance(made, commands.Channel.Close):

@@ -17,7 +17,7 @@ from pamqp import commands
 from pamqp import frame as pamqp_frame
 from scenarios.bad_input import assert_nobody_noticed
 from scenarios.bystander import Bystander
-from scenarios.fuzzed_stream import QUEUES, FuzzedStream
+from scenarios.fuzzed_stream import QUEUES, STREAM, FuzzedStream
 from scenarios.raw_client import RawClient
 
 CONNECTIONS = 100  # of one seed
@@ -137,7 +137,7 @@ def assert_queues_work(broker: BrokerProcess) -> None:
     with RawClient(broker.host, broker.port) as client:
         client.open()
         client.open_channel()
-        for name in QUEUES:
+        for name in (*QUEUES, STREAM):
             client.call(commands.Queue.Delete(queue=name), commands.Queue.DeleteOk)
             client.declare(name, exclusive=False, durable=True)
 

@@ -66,3 +66,11 @@ def test_dropping_empties_dicts_that_were_handed_out() -> None:
     assert routes == {}
     assert cache.routes == {}
     assert opened(cache, "x") is not routes
+
+
+def test_a_key_longer_than_a_short_string_is_not_kept() -> None:
+    cache = RouteCache()
+    routes = opened(cache, "x")
+    cache.keep(routes, b"k" * 255, ("q",))
+    cache.keep(routes, b"k" * 256, ("q",))  # CC allows it, up to a frame each
+    assert list(routes) == [b"k" * 255]

@@ -27,6 +27,7 @@ SMALL = LogOptions(
     flush_seconds=0.02,
 )
 # Nothing happens by itself: no flush by time, no eviction, no full journal file.
+COPIES_MAX = 20  # a rename is rare: the second copy is nearly always whole
 QUIET = LogOptions(journal_file_bytes=MIB, flush_seconds=3600)
 
 
@@ -117,9 +118,17 @@ async def crash(store: LogStore, data: Path, name: str = "crashed") -> Path:
     for executor in (store.journal._executor, store._flusher):
         # No file is renamed while it is copied.
         await asyncio.get_running_loop().run_in_executor(executor, str)
-    target = data.parent / name
-    shutil.copytree(data, target)
-    return target
+    return copy_of(data, data.parent / name)
+
+
+def copy_of(data: Path, target: Path) -> Path:
+    """Copy a data directory whose journal may be preparing a file: that one is not needed."""
+    for _ in range(COPIES_MAX):
+        try:
+            return shutil.copytree(data, target, ignore=shutil.ignore_patterns("*.new"))
+        except shutil.Error:  # a file was renamed meanwhile
+            shutil.rmtree(target)
+    raise AssertionError(f"{data} is never quiet")
 
 
 async def content(data: Path) -> Bodies:

@@ -1,5 +1,4 @@
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ from unit.log_backend.open_store import (
     MIB,
     append,
     content,
+    copy_of,
     crash,
     durable,
     numbered,
@@ -124,7 +124,7 @@ async def test_removed_segments_whose_settlement_was_lost_leave_no_phantoms(data
     partition.release()
     await until(lambda: not first.exists())
     left = data.parent / "crashed"
-    shutil.copytree(data, left)
+    copy_of(data, left)
     released.set()
     await store.aclose()
     assert (left / second.relative_to(data)).exists()

@@ -1,9 +1,9 @@
-import shutil
 from pathlib import Path
 
 import pytest
 from unit.log_backend.open_store import (
     append,
+    copy_of,
     crash,
     durable,
     numbered,
@@ -44,7 +44,7 @@ async def test_a_deletion_is_finished_after_a_crash(data: Path) -> None:
     store.metadata.apply(changes)
     await until(arrived.is_set)
     left = data.parent / "crashed"
-    shutil.copytree(data, left)
+    copy_of(data, left)
     released.set()
     await store.aclose()
     directory = left / partition.directory.relative_to(data)

@@ -18,7 +18,7 @@ from queue_samples import (
 
 from log_backend import PartitionClosed
 from vhosts import ConsumptionRefused, Queue, QueueLocked, QueueProperties
-from vhosts.queue import DELIVERY_BYTES_MAX, TURN_BYTES_MAX
+from vhosts.queue import DELIVERY_BYTES_MAX, DELIVERY_BYTES_MIN, TURN_BYTES_MAX
 
 
 @pytest.fixture
@@ -344,3 +344,22 @@ def test_an_exclusive_queue_is_its_owners(node: Node) -> None:
 
 def test_any_other_queue_is_everybodys(queue: Queue) -> None:
     queue.check_access(object())
+
+
+def test_a_turn_of_small_batches_ends_before_all_are_out(node: Node, queue: Queue) -> None:
+    turn = TURN_BYTES_MAX // DELIVERY_BYTES_MIN
+    fill(queue, 3 * turn)
+    (taker,) = consume(queue, Taker(no_ack=True))
+    node.turns.one()
+    assert len(taker.deliveries) == turn + 1
+    node.turns.run()
+    assert taker.bodies() == numbered(0, 3 * turn)
+
+
+def test_consumers_that_go_together_leave_the_others_their_turns(node: Node, queue: Queue) -> None:
+    takers = consume(queue, *(Taker(1, priority=at % 2) for at in range(6)))
+    queue.remove_consumers({*takers[:4], Taker()})
+    fill(queue, 4)
+    node.turns.run()
+    assert [taker.bodies() for taker in takers[4:]] == [["m1"], ["m0"]]
+    assert queue.consumer_count == 2

@@ -208,3 +208,29 @@ async def test_what_was_settled_out_of_order_is_skipped_after_a_restart(tmp_path
             seen += bodies(await taken(queue))
         assert seen == [f"m{n}" for n in (0, 1, 5, 6, 8, 15, 16, 17, 18, 19)]
         assert queue.unacked == 10
+
+
+async def test_an_ack_after_the_end_of_a_queue_leaves_its_successors_files_alone(
+    tmp_path: Path,
+) -> None:
+    async with running_node(tmp_path) as node:
+
+        async def filled() -> Queue:
+            queue, done = node.vhost.declare_queue(QueueProperties("q", durable=True), object())
+            assert done is not None
+            await done
+            fill(queue, 10, 10)
+            await node.logs.flush()
+            return queue
+
+        old = await filled()
+        delivery = old.get()
+        assert delivery is not None
+        (partition,) = old.partitions
+        while partition.take(9, 1 << 20):
+            pass
+        node.vhost.delete_queue(old)
+        (successor,) = (await filled()).partitions
+        partition.settle(0, 10)
+        assert (partition.in_flight, old.unacked) == (0, 0)
+    assert successor.log.segments[0].path.exists()

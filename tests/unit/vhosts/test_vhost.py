@@ -23,6 +23,7 @@ from vhosts import (
     QueueProperties,
     VirtualHost,
 )
+from vhosts.vhost import DELETIONS_MAX
 
 CONNECTION, OTHER = object(), object()
 
@@ -438,3 +439,17 @@ def test_a_declaration_that_cannot_be_stored_leaves_no_queue(node: Node) -> None
     assert vhost.queues == {}
     assert vhost.routing.route("", b"q") == ()
     assert declare(vhost).ready == 0
+
+
+async def test_many_exclusive_queues_go_with_their_connection_over_several_turns(
+    node: Node, vhost: VirtualHost
+) -> None:
+    count = 2 * DELETIONS_MAX + 1
+    for number in range(count):
+        declare(vhost, f"mine{number}", exclusive=True)
+    declare(vhost, "other", connection=OTHER, exclusive=True)
+    declare(vhost, "nobody's")
+    vhost.connection_closed(CONNECTION)
+    assert len(vhost.queues) == count - DELETIONS_MAX + 2
+    node.turns.run()
+    assert sorted(vhost.queues) == ["nobody's", "other"]

@@ -1,0 +1,117 @@
+"""Clients that are right in every frame and still mean no good: floods, haste, and sudden ends."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from contextlib import ExitStack
+
+from pamqp import commands
+from pamqp import frame as pamqp_frame
+from scenarios.bad_input import assert_nobody_noticed
+from scenarios.raw_client import PROTOCOL_HEADER, Dropped, RawClient, message, plain
+
+UNAUTHENTICATED_MAX = 20
+FLOOD = 60
+COMMANDS = 20_000
+ROUNDS = 30
+
+
+def opened(broker, stack: ExitStack) -> RawClient:
+    client = stack.enter_context(RawClient(broker.host, broker.port))
+    client.open()
+    client.open_channel()
+    return client
+
+
+def test_connections_that_do_not_log_in_are_limited(fresh_broker) -> None:
+    broker = fresh_broker(
+        ROUTELOG_CONNECTIONS_UNAUTHENTICATED_MAX=str(UNAUTHENTICATED_MAX),
+        ROUTELOG_HANDSHAKE_SECONDS="60",  # those above the limit are not kept until then
+    )
+    with ExitStack() as stack:
+        friend = opened(broker, stack)
+        flood = [stack.enter_context(RawClient(broker.host, broker.port)) for _ in range(FLOOD)]
+        served = 0
+        for client in flood:
+            try:
+                client.start()
+                served += 1
+            except Dropped:
+                pass
+        assert served == UNAUTHENTICATED_MAX
+        friend.declare()
+    with ExitStack() as stack:
+        opened(broker, stack)
+
+
+def test_a_client_that_is_gone_before_its_login_is_refused_leaves_no_fault(fresh_broker) -> None:
+    broker = fresh_broker()
+    wrong = commands.Connection.StartOk({}, "PLAIN", plain("nobody", "guess"))
+    for _ in range(10 * ROUNDS):  # one in three or so is gone when the broker looks
+        client = socket.create_connection((broker.host, broker.port))
+        client.sendall(PROTOCOL_HEADER + pamqp_frame.marshal(wrong, 0))
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+    with ExitStack() as stack:
+        opened(broker, stack).declare()  # its login waited behind theirs
+    assert broker.terminate() == 0
+    assert "Traceback" not in broker.log_text()
+
+
+def test_a_flood_of_methods_is_answered_to_the_last(broker, bystander) -> None:
+    with ExitStack() as stack:
+        client = opened(broker, stack)
+        flood = pamqp_frame.marshal(commands.Basic.Qos(prefetch_count=1), 1)
+        client.socket.setblocking(True)
+        client.send_bytes(flood * COMMANDS)
+        for _ in range(COMMANDS):
+            client.expect(commands.Basic.QosOk)
+        client.declare()
+    assert_nobody_noticed(broker, bystander)
+
+
+def test_a_queue_that_is_deleted_while_its_message_is_loaded_answers_the_get(
+    fresh_broker,
+) -> None:
+    broker = fresh_broker(ROUTELOG_MEMORY_TAIL_BYTES=str(1 << 20), ROUTELOG_FLUSH_SECONDS="0.02")
+    with ExitStack() as stack:
+        getter, deleter = opened(broker, stack), opened(broker, stack)
+        for number in range(ROUNDS):
+            name = f"cold{number}"
+            deleter.declare(name, exclusive=False, durable=True)
+            deleter.send_bytes(message(name, b"x" * 100_000, b"\x10\0\x02") * 15)
+            deleter.declare()
+            time.sleep(0.05)  # most rounds: until the first of them are on disk only
+            getter.send(commands.Basic.Get(queue=name, no_ack=True), 1)
+            deleter.call(commands.Queue.Delete(queue=name), commands.Queue.DeleteOk)
+            number_of, answer = getter.receive()
+            if isinstance(answer, commands.Basic.GetOk):
+                getter.receive_content()
+                continue
+            assert isinstance(answer, commands.Channel.Close)
+            assert (number_of, answer.reply_code, answer.class_id, answer.method_id) == (
+                1,
+                404,
+                60,
+                70,
+            )
+            getter.send(commands.Channel.CloseOk(), 1)
+            getter.open_channel()
+
+
+def test_consumers_by_the_thousand_cost_their_connection_and_nobody_else(broker, bystander) -> None:
+    with ExitStack() as stack:
+        client = opened(broker, stack)
+        name = client.declare()
+        consume = [
+            commands.Basic.Consume(queue=name, consumer_tag=f"{number}", nowait=True)
+            for number in range(1_024)
+        ]
+        for channel in range(2, 19):
+            client.open_channel(channel)
+            client.send_bytes(b"".join(pamqp_frame.marshal(each, channel) for each in consume))
+        closed = client.expect(commands.Connection.Close)
+        assert closed.reply_code == 530
+    assert_nobody_noticed(broker, bystander)

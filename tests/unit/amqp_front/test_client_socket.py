@@ -1,0 +1,107 @@
+"""The socket of a connection: its name, its outbox, and that it always ends."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from amqp_front import client_socket
+from amqp_front.client_socket import ClientSocket
+
+
+class Transport:
+    """Keeps what is written, like a client that never reads."""
+
+    def __init__(self, address: object) -> None:
+        self.address = address
+        self.unsent = 0
+        self.reading = True
+        self.calls: list[str] = []
+
+    def get_extra_info(self, name: str) -> object:
+        return self.address if name == "peername" else None
+
+    def set_write_buffer_limits(self, *, high: int) -> None: ...
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def is_closing(self) -> bool:
+        return bool(self.calls)
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+    def abort(self) -> None:
+        self.calls.append("abort")
+
+
+class Timers:
+    """A loop of which only the timers are used."""
+
+    def __init__(self) -> None:
+        self.set: list[tuple[float, Any]] = []
+
+    def call_later(self, seconds: float, call: Any) -> Any:
+        timer = (seconds, call)
+        self.set.append(timer)
+        return cast(Any, type("Timer", (), {"cancel": lambda _: self.set.remove(timer)})())
+
+
+def connected(address: object = ("192.0.2.1", 7)) -> tuple[ClientSocket, Transport, Timers]:
+    transport, timers = Transport(address), Timers()
+    loop = cast(asyncio.AbstractEventLoop, timers)
+    return ClientSocket(cast(asyncio.Transport, transport), loop), transport, timers
+
+
+@pytest.mark.parametrize(
+    ("address", "peer", "name"),
+    [(("192.0.2.1", 7), "192.0.2.1", "192.0.2.1:7"), ("", None, "local"), (None, None, "local")],
+)
+def test_a_connection_is_called_after_its_other_end(
+    address: object, peer: str | None, name: str
+) -> None:
+    client, _, _ = connected(address)
+    assert (client.peer, client.name) == (peer, name)
+
+
+def test_a_client_that_does_not_read_what_is_unsent_is_dropped_in_the_end() -> None:
+    client, transport, timers = connected()
+    client.close()
+    ((seconds, call),) = timers.set
+    assert seconds == client_socket.CLOSE_SECONDS_MAX
+    call()
+    assert transport.calls == ["close", "abort"]
+
+
+def test_one_deadline_takes_the_place_of_another() -> None:
+    client, _, timers = connected()
+    client.abort_after(10)
+    client.abort_after(20)
+    assert [seconds for seconds, _ in timers.set] == [20]
+    client.stop()
+    client.stop()
+    assert timers.set == []
+
+
+def test_the_outbox_is_full_when_more_is_unsent_than_its_limit() -> None:
+    client, transport, _ = connected()
+    transport.unsent = client_socket.OUTBOX_BYTES_MAX
+    assert not client.outbox_full
+    transport.unsent += 1
+    assert client.outbox_full
+
+
+def test_a_closing_socket_is_not_asked_to_read() -> None:
+    client, transport, _ = connected()
+    client.set_reading(False)
+    assert not transport.reading
+    client.close()
+    client.set_reading(True)
+    assert not transport.reading

@@ -1,0 +1,110 @@
+"""What a channel consumes: credit, limits, and replies to a client that does not read."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from queue_samples import records
+
+from amqp_front import consumption
+from amqp_front.channel_consumer import ChannelConsumer
+from amqp_front.consumption import Consumption
+from amqp_front.direct_reply import DirectReplies
+from amqp_front.errors import NOT_ALLOWED, HardError
+from amqp_front.unacked import UnackedRun
+from vhosts import CREDIT_UNLIMITED, Queue, QueueProperties
+
+
+class Channel:
+    number = 1
+    body_frame_max = 4088
+    stalled = False
+    outbox_full = False
+    flow_active = True
+    cancel_notify = True
+    reply_address: str | None = None
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+        self.services: Any = SimpleNamespace(replies=DirectReplies())
+        self.vhost: Any = None
+        self.written = b""
+
+    def write(self, frames: bytes | bytearray) -> None:
+        self.written += frames
+
+    def fail(self, error: Exception) -> None:
+        raise error
+
+
+@pytest.fixture
+def connection() -> Any:
+    return SimpleNamespace(consumers=0)
+
+
+@pytest.fixture
+def channel(connection: Any) -> Channel:
+    return Channel(connection)
+
+
+@pytest.fixture
+def consuming(channel: Channel) -> Consumption:
+    return Consumption(cast(Any, channel))
+
+
+@pytest.fixture
+def queue() -> Queue:
+    return Queue("/", QueueProperties("q"), None, lambda call: None)
+
+
+def begin(consuming: Consumption, queue: Queue, tag: str, *, no_ack: bool) -> ChannelConsumer:
+    consumer = consuming.consume(queue, tag, {}, no_ack=no_ack, exclusive=False)
+    consuming.start(consumer, {})
+    return consumer
+
+
+def test_a_channel_that_holds_more_than_its_new_prefetch_takes_nothing(
+    consuming: Consumption, queue: Queue
+) -> None:
+    acking = begin(consuming, queue, "a", no_ack=False)
+    other = begin(consuming, queue, "b", no_ack=True)
+    consuming.channel_prefetch = 5
+    consuming.add_unacked(UnackedRun(1, 6, cast(Any, None), 0, acking))
+    for prefetch in (5, 3):
+        consuming.channel_prefetch = prefetch
+        assert (consuming.credit(), acking.credit(), other.credit()) == (0, 0, 0)
+    consuming.channel_prefetch = 6
+    assert (acking.credit(), other.credit()) == (1, CREDIT_UNLIMITED)
+
+
+def test_the_consumers_of_all_channels_of_a_connection_are_limited(
+    monkeypatch: pytest.MonkeyPatch, connection: Any, queue: Queue
+) -> None:
+    monkeypatch.setattr(consumption, "CONNECTION_CONSUMERS_MAX", 3)
+    one, other = (Consumption(cast(Any, Channel(connection))) for _ in range(2))
+    for tag in "ab":
+        begin(one, queue, tag, no_ack=False)
+    last = begin(other, queue, "a", no_ack=False)
+    with pytest.raises(HardError) as caught:
+        begin(one, queue, "c", no_ack=False)
+    assert caught.value.code == NOT_ALLOWED
+    other.consumer_ended(last)
+    other.consumer_ended(last)
+    one.cancel("a")
+    one.cancel("a")
+    assert connection.consumers == 1
+    assert one.close() == [queue]
+    assert connection.consumers == 0
+
+
+def test_a_reply_to_a_client_that_does_not_read_is_lost(
+    consuming: Consumption, channel: Channel
+) -> None:
+    consuming.consume_replies("r", no_ack=True)
+    channel.outbox_full = True
+    consuming.reply(records("unread"))
+    assert channel.written == b""
+    channel.outbox_full = False
+    consuming.reply(records("read"))
+    assert b"unread" not in channel.written
+    assert channel.written.endswith(b"read\xce")
