@@ -83,7 +83,7 @@ class PartialContent:
         assert self._properties is not None
         publish = self._publish
         flags = publish.mandatory | publish.immediate << 1
-        key = publish.routing_key.encode()
+        key = publish.routing_key.encode(errors="surrogateescape")
         return single_run(
             0, publish.exchange.encode(), key, flags, self._properties, memoryview(self._body)
         )

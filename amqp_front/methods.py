@@ -27,6 +27,7 @@ class AccessRequest:
 ACCESS_REQUEST = 0x001E000A
 ACCESS_REQUEST_OK = struct.pack(">HHH", 30, 11, 1)
 
+_PUBLISH = commands.Basic.Publish.index
 _SIZES = {"octet": 1, "short": 2, "long": 4, "longlong": 8}
 _BY_INDEX: Mapping[int, type[Any]] = commands.INDEX_MAPPING
 
@@ -82,6 +83,11 @@ class MethodReader:
         content = self._take(length)
         return FieldTableReader(content).table(0, length) if kind == "table" else content
 
+    def routing_key(self) -> str:
+        """The routing key of a message: any octets, those that are no UTF-8 as surrogates."""
+        self._end_bits()
+        return self._take(self._take(1)[0]).decode(errors="surrogateescape")
+
     def finish(self) -> None:
         """Refuse octets behind the last argument."""
         self._end_bits()
@@ -133,7 +139,9 @@ def decode_method(payload: bytes) -> Any:
     method: Any = object.__new__(kind)
     reader = MethodReader(payload)
     for name in kind.attributes():
-        setattr(method, name, reader.argument(kind.amqp_type(name)))
+        is_message_key = index == _PUBLISH and name == "routing_key"
+        value = reader.routing_key() if is_message_key else reader.argument(kind.amqp_type(name))
+        setattr(method, name, value)
     reader.finish()
     return method
 

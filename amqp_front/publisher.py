@@ -115,15 +115,13 @@ class Publisher:
             if not route:
                 if not exchange and key.startswith(ADDRESS_PREFIX):
                     return self._reply(run, key)
-                route = routing.route(exchange, _checked_key(key))
+                route = routing.route(exchange, key)
             return self._to_route(run, route, None)
         keys = run.keys()
         if not exchange and any(key.startswith(ADDRESS_PREFIX) for key in keys):
             return max(self._publish(single) for single in _singles(run, keys))
         found = [
-            route
-            if (route := routes.get(key)) is not None
-            else routing.route(exchange, _checked_key(key))
+            route if (route := routes.get(key)) is not None else routing.route(exchange, key)
             for key in keys
         ]
         return self._to_routes(run, found)
@@ -166,7 +164,7 @@ class Publisher:
         route = self._vhost.routing.route
         keys = run.keys()
         found = [
-            route(exchange, _checked_key(keys[at]), Properties(run.properties(at)).headers())
+            route(exchange, keys[at], Properties(run.properties(at)).headers())
             for at in range(run.count)
         ]
         return self._to_routes(run, found)
@@ -296,8 +294,3 @@ def _decoded(name: bytes) -> str:
         return name.decode()
     except UnicodeDecodeError:
         raise HardError(FRAME_ERROR, "a short string is not UTF-8") from None
-
-
-def _checked_key(key: bytes) -> bytes:
-    _decoded(key)
-    return key

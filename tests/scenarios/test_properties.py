@@ -70,3 +70,20 @@ def test_headers_of_all_types_together_keep_their_order(broker: Broker):
 )
 def test_properties_come_back_byte_for_byte(broker: Broker, properties: bytes):
     assert returned_properties(broker, properties) == properties
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+@pytest.mark.parametrize("key", [b"\xff\xfe.a", b"k\xc3\xa4se.a"], ids=["octets", "utf-8"])
+def test_a_routing_key_of_any_octets_is_matched_and_comes_back(
+    broker: Broker, key: bytes, pieces: int
+):
+    with Peer(broker.host, broker.port) as peer:
+        peer.open()
+        peer.open_channel()
+        bind = commands.Queue.Bind(queue=peer.queue, exchange="amq.topic", routing_key="*.a")
+        peer.call(bind, commands.Queue.BindOk)
+        bodies = content_body(b"x" * (3 - pieces)) + content_body(b"x") * (pieces - 1)
+        peer.send_bytes(publish("amq.topic", key) + content_header(2) + bodies)
+        peer.send(commands.Basic.Get(queue=peer.queue, no_ack=True), 1)
+        size = int.from_bytes(peer.receive_bytes(7)[3:], "big")
+        assert short(key) in peer.receive_bytes(size + 1)
