@@ -25,6 +25,7 @@ DIRECTIVES = {
     "language_level": 3,
     "boundscheck": True,  # these bytes come from strangers
     "wraparound": False,
+    "warn.unreachable": False,  # what only the uncompiled kernel does
 }
 
 
