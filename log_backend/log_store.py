@@ -249,7 +249,10 @@ class LogStore:
                 # Perhaps not on the disk yet, and the journal will forget what is in it.
                 segment.unsynced = True
                 self._changed.add(partition)
-            for first, behind in [*gone, (end, bases[-1]), *more]:
+            gone += [(end, bases[-1]), *more]
+            if partition.is_stream:
+                gone = [(0, bases[0])]  # only its retention takes records; all are journaled
+            for first, behind in gone:
                 cursor.settle(first, behind)
 
     def close_partition(self, partition: PartitionLog) -> list[Change]:

@@ -13,6 +13,8 @@ from importlib.metadata import packages_distributions
 import pytest
 from source_tree import ROOT, SourceModule, read_modules, undocumented
 
+from log_backend import pure_mode
+
 # Package -> the packages of ours that it may import.
 IMPORT_TABLE = {
     "log_backend": set(),
@@ -400,3 +402,7 @@ def test_a_missing_docstring_is_found() -> None:
     )
     found = [line.rpartition(" ")[2] for line in undocumented(some_module("vhosts/q.py", text))]
     assert found == ["module", "A.b", "e"]
+
+
+def test_what_is_compiled_is_what_can_run_uncompiled() -> None:
+    assert set(pure_mode.HOT_MODULES) == KERNEL

@@ -15,6 +15,7 @@ from exchanges import (
     check_not_reserved,
 )
 from log_backend import Change, LogStore, MetadataStore, PartitionLog, random_name
+from vhosts.consumer import Consumer
 from vhosts.errors import (
     InvalidQueueProperty,
     QueueInequivalent,
@@ -248,9 +249,9 @@ class VirtualHost:
             gone.append(queue_change(self.name, queue.properties, numbers, deleted=True))
         return count, self._applied(change, gone)
 
-    def remove_consumer(self, queue: Queue, consumer: object) -> Durable:
+    def remove_consumer(self, queue: Queue, consumer: Consumer) -> Durable:
         """Take a consumer off its queue, which may delete an auto-delete queue."""
-        queue.remove_consumer(consumer)  # type: ignore[arg-type]
+        queue.remove_consumer(consumer)
         return self.delete_unwanted(queue)
 
     def delete_unwanted(self, queue: Queue) -> Durable:

@@ -6,7 +6,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, Taker, fill, give_back, numbered, running_node, settle
+from queue_samples import (
+    Node,
+    Taker,
+    fill,
+    give_back,
+    numbered,
+    records,
+    running_node,
+    settle,
+)
 
 from log_backend import LogOptions
 from vhosts import (
@@ -167,6 +176,21 @@ async def test_the_oldest_segments_go_when_the_log_is_too_large(node: Node) -> N
     reader = read(stream)
     node.turns.run()
     assert reader.deliveries == [] or reader.deliveries[0].offset >= log.first_offset
+
+
+async def test_a_stream_keeps_transient_records_over_a_restart(tmp_path: Path) -> None:
+    async with running_node(tmp_path, SMALL) as node:
+        stream = declare(node, **STREAM)
+        assert stream.declaring is not None
+        await stream.declaring
+        for _ in range(20):
+            stream.publish(records(*numbered(0, 500), persistent=False), waited=False)
+            await node.logs.flush()
+    async with running_node(tmp_path, SMALL) as node:
+        stream = node.vhost.queues["s"]
+        stream.partitions[0].log.release()
+        log = stream.partitions[0].log
+        assert (log.first_offset, log.next_offset, stream.ready) == (0, 10_000, 10_000)
 
 
 @pytest.mark.parametrize(
