@@ -87,11 +87,12 @@ class Cursor:
         return marks[1], marks[2]
 
 
-def cursor_prefix(partition: int, cursor: int) -> bytes:
-    """Prefix of the metadata keys of a cursor's snapshot."""
-    return _PREFIX + _KEY.pack(partition, cursor)
-
-
 def partition_prefix(partition: int) -> bytes:
     """Prefix of the metadata keys of all cursors of a partition."""
     return _PREFIX + struct.pack(">Q", partition)
+
+
+def cursor_number(key: bytes) -> int:
+    """Number of the cursor that a key of a snapshot belongs to."""
+    number: int = _KEY.unpack_from(key, len(_PREFIX))[1]
+    return number

@@ -20,16 +20,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from log_backend.clock import Clock
-from log_backend.cursor import cursor_prefix, partition_prefix
+from log_backend.cursor import partition_prefix
 from log_backend.disk import Disk
 from log_backend.journal import Journal, JournalFile
 from log_backend.journal_block import JournalEntry, Settlement
-from log_backend.log_directory import base_offsets, partition_directory, segment_path
+from log_backend.log_directory import partition_directory
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 from log_backend.partition_log import PartitionLog
 from log_backend.record_batch import RecordBatch
+from log_backend.recovery import Recovery
 from log_backend.retention import Retention
-from log_backend.segment import Segment, open_active, open_sealed, read_batches
+from log_backend.segment import Segment, read_batches
 from log_backend.segment_writer import SegmentWriter
 
 log = logging.getLogger(__name__)
@@ -109,8 +110,8 @@ class LogStore:
             on_pressure=lambda pressed: self._press("journal", pressed),
         )
         self._writer = SegmentWriter(disk)
+        self._recovery = Recovery(disk, self.metadata, self._writer, self._remove_directory)
         self._partitions: dict[int, PartitionLog] = {}
-        self._snapshot_offsets: dict[int, int] = {}
         self._with_settled: set[PartitionLog] = set()
         self._with_unflushed: set[PartitionLog] = set()
         self._changed: set[PartitionLog] = set()
@@ -136,29 +137,7 @@ class LogStore:
         Raises:
             JournalDamaged, SegmentDamaged: what was durable cannot be read.
         """
-        replayed = 0
-        for block in self.journal.recover():
-            for entry in block.entries:
-                partition = self._partitions.get(entry.partition)
-                if partition is not None:
-                    self._replay(partition, entry)
-                    replayed += 1
-        for partition in self._partitions.values():
-            partition.skip_to(self._snapshot_offsets.pop(partition.number, 0))
-        return replayed
-
-    def _replay(self, partition: PartitionLog, entry: JournalEntry) -> None:
-        change = entry.change
-        if isinstance(change, RecordBatch):
-            change.records.payload = bytearray(change.records.payload)
-            partition.recovered(change)
-            return
-        cursor = partition.open_cursor(change.cursor)
-        for first, end in change.ranges:
-            cursor.settle(first, end)
-            # Its records may be gone, but their offsets must not be given again.
-            known = self._snapshot_offsets.get(partition.number, 0)
-            self._snapshot_offsets[partition.number] = max(known, end)
+        return self._recovery.replay(self.journal.recover(), self._partitions)
 
     def start(self, leader_epoch: int) -> None:
         """Begin to accept appends.
@@ -215,45 +194,10 @@ class LogStore:
         directory = partition_directory(logs, vhost, queue, index)
         partition = PartitionLog(self, number, directory, durable=durable, retention=retention)
         partition.open_cursor()
-        if durable:
-            self._load_partition(partition)
+        if durable and self._recovery.load(partition):
+            self._changed.add(partition)
         self._partitions[number] = partition
         return partition
-
-    def _load_partition(self, partition: PartitionLog) -> None:
-        prefix = cursor_prefix(partition.number, 0)
-        snapshot = [(key, entry.value) for key, entry in self.metadata.scan(prefix)]
-        cursor = partition.open_cursor()
-        if snapshot:
-            next_offset, partition.synced_offset = cursor.restore(snapshot)
-            self._snapshot_offsets[partition.number] = next_offset
-        names = self._disk.list_directory(partition.directory)
-        if names and self._writer.owner_of(partition.directory) != partition.number:
-            # Of a deleted queue of the same name; gone before anything of this one is written.
-            self._remove_directory(partition.directory, None)
-            names = []
-        bases = base_offsets(names)
-        paths = [segment_path(partition.directory, base) for base in bases]
-        gone: list[tuple[int, int]] = []
-        end = 0
-        for path, base in zip(paths[:-1], bases[:-1], strict=True):
-            sealed, transient = open_sealed(self._disk, path, base)
-            partition.segments.append(sealed)
-            gone += [(end, base), *transient]
-            end = sealed.end_offset
-        if paths:
-            segment, more = open_active(self._disk, paths[-1], bases[-1], partition.synced_offset)
-            partition.segments.append(segment)
-            partition.next_offset = segment.end_offset
-            if segment.end_offset > partition.synced_offset:
-                # Perhaps not on the disk yet, and the journal will forget what is in it.
-                segment.unsynced = True
-                self._changed.add(partition)
-            gone += [(end, bases[-1]), *more]
-            if partition.is_stream:
-                gone = [(0, bases[0])]  # only its retention takes records; all are journaled
-            for first, behind in gone:
-                cursor.settle(first, behind)
 
     def close_partition(self, partition: PartitionLog) -> list[Change]:
         """Close a partition for good and delete its files.
@@ -267,7 +211,7 @@ class LogStore:
         for partitions in (self._with_settled, self._with_unflushed, self._changed):
             partitions.discard(partition)
         if not partition.durable:
-            self._remove_directory(partition.directory, None)
+            self._remove_directory(partition.directory)
             return []
         tombstone = _TOMBSTONES + str(partition.directory.relative_to(self._data)).encode()
         self._remove_directory(partition.directory, tombstone)
@@ -275,7 +219,7 @@ class LogStore:
         gone = [Change(key, None) for key, _ in self.metadata.scan(prefix)]
         return [Change(tombstone, b"%d" % partition.number), *gone]
 
-    def _remove_directory(self, directory: Path, tombstone: bytes | None) -> None:
+    def _remove_directory(self, directory: Path, tombstone: bytes | None = None) -> None:
         def remove() -> None:
             # The same thread writes segments, so nothing of the partition comes after this.
             self._disk.remove_tree(directory)
