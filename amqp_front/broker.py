@@ -28,7 +28,6 @@ from log_backend import (
     MetadataStore,
     MetadataUnavailable,
     MetadataWriter,
-    SegmentDamaged,
     SystemClock,
     SystemDisk,
     random_key,
@@ -91,7 +90,7 @@ class Broker:
             users.load(logs.metadata)
             vhosts.load(logs.metadata)
             replayed = logs.recover()
-        except (OSError, MetadataCorrupt, JournalDamaged, SegmentDamaged) as error:
+        except (OSError, MetadataCorrupt, JournalDamaged) as error:
             raise StartError(f"data directory {config.data_dir}: {error}") from None
         vhosts.recovered()
         log.info("recovered %d journal entries", replayed)

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from amqp_front.deliver_frames import encode_deliveries
 from amqp_front.unacked import UnackedRun
-from vhosts import CREDIT_UNLIMITED, Delivery, Queue
+from vhosts import CREDIT_UNLIMITED, Delivery, Queue, QueueQuarantined
 
 
 class ConsumingChannel(Protocol):
@@ -25,6 +25,9 @@ class ConsumingChannel(Protocol):
 
     def fail(self, error: Exception) -> None:
         """Close the connection because of a fault of ours."""
+
+    def consumer_failed(self, consumer: "ChannelConsumer", error: Exception) -> None:
+        """The queue cannot go on: close the channel."""
 
     def consumer_ended(self, consumer: "ChannelConsumer") -> None:
         """The queue is gone."""
@@ -105,6 +108,10 @@ class ChannelConsumer:
             channel.fail(error)
         else:
             channel.write(frames)
+
+    def queue_quarantined(self, error: QueueQuarantined) -> None:
+        """See `Consumer`."""
+        self._channel.consumer_failed(self, error)
 
     def queue_deleted(self) -> None:
         """See `Consumer`."""

@@ -23,14 +23,26 @@ from log_backend.journal_block import (
     BLOCK_HEADER_BYTES,
     Block,
     JournalEntry,
-    decode_block,
     encode_block,
+)
+from log_backend.journal_file import (
+    REPAIRED_SUFFIX,
+    JournalDamaged,
+    JournalFile,
+    aligned,
+    claims_block,
+    find_blocks,
+    find_end,
+    journal_numbers,
+    journal_path,
+    write_end,
 )
 
 log = logging.getLogger(__name__)
 
 COMMIT_BYTES_MAX = 4 * 1024 * 1024  # of one block: about 10 ms of a fast disk
 COMMIT_DELAY_SECONDS = 0.01  # for changes that nobody waits for: acks may be lost this long
+MARK_SECONDS = 0.2  # idle so long, the journal vouches for its last commit: far above any commit
 PENDING_BYTES_HIGH = 32 * 1024 * 1024  # publishers stop here, and go on at half of it
 
 
@@ -40,27 +52,6 @@ class JournalFailed(Exception):
     def __init__(self, cause: Exception) -> None:
         super().__init__(f"the log cannot be written: {cause}")
         self.cause = cause
-
-
-class JournalDamaged(Exception):
-    """A block that was durable is missing or damaged; the journal file and place are named."""
-
-    def __init__(self, path: Path, at: int, position: int) -> None:
-        super().__init__(f"{path} is damaged before byte {at}: commit {position} is missing")
-        self.path = path
-
-
-class JournalFile:
-    """A preallocated file; `at` is where the next block goes."""
-
-    __slots__ = ("at", "file", "number", "path", "size")
-
-    def __init__(self, number: int, path: Path, file: int, size: int) -> None:
-        self.number = number
-        self.path = path
-        self.file = file
-        self.size = size
-        self.at = 0
 
 
 class _Group:
@@ -124,7 +115,10 @@ class Journal:
         self._committing = False
         self._scheduled: asyncio.Handle | None = None
         self._delayed: asyncio.TimerHandle | None = None
+        self._mark_timer: asyncio.TimerHandle | None = None
+        self._marking = False
         self._file: JournalFile | None = None
+        self._ends: dict[int, int] = {}  # by number of a recovered file: where its last page begins
         self._ready: deque[JournalFile] = deque()
         self._files = 0
         self._next_number = 0
@@ -141,40 +135,59 @@ class Journal:
         Raises:
             JournalDamaged: a block that had been durable cannot be read.
         """
+        self._refuse_half_repaired()
         expected = 0
-        for number in self._file_numbers():
+        for number in journal_numbers(self._disk, self._directory):
             self._next_number = number + 1
-            path = self._path(number)
+            path = journal_path(self._directory, number)
             content = self._read(path)
-            at = end = 0
-            while at < len(content):
-                block = decode_block(content, at, number)
-                if block is None:
-                    at += BLOCK_ALIGNMENT
-                    continue
+            last_page = find_end(content)
+            if last_page is None:
+                raise JournalDamaged(path, len(content), "the mark at its end is missing")
+            self._ends[number] = last_page
+            end = 0
+            for at, block in find_blocks(content, number):
                 if at != end:  # a block is written when the one before it is durable
-                    raise JournalDamaged(path, at, expected or block.durable)
+                    raise JournalDamaged(
+                        path, end, f"commit {expected or block.durable} is missing"
+                    )
                 if expected and block.position != expected:
                     if block.durable >= expected:
-                        raise JournalDamaged(path, at, expected)
+                        raise JournalDamaged(path, at, f"commit {expected} is missing")
                     return
                 yield block
                 self.durable = block.position
                 expected = block.position + 1
-                at += _aligned(block.length)
-                end = at
+                end = at + aligned(block.length)
+            if claims_block(content, end, number, expected):
+                log.warning(
+                    "%s: commit %d at byte %d is torn, or damaged since; it is left out: what it held "
+                    "was confirmed at the very end of the last run, if at all",
+                    path,
+                    expected,
+                    end,
+                )
+
+    def _refuse_half_repaired(self) -> None:
+        for name in self._disk.list_directory(self._directory):
+            if name.endswith(REPAIRED_SUFFIX):
+                path = self._directory / name
+                raise JournalDamaged(path, 0, "a repair was interrupted, run it again")
 
     def start(self) -> None:
         """Begin to accept entries; files of earlier runs become complete files at once."""
         self._groups.append(_Group(self.durable + 1))
         self._thread.start()
-        for number in self._file_numbers():
-            path = self._path(number)
+        for number in journal_numbers(self._disk, self._directory):
+            path = journal_path(self._directory, number)
             file = self._disk.open(path)
+            last_page = self._ends.get(number, self._disk.size(file) - BLOCK_ALIGNMENT)
+            if self._disk.size(file) != last_page + BLOCK_ALIGNMENT:
+                self._disk.truncate(file, last_page + BLOCK_ALIGNMENT)
             # What recovery read may be in the system's cache only, and later blocks build on it.
             self._disk.sync(file)
             self._files += 1
-            self._on_file_full(JournalFile(number, path, file, self._disk.size(file)))
+            self._on_file_full(JournalFile(number, path, file, last_page))
         self._next_number = max(self._next_number, 1)
         self._prepare()
 
@@ -241,7 +254,7 @@ class Journal:
             await asyncio.wait(self._in_making)
         self._jobs.put(None)
         await self._loop.run_in_executor(None, self._thread.join)
-        for handle in (self._scheduled, self._delayed):
+        for handle in (self._scheduled, self._delayed, self._mark_timer):
             if handle is not None:
                 handle.cancel()
         if self._file is not None:
@@ -269,7 +282,9 @@ class Journal:
             return
         self._collect()
         group = self._groups[0]
-        if not group.entries or not self._have_room(_aligned(BLOCK_HEADER_BYTES + group.bytes)):
+        if not (group.entries or self._marking) or not self._have_room(
+            aligned(BLOCK_HEADER_BYTES + group.bytes)
+        ):
             return
         file = self._file
         assert file is not None
@@ -277,8 +292,9 @@ class Journal:
         if not self._groups:
             self._groups.append(_Group(group.position + 1))
         self._committing = True
+        self._marking = False
         self._jobs.put((file, file.at, self.durable, group))
-        file.at += _aligned(BLOCK_HEADER_BYTES + group.bytes)
+        file.at += aligned(BLOCK_HEADER_BYTES + group.bytes)
 
     def _committed(self, group: _Group) -> None:
         self._committing = False
@@ -292,7 +308,20 @@ class Journal:
             self._wake()
         elif self._groups[0].entries:
             self._wake_later()
+        elif group.entries:
+            self._mark_later()
         self._progress()
+
+    def _mark_later(self) -> None:
+        if self._mark_timer is not None:
+            self._mark_timer.cancel()
+        self._mark_timer = self._loop.call_later(MARK_SECONDS, self._mark)
+
+    def _mark(self) -> None:
+        # An empty block calls the last commit durable: from then on its loss is no torn tail.
+        if not self._committing and not self._groups[0].entries:
+            self._marking = True
+            self._commit()
 
     def _failed(self, error: Exception) -> None:
         if self.failure is None:
@@ -310,12 +339,19 @@ class Journal:
             file, at, durable, group = job
             try:
                 block = encode_block(file.number, group.position, durable, group.entries)
+                if at + len(block) > file.size:
+                    self._grow(file, at + len(block))
                 self._disk.write(file.file, at, [block])
                 self._disk.sync(file.file)
             except (OSError, MemoryError) as error:
                 self._loop.call_soon_threadsafe(self._failed, error)
             else:
                 self._loop.call_soon_threadsafe(self._committed, group)
+
+    def _grow(self, file: JournalFile, size: int) -> None:
+        self._disk.truncate(file.file, size + BLOCK_ALIGNMENT)
+        write_end(self._disk, file.file, size + BLOCK_ALIGNMENT)
+        file.size = size
 
     # -- files
 
@@ -362,26 +398,20 @@ class Journal:
         self._progress()
 
     def _new_file(self, number: int) -> JournalFile:
-        path = self._path(number)
+        path = journal_path(self._directory, number)
         temporary = path.with_suffix(".new")
         file = self._disk.open(temporary, create=True)
         self._disk.fill_with_zeros(file, self._file_bytes)
+        write_end(self._disk, file, self._file_bytes)
         self._disk.rename(temporary, path)
         self._disk.sync_directory(self._directory)
-        return JournalFile(number, path, file, self._file_bytes)
+        return JournalFile(number, path, file, self._file_bytes - BLOCK_ALIGNMENT)
 
     def _recycled_file(self, old: JournalFile, number: int) -> JournalFile:
-        path = self._path(number)
+        path = journal_path(self._directory, number)
         self._disk.rename(old.path, path)
         self._disk.sync_directory(self._directory)
-        return JournalFile(number, path, old.file, max(old.size, old.at))
-
-    def _path(self, number: int) -> Path:
-        return self._directory / f"{number:020d}.journal"
-
-    def _file_numbers(self) -> list[int]:
-        names = self._disk.list_directory(self._directory)
-        return [int(name[:-8]) for name in names if name.endswith(".journal")]
+        return JournalFile(number, path, old.file, old.size)
 
     def _read(self, path: Path) -> bytearray:
         file = self._disk.open(path)
@@ -389,7 +419,3 @@ class Journal:
             return self._disk.read(file, 0, self._disk.size(file))
         finally:
             self._disk.close(file)
-
-
-def _aligned(size: int) -> int:
-    return size + -size % BLOCK_ALIGNMENT

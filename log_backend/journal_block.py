@@ -18,7 +18,8 @@ touches a page of a block that is already durable::
 
 The file number is under the checksum, so that what a recycled file held before never parses. Zeros are
 no block. A block that is missing although a later one calls it durable is damage; otherwise the journal
-simply ends there.
+simply ends there. A block without entries only vouches for those before it: it is written when the journal
+has become idle.
 """
 
 import struct

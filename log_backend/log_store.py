@@ -21,9 +21,11 @@ from pathlib import Path
 
 from log_backend.clock import Clock
 from log_backend.cursor import partition_prefix
+from log_backend.damage import damage_change
 from log_backend.disk import Disk
-from log_backend.journal import Journal, JournalFile
+from log_backend.journal import Journal
 from log_backend.journal_block import JournalEntry, Settlement
+from log_backend.journal_file import JournalFile
 from log_backend.log_directory import partition_directory
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 from log_backend.partition_log import PartitionLog
@@ -135,7 +137,7 @@ class LogStore:
         """Replay the journal into the open partitions; returns the entries replayed.
 
         Raises:
-            JournalDamaged, SegmentDamaged: what was durable cannot be read.
+            JournalDamaged: what was durable cannot be read.
         """
         return self._recovery.replay(self.journal.recover(), self._partitions)
 
@@ -217,12 +219,14 @@ class LogStore:
         self._remove_directory(partition.directory, tombstone)
         prefix = partition_prefix(partition.number)
         gone = [Change(key, None) for key, _ in self.metadata.scan(prefix)]
+        if partition.damage.found or partition.damage.lost:
+            gone.append(damage_change(partition.number, None))
         return [Change(tombstone, b"%d" % partition.number), *gone]
 
     def _remove_directory(self, directory: Path, tombstone: bytes | None = None) -> None:
         def remove() -> None:
             # The same thread writes segments, so nothing of the partition comes after this.
-            self._disk.remove_tree(directory)
+            self._writer.remove_directory(directory)
             if tombstone is not None and self.metadata.get(tombstone) is not None:
                 self.metadata.apply([Change(tombstone, None)], synced=False)
 
@@ -260,11 +264,22 @@ class LogStore:
             segment.position_of(offset),
             segment.written_size,
             offset,
+            segment.offset_at(segment.position_of(offset)),
         )
 
     def remove_segments(self, segments: list[Segment]) -> None:
         """See `LogOwner`."""
         self._in_flusher(lambda: self._writer.remove(segments))
+
+    def damage_changed(self, partition: PartitionLog) -> None:
+        """See `LogOwner`."""
+        if not partition.durable:
+            return  # its files end with the run
+        change = damage_change(partition.number, partition.damage)
+        self._in_flusher(lambda: self._keep_damage(change))
+
+    def _keep_damage(self, change: Change) -> None:
+        self.metadata.apply([change])
 
     def now(self) -> int:
         """See `LogOwner`."""

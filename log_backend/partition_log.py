@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Protocol
 
 from log_backend.cursor import Cursor
+from log_backend.damage import NOTHING_BLOCKED, Damage, DamageRecord
 from log_backend.journal import Journal
 from log_backend.journal_block import JournalEntry
 from log_backend.log_directory import segment_path
 from log_backend.record_batch import RecordBatch, Records
 from log_backend.retention import Retention
-from log_backend.segment import RELATIVE_OFFSET_MAX, Segment
+from log_backend.segment import RELATIVE_OFFSET_MAX, Segment, SegmentDamaged
 from log_backend.tail import Tail
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,9 @@ class LogOwner(Protocol):
     def remove_segments(self, segments: list[Segment]) -> None:
         """Delete segment files in a thread."""
 
+    def damage_changed(self, partition: "PartitionLog") -> None:
+        """Keep what is known of the partition's damage."""
+
     def now(self) -> int:
         """Microseconds since 1970."""
 
@@ -75,6 +79,8 @@ class PartitionLog:
         durable: it survives a restart: its persistent records are journaled, its cursors too.
         next_offset: offset of the next record.
         retention: what is kept longer than consumers need; None: nothing.
+        damage: what is known of damaged files.
+        blocked_from: quarantine: nothing at or behind this offset is handed out.
     """
 
     def __init__(
@@ -102,7 +108,8 @@ class PartitionLog:
         self._loaded = Tail()
         self._loaded_from = 0
         self._awaiting_load: list[Callable[[], None]] = []
-        self._unreadable = -1
+        self.damage = DamageRecord()
+        self.blocked_from = self.damage.blocked_from
 
     # -- writing
 
@@ -183,8 +190,16 @@ class PartitionLog:
         """The batch that holds an offset, or the next one if none does.
 
         Returns:
-            None at the end of the log, and also when `load` must be awaited first.
+            None at the end of the log, at a damage, and also when `load` must be awaited first.
         """
+        batch = self._find(offset)
+        if batch is not None and batch.base_offset >= self.blocked_from:
+            return None
+        return batch
+
+    def _find(self, offset: int) -> RecordBatch | None:
+        if offset >= self.blocked_from:
+            return None
         first = self._tail.first
         if first is not None and (offset >= first.base_offset or offset >= self._segments_end()):
             return self._tail.find(offset)
@@ -194,16 +209,16 @@ class PartitionLog:
 
     def needs_load(self, offset: int) -> bool:
         """Whether the offset is on disk only, and can be read."""
-        if offset == self._unreadable or offset >= self._segments_end():
+        if offset >= self.blocked_from or offset >= self._segments_end():
             return False
-        return self.read(offset) is None
+        return self._find(offset) is None
 
     def load(self, offset: int, done: Callable[[], None]) -> None:
         """Bring the records at an offset into memory; calls `done` when a load has ended.
 
         One load runs at a time: meanwhile `done` waits for that one, and the caller looks again.
         """
-        if self.closed or offset == self._unreadable:
+        if self.closed or offset >= self.blocked_from:
             return
         segment = next((each for each in self.segments if each.written_end > offset), None)
         if segment is None:
@@ -212,17 +227,21 @@ class PartitionLog:
         if len(self._awaiting_load) > 1:
             return
         future = self._owner.load(segment, offset)
-        future.add_done_callback(lambda future: self._finish_load(offset, future))
+        future.add_done_callback(lambda future: self._finish_load(segment, offset, future))
 
-    def _finish_load(self, offset: int, future: "asyncio.Future[list[RecordBatch]]") -> None:
+    def _finish_load(
+        self, segment: Segment, offset: int, future: "asyncio.Future[list[RecordBatch]]"
+    ) -> None:
         awaiting, self._awaiting_load = self._awaiting_load, []
         if self.closed or future.cancelled():
             return
         error = future.exception()
-        if error is not None:
-            # The partition stops here rather than skip what it cannot read.
+        if isinstance(error, SegmentDamaged):
+            self.quarantine_segment(segment, error, offset)
+        elif error is not None:
+            # Perhaps it can be read after a restart, so this is not kept.
             log.error("offset %d of %s cannot be read: %s", offset, self.directory, error)
-            self._unreadable = offset
+            self.blocked_from = min(self.blocked_from, offset)
         else:
             self._loaded = Tail()
             self._loaded_from = offset
@@ -230,6 +249,49 @@ class PartitionLog:
                 self._loaded.append(batch)
         for done in awaiting:
             done()
+
+    # -- damage
+
+    def quarantine(self, damage: Damage) -> None:
+        """Hand out nothing at or behind a damage, from now on and over restarts.
+
+        What lies before is served, and appends go on: behind it, in a new segment.
+        """
+        if not self.damage.add(damage):
+            return
+        log.error("quarantined: %s in %s: run 'routelog log verify'", damage, self.directory)
+        self.blocked_from = min(self.blocked_from, self.damage.blocked_from)
+        self._loaded = Tail()
+        self._owner.damage_changed(self)
+        self.lift_quarantine()
+
+    def quarantine_segment(
+        self, segment: Segment, error: SegmentDamaged, asked: int = NOTHING_BLOCKED
+    ) -> None:
+        """Quarantine what a segment holds from a damage on.
+
+        Args:
+            asked: the offset that led there: no batch lies between it and the damage.
+        """
+        end = segment.end_offset if error.end is None else error.end
+        first = min(error.first, asked)
+        segment.damaged = True
+        self.quarantine(
+            Damage(error.path.name, error.position, error.reason, first, max(end, first + 1))
+        )
+
+    def lift_quarantine(self) -> None:
+        """Forget damage of what nobody will ask for any more: it is settled, or not kept."""
+        needed_from = self.first_offset
+        if self.retention is None:
+            needed_from = max(needed_from, self.low_water())
+        found = self.damage.found
+        needed = [damage for damage in found if damage.end > needed_from]
+        if len(needed) < len(found):
+            log.warning("%s is past its damage, below offset %d", self.directory, needed_from)
+            self.damage.found = needed
+            self.blocked_from = self.damage.blocked_from
+            self._owner.damage_changed(self)
 
     def _segments_end(self) -> int:
         # Behind it, records are in the tail, perhaps on their way to a segment.
@@ -262,6 +324,8 @@ class PartitionLog:
         """Let go of what is settled: batches in memory, and whole segments past their retention."""
         if self.is_stream:
             self._expire()
+        if self.damage.found:
+            self.lift_quarantine()
         low_water = self.low_water()
         freed = 0
         while (batch := self._tail.first) is not None and batch.end_offset <= low_water:
@@ -320,15 +384,9 @@ class PartitionLog:
         for batch in self._take_unflushed():
             size = batch.records.batch_bytes
             segment = self.segments[-1] if self.segments else None
-            if segment is None or (
-                segment.size
-                and (
-                    segment.size + size > self._owner.segment_bytes
-                    or batch.base_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-                )
-            ):
-                if segment is not None:
-                    self._seal(segment, writes)
+            if segment is None or not self._has_room(segment, batch, size):
+                if segment is not None and not segment.damaged:
+                    self._seal(segment, batch.base_offset, writes)
                 segment = Segment(
                     segment_path(self.directory, batch.base_offset), batch.base_offset
                 )
@@ -374,7 +432,14 @@ class PartitionLog:
             for cursor in self.cursors.values()
         )
 
-    def _seal(self, segment: Segment, writes: list[SegmentWrite]) -> None:
+    def _has_room(self, segment: Segment, batch: RecordBatch, size: int) -> bool:
+        return not segment.damaged and (
+            segment.size + size <= self._owner.segment_bytes
+            and batch.base_offset - segment.base_offset <= RELATIVE_OFFSET_MAX
+        )
+
+    def _seal(self, segment: Segment, next_base: int, writes: list[SegmentWrite]) -> None:
+        segment.next_base = next_base
         if writes and writes[-1].segment is segment:
             writes[-1].seal = True
         else:

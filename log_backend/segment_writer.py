@@ -4,12 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from log_backend.disk import Disk
+from log_backend.partition_file import PARTITION_FILE, encode_number, read_number
 from log_backend.partition_log import SegmentWrite
 from log_backend.segment import Segment
-
-# In each partition directory: its number, decimal. A queue of the same name that was deleted before
-# leaves another number, and its files are never taken for the new one's.
-NUMBER_FILE = "PARTITION"
 
 
 class SegmentWriter:
@@ -48,15 +45,22 @@ class SegmentWriter:
 
     def owner_of(self, directory: Path) -> int | None:
         """Number of the partition whose files lie in a directory; None when that is not known."""
-        try:
-            file = self._disk.open(directory / NUMBER_FILE)
-        except FileNotFoundError:
-            return None
-        try:
-            content = bytes(self._disk.read(file, 0, 20))
-        finally:
-            self._disk.close(file)
-        return int(content) if content.isdigit() else None
+        return read_number(self._disk, directory)
+
+    def remove_directory(self, directory: Path) -> None:
+        """Delete a partition's directory; what says whose it is goes last."""
+        names = self._disk.list_directory(directory)
+        for name in names:
+            if name != PARTITION_FILE:
+                self._disk.remove(directory / name)
+        if len(names) > 1:
+            self._disk.sync_directory(directory)
+        self._disk.remove_tree(directory)
+
+    def write_index(self, segment: Segment) -> None:
+        """Write a sealed segment's index files, durably."""
+        for path, content in segment.index_files():
+            self._write_file(path, content)
 
     def _write(self, write: SegmentWrite) -> None:
         path = write.segment.path
@@ -74,23 +78,22 @@ class SegmentWriter:
         finally:
             self._disk.close(file)
         if write.seal:
+            # They say how the segment ended, so they are durable before the next one is there, too.
+            self.write_index(write.segment)
             self._disk.sync_directory(path.parent)
-            for index_path, content in write.segment.index_files():
-                self._write_file(index_path, content)
 
     def _own(self, directory: Path, number: int) -> None:
-        # Durable before a segment is: segments without their partition's number are deleted.
-        if self.owner_of(directory) != number:
+        # A damaged file is left to a repair.
+        if PARTITION_FILE not in self._disk.list_directory(directory):
             self._disk.make_directory(directory)
-            self._write_file(directory / NUMBER_FILE, b"%d" % number, sync=True)
+            self._write_file(directory / PARTITION_FILE, encode_number(number))
             self._disk.sync_directory(directory)
 
-    def _write_file(self, path: Path, content: bytes, *, sync: bool = False) -> None:
+    def _write_file(self, path: Path, content: bytes) -> None:
         file = self._disk.open(path, create=True)
         try:
             self._disk.truncate(file, len(content))
             self._disk.write(file, 0, [content])
-            if sync:
-                self._disk.sync(file)
+            self._disk.sync(file)
         finally:
             self._disk.close(file)

@@ -8,7 +8,7 @@ from itertools import chain, islice
 from log_backend import Records
 from vhosts.consumer import Consumer
 from vhosts.delivery import Delivery
-from vhosts.errors import ConsumptionRefused, NotReadable, QueueLocked
+from vhosts.errors import ConsumptionRefused, NotReadable, QueueLocked, QueueQuarantined
 from vhosts.queue_arguments import is_stream
 from vhosts.queue_partition import QueuePartition
 from vhosts.stream_reader import StreamReader, stream_position
@@ -134,7 +134,10 @@ class Queue:
 
         Raises:
             ConsumptionRefused: it is exclusive, or another one is.
+            QueueQuarantined: nothing but damage is ahead.
         """
+        if self._at_damage():
+            raise self._quarantined()
         if self._consumers and (consumer.exclusive or self._consumers[0].exclusive):
             raise ConsumptionRefused(self.name, self.vhost)
         insort(self._consumers, consumer, key=_rank)
@@ -151,12 +154,17 @@ class Queue:
         Raises:
             NotReadable: the queue keeps no log.
             InvalidStreamOffset: there is no such place.
+            QueueQuarantined: it is at or behind a damage.
         """
+        readers: list[StreamReader] = []
         for partition in self.partitions:
             if partition.log.retention is None:
                 raise NotReadable(self.name, self.vhost)
             position = stream_position(partition.log, wanted, now)
-            self._readers.append(StreamReader(partition.log, consumer, position, self.wake))
+            readers.append(StreamReader(partition.log, consumer, position, self.wake))
+            if readers[-1].at_damage:
+                raise self._quarantined()
+        self._readers += readers
         self.had_consumer = True
         self.wake()
 
@@ -176,8 +184,15 @@ class Queue:
             self._call_soon(self._dispatch)
 
     def get(self) -> Delivery | None:
-        """Hand out one message; None when nothing is ready in memory."""
-        return self._take(1)
+        """Hand out one message; None when nothing is ready in memory.
+
+        Raises:
+            QueueQuarantined: the next one lies at or behind a damage.
+        """
+        delivery = self._take(1)
+        if delivery is None and self._is_blocked():
+            raise self._quarantined()
+        return delivery
 
     def when_loaded(self, done: Callable[[], None]) -> bool:
         """Call `done` when the next message is in memory, or never will be: ask again then.
@@ -214,6 +229,8 @@ class Queue:
                 return
             delivery = reader.take(min(credit, DELIVERY_COUNT_MAX), DELIVERY_BYTES_MAX)
             if delivery is None:
+                if reader.at_damage:
+                    reader.consumer.queue_quarantined(self._quarantined())
                 return
             sent += _cost(delivery)
             reader.consumer.deliver(delivery)
@@ -234,6 +251,8 @@ class Queue:
             shares_left -= 1
             delivery = self._take(min(credit, share, DELIVERY_COUNT_MAX))
             if delivery is None:
+                if self._at_damage():
+                    self._stop_at_damage()
                 return
             sent += _cost(delivery)
             consumer.deliver(delivery)
@@ -272,6 +291,25 @@ class Queue:
             if delivery is not None:
                 return delivery
         return None
+
+    # -- damage
+
+    def _at_damage(self) -> bool:
+        # What was handed out before it may come back; and other partitions go on.
+        return self._is_blocked() and not self.unacked
+
+    def _is_blocked(self) -> bool:
+        partitions = self.partitions
+        return bool(partitions) and all(partition.at_damage for partition in partitions)
+
+    def _stop_at_damage(self) -> None:
+        consumers, self._consumers = self._consumers, []
+        for consumer in consumers:
+            consumer.queue_quarantined(self._quarantined())
+
+    def _quarantined(self) -> QueueQuarantined:
+        first = min(partition.log.blocked_from for partition in self.partitions)
+        return QueueQuarantined(self.name, self.vhost, first)
 
     # -- emptying
 

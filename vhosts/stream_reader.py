@@ -81,6 +81,11 @@ class StreamReader:
         """See `DeliverySource`."""
         return max(0, self._log.next_offset - self.next_offset)
 
+    @property
+    def at_damage(self) -> bool:
+        """The next record lies at or behind a damage: it is not handed out."""
+        return self.next_offset >= self._log.blocked_from
+
     def on_ready(self) -> None:
         """See `DeliverySource`."""
         self._wake()

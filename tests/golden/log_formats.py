@@ -10,6 +10,8 @@ from pathlib import Path
 from unit.log_backend.log_records import records
 
 from log_backend.journal_block import JournalEntry, Settlement, encode_block
+from log_backend.journal_file import encode_end
+from log_backend.partition_file import encode_number
 from log_backend.record_batch import RecordBatch
 from log_backend.segment import Segment
 
@@ -40,15 +42,17 @@ ENTRIES = [
 ]
 BLOCK_FILE, BLOCK_POSITION, BLOCK_DURABLE = 17, 1_002, 1_001
 INDEXED_BATCHES = 12
+PARTITION = 368_769
 
 
 def segment() -> Segment:
     """A segment of batches of about 1 KiB, with transient ones among them."""
-    found = Segment(FOLDER / "segment-1.log", 100)
+    found = Segment(FOLDER / "segment-2.log", 100)
     for number in range(INDEXED_BATCHES):
         content = records([b"z" * 900] * 2, persistent=number != 5, time=TIME + number)
         batch = RecordBatch(content, 100 + 2 * number, 1)
         found.add(batch, found.size, content.batch_bytes)
+    found.next_base = 130
     return found
 
 
@@ -59,6 +63,8 @@ def files() -> dict[str, bytes]:
         "record-batch-1-shared-key.bin": _batch(SHARED_KEY),
         "record-batch-1-key-column.bin": _batch(KEY_COLUMN),
         "journal-block-1.bin": encode_block(BLOCK_FILE, BLOCK_POSITION, BLOCK_DURABLE, ENTRIES),
+        "journal-end-1.bin": encode_end(2 * 4096),
+        "partition-1.bin": encode_number(PARTITION),
         index_path.name: index,
         time_path.name: times,
     }

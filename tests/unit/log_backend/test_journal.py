@@ -10,11 +10,12 @@ from unit.log_backend.open_store import MIB, until
 from unit.log_backend.watched_disk import WatchedDisk
 
 from log_backend import journal as journal_module
-from log_backend.journal import Journal, JournalDamaged, JournalFailed, JournalFile
+from log_backend.journal import Journal, JournalFailed
 from log_backend.journal_block import BLOCK_ALIGNMENT, Block, JournalEntry, Settlement, decode_block
+from log_backend.journal_file import JournalDamaged, JournalFile, write_end
 from log_backend.record_batch import RecordBatch
 
-FILE_BYTES = 16 * BLOCK_ALIGNMENT
+FILE_BYTES = 17 * BLOCK_ALIGNMENT
 
 
 class Owner:
@@ -56,6 +57,12 @@ class Owner:
 @pytest.fixture
 def disk() -> WatchedDisk:
     return WatchedDisk()
+
+
+@pytest.fixture(autouse=True)
+def no_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most tests count blocks: the journal writes none by itself."""
+    monkeypatch.setattr(journal_module, "MARK_SECONDS", 3600)
 
 
 @pytest.fixture
@@ -216,8 +223,8 @@ async def test_a_block_larger_than_a_file_has_one_for_itself(owner: Owner, direc
 async def test_a_new_file_is_whole_and_synced_before_it_is_used(owner: Owner) -> None:
     position = owner.journal.append(entry(0), waited=True)
     await until(lambda: owner.journal.durable == position)
-    kinds = [kind for kind, path in owner.disk.events if path.suffix != ".new" or kind == "fill"]
-    assert kinds[:4] == ["fill", "rename", "sync_directory", "write"]
+    kinds = [kind for kind, _ in owner.disk.events]
+    assert kinds[:6] == ["fill", "write", "sync", "rename", "sync_directory", "write"]
 
 
 async def test_closing_commits_what_is_pending(directory: Path, disk: WatchedDisk) -> None:
@@ -302,7 +309,8 @@ async def three_blocks(directory: Path) -> Path:
 
 
 def written_files(directory: Path) -> list[Path]:
-    return sorted(path for path in directory.glob("*.journal") if any(path.read_bytes()))
+    files = sorted(directory.glob("*.journal"))
+    return [path for path in files if any(path.read_bytes()[:BLOCK_ALIGNMENT])]
 
 
 def overwrite(path: Path, at: int, data: bytes) -> None:
@@ -372,9 +380,17 @@ async def test_files_of_earlier_runs_are_synced_and_given_back(
 
 async def test_an_empty_journal_recovers_nothing(directory: Path) -> None:
     assert await recovered(directory) == []
-    (directory / "00000000000000000001.journal").write_bytes(bytes(FILE_BYTES))
+    empty_file(directory / "00000000000000000001.journal")
     (directory / "00000000000000000002.new").write_bytes(bytes(100))
     assert await recovered(directory) == []
+
+
+def empty_file(path: Path) -> None:
+    path.write_bytes(bytes(FILE_BYTES))
+    disk = WatchedDisk()
+    file = disk.open(path)
+    write_end(disk, file, FILE_BYTES)
+    disk.close(file)
 
 
 async def test_what_a_recycled_file_held_before_is_not_recovered(directory: Path) -> None:
