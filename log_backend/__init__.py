@@ -7,10 +7,19 @@ pure_mode.install()
 
 from log_backend.clock import Clock, SystemClock
 from log_backend.cursor import Cursor
+from log_backend.data_directory import (
+    DataDirectory,
+    NoDataDirectory,
+    StoredPartition,
+    open_metadata,
+)
 from log_backend.disk import DirectoryLocked, Disk, SystemDisk
 from log_backend.journal import JournalFailed
 from log_backend.journal_file import JournalDamaged
+from log_backend.log_dump import journal_reports, partition_report, records
+from log_backend.log_repair import Repair, Repaired
 from log_backend.log_store import LogOptions, LogStore
+from log_backend.log_verification import Finding, Verification
 from log_backend.metadata import (
     Change,
     Entry,
@@ -31,9 +40,11 @@ __all__ = [
     "Change",
     "Clock",
     "Cursor",
+    "DataDirectory",
     "DirectoryLocked",
     "Disk",
     "Entry",
+    "Finding",
     "JournalDamaged",
     "JournalFailed",
     "LogOptions",
@@ -42,17 +53,26 @@ __all__ = [
     "MetadataStore",
     "MetadataUnavailable",
     "MetadataWriter",
+    "NoDataDirectory",
     "PartitionClosed",
     "PartitionLog",
     "RecordBatch",
     "Records",
+    "Repair",
+    "Repaired",
     "Retention",
     "RevisionConflict",
     "SegmentDamaged",
+    "StoredPartition",
     "SystemClock",
     "SystemDisk",
+    "Verification",
     "encode_records",
+    "journal_reports",
     "new_buffer",
+    "open_metadata",
+    "partition_report",
     "random_key",
     "random_name",
+    "records",
 ]

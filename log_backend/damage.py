@@ -114,3 +114,20 @@ def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             found.append((first, end))
     return found
+
+
+def without(
+    ranges: Sequence[tuple[int, int]], taken: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """What of some ranges is in none of the others; both ascend, and touch no range of their own."""
+    found: list[tuple[int, int]] = []
+    for first, end in ranges:
+        for taken_first, taken_end in taken:
+            if taken_end <= first or taken_first >= end:
+                continue
+            if first < taken_first:
+                found.append((first, taken_first))
+            first = max(first, taken_end)
+        if first < end:
+            found.append((first, end))
+    return found

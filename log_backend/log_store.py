@@ -38,7 +38,7 @@ from log_backend.segment_writer import SegmentWriter
 log = logging.getLogger(__name__)
 
 # A deleted partition's files: b"tombstones/" directory below the data directory -> its number, decimal.
-_TOMBSTONES = b"tombstones/"
+TOMBSTONES = b"tombstones/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,8 +166,8 @@ class LogStore:
         self._disk.close(self._lock)
 
     def _remove_deleted(self) -> None:
-        for key, entry in list(self.metadata.scan(_TOMBSTONES)):
-            directory = self._data / key[len(_TOMBSTONES) :].decode()
+        for key, entry in list(self.metadata.scan(TOMBSTONES)):
+            directory = self._data / key[len(TOMBSTONES) :].decode()
             if self._writer.owner_of(directory) == int(entry.value):
                 self._remove_directory(directory, key)
             else:
@@ -215,7 +215,7 @@ class LogStore:
         if not partition.durable:
             self._remove_directory(partition.directory)
             return []
-        tombstone = _TOMBSTONES + str(partition.directory.relative_to(self._data)).encode()
+        tombstone = TOMBSTONES + str(partition.directory.relative_to(self._data)).encode()
         self._remove_directory(partition.directory, tombstone)
         prefix = partition_prefix(partition.number)
         gone = [Change(key, None) for key, _ in self.metadata.scan(prefix)]

@@ -1,6 +1,7 @@
 """Puts segments on the disk: the part of flushing that blocks and runs in one thread."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from log_backend.disk import Disk
@@ -52,7 +53,8 @@ class SegmentWriter:
         names = self._disk.list_directory(directory)
         for name in names:
             if name != PARTITION_FILE:
-                self._disk.remove(directory / name)
+                with suppress(FileNotFoundError):
+                    self._disk.remove(directory / name)
         if len(names) > 1:
             self._disk.sync_directory(directory)
         self._disk.remove_tree(directory)
