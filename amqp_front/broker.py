@@ -205,5 +205,7 @@ def _open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStor
         segment_bytes=config.segment_bytes,
         memory_tail_bytes=config.memory_tail_bytes,
         flush_seconds=config.flush_seconds,
+        scrub_bytes_per_second=config.scrub_bytes_per_second,
+        scrub_interval_seconds=config.scrub_interval_seconds,
     )
     return LogStore(config.data_dir, SystemDisk(), SystemClock(), loop, options)

@@ -16,7 +16,7 @@ from log_backend.data_directory import (
 from log_backend.disk import DirectoryLocked, Disk, SystemDisk
 from log_backend.journal import JournalFailed
 from log_backend.journal_file import JournalDamaged
-from log_backend.log_dump import journal_reports, partition_report, records
+from log_backend.log_dump import journal_reports, partition_report, stored_records
 from log_backend.log_repair import Repair, Repaired
 from log_backend.log_store import LogOptions, LogStore
 from log_backend.log_verification import Finding, Verification
@@ -74,5 +74,5 @@ __all__ = [
     "partition_report",
     "random_key",
     "random_name",
-    "records",
+    "stored_records",
 ]

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from log_backend.cursor import Cursor, cursor_number, partition_prefix
 from log_backend.damage import DamageRecord, load_damage
 from log_backend.disk import Disk
-from log_backend.log_directory import base_offsets, partition_directory
+from log_backend.log_directory import base_offsets, partition_directory, segment_path
 from log_backend.metadata import MetadataStore
 from log_backend.partition_file import PARTITION_FILE, read_number
 
@@ -116,6 +116,20 @@ class DataDirectory:
             partition.has_owner_file = PARTITION_FILE in names
             partition.owner = read_number(self.disk, partition.directory)
         return list(found.values())
+
+    def total_bytes(self) -> int:
+        """Size of all segments and journal files."""
+        paths = [self.journal / name for name in self.disk.list_directory(self.journal)]
+        for partition in self.partitions():
+            paths += [segment_path(partition.directory, base) for base in partition.bases]
+        return sum(self._size(path) for path in paths)
+
+    def _size(self, path: Path) -> int:
+        file = self.disk.open(path)
+        try:
+            return self.disk.size(file)
+        finally:
+            self.disk.close(file)
 
     def marks(self, number: int) -> Marks:
         """The snapshots of a partition's cursors.

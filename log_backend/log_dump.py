@@ -138,7 +138,7 @@ def _segment_report(data: DataDirectory, partition: StoredPartition, base: int) 
     )
 
 
-def records(
+def stored_records(
     data: DataDirectory, partition: StoredPartition, first: int, *, with_bodies: bool = False
 ) -> Iterator[RecordReport]:
     """The stored records of a partition from an offset on; damaged batches are left out."""

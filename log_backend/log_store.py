@@ -32,6 +32,7 @@ from log_backend.partition_log import PartitionLog
 from log_backend.record_batch import RecordBatch
 from log_backend.recovery import Recovery
 from log_backend.retention import Retention
+from log_backend.scrub import ReadBack, Scrub
 from log_backend.segment import Segment, read_batches
 from log_backend.segment_writer import SegmentWriter
 
@@ -51,6 +52,8 @@ class LogOptions:
         segment_bytes: a segment is sealed before it grows beyond, unless one batch is larger.
         memory_tail_bytes: batches kept in memory; beyond it they are flushed and forgotten.
         flush_seconds: how long a batch stays out of its segment.
+        scrub_bytes_per_second: how fast sealed segments are read to find damage; 0 is never.
+        scrub_interval_seconds: from the start of one round to that of the next.
     """
 
     journal_file_bytes: int = 64 * 1024 * 1024
@@ -58,6 +61,8 @@ class LogOptions:
     segment_bytes: int = 64 * 1024 * 1024
     memory_tail_bytes: int = 256 * 1024 * 1024
     flush_seconds: float = 1.0
+    scrub_bytes_per_second: int = 8 * 1024 * 1024
+    scrub_interval_seconds: float = 86_400.0
 
 
 class LogStore:
@@ -66,6 +71,7 @@ class LogStore:
     Attributes:
         metadata: the store for topology and users.
         leader_epoch: stamped on every batch; rises with every start.
+        scrub: reads sealed segments in the background.
         on_durable: set by the owner; called with the journal position that is durable.
         on_failure: set by the owner; called once when the disk failed.
         on_pressure: set by the owner; called with True when publishers should wait.
@@ -114,6 +120,14 @@ class LogStore:
         self._writer = SegmentWriter(disk)
         self._recovery = Recovery(disk, self.metadata, self._writer, self._remove_directory)
         self._partitions: dict[int, PartitionLog] = {}
+        self.scrub = Scrub(
+            self._partitions,
+            self._in_reader,
+            disk,
+            clock,
+            bytes_per_second=options.scrub_bytes_per_second,
+            interval_seconds=options.scrub_interval_seconds,
+        )
         self._with_settled: set[PartitionLog] = set()
         self._with_unflushed: set[PartitionLog] = set()
         self._changed: set[PartitionLog] = set()
@@ -151,11 +165,13 @@ class LogStore:
         self.journal.start()
         self._remove_deleted()
         self._flush_timer = self._loop.call_later(self._options.flush_seconds, self._flush_later)
+        self.scrub.start(self._loop)
 
     async def aclose(self) -> None:
         """Write everything that is needed to segments and snapshots, then let go of the files."""
         if self._flush_timer is not None:
             self._flush_timer.cancel()
+        await self.scrub.aclose()
         if self.journal.failure is None and self._failure is None:
             await self._checkpoint(None)
         await self.journal.aclose()
@@ -397,6 +413,9 @@ class LogStore:
             log.critical("the log cannot be written: %s", error)
             self.journal.stop(error)
             self.on_failure(error)
+
+    def _in_reader(self, work: Callable[[], ReadBack]) -> "asyncio.Future[ReadBack]":
+        return self._loop.run_in_executor(self._readers, work)
 
     def _in_flusher(self, work: Callable[[], None]) -> None:
         future = self._loop.run_in_executor(self._flusher, work)

@@ -30,6 +30,7 @@ from vhosts.permission_book import PermissionBook, ResourceKind
 from vhosts.permission_cache import PermissionCache
 from vhosts.queue import Queue, QueueProperties
 from vhosts.queue_partition import QueuePartition
+from vhosts.topology_record import partition_names
 from vhosts.user import User
 from vhosts.user_directory import UserDirectory
 from vhosts.vhost import Durable, VirtualHost
@@ -75,4 +76,5 @@ __all__ = [
     "VhostNotFound",
     "VirtualHost",
     "may_connect_from",
+    "partition_names",
 ]

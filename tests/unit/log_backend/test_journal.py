@@ -224,7 +224,7 @@ async def test_a_new_file_is_whole_and_synced_before_it_is_used(owner: Owner) ->
     position = owner.journal.append(entry(0), waited=True)
     await until(lambda: owner.journal.durable == position)
     kinds = [kind for kind, _ in owner.disk.events]
-    assert kinds[:6] == ["fill", "write", "sync", "rename", "sync_directory", "write"]
+    assert kinds[:7] == ["write", "fill", "write", "sync", "rename", "sync_directory", "write"]
 
 
 async def test_closing_commits_what_is_pending(directory: Path, disk: WatchedDisk) -> None:

@@ -188,7 +188,7 @@ def test_damage_is_found_when_a_batch_is_read(tmp_path: Path) -> None:
         before = read_batches(DISK, path, 0, segment.size, BASE) if place >= size else []
         assert offsets(before) == [BASE + 2 * number for number in range(place // size)]
         with pytest.raises(SegmentDamaged) as raised:
-            read_batches(DISK, path, 0, segment.size, BASE + 2 * (place // size))
+            read_batches(DISK, path, 0, segment.size, BASE + 2 * (place // size), BASE)
         assert raised.value.position == place // size * size
         assert raised.value.first == BASE + 2 * (place // size)
         path.write_bytes(whole)
