@@ -7,6 +7,8 @@ for a file name is cut and told apart by its hash.
 """
 
 import hashlib
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from urllib.parse import quote
 
@@ -40,3 +42,8 @@ def base_offsets(names: list[str]) -> list[int]:
     """Base offsets of the segments among some file names, ascending."""
     stems = (name[:-4] for name in names if name.endswith(".log"))
     return sorted(int(stem) for stem in stems if len(stem) == 20 and stem.isdigit())
+
+
+def with_following(bases: Sequence[int]) -> Iterator[tuple[int, int | None]]:
+    """Each base offset with that of the segment behind it; the newest has none."""
+    return zip_longest(bases, bases[1:])

@@ -6,7 +6,7 @@ import msgspec
 
 from log_backend.data_directory import DataDirectory, StoredPartition
 from log_backend.journal_block import JournalEntry, Settlement
-from log_backend.log_directory import segment_path
+from log_backend.log_directory import segment_path, with_following
 from log_backend.log_verification import check_journal
 from log_backend.record_batch import RecordBatch
 from log_backend.segment_scan import read_segment, scan
@@ -144,7 +144,7 @@ def stored_records(
     """The stored records of a partition from an offset on; damaged batches are left out."""
     number = partition.number if partition.number is not None else 0
     cursors = data.marks(number).cursors
-    for base, behind in zip(partition.bases, [*partition.bases[1:], None], strict=True):
+    for base, behind in with_following(partition.bases):
         if behind is not None and behind <= first:
             continue
         content = read_segment(data.disk, segment_path(partition.directory, base))

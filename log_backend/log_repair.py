@@ -22,7 +22,7 @@ from log_backend.journal_file import (
     journal_path,
     write_end,
 )
-from log_backend.log_directory import base_offsets, segment_path
+from log_backend.log_directory import base_offsets, segment_path, with_following
 from log_backend.log_verification import NO_REPAIR, SegmentCheck, Verification, check_journal
 from log_backend.partition_file import PARTITION_FILE, encode_number
 from log_backend.record_batch import CorruptBatch, RecordBatch, decode_header
@@ -115,9 +115,7 @@ class Repair:
     def _checks(
         self, partition: StoredPartition, promised: int
     ) -> Iterator[tuple[Path, SegmentCheck]]:
-        bases = base_offsets(self._names(partition))
-        following: list[int | None] = [*bases[1:], None]
-        for base, next_base in zip(bases, following, strict=True):
+        for base, next_base in with_following(base_offsets(self._names(partition))):
             path = segment_path(partition.directory, base)
             content = read_segment(self._disk, path)
             index = None if next_base is None else read_index(self._disk, path)

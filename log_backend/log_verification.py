@@ -20,7 +20,7 @@ from log_backend.journal_file import (
     journal_numbers,
     journal_path,
 )
-from log_backend.log_directory import segment_path
+from log_backend.log_directory import segment_path, with_following
 from log_backend.log_store import TOMBSTONES
 from log_backend.segment import read_index
 from log_backend.segment_index import SegmentIndex
@@ -130,8 +130,7 @@ class Verification:
     def _segments(
         self, partition: StoredPartition, marks: Marks, promised: int
     ) -> Iterator[Finding]:
-        following: list[int | None] = [*partition.bases[1:], None]
-        for base, next_base in zip(partition.bases, following, strict=True):
+        for base, next_base in with_following(partition.bases):
             path = segment_path(partition.directory, base)
             content = read_segment(self._data.disk, path)
             index = None if next_base is None else read_index(self._data.disk, path)

@@ -229,7 +229,7 @@ class Queue:
                 return
             delivery = reader.take(min(credit, DELIVERY_COUNT_MAX), DELIVERY_BYTES_MAX)
             if delivery is None:
-                if reader.at_damage:
+                if reader.at_damage and not reader.in_flight:
                     reader.consumer.queue_quarantined(self._quarantined())
                 return
             sent += _cost(delivery)

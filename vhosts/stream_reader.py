@@ -59,9 +59,10 @@ class StreamReader:
     Attributes:
         consumer: who takes the deliveries; acks give it credit and do nothing else.
         next_offset: of the next record to hand out.
+        in_flight: handed out and not settled: a client that is told of damage first has these.
     """
 
-    __slots__ = ("_log", "_not_before", "_wake", "consumer", "next_offset")
+    __slots__ = ("_log", "_not_before", "_wake", "consumer", "in_flight", "next_offset")
 
     def __init__(
         self,
@@ -75,6 +76,7 @@ class StreamReader:
         self._not_before = position.not_before
         self.consumer = consumer
         self.next_offset = position.offset
+        self.in_flight = 0
 
     @property
     def ready(self) -> int:
@@ -92,9 +94,11 @@ class StreamReader:
 
     def settle(self, first: int, end: int) -> None:
         """See `DeliverySource`: what was read stays in the log."""
+        self.in_flight -= end - first
 
     def give_back(self, first: int, end: int) -> None:
         """See `DeliverySource`: what was read is not read again."""
+        self.in_flight -= end - first
 
     def take(self, count_max: int, bytes_max: int) -> Delivery | None:
         """Hand out the next records of one batch; None at the end, or while they are loaded."""
@@ -114,5 +118,6 @@ class StreamReader:
             wanted = min(count_max, batch.end_offset - first)
             count = fitting(batch.records, index, wanted, bytes_max)
             self.next_offset = first + count
+            self.in_flight += count
             return Delivery(self, batch.records, index, count, first, redelivered=False)
         return None

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import crash, durable, start_store, until
+from unit.log_backend.open_store import crash, durable, open_store, start_store, until
 
 from log_backend.journal_file import JournalDamaged
-from log_backend.log_store import LogOptions
+from log_backend.log_store import LogOptions, LogStore
 from log_backend.partition_log import PartitionLog
 
 QUEUES = ("a", "b", "c")
@@ -59,7 +59,7 @@ async def build(data: Path) -> Messages:
     store, partitions = start_store(data, options=OPTIONS, queues=QUEUES)
     promised: Messages = {queue: {} for queue in QUEUES}
     position = 0
-    for turn in range(40):
+    for turn in range(48):
         for number, (queue, partition) in enumerate(zip(QUEUES, partitions, strict=True)):
             count = 1 + (turn + number) % 4
             first = partition.next_offset
@@ -98,12 +98,19 @@ async def read_all(data: Path, caplog: pytest.LogCaptureFixture) -> Outcome:
     outcome = Outcome()
     caplog.clear()
     with caplog.at_level(logging.WARNING):
+        store = open_store(data, READ_OPTIONS)
+        partitions = [
+            store.open_partition(number, "/", queue, 0, durable=True)
+            for number, queue in enumerate(QUEUES, 1)
+        ]
         try:
-            store, partitions = start_store(data, options=READ_OPTIONS, queues=QUEUES, epoch=9)
+            store.recover()
         except JournalDamaged as error:
             outcome.refused = True
             outcome.reports.append(str(error))
+            leave(store)
             return outcome
+        store.start(9)
         for queue, partition in zip(QUEUES, partitions, strict=True):
             outcome.messages[queue] = await handed_out(partition)
             if partition.blocked_from < partition.next_offset:
@@ -111,6 +118,14 @@ async def read_all(data: Path, caplog: pytest.LogCaptureFixture) -> Outcome:
         await store.aclose()
     outcome.reports = [record.getMessage() for record in caplog.records]
     return outcome
+
+
+def leave(store: LogStore) -> None:
+    """Let go of a store that could not start."""
+    for executor in (store._flusher, store._readers, store._journal_files):
+        executor.shutdown()
+    store.metadata.close()
+    store._disk.close(store._lock)
 
 
 async def handed_out(partition: PartitionLog) -> dict[int, bytes]:
