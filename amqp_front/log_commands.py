@@ -84,7 +84,7 @@ def verify(data_dir: DirectoryArgument, as_json: JsonOption = False) -> None:
             findings = list(verification.run())
         damages = sum(finding.severity == "damage" for finding in findings)
         summary = {
-            "bytes": verification.read_bytes,
+            "bytes": verification.bytes_done,
             "batches": verification.batches,
             "blocks": verification.blocks,
             "damages": damages,

@@ -63,13 +63,13 @@ class Verification:
     """One pass over a data directory.
 
     Attributes:
-        read_bytes, batches, blocks: what was read so far.
+        bytes_done, batches, blocks: what was read so far.
     """
 
     def __init__(self, data: DataDirectory, progress: Progress = lambda size: None) -> None:
         self._data = data
         self._progress = progress
-        self.read_bytes = 0
+        self.bytes_done = 0
         self.batches = 0
         self.blocks = 0
 
@@ -137,7 +137,7 @@ class Verification:
             check = SegmentCheck(base, next_base, content, index, promised)
             yield from self._check(partition, path, check)
             self._progress(len(content))
-            self.read_bytes += len(content)
+            self.bytes_done += len(content)
             self.batches += check.batches
 
     def _check(
@@ -170,7 +170,7 @@ class Verification:
         """What is wrong with the journal."""
         for check in check_journal(self._data):
             self._progress(check.bytes)
-            self.read_bytes += check.bytes
+            self.bytes_done += check.bytes
             self.blocks += len(check.blocks)
             for severity, position, reason, repair in check.found:
                 yield Finding(

@@ -103,7 +103,12 @@ NAMED = ("misnamed", "doubled")
 
 @pytest.mark.parametrize(
     ("damage", "which"),
-    [(damage, which) for damage in DAMAGES for which in (2, 3) if which == 2 or damage not in NAMED],
+    [
+        (damage, which)
+        for damage in DAMAGES
+        for which in (2, 3)
+        if which == 2 or damage not in NAMED
+    ],
 )
 async def test_a_repair_keeps_what_is_whole_and_says_what_is_lost(
     data: Path, damage: str, which: int
