@@ -23,6 +23,7 @@ NOT_CAUSED_BY_CLIENTS = {
     "vhosts.errors.InvalidUser": "users are made by the operator",
     "vhosts.errors.InvalidPermission": "permissions are given by the operator",
     "log_backend.disk.DirectoryLocked": "at start",
+    "log_backend.data_directory.NoDataDirectory": "of the command line's tools",
     "log_backend.journal_file.JournalDamaged": "at start",
     "log_backend.segment.SegmentDamaged": "its partition is quarantined: vhosts.QueueQuarantined",
     "log_backend.record_batch.CorruptBatch": "a damaged disk: a fault of ours",
