@@ -84,6 +84,7 @@ class Consumption:
         self.prefetch = 0
         self.channel_prefetch = 0
         self.unacked = Unacked()
+        self._shares_credit = False  # of one delivery's source with others, for the channel's life
         self._held = 0  # unsettled deliveries of consumers, not of basic.get
         self._consumers: dict[str, ChannelConsumer] = {}
         self._reply_tag: str | None = None
@@ -178,6 +179,7 @@ class Consumption:
         else:
             consumer.queue.add_consumer(consumer)
         self._consumers[consumer.tag] = consumer
+        self._shares_credit |= len(consumer.queue.partitions) > 1
         self._channel.connection.consumers += 1
 
     def cancel(self, tag: str) -> ChannelConsumer | None:
@@ -309,7 +311,7 @@ class Consumption:
                 run.partition.settle(run.offset, run.end_offset)
             if run.partition.ready:
                 run.partition.on_ready()
-        if self.channel_prefetch:
+        if self._shares_credit or self.channel_prefetch:
             self.wake()
 
     def wake(self) -> None:
