@@ -278,8 +278,10 @@ class Queue:
         return bisect_right(consumers, _rank(consumers[first]), first, key=_rank)
 
     def _take(self, count: int) -> Delivery | None:
-        # Each partition in its turn, so that a busy one does not keep the others waiting.
         partitions = self.partitions
+        if len(partitions) == 1:
+            return partitions[0].take(count, DELIVERY_BYTES_MAX)
+        # Each partition in its turn, so that a busy one does not keep the others waiting.
         for _ in partitions:
             at = self._next_partition
             self._next_partition = (at + 1) % len(partitions)
