@@ -20,7 +20,7 @@ from amqp_front.errors import (
 from amqp_front.methods import encode_method
 from amqp_front.services import Services
 from amqp_front.stream_consumer import StreamConsumer
-from amqp_front.unacked import Unacked, UnackedRun, UnknownDeliveryTag
+from amqp_front.unacked import Holder, Unacked, UnackedRun, UnknownDeliveryTag
 from log_backend import Records, random_name
 from vhosts import CREDIT_UNLIMITED, Delivery, Queue, VirtualHost
 
@@ -84,6 +84,7 @@ class Consumption:
         self.prefetch = 0
         self.channel_prefetch = 0
         self.unacked = Unacked()
+        self._partitioned: set[Holder] = set()  # consumers of queues with several partitions
         self._held = 0  # unsettled deliveries of consumers, not of basic.get
         self._consumers: dict[str, ChannelConsumer] = {}
         self._reply_tag: str | None = None
@@ -178,6 +179,8 @@ class Consumption:
         else:
             consumer.queue.add_consumer(consumer)
         self._consumers[consumer.tag] = consumer
+        if len(consumer.queue.partitions) > 1:
+            self._partitioned.add(consumer)
         self._channel.connection.consumers += 1
 
     def cancel(self, tag: str) -> ChannelConsumer | None:
@@ -189,6 +192,7 @@ class Consumption:
     def _forget(self, tag: str) -> ChannelConsumer | None:
         consumer = self._consumers.pop(tag, None)
         if consumer is not None:
+            self._partitioned.discard(consumer)
             self._channel.connection.consumers -= 1
         return consumer
 
@@ -307,8 +311,8 @@ class Consumption:
                 run.partition.give_back(run.offset, run.end_offset)
             else:
                 run.partition.settle(run.offset, run.end_offset)
-            if run.partition.ready:
-                run.partition.on_ready()
+            if run.partition.ready or (self._partitioned and run.consumer in self._partitioned):
+                run.partition.on_ready()  # the queue's other partitions may have what is ready
         if self.channel_prefetch:
             self.wake()
 
@@ -324,6 +328,7 @@ class Consumption:
             self._close_replies()
         consumers = list(self._consumers.values())
         self._consumers.clear()
+        self._partitioned.clear()
         self._channel.connection.consumers -= len(consumers)
         of_queue: dict[Queue, set[ChannelConsumer]] = {}
         for consumer in consumers:

@@ -9,6 +9,7 @@ from amqp_front.unacked import UnackedRun
 from vhosts import Delivery
 
 OFFSET_HEADER = b"x-stream-offset"
+PARTITION_HEADER = b"x-partition"
 
 
 class StreamConsumer(ChannelConsumer):
@@ -29,11 +30,17 @@ class StreamConsumer(ChannelConsumer):
 
     def _frames(self, delivery: Delivery, at: int, tag: int) -> bytes:
         records, index = delivery.records, delivery.index + at
-        properties = Properties(records.properties(index))
+        properties = Properties(records.properties(index)).with_header(
+            OFFSET_HEADER, delivery.offset + at
+        )
+        if delivery.partition_index is not None:
+            properties = Properties(properties).with_header(
+                PARTITION_HEADER, delivery.partition_index
+            )
         return content_frames(
             self._channel.number,
             self._channel.body_frame_max,
-            properties.with_header(OFFSET_HEADER, delivery.offset + at),
+            properties,
             records.body(index),
             commands.Basic.Deliver,
             consumer_tag=self.tag,

@@ -22,6 +22,7 @@ from log_backend.metadata_writer import MetadataWriter
 from log_backend.partition_log import PartitionClosed, PartitionLog
 from log_backend.randomness import random_key, random_name
 from log_backend.record_batch import PERSISTENT, RecordBatch, Records, encode_records, new_buffer
+from log_backend.record_selection import key_partition, split_by_routing_key, split_records
 from log_backend.retention import Retention
 from log_backend.segment import SegmentDamaged
 
@@ -51,7 +52,10 @@ __all__ = [
     "SystemClock",
     "SystemDisk",
     "encode_records",
+    "key_partition",
     "new_buffer",
     "random_key",
     "random_name",
+    "split_by_routing_key",
+    "split_records",
 ]

@@ -208,8 +208,10 @@ class PartitionLog:
         segment = next((each for each in self.segments if each.written_end > offset), None)
         if segment is None:
             return
-        self._awaiting_load.append(done)
-        if len(self._awaiting_load) > 1:
+        loading = bool(self._awaiting_load)
+        if done not in self._awaiting_load:  # who is served from elsewhere meanwhile asks often
+            self._awaiting_load.append(done)
+        if loading:
             return
         future = self._owner.load(segment, offset)
         future.add_done_callback(lambda future: self._finish_load(offset, future))

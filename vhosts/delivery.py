@@ -33,9 +33,18 @@ class Delivery:
         count: records handed out.
         offset: of the first record in the partition's log.
         redelivered: they were handed out before.
+        partition_index: of the partition they were read from, when the queue has several; else None.
     """
 
-    __slots__ = ("count", "index", "offset", "partition", "records", "redelivered")
+    __slots__ = (
+        "count",
+        "index",
+        "offset",
+        "partition",
+        "partition_index",
+        "records",
+        "redelivered",
+    )
 
     def __init__(
         self,
@@ -52,6 +61,7 @@ class Delivery:
         self.count = count
         self.offset = offset
         self.redelivered = redelivered
+        self.partition_index: int | None = None
 
 
 def fitting(records: Records, index: int, count: int, bytes_max: int) -> int:
