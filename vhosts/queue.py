@@ -9,7 +9,7 @@ from log_backend import Records
 from vhosts.consumer import Consumer
 from vhosts.delivery import Delivery
 from vhosts.errors import ConsumptionRefused, NotReadable, QueueLocked
-from vhosts.queue_arguments import is_stream
+from vhosts.queue_arguments import counts_deliveries, is_stream
 from vhosts.queue_partition import QueuePartition
 from vhosts.stream_reader import StreamReader, stream_position
 
@@ -89,6 +89,11 @@ class Queue:
     def is_stream(self) -> bool:
         """Consumers read its log and take nothing away."""
         return is_stream(self.properties.arguments)
+
+    @property
+    def counts_deliveries(self) -> bool:
+        """What it delivers again says how often: `x-delivery-count`."""
+        return counts_deliveries(self.properties.arguments)
 
     @property
     def ready(self) -> int:

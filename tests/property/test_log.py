@@ -233,7 +233,7 @@ class LogMachine(RuleBasedStateMachine):
     async def _all_durable(self) -> None:
         # A settlement is collected before each commit, so it is durable with the next record.
         barrier = self.store.open_partition(10**9, "/", "barrier", 0, durable=True)
-        await until(lambda: not self.store._with_settled)
+        await until(lambda: not self.store._with_state)
         await durable(self.store, barrier.append(records([b"barrier"]), waited=True))
         barrier.open_cursor().settle(0, barrier.next_offset)
         barrier.release()

@@ -5,7 +5,10 @@ from log_backend.journal_block import (
     BLOCK_ALIGNMENT,
     BLOCK_HEADER_BYTES,
     Block,
+    HandedOut,
     JournalEntry,
+    Reason,
+    Redelivered,
     Settlement,
     decode_block,
     encode_block,
@@ -17,6 +20,9 @@ ENTRIES = [
     JournalEntry(1, batch([b"one", b"two"], 5)),
     JournalEntry(2, Settlement(0, [(0, 5), (9, 1 << 40)])),
     JournalEntry(3, batch([b"x" * 5000], 1 << 40)),
+    JournalEntry(2, HandedOut(1, 1 << 41)),
+    JournalEntry(2, Redelivered(0, [(3, 5, 1), (9, 1 << 40, 1 << 33)])),
+    JournalEntry(2, Settlement(7, [(1, 2)], Reason.EXPIRED)),
 ]
 
 
@@ -28,13 +34,20 @@ def test_what_is_encoded_is_decoded() -> None:
     found = decode_block(bytearray(block()), 0, FILE)
     assert found is not None
     assert (found.position, found.durable) == (8, 7)
-    assert [entry.partition for entry in found.entries] == [1, 2, 3]
-    first, second, third = (entry.change for entry in found.entries)
+    assert [entry.partition for entry in found.entries] == [1, 2, 3, 2, 2, 2]
+    first, second, third, fourth, fifth, sixth = (entry.change for entry in found.entries)
     assert isinstance(first, RecordBatch)
     assert isinstance(second, Settlement)
     assert isinstance(third, RecordBatch)
     assert (first.base_offset, bodies_of(first)) == (5, [b"one", b"two"])
     assert (second.cursor, second.ranges) == (0, [(0, 5), (9, 1 << 40)])
+    assert second.reason is Reason.ACKED
+    assert isinstance(fourth, HandedOut)
+    assert (fourth.cursor, fourth.end) == (1, 1 << 41)
+    assert isinstance(fifth, Redelivered)
+    assert (fifth.cursor, fifth.counts) == (0, [(3, 5, 1), (9, 1 << 40, 1 << 33)])
+    assert isinstance(sixth, Settlement)
+    assert (sixth.cursor, sixth.ranges, sixth.reason) == (7, [(1, 2)], Reason.EXPIRED)
     assert third.base_offset == 1 << 40
 
 
