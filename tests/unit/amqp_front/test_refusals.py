@@ -26,6 +26,7 @@ NOT_CAUSED_BY_CLIENTS = {
     "log_backend.journal.JournalDamaged": "at start",
     "log_backend.segment.SegmentDamaged": "a damaged disk: a fault of ours",
     "log_backend.record_batch.CorruptBatch": "a damaged disk: a fault of ours",
+    "log_backend.cursor_snapshot.SnapshotDamaged": "at start",
     "log_backend.metadata.MetadataCorrupt": "at start",
     "log_backend.metadata.RevisionConflict": "only claiming an epoch compares revisions",
 }
