@@ -29,6 +29,7 @@ class Cursor:
         "_handed_out_journaled",
         "_on_changed",
         "_redelivered",
+        "_replayed",
         "_settled_otherwise",
         "delivery_counts",
         "handed_out",
@@ -47,6 +48,7 @@ class Cursor:
         self._settled_otherwise: dict[Reason, list[tuple[int, int]]] = {}
         self._handed_out_journaled = 0
         self._redelivered: list[CountedRange] = []
+        self._replayed: list[StateChange] = []
 
     @property
     def low_water(self) -> int:
@@ -90,7 +92,7 @@ class Cursor:
     def take_changes(self) -> list[StateChange]:
         """What the journal has to know since the last call."""
         self._announced = False
-        changes: list[StateChange] = []
+        changes, self._replayed = self._replayed, []
         if self._acked:
             changes.append(Settlement(self.number, self._acked))
             self._acked = []
@@ -112,15 +114,28 @@ class Cursor:
             self.hand_out(change.end)
             return change.end
         if isinstance(change, Settlement):
+            return self._replay_settlement(change)
+        for first, end, count in change.counts:
+            self.delivery_counts.raise_to(first, end, count)
+        self._replay_again(change)
+        return max((end for _, end, _ in change.counts), default=0)
+
+    def _replay_settlement(self, change: Settlement) -> int:
+        if change.bitmap is None:
             for first, end in change.ranges:
                 self.settle(first, end, change.reason)
             return max((end for _, end in change.ranges), default=0)
-        for first, end, count in change.counts:
-            self.delivery_counts.raise_to(first, end, count)
-        self._redelivered += change.counts
+        end = change.first + int.from_bytes(change.bitmap, "little").bit_length()
+        if self.settled.settle_bits(change.first, change.bitmap):
+            self.delivery_counts.settled(change.first, end)
+            self._replay_again(change)
+        return end
+
+    def _replay_again(self, change: StateChange) -> None:
+        # The file that it was read from is given back to the journal.
+        self._replayed.append(change)
         if self._on_changed is not None and not self._announced:
             self._announce(self._on_changed)
-        return max((end for _, end, _ in change.counts), default=0)
 
     def snapshot(self, partition: int, next_offset: int, synced_offset: int) -> list[Change]:
         """The metadata changes that bring the stored snapshot up to date."""

@@ -14,7 +14,9 @@ touches a page of a block that is already durable::
     40  entries, one behind the other
 
     1  BATCH        a record batch
-    2  SETTLED      cursor u32, reason u8, zeros 3, then pairs of u64: first offset, end offset
+    2  SETTLED      cursor u32, reason u8, packed u8, zeros 2, then
+                    packed 0: pairs of u64: first offset, end offset
+                    packed 1: first offset u64, a bit an offset, least significant first
     3  HANDED_OUT   cursor u32, zeros 4, end u64: everything below was delivered, or is settled
     4  REDELIVERED  cursor u32, zeros 4, then triples of u64: first offset, end offset, count
 
@@ -34,6 +36,7 @@ from enum import IntEnum
 from itertools import chain
 
 from log_backend.record_batch import RecordBatch, batch_bytes, crc32c, decode_batch
+from log_backend.settled_chunk import set_bits
 
 MAGIC = b"RLJ1"
 BLOCK_ALIGNMENT = 4_096
@@ -47,9 +50,10 @@ REDELIVERED = 4
 
 _BLOCK = struct.Struct("<QQQII")
 _ENTRY = struct.Struct("<B7xQI4x")
-_SETTLED = struct.Struct("<IB3x")
+_SETTLED = struct.Struct("<IBB2x")
 _CURSOR = struct.Struct("<I4x")
-_U64_BYTES = 8
+_U64 = struct.Struct("<Q")
+_U64_BYTES = _U64.size
 
 
 class Reason(IntEnum):
@@ -63,33 +67,78 @@ class Reason(IntEnum):
 
 
 class Settlement:
-    """Ranges that a cursor settled for one reason: [first, end) pairs."""
+    """Offsets that a cursor settled for one reason.
+
+    Attributes:
+        first, bitmap: where many scattered offsets lie close together: bit i of the bitmap, least significant
+            first, is offset `first` + i. Otherwise `bitmap` is None.
+    """
 
     kind = SETTLED
 
-    __slots__ = ("cursor", "ranges", "reason")
+    __slots__ = ("_ranges", "bitmap", "cursor", "first", "reason")
 
     def __init__(
         self, cursor: int, ranges: Sequence[tuple[int, int]], reason: Reason = Reason.ACKED
     ) -> None:
         self.cursor = cursor
-        self.ranges = ranges
         self.reason = reason
+        self.first = 0
+        self.bitmap: bytes | None = None
+        self._ranges = ranges
+        if len(ranges) > 1:
+            self._pack()
+
+    def _pack(self) -> None:
+        first = min(self._ranges)[0]
+        span = max(end for _, end in self._ranges) - first
+        size = (span + 63) // 64 * _U64_BYTES
+        if size + _U64_BYTES < 2 * _U64_BYTES * len(self._ranges):
+            bits = bytearray(size)
+            for low, high in self._ranges:
+                set_bits(bits, low - first, high - first)
+            self.first, self.bitmap = first, bytes(bits)
+
+    @property
+    def ranges(self) -> Sequence[tuple[int, int]]:
+        """[first, end) pairs."""
+        if self.bitmap is None or self._ranges:
+            return self._ranges
+        bits, found, place = int.from_bytes(self.bitmap, "little"), [], self.first
+        while bits:
+            gap = (bits & -bits).bit_length() - 1
+            run = (~(bits >> gap) & (bits >> gap) + 1).bit_length() - 1
+            found.append((place + gap, place + gap + run))
+            place += gap + run
+            bits >>= gap + run
+        return found
 
     def size(self) -> int:
         """Bytes of the content."""
-        return _SETTLED.size + 2 * _U64_BYTES * len(self.ranges)
+        if self.bitmap is not None:
+            return _SETTLED.size + _U64_BYTES + len(self.bitmap)
+        return _SETTLED.size + 2 * _U64_BYTES * len(self._ranges)
 
     def encode(self) -> bytes:
         """The content of a SETTLED entry."""
-        return _SETTLED.pack(self.cursor, self.reason) + _pack(chain.from_iterable(self.ranges))
+        if self.bitmap is not None:
+            return _SETTLED.pack(self.cursor, self.reason, 1) + _pack((self.first,)) + self.bitmap
+        ranges = _pack(chain.from_iterable(self._ranges))
+        return _SETTLED.pack(self.cursor, self.reason, 0) + ranges
 
     @classmethod
     def decode(cls, content: bytes | memoryview) -> "Settlement":
         """Read the content of a SETTLED entry."""
-        cursor, reason = _SETTLED.unpack_from(content)
+        cursor, reason, packed = _SETTLED.unpack_from(content)
+        if packed:
+            settlement = cls(cursor, (), Reason(reason))
+            (settlement.first,) = _U64.unpack_from(content, _SETTLED.size)
+            settlement.bitmap = bytes(content[_SETTLED.size + _U64_BYTES :])
+            return settlement
         numbers = _numbers(content)
-        return cls(cursor, list(zip(numbers[::2], numbers[1::2], strict=True)), Reason(reason))
+        settlement = cls(cursor, (), Reason(reason))
+        settlement._ranges = list(zip(numbers[::2], numbers[1::2], strict=True))
+        return settlement
 
 
 class HandedOut:

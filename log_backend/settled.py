@@ -6,7 +6,9 @@ Offsets settle out of order, so above the mark there are holes. They are kept in
 
 from collections.abc import Iterator
 
-from log_backend.settled_chunk import CHUNK_OFFSETS, Chunk, Runs
+from log_backend.settled_chunk import BITMAP_BYTES, CHUNK_OFFSETS, Bitmap, Chunk, Runs
+
+_CHUNK_MASK = (1 << CHUNK_OFFSETS) - 1
 
 
 class SettledSet:
@@ -38,6 +40,36 @@ class SettledSet:
             self.low_water = end
             return end - first
         return self._settle_lowest(end)
+
+    def settle_bits(self, first: int, bitmap: bytes) -> int:
+        """Settle the offsets whose bits are set, counted from `first`; returns how many were not before."""
+        added = 0
+        bits = int.from_bytes(bitmap, "little")
+        if first < self.low_water:
+            bits >>= self.low_water - first
+            first = self.low_water
+        number, place = divmod(first, CHUNK_OFFSETS)
+        bits <<= place
+        while bits:
+            piece = bits & _CHUNK_MASK
+            if piece:
+                added += self._merge(number, piece)
+            bits >>= CHUNK_OFFSETS
+            number += 1
+        if self.low_water in self:
+            self._settle_lowest(self.low_water + 1)
+        return added
+
+    def _merge(self, number: int, bits: int) -> int:
+        chunk = self.chunks.get(number)
+        if isinstance(chunk, Runs):
+            chunk = Bitmap.of(chunk)
+        elif chunk is None:
+            chunk = Bitmap(bytearray(BITMAP_BYTES))
+        added = chunk.merge(bits)
+        self.chunks[number] = chunk.smallest() if chunk.misfit else chunk
+        self.dirty_chunks.add(number)
+        return added
 
     def __contains__(self, offset: int) -> bool:
         """Whether an offset is settled."""

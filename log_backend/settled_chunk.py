@@ -153,19 +153,21 @@ class Bitmap:
         """The bitmap of a chunk of runs."""
         bits = bytearray(BITMAP_BYTES)
         for first, end in runs.runs():
-            _set_bits(bits, first, end)
+            set_bits(bits, first, end)
         return cls(bits)
 
     def add(self, low: int, high: int) -> int:
         """Settle the places [low, high), at least one; returns how many were not."""
-        bits = self.bits
-        if high - low == 1:
-            byte = bits[low >> 3]
-            after = byte | 1 << (low & 7)
-            bits[low >> 3] = after
-            added = int(byte != after)
-        else:
-            added = _set_bits(bits, low, high)
+        added = set_bits(self.bits, low, high)
+        self.settled += added
+        self.misfit = self.settled > CHUNK_OFFSETS - HOLES_LOW
+        return added
+
+    def merge(self, bits: int) -> int:
+        """Settle the places whose bits are set in a number; returns how many were not."""
+        before = int.from_bytes(self.bits, "little")
+        self.bits[:] = (before | bits).to_bytes(BITMAP_BYTES, "little")
+        added = (bits & ~before).bit_count()
         self.settled += added
         self.misfit = self.settled > CHUNK_OFFSETS - HOLES_LOW
         return added
@@ -221,8 +223,12 @@ class Bitmap:
 Chunk = Runs | Bitmap
 
 
-def _set_bits(bits: bytearray, low: int, high: int) -> int:
-    """Set the bits [low, high); returns how many were clear."""
+def set_bits(bits: bytearray, low: int, high: int) -> int:
+    """Set the bits [low, high) of a bitmap; returns how many were clear."""
+    if high - low == 1:
+        byte = bits[low >> 3]
+        bits[low >> 3] = byte | 1 << (low & 7)
+        return 1 - (byte >> (low & 7) & 1)
     first_byte, last_byte = low >> 3, (high - 1) >> 3
     width = last_byte - first_byte + 1
     mask = ((1 << (high - low)) - 1) << (low & 7)

@@ -44,11 +44,13 @@ KEY_COLUMN = RecordBatch(
     (1 << 40) + 5,
     8,
 )
+SCATTERED = [(368_700, 368_701), (368_702, 368_705), (368_706, 368_707), (368_760, 368_764)]
 ENTRIES = [
     JournalEntry(3, SHARED_KEY),
     JournalEntry(4, Settlement(0, [(0, 17), (20, 368_769)])),
     JournalEntry(5, Settlement(2, [], Reason.PURGED)),
     JournalEntry(4, Settlement(1, [(18, 19)], Reason.LOST)),
+    JournalEntry(4, Settlement(0, SCATTERED, Reason.REJECTED)),
     JournalEntry(4, HandedOut(0, 368_772)),
     JournalEntry(4, Redelivered(0, [(17, 18, 3), (19, 20, 1)])),
 ]

@@ -11,6 +11,7 @@ from golden.log_formats import (
     MARKS,
     PROPERTIES,
     RUNS,
+    SCATTERED,
     SHARED_KEY,
     TIME,
     files,
@@ -85,8 +86,11 @@ def test_a_journal_block_is_read() -> None:
         (0, [(0, 17), (20, 368_769)], Reason.ACKED),
         (2, [], Reason.PURGED),
         (1, [(18, 19)], Reason.LOST),
+        (0, SCATTERED, Reason.REJECTED),
     ]
-    handed_out, redelivered = changes[3:]
+    packed, handed_out, redelivered = changes[3:]
+    assert isinstance(packed, Settlement)
+    assert packed.bitmap is not None
     assert isinstance(handed_out, HandedOut)
     assert (handed_out.cursor, handed_out.end) == (0, 368_772)
     assert isinstance(redelivered, Redelivered)

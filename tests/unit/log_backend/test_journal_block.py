@@ -16,6 +16,7 @@ from log_backend.journal_block import (
 from log_backend.record_batch import RecordBatch
 
 FILE = 17
+SCATTERED = [(9, 12), *((offset, offset + 1) for offset in range(20, 90, 2)), (93, 500)]
 ENTRIES = [
     JournalEntry(1, batch([b"one", b"two"], 5)),
     JournalEntry(2, Settlement(0, [(0, 5), (9, 1 << 40)])),
@@ -23,6 +24,7 @@ ENTRIES = [
     JournalEntry(2, HandedOut(1, 1 << 41)),
     JournalEntry(2, Redelivered(0, [(3, 5, 1), (9, 1 << 40, 1 << 33)])),
     JournalEntry(2, Settlement(7, [(1, 2)], Reason.EXPIRED)),
+    JournalEntry(2, Settlement(7, SCATTERED, Reason.REJECTED)),
 ]
 
 
@@ -34,8 +36,8 @@ def test_what_is_encoded_is_decoded() -> None:
     found = decode_block(bytearray(block()), 0, FILE)
     assert found is not None
     assert (found.position, found.durable) == (8, 7)
-    assert [entry.partition for entry in found.entries] == [1, 2, 3, 2, 2, 2]
-    first, second, third, fourth, fifth, sixth = (entry.change for entry in found.entries)
+    assert [entry.partition for entry in found.entries] == [1, 2, 3, 2, 2, 2, 2]
+    first, second, third, fourth, fifth, sixth, seventh = (entry.change for entry in found.entries)
     assert isinstance(first, RecordBatch)
     assert isinstance(second, Settlement)
     assert isinstance(third, RecordBatch)
@@ -48,6 +50,8 @@ def test_what_is_encoded_is_decoded() -> None:
     assert (fifth.cursor, fifth.counts) == (0, [(3, 5, 1), (9, 1 << 40, 1 << 33)])
     assert isinstance(sixth, Settlement)
     assert (sixth.cursor, sixth.ranges, sixth.reason) == (7, [(1, 2)], Reason.EXPIRED)
+    assert isinstance(seventh, Settlement)
+    assert (seventh.cursor, seventh.ranges, seventh.reason) == (7, SCATTERED, Reason.REJECTED)
     assert third.base_offset == 1 << 40
 
 

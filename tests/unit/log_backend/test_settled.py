@@ -89,6 +89,33 @@ def test_scattered_offsets_settle_to_the_same_set_in_any_order(step: int) -> Non
     assert not settled.chunks
 
 
+@settings(deadline=None, max_examples=40)
+@given(
+    ranges=st.lists(RANGES, max_size=4),
+    pieces=st.lists(
+        st.tuples(OFFSETS, st.one_of(st.binary(max_size=40), st.just(b"\xff" * 9_000))), max_size=5
+    ),
+)
+def test_bits_are_settled_as_their_offsets_are(
+    ranges: list[tuple[int, int]], pieces: list[tuple[int, bytes]]
+) -> None:
+    one, other = SettledSet(), SettledSet()
+    for settled in (one, other):
+        for first, count in ranges:
+            settled.settle(first, first + count)
+    for first, bitmap in pieces:
+        added = 0
+        for place in range(8 * len(bitmap)):
+            if bitmap[place >> 3] >> (place & 7) & 1:
+                added += one.settle(first + place, first + place + 1)
+        assert other.settle_bits(first, bitmap) == added
+        assert other.low_water == one.low_water
+    assert [offset in other for offset in range(300_000)] == [
+        offset in one for offset in range(300_000)
+    ]
+    assert other.chunks.keys() == one.chunks.keys()
+
+
 def test_a_set_without_holes_needs_no_chunk() -> None:
     settled = SettledSet()
     assert settled.settle(0, 10**12) == 10**12
