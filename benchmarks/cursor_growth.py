@@ -1,7 +1,8 @@
 """What a cursor costs while messages settle out of order: `python -m benchmarks.cursor_growth`.
 
 A real log store is filled with messages once. Each case then settles some of them on a copy of it, one by one
-through the queue's cursor, with the journal and its checkpoints at work, stops and starts again.
+through the queue's cursor, with the journal and its checkpoints at work, stops and starts again. Times are
+those of the processor, all threads together, so that other work on the machine counts little.
 """
 
 import asyncio
@@ -32,23 +33,26 @@ from log_backend import (
 )
 from log_backend.cursor_snapshot import partition_prefix
 from log_backend.disk import Buffer
+from log_backend.journal_block import MAGIC
 from log_backend.settled_chunk import BITMAP_BYTES, CHUNK_OFFSETS, FULL, Bitmap
 
 BATCH_RECORDS = 8_192
 BODY_BYTES_MIN, BODY_BYTES_MAX = 16, 100
 ACKS_IN_A_TURN = 1_000  # then the journal has its turn
 BATCHES_IN_FLIGHT = 16
+TABLE_COLUMNS = 120
 
 
 class CountingDisk(SystemDisk):
-    """The system's disk; `written` counts the bytes of writes, but not the zeros of new files."""
+    """The system's disk; `journal_bytes` counts those of the journal's blocks."""
 
     def __init__(self) -> None:
-        self.written = 0
+        self.journal_bytes = 0
 
     def write(self, file: int, position: int, buffers: Sequence[Buffer]) -> int:
         """See `Disk`."""
-        self.written += sum(map(len, buffers))
+        if bytes(buffers[0][: len(MAGIC)]) == MAGIC:
+            self.journal_bytes += sum(map(len, buffers))
         return super().write(file, position, buffers)
 
 
@@ -105,15 +109,15 @@ class OpenStore:
         await self.logs.aclose()
 
 
-def batch() -> Records:
+def batch(count: int) -> Records:
     """Messages of all sizes between the least and the most."""
     source, rows = bytearray(b"\0\0"), array("i")
-    for number in range(BATCH_RECORDS):
+    for number in range(count):
         size = BODY_BYTES_MIN + number % (BODY_BYTES_MAX - BODY_BYTES_MIN + 1)
         rows.extend((0, 0, 0, 2, len(source), size))
         source += bytes((number & 0xFF,)) * size
     content: Records = encode_records(
-        memoryview(source), memoryview(rows), None, BATCH_RECORDS, b"", b"q", PERSISTENT, 0
+        memoryview(source), memoryview(rows), None, count, b"", b"q", PERSISTENT, 0
     )
     return content
 
@@ -121,7 +125,7 @@ def batch() -> Records:
 async def fill(data: Path, count: int) -> None:
     """Make a store with at least so many messages."""
     store = OpenStore(data, 1)
-    content = batch()
+    content = batch(BATCH_RECORDS)
     positions: list[int] = []
     while store.partition.next_offset < count:
         positions.append(store.partition.append(content, waited=True))
@@ -135,31 +139,31 @@ async def measure(data: Path, case: GrowthCase, count: int) -> Growth:
     """Settle the offsets of a case, stop, start."""
     store = OpenStore(data, 2)
     cursor = store.partition.open_cursor()
-    written = store.disk.written
-    started = time.perf_counter()
+    before = store.disk.journal_bytes
+    started = time.process_time()
     for turn in turns(case.offsets(count)):
         for offset in turn:
             cursor.settle(offset, offset + 1)
             store.partition.release()
         await asyncio.sleep(0)
-    await store.durable(store.partition.append(batch(), waited=True))
-    settle_seconds = time.perf_counter() - started
-    journal_bytes = store.disk.written - written
+    await store.durable(store.partition.append(batch(1), waited=True))
+    settle_seconds = time.process_time() - started
+    journal_bytes = store.disk.journal_bytes - before
     await store.aclose()
-    started = time.perf_counter()
+    started = time.process_time()
     store = OpenStore(data, 3)
-    start_seconds = time.perf_counter() - started
+    start_seconds = time.process_time() - started
     cursor = store.partition.open_cursor()
     check(cursor, case.offsets(count), count)
-    started = time.perf_counter()
+    started = time.process_time()
     prefix = partition_prefix(store.partition.number)
     entries = [(key, entry.value) for key, entry in store.logs.metadata.scan(prefix)]
     Cursor(0, None).restore(entries)
-    restore_seconds = time.perf_counter() - started
+    restore_seconds = time.process_time() - started
     growth = Growth(
         settled=len(case.offsets(count)),
         settle_seconds=settle_seconds,
-        journal_bytes=journal_bytes - batch().batch_bytes,
+        journal_bytes=journal_bytes,
         memory_bytes=memory_bytes(cursor),
         bitmap_bytes=len(cursor.settled.chunks) * BITMAP_BYTES,
         snapshot_bytes=sum(len(key) + len(value) for key, value in entries),
@@ -205,14 +209,14 @@ def main(
     ] = None,
 ) -> None:
     """Measure memory, disk and time of a cursor with holes, and print a table."""
-    console = Console()
+    console = Console(width=TABLE_COLUMNS)
     table = Table(title=f"{messages:,} messages of {BODY_BYTES_MIN} to {BODY_BYTES_MAX} bytes")
     columns = (
         "settled",
         "settle",
         "journal",
         "memory",
-        "as bitmaps",
+        "bitmaps",
         "snapshot",
         "restore",
         "start",
