@@ -51,7 +51,7 @@ class CountingDisk(SystemDisk):
 
     def write(self, file: int, position: int, buffers: Sequence[Buffer]) -> int:
         """See `Disk`."""
-        if bytes(buffers[0][: len(MAGIC)]) == MAGIC:
+        if buffers and bytes(buffers[0][: len(MAGIC)]) == MAGIC:
             self.journal_bytes += sum(map(len, buffers))
         return super().write(file, position, buffers)
 

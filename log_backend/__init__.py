@@ -10,7 +10,7 @@ from log_backend.cursor import Cursor
 from log_backend.cursor_snapshot import SnapshotDamaged
 from log_backend.disk import DirectoryLocked, Disk, SystemDisk
 from log_backend.journal import JournalDamaged, JournalFailed
-from log_backend.journal_block import Reason
+from log_backend.journal_block import Reason, UnknownEntry
 from log_backend.log_store import LogOptions, LogStore
 from log_backend.metadata import (
     Change,
@@ -54,6 +54,7 @@ __all__ = [
     "SnapshotDamaged",
     "SystemClock",
     "SystemDisk",
+    "UnknownEntry",
     "encode_records",
     "new_buffer",
     "random_key",

@@ -56,6 +56,13 @@ _U64 = struct.Struct("<Q")
 _U64_BYTES = _U64.size
 
 
+class UnknownEntry(Exception):
+    """A whole, undamaged block holds an entry that this version cannot read: a later one wrote it."""
+
+    def __init__(self, kind: int, partition: int, problem: str) -> None:
+        super().__init__(f"journal entry of kind {kind} of partition {partition}: {problem}")
+
+
 class Reason(IntEnum):
     """Why an offset is settled."""
 
@@ -273,6 +280,9 @@ def decode_block(buffer: bytearray | memoryview, at: int, file: int) -> Block | 
 
     Returns:
         The block; None when no whole, undamaged block of this file starts there.
+
+    Raises:
+        UnknownEntry: it is whole, and from a later version.
     """
     header = bytes(buffer[at : at + BLOCK_HEADER_BYTES])
     if len(header) < BLOCK_HEADER_BYTES or header[:4] != MAGIC:
@@ -297,7 +307,12 @@ def _entries(content: memoryview) -> Iterator[JournalEntry]:
         if kind == BATCH:
             yield JournalEntry(partition, decode_batch(piece, 0))
         elif kind in _STATE_CHANGES:
-            yield JournalEntry(partition, _STATE_CHANGES[kind].decode(piece))
+            try:
+                yield JournalEntry(partition, _STATE_CHANGES[kind].decode(piece))
+            except (ValueError, struct.error) as error:
+                raise UnknownEntry(kind, partition, str(error)) from None
+        else:
+            raise UnknownEntry(kind, partition, "this kind is not known")
         at += length
 
 
@@ -314,6 +329,7 @@ __all__ = [
     "Redelivered",
     "Settlement",
     "StateChange",
+    "UnknownEntry",
     "batch_bytes",
     "decode_block",
     "encode_block",

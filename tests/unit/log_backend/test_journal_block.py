@@ -4,16 +4,18 @@ from unit.log_backend.log_records import batch, bodies_of
 from log_backend.journal_block import (
     BLOCK_ALIGNMENT,
     BLOCK_HEADER_BYTES,
+    MAGIC,
     Block,
     HandedOut,
     JournalEntry,
     Reason,
     Redelivered,
     Settlement,
+    UnknownEntry,
     decode_block,
     encode_block,
 )
-from log_backend.record_batch import RecordBatch
+from log_backend.record_batch import RecordBatch, crc32c
 
 FILE = 17
 SCATTERED = [(9, 12), *((offset, offset + 1) for offset in range(20, 90, 2)), (93, 500)]
@@ -128,3 +130,19 @@ def test_a_length_beyond_the_file_is_no_block() -> None:
     assert decode_block(huge, 0, FILE) is None
     huge[32:36] = (BLOCK_HEADER_BYTES - 1).to_bytes(4, "little")
     assert decode_block(huge, 0, FILE) is None
+
+
+def checked(body: bytes) -> bytearray:
+    """A block with a right checksum around these bytes."""
+    return bytearray(MAGIC + crc32c(body).to_bytes(4, "little") + body)
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "problem"), [(0, 9, "kind is not known"), (24 + 4, 77, "77 is not a valid")]
+)
+def test_an_entry_of_a_later_version_is_said_to_be_one(at: int, value: int, problem: str) -> None:
+    whole = bytearray(encode_block(FILE, 1, 0, [JournalEntry(3, Settlement(0, [(1, 2)]))]))
+    whole[BLOCK_HEADER_BYTES + at] = value
+    length = int.from_bytes(whole[32:36], "little")
+    with pytest.raises(UnknownEntry, match=f"partition 3: .*{problem}"):
+        decode_block(checked(bytes(whole[8:length])), 0, FILE)
