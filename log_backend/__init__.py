@@ -7,8 +7,10 @@ pure_mode.install()
 
 from log_backend.clock import Clock, SystemClock
 from log_backend.cursor import Cursor
+from log_backend.cursor_snapshot import SnapshotDamaged
 from log_backend.disk import DirectoryLocked, Disk, SystemDisk
 from log_backend.journal import JournalDamaged, JournalFailed
+from log_backend.journal_block import Reason, UnknownEntry
 from log_backend.log_store import LogOptions, LogStore
 from log_backend.metadata import (
     Change,
@@ -44,13 +46,16 @@ __all__ = [
     "MetadataWriter",
     "PartitionClosed",
     "PartitionLog",
+    "Reason",
     "RecordBatch",
     "Records",
     "Retention",
     "RevisionConflict",
     "SegmentDamaged",
+    "SnapshotDamaged",
     "SystemClock",
     "SystemDisk",
+    "UnknownEntry",
     "encode_records",
     "key_partition",
     "new_buffer",

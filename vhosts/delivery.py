@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from typing import Protocol
 
-from log_backend import Records
+from log_backend import Reason, Records
 
 
 class DeliverySource(Protocol):
@@ -16,11 +16,14 @@ class DeliverySource(Protocol):
     def on_ready(self) -> None:
         """Dispatch what is ready after this turn."""
 
-    def settle(self, first: int, end: int) -> None:
+    def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
         """Be done with messages that were handed out."""
 
     def give_back(self, first: int, end: int) -> None:
         """Make messages ready again that were handed out, in their old place."""
+
+    def delivery_count(self, offset: int) -> int:
+        """How often an unsettled message was delivered again, the last delivery included."""
 
 
 class Delivery:

@@ -11,7 +11,7 @@ from vhosts.delivery import Delivery
 from vhosts.errors import ConsumptionRefused, NotReadable, QueueLocked
 from vhosts.partitioned_reader import PartitionedReader
 from vhosts.partitioner import partitioner
-from vhosts.queue_arguments import is_stream
+from vhosts.queue_arguments import counts_deliveries, is_stream
 from vhosts.queue_partition import QueuePartition
 from vhosts.stream_reader import StreamReader, stream_position
 
@@ -95,6 +95,11 @@ class Queue:
     def is_stream(self) -> bool:
         """Consumers read its log and take nothing away."""
         return is_stream(self.properties.arguments)
+
+    @property
+    def counts_deliveries(self) -> bool:
+        """What it delivers again says how often: `x-delivery-count`."""
+        return counts_deliveries(self.properties.arguments)
 
     @property
     def ready(self) -> int:

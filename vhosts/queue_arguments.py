@@ -126,6 +126,11 @@ def is_stream(arguments: Mapping[str, object]) -> bool:
     return arguments.get("x-queue-type") == "stream"
 
 
+def counts_deliveries(arguments: Mapping[str, object]) -> bool:
+    """Whether what a queue delivers again says how often: `x-delivery-count`."""
+    return arguments.get("x-queue-type") == "quorum"
+
+
 def retention(arguments: Mapping[str, object]) -> Retention | None:
     """What a queue keeps longer than its consumers need; None: nothing."""
     settled_age = _microseconds(arguments.get("x-retention"))
