@@ -13,6 +13,7 @@ _AGE = re.compile(r"([0-9]{1,9})([smhdDMY])")
 
 QUEUE_TYPES = ("classic", "quorum", "stream")
 OVERFLOWS = ("drop-head", "reject-publish", "reject-publish-dlx")
+COMPRESSIONS = ("none", "zstd", "lz4")
 STRATEGIES = ("at-most-once", "at-least-once")
 
 Check = Callable[[object], str | None]  # what is wrong with a value
@@ -69,6 +70,7 @@ KNOWN: Mapping[str, Check] = {
     "x-queue-type": _one_of(*QUEUE_TYPES),
     "x-max-age": _age,
     "x-retention": _age,
+    "x-compression": _one_of(*COMPRESSIONS),
 }
 
 
@@ -119,6 +121,12 @@ def retention(arguments: Mapping[str, object]) -> Retention | None:
             bytes_max=bytes_max if isinstance(bytes_max, int) else None,
         )
     return None if settled_age is None else Retention(settled_age)
+
+
+def compression(arguments: Mapping[str, object]) -> str | None:
+    """How a queue wants its sealed segments compressed; None: it does not say."""
+    chosen = arguments.get("x-compression")
+    return chosen if isinstance(chosen, str) else None
 
 
 def _microseconds(value: object) -> int | None:
