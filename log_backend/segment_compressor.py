@@ -86,23 +86,23 @@ class SegmentCompressor:
             self._working = False
 
     async def _compress(self, partition: PartitionLog, segment: Segment) -> None:
-        segment.compressible = False  # not again, unless this time it works
+        segment.compressible = False  # tried once in a run
         codec = CODECS[partition.compression]
         try:
             file_bytes = await self._loop.run_in_executor(
                 self._executor, self._write_scratch, segment, codec
             )
-            if partition.closed or segment not in partition.segments:
-                return  # removed; what is there by then is removed behind what follows here
-            # No await between the look and this: the flusher works in order of submission.
-            await self._loop.run_in_executor(self._flusher, self._replace, segment)
+            if _is_there(segment, partition):
+                # No await since the look: what removes it from here on does so behind this.
+                await self._loop.run_in_executor(self._flusher, self._replace, segment)
+                segment.compressed_bytes = file_bytes
+                return
         except NotCompressed as reason:
             log.debug("%s is not compressed: %s", segment.path, reason)
         except (OSError, CodecFailed) as error:
-            if not partition.closed and segment in partition.segments:
+            if _is_there(segment, partition):
                 log.error("%s is not compressed: %s", segment.path, error)
-        else:
-            segment.compressed_bytes = file_bytes
+        await self._loop.run_in_executor(self._executor, self._discard_scratch)
 
     def _write_scratch(self, segment: Segment, codec: int) -> int:
         """Write and sync the compressed form; returns its size."""
@@ -130,11 +130,23 @@ class SegmentCompressor:
             self._disk.close(source)
         return packer.file_bytes
 
+    def _discard_scratch(self) -> None:
+        try:
+            self._disk.remove(self._scratch)
+        except FileNotFoundError:
+            pass  # it has its name, or never was
+        except OSError as error:
+            log.error("%s stays until the next start: %s", self._scratch, error)
+
     def _replace(self, segment: Segment) -> None:
         path = compressed_path(segment.path)
         self._disk.rename(self._scratch, path)
         self._disk.sync_directory(path.parent)
         self._disk.remove(segment.path)  # a crash may leave both: see segment_forms
+
+
+def _is_there(segment: Segment, partition: PartitionLog) -> bool:
+    return not partition.closed and segment in partition.segments
 
 
 def next_segment(partition: PartitionLog) -> Segment | None:

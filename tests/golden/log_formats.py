@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from unit.log_backend.compressed_bytes import packed
 from unit.log_backend.log_records import records
 
+from log_backend.compressed_segment import LZ4, ZSTD
 from log_backend.journal_block import JournalEntry, Settlement, encode_block
 from log_backend.record_batch import RecordBatch
 from log_backend.segment import Segment
@@ -40,6 +42,7 @@ ENTRIES = [
 ]
 BLOCK_FILE, BLOCK_POSITION, BLOCK_DURABLE = 17, 1_002, 1_001
 INDEXED_BATCHES = 12
+COMPRESSED_BASE = 368_769
 
 
 def segment() -> Segment:
@@ -52,6 +55,11 @@ def segment() -> Segment:
     return found
 
 
+def compressed_blocks() -> list[bytes]:
+    """Two blocks, the second of which does not get smaller."""
+    return [_batch(SHARED_KEY) * 3, _batch(KEY_COLUMN)[:16]]
+
+
 def files() -> dict[str, bytes]:
     """Name and content of every golden file, as written today."""
     (index_path, index), (time_path, times) = segment().index_files()
@@ -61,6 +69,10 @@ def files() -> dict[str, bytes]:
         "journal-block-1.bin": encode_block(BLOCK_FILE, BLOCK_POSITION, BLOCK_DURABLE, ENTRIES),
         index_path.name: index,
         time_path.name: times,
+        "segment-1-zstd.zlog": packed(ZSTD, COMPRESSED_BASE, compressed_blocks()),
+        "segment-1-lz4.zlog": packed(LZ4, COMPRESSED_BASE, compressed_blocks()),
+        "segment-1-stored-zstd.zlog": packed(ZSTD, 7, compressed_blocks()[1:]),
+        "segment-1-stored-lz4.zlog": packed(LZ4, 7, compressed_blocks()[1:]),
     }
 
 
