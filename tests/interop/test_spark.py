@@ -266,7 +266,5 @@ def test_what_a_broker_compressed(spark: SparkSession, fresh_broker: Callable[..
         frame = load(spark, broker.data_dir, subscribe=queue).orderBy("offset")
         rows = frame.select("offset", "body").collect()
         assert [(row.offset, bytes(row.body)) for row in rows] == list(enumerate(ORDERS))
-    middle = load(
-        spark, broker.data_dir, subscribe="audit", startingOffsets='{"audit": {"0": 50}}'
-    )
+    middle = load(spark, broker.data_dir, subscribe="audit", startingOffsets='{"audit": {"0": 50}}')
     assert middle.count() == len(ORDERS) - 50
