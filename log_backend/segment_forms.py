@@ -35,7 +35,7 @@ def leave_one_form(disk: Disk, directory: Path, names: Iterable[str]) -> None:
     for base in packed:
         path = segment_path(directory, base)
         if base == newest and base not in plain:
-            # Its successor was not on the disk yet when the power failed.
+            # Its successor is gone: removed by hand, or by a file system that lost its name.
             _unpack(disk, path)
         elif base not in plain:
             continue
