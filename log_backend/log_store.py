@@ -400,6 +400,7 @@ class LogStore:
     def _failed(self, error: Exception) -> None:
         if self._failure is None:
             self._failure = error
+            self._compressor.stop()
             log.critical("the log cannot be written: %s", error)
             self.journal.stop(error)
             self.on_failure(error)

@@ -373,3 +373,35 @@ async def test_partitions_take_turns(data: Path) -> None:
     assert len(renamed) >= 6
     assert all(one != other for one, other in zip(renamed[::2], renamed[1::2], strict=True))
     await store.aclose()
+
+
+async def test_what_spills_from_a_queue_that_is_not_durable_is_compressed_too(data: Path) -> None:
+    store, _ = start_store(data, options=TINY)
+    spilling = store.open_partition(2, "/", "s", 0, durable=False, compression="zstd")
+    expected = fill(spilling)
+    await store.flush()
+    await idle(store)
+    assert len(files(spilling)[".zlog"]) == len(spilling.segments) - 1 >= 3
+    assert await unsettled(spilling) == expected
+    await store.aclose()
+    store, _ = start_store(data, options=TINY, epoch=2)
+    assert not spilling.directory.exists()
+    await store.aclose()
+
+
+async def test_nothing_is_compressed_when_the_disk_has_failed(data: Path) -> None:
+    disk = WatchedDisk()
+    store, (partition,) = start_store(data, options=TINY, disk=disk)
+    fill(partition)
+    await store.flush()
+    disk.fail("write", "*.log")
+    fill(partition, 1)
+    await store.flush()
+    assert store._failure is not None
+    disk.repair()
+    partition.compression = "zstd"
+    partition._flushing = False
+    store._compressor.look(partition)
+    await idle(store)
+    assert disk.count("write", "compressing") == 0
+    await store.aclose()
