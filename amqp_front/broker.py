@@ -207,5 +207,6 @@ def _open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStor
         segment_bytes=config.segment_bytes,
         memory_tail_bytes=config.memory_tail_bytes,
         flush_seconds=config.flush_seconds,
+        compression=config.default_compression,
     )
     return LogStore(config.data_dir, SystemDisk(), SystemClock(), loop, options)

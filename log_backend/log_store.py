@@ -2,6 +2,7 @@
 
     data/
       LOCK                                   one owner
+      compressing                            scratch file of compression
       metadata/                              RocksDB: topology, users, cursor snapshots
       journal/<number, 20 digits>.journal
       logs/<vhost>/<queue>-<partition>/...   durable partitions
@@ -31,6 +32,7 @@ from log_backend.record_batch import RecordBatch
 from log_backend.recovery import Recovery
 from log_backend.retention import Retention
 from log_backend.segment import Segment, read_batches
+from log_backend.segment_compressor import SegmentCompressor
 from log_backend.segment_writer import SegmentWriter
 
 log = logging.getLogger(__name__)
@@ -49,6 +51,7 @@ class LogOptions:
         segment_bytes: a segment is sealed before it grows beyond, unless one batch is larger.
         memory_tail_bytes: batches kept in memory; beyond it they are flushed and forgotten.
         flush_seconds: how long a batch stays out of its segment.
+        compression: of sealed segments, where a partition does not say: none, zstd, lz4.
     """
 
     journal_file_bytes: int = 64 * 1024 * 1024
@@ -56,6 +59,7 @@ class LogOptions:
     segment_bytes: int = 64 * 1024 * 1024
     memory_tail_bytes: int = 256 * 1024 * 1024
     flush_seconds: float = 1.0
+    compression: str = "none"
 
 
 class LogStore:
@@ -110,6 +114,9 @@ class LogStore:
             on_pressure=lambda pressed: self._press("journal", pressed),
         )
         self._writer = SegmentWriter(disk)
+        self._compressor = SegmentCompressor(
+            disk, loop, data / "compressing", self._flusher, self._run
+        )
         self._recovery = Recovery(disk, self.metadata, self._writer, self._remove_directory)
         self._partitions: dict[int, PartitionLog] = {}
         self._with_state: set[PartitionLog] = set()  # cursors of theirs have changed
@@ -148,18 +155,22 @@ class LogStore:
         self.leader_epoch = leader_epoch
         self.journal.start()
         self._remove_deleted()
+        for partition in self._partitions.values():
+            self._compressor.look(partition)
         self._flush_timer = self._loop.call_later(self._options.flush_seconds, self._flush_later)
 
     async def aclose(self) -> None:
         """Write everything that is needed to segments and snapshots, then let go of the files."""
         if self._flush_timer is not None:
             self._flush_timer.cancel()
+        self._compressor.stop()
         if self.journal.failure is None and self._failure is None:
             await self._checkpoint(None)
         await self.journal.aclose()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for executor in (self._flusher, self._readers, self._journal_files):
             executor.shutdown(wait=True)
+        self._compressor.close()
         self.metadata.close()
         self._disk.close(self._lock)
 
@@ -182,6 +193,7 @@ class LogStore:
         *,
         durable: bool,
         retention: Retention | None = None,
+        compression: str | None = None,
     ) -> PartitionLog:
         """Open a partition: one that exists when the topology knows it, or an empty one.
 
@@ -189,10 +201,18 @@ class LogStore:
             number: unique for ever on this node.
             index: of the partition within its queue.
             retention: what is kept longer than consumers need.
+            compression: of sealed segments; None: as the options say.
         """
         logs = self._data / ("logs" if durable else "spill")
         directory = partition_directory(logs, vhost, queue, index)
-        partition = PartitionLog(self, number, directory, durable=durable, retention=retention)
+        partition = PartitionLog(
+            self,
+            number,
+            directory,
+            durable=durable,
+            retention=retention,
+            compression=compression or self._options.compression,
+        )
         partition.open_cursor()
         if durable and self._recovery.load(partition):
             self._changed.add(partition)
@@ -309,6 +329,7 @@ class LogStore:
             return
         for partition in chosen:
             partition.flushed()
+            self._compressor.look(partition)
         for segment in unsynced:
             segment.unsynced = False
 
@@ -377,6 +398,7 @@ class LogStore:
     def _failed(self, error: Exception) -> None:
         if self._failure is None:
             self._failure = error
+            self._compressor.stop()
             log.critical("the log cannot be written: %s", error)
             self.journal.stop(error)
             self.on_failure(error)

@@ -75,6 +75,7 @@ class PartitionLog:
         durable: it survives a restart: its persistent records are journaled, its cursors too.
         next_offset: offset of the next record.
         retention: what is kept longer than consumers need; None: nothing.
+        compression: of sealed segments: none, zstd, lz4.
     """
 
     def __init__(
@@ -85,12 +86,14 @@ class PartitionLog:
         *,
         durable: bool,
         retention: Retention | None = None,
+        compression: str = "none",
     ) -> None:
         self._owner = owner
         self.number = number
         self.directory = directory
         self.durable = durable
         self.retention = retention
+        self.compression = compression
         self.next_offset = 0
         self.synced_offset = 0
         self.closed = False
@@ -294,14 +297,14 @@ class PartitionLog:
         # The newest segment stays: it is still written.
         retention = self.retention
         assert retention is not None
-        kept = sum(segment.size for segment in self.segments)
+        kept = sum(segment.file_bytes for segment in self.segments)
         for segment in self.segments[:-1]:
             age = self._owner.now() - segment.last_time
             too_old = retention.age_max is not None and age > retention.age_max
             too_much = retention.bytes_max is not None and kept > retention.bytes_max
             if not too_old and not too_much:
                 break
-            kept -= segment.size
+            kept -= segment.file_bytes
             for cursor in self.cursors.values():
                 cursor.settle(cursor.low_water, segment.end_offset, Reason.EXPIRED)
 
@@ -352,6 +355,10 @@ class PartitionLog:
             segment.written()
         if not self.closed:
             self.release()
+
+    def sealed_segments(self) -> list[Segment]:
+        """Segments whose files are complete and synced; none while a flush may be sealing one."""
+        return [] if self._flushing or self.closed else self.segments[:-1]
 
     def evict(self, size: int) -> int:
         """Forget up to `size` bytes of batches that segments hold; returns what was freed."""

@@ -11,6 +11,7 @@ from log_backend.metadata import MetadataStore
 from log_backend.partition_log import PartitionLog
 from log_backend.record_batch import RecordBatch
 from log_backend.segment import open_active, open_sealed
+from log_backend.segment_forms import leave_one_form
 from log_backend.segment_writer import SegmentWriter
 
 
@@ -45,6 +46,7 @@ class Recovery:
             # Of a deleted queue of the same name; gone before anything of this one is written.
             self._remove_directory(partition.directory)
             names = []
+        leave_one_form(self._disk, partition.directory, names)
         return self._open_segments(partition, base_offsets(names))
 
     def replay(self, blocks: Iterable[Block], partitions: Mapping[int, PartitionLog]) -> int:

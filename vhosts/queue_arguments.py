@@ -13,6 +13,7 @@ _AGE = re.compile(r"([0-9]{1,9})([smhdDMY])")
 
 QUEUE_TYPES = ("classic", "quorum", "stream")
 OVERFLOWS = ("drop-head", "reject-publish", "reject-publish-dlx")
+COMPRESSIONS = ("none", "zstd", "lz4")
 STRATEGIES = ("at-most-once", "at-least-once")
 
 PARTITIONS_MAX = 256  # each costs memory, a directory, and the dispatcher a look in its turn
@@ -82,6 +83,7 @@ KNOWN: Mapping[str, Check] = {
     "x-retention": _age,
     "x-partitions": _integer(1, PARTITIONS_MAX),
     "x-partition-key": _header_name,
+    "x-compression": _one_of(*COMPRESSIONS),
 }
 
 # Arguments that say nothing without another one.
@@ -143,6 +145,12 @@ def retention(arguments: Mapping[str, object]) -> Retention | None:
             bytes_max=bytes_max if isinstance(bytes_max, int) else None,
         )
     return None if settled_age is None else Retention(settled_age)
+
+
+def compression(arguments: Mapping[str, object]) -> str | None:
+    """How a queue wants its sealed segments compressed; None: it does not say."""
+    chosen = arguments.get("x-compression")
+    return chosen if isinstance(chosen, str) else None
 
 
 def _microseconds(value: object) -> int | None:

@@ -25,7 +25,13 @@ from vhosts.errors import (
 )
 from vhosts.partitioner import partition_count
 from vhosts.queue import Queue, QueueProperties
-from vhosts.queue_arguments import check_arguments, check_equivalent, is_stream, retention
+from vhosts.queue_arguments import (
+    check_arguments,
+    check_equivalent,
+    compression,
+    is_stream,
+    retention,
+)
 from vhosts.queue_partition import QueuePartition
 from vhosts.topology_record import (
     BindingRecord,
@@ -316,6 +322,7 @@ class VirtualHost:
             index,
             durable=_stored(properties),
             retention=retention(properties.arguments),
+            compression=compression(properties.arguments),
         )
 
     def _applied(self, change: TopologyChange, more: Sequence[Change] = ()) -> Durable:

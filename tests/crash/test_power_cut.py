@@ -62,8 +62,10 @@ class Node:
         self.disk = disk
         self.choice = choice
         self.promises = promises
+        # What one start compressed, the next one reads, whatever it compresses itself.
+        compression = choice.choice(("none", "zstd", "lz4"))
         self.store, self.partitions = start_store(
-            disk.root, options=LIMITS, disk=disk, queues=QUEUES
+            disk.root, options=LIMITS, disk=disk, queues=QUEUES, compression=compression
         )
         self._metadata = WatchedMetadata(self.store.metadata, disk)
         self.store.on_durable = self._durable

@@ -8,8 +8,10 @@ from __future__ import annotations
 from hashlib import sha256
 from pathlib import Path
 
+from unit.log_backend.compressed_bytes import packed
 from unit.log_backend.log_records import records
 
+from log_backend.compressed_segment import LZ4, ZSTD
 from log_backend.cursor_snapshot import Marks, SnapshotWriter
 from log_backend.journal_block import (
     HandedOut,
@@ -62,6 +64,7 @@ RUNS = [(3, 5), (9, 10), (65_000, 65_536)]
 # Nothing that could be packed: what comes out of a packer depends on its version.
 BITMAP = b"".join(sha256(bytes((number,))).digest() for number in range(BITMAP_BYTES // 32))
 COUNTS = [(131_072, 131_073, 3), (131_080, 196_608, 1)]
+COMPRESSED_BASE = 368_769
 
 
 def segment() -> Segment:
@@ -87,6 +90,11 @@ def snapshot_entries() -> dict[str, Change]:
     }
 
 
+def compressed_blocks() -> list[bytes]:
+    """Two blocks, the second of which does not get smaller."""
+    return [_batch(SHARED_KEY) * 3, _batch(KEY_COLUMN)[:16]]
+
+
 def files() -> dict[str, bytes]:
     """Name and content of every golden file, as written today."""
     (index_path, index), (time_path, times) = segment().index_files()
@@ -97,6 +105,10 @@ def files() -> dict[str, bytes]:
         index_path.name: index,
         time_path.name: times,
         **{name: each.key + (each.value or b"") for name, each in snapshot_entries().items()},
+        "segment-1-zstd.zlog": packed(ZSTD, COMPRESSED_BASE, compressed_blocks()),
+        "segment-1-lz4.zlog": packed(LZ4, COMPRESSED_BASE, compressed_blocks()),
+        "segment-1-stored-zstd.zlog": packed(ZSTD, 7, compressed_blocks()[1:]),
+        "segment-1-stored-lz4.zlog": packed(LZ4, 7, compressed_blocks()[1:]),
     }
 
 

@@ -8,9 +8,11 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from broker_process import BrokerProcess
+from compressed_queue import ORDERS, SMALL_SEGMENTS, publish, wait_until_compressed
 from pamqp.commands import Basic
 from pika_client import Clients
 from pyspark.errors import PySparkException
@@ -285,3 +287,22 @@ def test_the_format_works_from_sql(spark: SparkSession, tmp_path: Path) -> None:
         f" options (path '{tmp_path}', subscribe 'audit')"
     )
     assert spark.sql("select max(offset), count(*) from log").collect() == [(2, 3)]
+
+
+def test_what_a_broker_compressed(spark: SparkSession, fresh_broker: Callable[..., Any]) -> None:
+    broker = fresh_broker(**SMALL_SEGMENTS)
+    clients = Clients(broker.url)
+    kept = {
+        "audit": {"x-compression": "zstd", "x-retention": "1h"},
+        "events": {"x-compression": "lz4", "x-queue-type": "stream"},
+    }
+    for queue, arguments in kept.items():
+        publish(clients.channel(), queue, **arguments)
+        wait_until_compressed(broker, queue)
+    clients.close()
+    for queue in kept:
+        frame = load(spark, broker.data_dir, subscribe=queue).orderBy("offset")
+        rows = frame.select("offset", "body").collect()
+        assert [(row.offset, bytes(row.body)) for row in rows] == list(enumerate(ORDERS))
+    middle = load(spark, broker.data_dir, subscribe="audit", startingOffsets='{"audit": {"0": 50}}')
+    assert middle.count() == len(ORDERS) - 50

@@ -21,6 +21,7 @@ from log_backend.partition_log import PartitionLog
 
 EXAMPLES = int(os.environ.get("ROUTELOG_TEST_EXAMPLES", "40"))
 QUEUES = ("plain", "a queue/with ~ a name", "third")
+COMPRESSIONS = ("none", "zstd", "lz4")  # of these queues
 LIMITS = LogOptions(
     journal_file_bytes=MIB,
     journal_files_max=3,
@@ -92,14 +93,19 @@ class LogMachine(RuleBasedStateMachine):
         async def opened() -> None:
             self.store = open_store(self.data, LIMITS)
             self.partitions: list[PartitionLog] = [
-                self.store.open_partition(model.number, "/", queue, 0, durable=True)
-                for queue, model in zip(QUEUES, self.models, strict=True)
+                self._open_partition(model.number, number)
+                for number, model in enumerate(self.models)
             ]
             self.store.recover()
             self.epoch += 1
             self.store.start(self.epoch)
 
         self._run(opened())
+
+    def _open_partition(self, number: int, queue: int) -> PartitionLog:
+        return self.store.open_partition(
+            number, "/", QUEUES[queue], 0, durable=True, compression=COMPRESSIONS[queue]
+        )
 
     # -- work
 
@@ -234,9 +240,7 @@ class LogMachine(RuleBasedStateMachine):
             changes = self.store.close_partition(self.partitions[partition])
             self.store.metadata.apply(changes, synced=False)
             self.models[partition] = QueueModel(self.next_number)
-            self.partitions[partition] = self.store.open_partition(
-                self.next_number, "/", QUEUES[partition], 0, durable=True
-            )
+            self.partitions[partition] = self._open_partition(self.next_number, partition)
             self.next_number += 1
 
         self._run(made())

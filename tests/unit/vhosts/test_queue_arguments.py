@@ -7,7 +7,7 @@ import pytest
 
 from log_backend import Retention
 from vhosts.errors import InvalidQueueArgument, QueueInequivalent
-from vhosts.queue_arguments import KNOWN, check_arguments, check_equivalent, retention
+from vhosts.queue_arguments import KNOWN, check_arguments, check_equivalent, compression, retention
 
 INTEGERS = (
     "x-expires",
@@ -94,6 +94,7 @@ def test_numbers_have_their_range(name: str, low: int, high: int) -> None:
         ("x-overflow", ["drop-head", "reject-publish", "reject-publish-dlx"]),
         ("x-queue-type", ["classic", "quorum", "stream"]),
         ("x-dead-letter-strategy", ["at-most-once", "at-least-once"]),
+        ("x-compression", ["zstd", "lz4", "none"]),
     ],
 )
 def test_words_are_of_their_list(name: str, values: list[str]) -> None:
@@ -207,3 +208,9 @@ def test_a_stream_keeps_what_its_limits_allow() -> None:
 def test_without_retention_settled_messages_go_at_once(value: object) -> None:
     assert retention({"x-retention": value}) is None
     assert retention({}) is None
+
+
+def test_compression_is_what_the_queue_says_if_it_does() -> None:
+    assert compression({"x-compression": "zstd"}) == "zstd"
+    assert compression({"x-compression": "none"}) == "none"
+    assert compression({}) is None
