@@ -30,6 +30,7 @@ from log_backend import (
     MetadataWriter,
     SystemClock,
     SystemDisk,
+    UnknownEntry,
     random_key,
 )
 from vhosts import PasswordVerifier, UserDirectory, VhostDirectory
@@ -90,7 +91,7 @@ class Broker:
             users.load(logs.metadata)
             vhosts.load(logs.metadata)
             replayed = logs.recover()
-        except (OSError, MetadataCorrupt, JournalDamaged) as error:
+        except (OSError, MetadataCorrupt, JournalDamaged, UnknownEntry) as error:
             raise StartError(f"data directory {config.data_dir}: {error}") from None
         vhosts.recovered()
         log.info("recovered %d journal entries", replayed)
@@ -207,5 +208,6 @@ def _open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStor
         flush_seconds=config.flush_seconds,
         scrub_bytes_per_second=config.scrub_bytes_per_second,
         scrub_interval_seconds=config.scrub_interval_seconds,
+        compression=config.default_compression,
     )
     return LogStore(config.data_dir, SystemDisk(), SystemClock(), loop, options)

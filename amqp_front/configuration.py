@@ -49,6 +49,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     flush_seconds: Seconds = 1.0
     scrub_bytes_per_second: Annotated[int, Meta(ge=0)] = 8 * MIB  # 0: never
     scrub_interval_seconds: Annotated[float, Meta(gt=0)] = 86_400.0
+    default_compression: Literal["none", "zstd", "lz4"] = "none"
 
     default_user: Name = "guest"
     default_password: Annotated[str, Meta(min_length=1)] = "guest"

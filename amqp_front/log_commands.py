@@ -28,6 +28,7 @@ from log_backend import (
     StoredPartition,
     SystemClock,
     SystemDisk,
+    UnknownEntry,
     Verification,
     journal_reports,
     open_metadata,
@@ -145,6 +146,7 @@ def _opened(path: Path, *, read_only: bool = True) -> Iterator[DataDirectory]:
         NoDataDirectory,
         MetadataCorrupt,
         MetadataUnavailable,
+        UnknownEntry,
         msgspec.MsgspecError,
         OSError,
     ) as error:

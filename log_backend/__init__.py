@@ -7,6 +7,7 @@ pure_mode.install()
 
 from log_backend.clock import Clock, SystemClock
 from log_backend.cursor import Cursor
+from log_backend.cursor_snapshot import SnapshotDamaged
 from log_backend.data_directory import (
     DataDirectory,
     NoDataDirectory,
@@ -15,6 +16,7 @@ from log_backend.data_directory import (
 )
 from log_backend.disk import DirectoryLocked, Disk, SystemDisk
 from log_backend.journal import JournalFailed
+from log_backend.journal_block import Reason, UnknownEntry
 from log_backend.journal_file import JournalDamaged
 from log_backend.log_dump import journal_reports, partition_report, stored_records
 from log_backend.log_repair import Repair, Repaired
@@ -32,6 +34,7 @@ from log_backend.metadata_writer import MetadataWriter
 from log_backend.partition_log import PartitionClosed, PartitionLog
 from log_backend.randomness import random_key, random_name
 from log_backend.record_batch import PERSISTENT, RecordBatch, Records, encode_records, new_buffer
+from log_backend.record_selection import key_partition, split_by_routing_key, split_records
 from log_backend.retention import Retention
 from log_backend.segment import SegmentDamaged
 
@@ -56,6 +59,7 @@ __all__ = [
     "NoDataDirectory",
     "PartitionClosed",
     "PartitionLog",
+    "Reason",
     "RecordBatch",
     "Records",
     "Repair",
@@ -63,16 +67,21 @@ __all__ = [
     "Retention",
     "RevisionConflict",
     "SegmentDamaged",
+    "SnapshotDamaged",
     "StoredPartition",
     "SystemClock",
     "SystemDisk",
+    "UnknownEntry",
     "Verification",
     "encode_records",
     "journal_reports",
+    "key_partition",
     "new_buffer",
     "open_metadata",
     "partition_report",
     "random_key",
     "random_name",
+    "split_by_routing_key",
+    "split_records",
     "stored_records",
 ]

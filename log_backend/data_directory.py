@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
 
-from log_backend.cursor import Cursor, cursor_number, partition_prefix
+from log_backend.cursor import Cursor
+from log_backend.cursor_snapshot import cursor_number, partition_prefix
 from log_backend.damage import DamageRecord, load_damage
 from log_backend.disk import Disk
-from log_backend.log_directory import base_offsets, partition_directory, segment_path
+from log_backend.log_directory import base_offsets, partition_directory
 from log_backend.metadata import MetadataStore
 from log_backend.partition_file import PARTITION_FILE, read_number
 
@@ -121,7 +122,8 @@ class DataDirectory:
         """Size of all segments and journal files."""
         paths = [self.journal / name for name in self.disk.list_directory(self.journal)]
         for partition in self.partitions():
-            paths += [segment_path(partition.directory, base) for base in partition.bases]
+            names = self.disk.list_directory(partition.directory)
+            paths += [partition.directory / name for name in names if name.endswith("log")]
         return sum(self._size(path) for path in paths)
 
     def _size(self, path: Path) -> int:
@@ -135,7 +137,7 @@ class DataDirectory:
         """The snapshots of a partition's cursors.
 
         Raises:
-            ValueError, struct.error, zlib.error: one cannot be decoded.
+            SnapshotDamaged: one cannot be decoded.
         """
         marks = Marks()
         stored: dict[int, list[tuple[bytes, bytes]]] = {}
@@ -143,9 +145,9 @@ class DataDirectory:
             stored.setdefault(cursor_number(key), []).append((key, entry.value))
         for each, entries in stored.items():
             cursor = Cursor(each, None)
-            next_offset, synced_offset = cursor.restore(entries)
-            marks.next_offset = max(marks.next_offset, next_offset)
-            marks.synced_offset = max(marks.synced_offset, synced_offset)
+            stored_marks = cursor.restore(entries)
+            marks.next_offset = max(marks.next_offset, stored_marks.next_offset)
+            marks.synced_offset = max(marks.synced_offset, stored_marks.synced_offset)
             marks.cursors.append(cursor)
         return marks
 

@@ -106,6 +106,7 @@ class Journal:
         self._on_failure = on_failure
         self._on_file_full = on_file_full
         self._collect = collect
+        self._uncollected = False
         self._on_pressure = on_pressure
         self.durable = 0
         self.failure: JournalFailed | None = None
@@ -227,6 +228,7 @@ class Journal:
 
     def wake_later(self) -> None:
         """There is something to `collect`; commit it within COMMIT_DELAY_SECONDS."""
+        self._uncollected = True  # during a commit nothing is scheduled
         self._wake_later()
 
     def stop(self, cause: Exception) -> None:
@@ -280,6 +282,7 @@ class Journal:
             self._delayed = None
         if self._committing or self.failure is not None:
             return
+        self._uncollected = False
         self._collect()
         group = self._groups[0]
         if not (group.entries or self._marking) or not self._have_room(
@@ -306,7 +309,7 @@ class Journal:
         self._on_durable(self.durable)
         if self._groups[0].waited:
             self._wake()
-        elif self._groups[0].entries:
+        elif self._groups[0].entries or self._uncollected:
             self._wake_later()
         elif group.entries:
             self._mark_later()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from log_backend.data_directory import DataDirectory, StoredPartition
-from log_backend.journal_block import JournalEntry, Settlement
+from log_backend.journal_block import HandedOut, JournalEntry, Redelivered, Settlement
 from log_backend.log_directory import segment_path, with_following
 from log_backend.log_verification import check_journal
 from log_backend.record_batch import RecordBatch
@@ -206,5 +206,10 @@ def _entry(entry: JournalEntry) -> dict[str, object]:
         found |= {"first": change.base_offset, "end": change.end_offset}
         found |= {"bytes": change.records.batch_bytes, "epoch": change.leader_epoch}
     elif isinstance(change, Settlement):
-        found |= {"cursor": change.cursor, "ranges": list(change.ranges)}
+        found |= {"cursor": change.cursor, "reason": change.reason.name.lower()}
+        found |= {"ranges": list(change.ranges)}
+    elif isinstance(change, HandedOut):
+        found |= {"cursor": change.cursor, "end": change.end}
+    elif isinstance(change, Redelivered):
+        found |= {"cursor": change.cursor, "counts": list(change.counts)}
     return found

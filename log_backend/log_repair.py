@@ -5,7 +5,7 @@ Files are replaced whole (written aside, synced, renamed, directory synced), and
 partition is damaged until its repair is complete: interrupted, it is run again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,12 +22,18 @@ from log_backend.journal_file import (
     journal_path,
     write_end,
 )
-from log_backend.log_directory import base_offsets, segment_path, with_following
+from log_backend.log_directory import (
+    COMPRESSED,
+    PLAIN,
+    base_offsets,
+    segment_path,
+    with_following,
+)
 from log_backend.log_verification import NO_REPAIR, SegmentCheck, Verification, check_journal
 from log_backend.partition_file import PARTITION_FILE, encode_number
-from log_backend.record_batch import CorruptBatch, RecordBatch, decode_header
+from log_backend.record_batch import HEADER_BYTES, CorruptBatch, RecordBatch, decode_header
 from log_backend.segment import Segment, read_index
-from log_backend.segment_scan import read_segment
+from log_backend.segment_scan import read_file, read_segment
 
 MOVED_SUFFIX = ".moved"  # a segment on its way to its right name
 
@@ -125,13 +131,13 @@ class Repair:
         """Give segments with another one's name their own, or set them aside when it is taken."""
         directory = partition.directory
         if self._is_dry:
-            for base in partition.bases:
+            for base in base_offsets(self._names(partition), (PLAIN,)):
                 path = segment_path(directory, base)
                 if (true_base := self._first_offset(path)) not in (None, base):
                     what = f"moved to the place of its first offset, {true_base}, if that is free"
                     yield self._done(partition, what, path)
             return
-        for base in base_offsets(self._names(partition)):
+        for base in base_offsets(self._names(partition), (PLAIN,)):
             path = segment_path(directory, base)
             true_base = self._first_offset(path)
             if true_base is not None and true_base != base:
@@ -153,7 +159,7 @@ class Repair:
     def _first_offset(self, path: Path) -> int | None:
         file = self._disk.open(path)
         try:
-            return decode_header(self._disk.read(file, 0, 64)).base_offset
+            return decode_header(self._disk.read(file, 0, HEADER_BYTES)).base_offset
         except CorruptBatch:
             return None
         finally:
@@ -163,14 +169,18 @@ class Repair:
         if self._is_dry:
             return
         path = step.path
-        for suffix in (".log", ".index", ".timeindex"):
+        for suffix in (PLAIN, COMPRESSED, ".index", ".timeindex"):
             self._set_aside(path.with_suffix(suffix))
         if step.kept:
             target = segment_path(path.parent, step.kept[0][0].base_offset)
             self._replace(target, [content for _, content in step.kept])
             if target == path:
+                self._remove(path, (COMPRESSED,))
                 return
-        for suffix in (".index", ".timeindex", ".log"):
+        self._remove(path, (".index", ".timeindex", COMPRESSED, PLAIN))
+
+    def _remove(self, path: Path, suffixes: Sequence[str]) -> None:
+        for suffix in suffixes:
             if path.with_suffix(suffix).name in self._disk.list_directory(path.parent):
                 self._disk.remove(path.with_suffix(suffix))
         self._disk.sync_directory(path.parent)
@@ -261,7 +271,7 @@ class Repair:
         if target.name in self._disk.list_directory(target.parent):
             return
         self._disk.make_directory(target.parent)
-        self._replace(target, [read_segment(self._disk, path)])
+        self._replace(target, [read_file(self._disk, path)])
 
     def _replace(self, path: Path, content: list[Buffer]) -> None:
         if self._is_dry:

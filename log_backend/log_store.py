@@ -2,6 +2,7 @@
 
     data/
       LOCK                                   one owner
+      compressing                            scratch file of compression
       metadata/                              RocksDB: topology, users, cursor snapshots
       journal/<number, 20 digits>.journal
       logs/<vhost>/<queue>-<partition>/...   durable partitions
@@ -20,11 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from log_backend.clock import Clock
-from log_backend.cursor import partition_prefix
+from log_backend.cursor_snapshot import partition_prefix
 from log_backend.damage import damage_change
 from log_backend.disk import Disk
 from log_backend.journal import Journal
-from log_backend.journal_block import JournalEntry, Settlement
+from log_backend.journal_block import JournalEntry
 from log_backend.journal_file import JournalFile
 from log_backend.log_directory import partition_directory
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
@@ -34,6 +35,7 @@ from log_backend.recovery import Recovery
 from log_backend.retention import Retention
 from log_backend.scrub import ReadBack, Scrub
 from log_backend.segment import Segment, read_batches
+from log_backend.segment_compressor import SegmentCompressor
 from log_backend.segment_writer import SegmentWriter
 
 log = logging.getLogger(__name__)
@@ -54,6 +56,7 @@ class LogOptions:
         flush_seconds: how long a batch stays out of its segment.
         scrub_bytes_per_second: how fast sealed segments are read to find damage; 0 is never.
         scrub_interval_seconds: from the start of one round to that of the next.
+        compression: of sealed segments, where a partition does not say: none, zstd, lz4.
     """
 
     journal_file_bytes: int = 64 * 1024 * 1024
@@ -63,6 +66,7 @@ class LogOptions:
     flush_seconds: float = 1.0
     scrub_bytes_per_second: int = 8 * 1024 * 1024
     scrub_interval_seconds: float = 86_400.0
+    compression: str = "none"
 
 
 class LogStore:
@@ -114,10 +118,13 @@ class LogStore:
             on_durable=lambda position: self.on_durable(position),
             on_failure=self._failed,
             on_file_full=self._checkpoint_later,
-            collect=self._journal_settled,
+            collect=self._journal_state,
             on_pressure=lambda pressed: self._press("journal", pressed),
         )
         self._writer = SegmentWriter(disk)
+        self._compressor = SegmentCompressor(
+            disk, loop, data / "compressing", self._flusher, self._run
+        )
         self._recovery = Recovery(disk, self.metadata, self._writer, self._remove_directory)
         self._partitions: dict[int, PartitionLog] = {}
         self.scrub = Scrub(
@@ -128,7 +135,7 @@ class LogStore:
             bytes_per_second=options.scrub_bytes_per_second,
             interval_seconds=options.scrub_interval_seconds,
         )
-        self._with_settled: set[PartitionLog] = set()
+        self._with_state: set[PartitionLog] = set()  # cursors of theirs have changed
         self._with_unflushed: set[PartitionLog] = set()
         self._changed: set[PartitionLog] = set()
         self._tail_bytes = 0
@@ -164,6 +171,8 @@ class LogStore:
         self.leader_epoch = leader_epoch
         self.journal.start()
         self._remove_deleted()
+        for partition in self._partitions.values():
+            self._compressor.look(partition)
         self._flush_timer = self._loop.call_later(self._options.flush_seconds, self._flush_later)
         self.scrub.start(self._loop)
 
@@ -172,12 +181,14 @@ class LogStore:
         if self._flush_timer is not None:
             self._flush_timer.cancel()
         await self.scrub.aclose()
+        self._compressor.stop()
         if self.journal.failure is None and self._failure is None:
             await self._checkpoint(None)
         await self.journal.aclose()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for executor in (self._flusher, self._readers, self._journal_files):
             executor.shutdown(wait=True)
+        self._compressor.close()
         self.metadata.close()
         self._disk.close(self._lock)
 
@@ -200,6 +211,7 @@ class LogStore:
         *,
         durable: bool,
         retention: Retention | None = None,
+        compression: str | None = None,
     ) -> PartitionLog:
         """Open a partition: one that exists when the topology knows it, or an empty one.
 
@@ -207,10 +219,18 @@ class LogStore:
             number: unique for ever on this node.
             index: of the partition within its queue.
             retention: what is kept longer than consumers need.
+            compression: of sealed segments; None: as the options say.
         """
         logs = self._data / ("logs" if durable else "spill")
         directory = partition_directory(logs, vhost, queue, index)
-        partition = PartitionLog(self, number, directory, durable=durable, retention=retention)
+        partition = PartitionLog(
+            self,
+            number,
+            directory,
+            durable=durable,
+            retention=retention,
+            compression=compression or self._options.compression,
+        )
         partition.open_cursor()
         if durable and self._recovery.load(partition):
             self._changed.add(partition)
@@ -226,7 +246,7 @@ class LogStore:
         """
         self._tail_bytes -= partition.close()
         self._partitions.pop(partition.number, None)
-        for partitions in (self._with_settled, self._with_unflushed, self._changed):
+        for partitions in (self._with_state, self._with_unflushed, self._changed):
             partitions.discard(partition)
         if not partition.durable:
             self._remove_directory(partition.directory)
@@ -258,9 +278,9 @@ class LogStore:
             self._run(self.flush())
         self._press("memory", self._tail_bytes > 2 * self._options.memory_tail_bytes)
 
-    def has_settled(self, partition: PartitionLog) -> None:
+    def has_state(self, partition: PartitionLog) -> None:
         """See `LogOwner`."""
-        self._with_settled.add(partition)
+        self._with_state.add(partition)
         self._changed.add(partition)
         self.journal.wake_later()
 
@@ -310,14 +330,12 @@ class LogStore:
             await self._write_segments(to_sync=())
             self._evict()
 
-    def _journal_settled(self) -> None:
-        for partition in self._with_settled:
+    def _journal_state(self) -> None:
+        for partition in self._with_state:
             for cursor in partition.cursors.values():
-                ranges = cursor.take_unjournaled()
-                if ranges:
-                    entry = JournalEntry(partition.number, Settlement(cursor.number, ranges))
-                    self.journal.append(entry, waited=False)
-        self._with_settled.clear()
+                for change in cursor.take_changes():
+                    self.journal.append(JournalEntry(partition.number, change), waited=False)
+        self._with_state.clear()
 
     def _flush_later(self) -> None:
         self._flush_timer = self._loop.call_later(self._options.flush_seconds, self._flush_later)
@@ -342,6 +360,7 @@ class LogStore:
             return
         for partition in chosen:
             partition.flushed()
+            self._compressor.look(partition)
         for segment in unsynced:
             segment.unsynced = False
 
@@ -350,9 +369,9 @@ class LogStore:
 
     async def _checkpoint(self, file: JournalFile | None) -> None:
         async with self._flush_lock:
-            # What changes from here on belongs to the next checkpoint, as do settlements that are
-            # not in the journal yet.
-            changed, self._changed = self._changed, set(self._with_settled)
+            # What changes from here on belongs to the next checkpoint, as does what cursors have
+            # not told the journal yet.
+            changed, self._changed = self._changed, set(self._with_state)
             await self._write_segments(to_sync=changed)
             if self._failure is not None:
                 return
@@ -410,6 +429,7 @@ class LogStore:
     def _failed(self, error: Exception) -> None:
         if self._failure is None:
             self._failure = error
+            self._compressor.stop()
             log.critical("the log cannot be written: %s", error)
             self.journal.stop(error)
             self.on_failure(error)

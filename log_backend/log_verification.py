@@ -22,12 +22,13 @@ from log_backend.journal_file import (
 )
 from log_backend.log_directory import segment_path, with_following
 from log_backend.log_store import TOMBSTONES
+from log_backend.metadata import MetadataCorrupt
 from log_backend.segment import read_index
 from log_backend.segment_index import SegmentIndex
-from log_backend.segment_scan import Stretch, read_segment, scan
+from log_backend.segment_scan import Stretch, read_file, read_segment, scan
 
 NO_REPAIR = "nothing"
-UNREADABLE = (ValueError, struct.error, zlib.error, msgspec.MsgspecError)
+UNREADABLE = (ValueError, struct.error, zlib.error, msgspec.MsgspecError, MetadataCorrupt)
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -363,7 +364,7 @@ def check_journal(data: DataDirectory) -> Iterator[JournalCheck]:
     expected = 0
     for number in journal_numbers(data.disk, data.journal):
         path = journal_path(data.journal, number)
-        content = read_segment(data.disk, path)
+        content = read_file(data.disk, path)
         check = JournalCheck(path, number, len(content))
         if find_end(content) is None:
             check.damage(len(content), "the mark at its end is missing: it is cut off, or damaged")

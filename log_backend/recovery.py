@@ -5,16 +5,18 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 
-from log_backend.cursor import cursor_number, partition_prefix
+from log_backend.cursor_snapshot import cursor_number, partition_prefix
 from log_backend.damage import EVERYTHING_BEHIND, Damage, load_damage
 from log_backend.disk import Disk
-from log_backend.journal_block import Block, JournalEntry
+from log_backend.journal_block import Block, JournalEntry, Reason
 from log_backend.log_directory import base_offsets, segment_path
 from log_backend.metadata import MetadataStore
 from log_backend.partition_file import PARTITION_FILE
 from log_backend.partition_log import PartitionLog
 from log_backend.record_batch import RecordBatch
 from log_backend.segment import OpenedSegment, Segment, open_active, open_sealed
+from log_backend.segment_file import SegmentDamaged
+from log_backend.segment_forms import leave_one_form
 from log_backend.segment_writer import SegmentWriter
 
 log = logging.getLogger(__name__)
@@ -43,6 +45,9 @@ class Recovery:
 
         Returns:
             Whether a checkpoint has something to sync.
+
+        Raises:
+            SnapshotDamaged: what was durable cannot be read.
         """
         partition.damage = load_damage(self._metadata, partition.number)
         partition.blocked_from = partition.damage.blocked_from
@@ -59,6 +64,8 @@ class Recovery:
                 # Of a deleted queue of the same name; gone before anything of this one is written.
                 self._remove_directory(partition.directory)
                 bases = []
+            else:
+                bases = self._leave_one_form(partition, names, bases)
         return self._open_segments(partition, bases)
 
     def replay(self, blocks: Iterable[Block], partitions: Mapping[int, PartitionLog]) -> int:
@@ -84,14 +91,26 @@ class Recovery:
         for key, entry in self._metadata.scan(partition_prefix(partition.number)):
             snapshots.setdefault(cursor_number(key), []).append((key, entry.value))
         for number, snapshot in snapshots.items():
-            next_offset, synced_offset = partition.open_cursor(number).restore(snapshot)
-            self._know(partition, next_offset)
-            partition.synced_offset = max(partition.synced_offset, synced_offset)
+            marks = partition.open_cursor(number).restore(snapshot)
+            self._know(partition, marks.next_offset)
+            partition.synced_offset = max(partition.synced_offset, marks.synced_offset)
 
     def _disown(self, partition: PartitionLog, there: bool, first: int) -> None:
         # Perhaps these are not its segments: nothing of them is handed out.
         reason = "it cannot be read" if there else "it is missing"
         partition.quarantine(Damage(PARTITION_FILE, 0, reason, first, EVERYTHING_BEHIND))
+
+    def _leave_one_form(
+        self, partition: PartitionLog, names: list[str], bases: list[int]
+    ) -> list[int]:
+        try:
+            leave_one_form(self._disk, partition.directory, names)
+        except SegmentDamaged as error:
+            partition.quarantine(
+                Damage(error.path.name, error.position, error.reason, bases[-1], EVERYTHING_BEHIND)
+            )
+            return bases[:-1]
+        return bases
 
     def _open_segments(self, partition: PartitionLog, bases: list[int]) -> bool:
         lost = partition.damage.lost
@@ -115,7 +134,7 @@ class Recovery:
                 gone = [(0, bases[0])]  # only its retention takes records; all are journaled
         for cursor in partition.cursors.values():
             for first, behind in [*gone, *lost]:
-                cursor.settle(first, behind)
+                cursor.settle(first, behind, Reason.LOST)
         if lost:
             self._know(partition, lost[-1][1])
         return unsynced
@@ -156,11 +175,8 @@ class Recovery:
             change.records.payload = bytearray(change.records.payload)
             partition.recovered(change)
             return
-        cursor = partition.open_cursor(change.cursor)
-        for first, end in change.ranges:
-            cursor.settle(first, end)
-            # Its records may be gone, but their offsets must not be given again.
-            self._know(partition, end)
+        # Records may be gone, but offsets that an entry speaks of must not be given again.
+        self._know(partition, partition.open_cursor(change.cursor).replay(change))
 
     def _know(self, partition: PartitionLog, offset: int) -> None:
         known = self._known_offsets.get(partition.number, 0)

@@ -11,8 +11,8 @@ from typing import Protocol
 from log_backend.clock import Clock
 from log_backend.disk import Disk
 from log_backend.partition_log import PartitionLog
-from log_backend.record_batch import CorruptBatch, decode_batch
-from log_backend.segment import Segment, SegmentDamaged, headers
+from log_backend.segment import Segment, SegmentDamaged, headers, read_batch
+from log_backend.segment_file import open_segment_file
 
 log = logging.getLogger(__name__)
 
@@ -131,21 +131,17 @@ def read_stretch(disk: Disk, path: Path, start: ReadBack, end: int) -> ReadBack:
     Raises:
         SegmentDamaged: a batch fails a check.
     """
-    file = disk.open(path)
+    file = open_segment_file(disk, path)
     try:
         offset = start.offset
-        for batch, at, size in headers(disk, file, path, start.position, end, start.offset):
-            try:
-                decode_batch(disk.read(file, at, size), 0)
-            except CorruptBatch as error:
-                first, behind = batch.base_offset, batch.end_offset
-                raise SegmentDamaged(path, at, error.reason, first, behind) from None
+        for batch, at, size in headers(file, start.position, end, start.offset):
+            read_batch(file, batch, at, size)
             offset = batch.end_offset
             if at + size - start.position >= STRETCH_BYTES:
                 return ReadBack(at + size, offset)
         return ReadBack(end, offset)
     finally:
-        disk.close(file)
+        file.close()
 
 
 def _report(task: "asyncio.Task[None]") -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from log_backend.compressed_segment import cut_blocks
 from log_backend.disk import Disk
 from log_backend.record_batch import (
     HEADER_BYTES,
@@ -19,6 +20,8 @@ from log_backend.record_batch import (
     decode_batch,
     decode_header,
 )
+from log_backend.segment_file import SegmentDamaged as SegmentDamaged
+from log_backend.segment_file import SegmentFile, open_segment_file
 from log_backend.segment_index import SegmentIndex, decode_index
 
 RELATIVE_OFFSET_MAX = 2**32 - 1  # of an index entry
@@ -26,26 +29,6 @@ INDEX_INTERVAL_BYTES = 4_096  # of log between two index entries
 READ_BYTES = 1024 * 1024  # of one cold read, unless one batch is larger
 
 Ranges = list[tuple[int, int]]  # [first, end) offsets
-
-
-class SegmentDamaged(Exception):
-    """A sealed or synced part of a segment holds no whole batch; the file and place are named.
-
-    Attributes:
-        position: of the first byte that is no part of a whole batch that belongs there.
-        first: the offsets from here on cannot be read there.
-        end: what lies behind these may be whole; None when that is not known.
-    """
-
-    def __init__(
-        self, path: Path, position: int, reason: str, first: int, end: int | None = None
-    ) -> None:
-        super().__init__(f"{path} is damaged at byte {position}: {reason}")
-        self.path = path
-        self.position = position
-        self.reason = reason
-        self.first = first
-        self.end = end
 
 
 class Segment:
@@ -61,6 +44,8 @@ class Segment:
         unsynced: written since the last sync.
         transient: some batch is not persistent.
         next_base: base offset of the segment behind it; None while it is the newest.
+        compressed_bytes: size of its file, when that has the compressed form.
+        compressible: nothing speaks against compressing it in this run.
         damaged: its file is left as it is: nothing is added, and it is not sealed.
     """
 
@@ -69,6 +54,8 @@ class Segment:
         "_positions",
         "_times",
         "base_offset",
+        "compressed_bytes",
+        "compressible",
         "damaged",
         "end_offset",
         "last_time",
@@ -93,6 +80,8 @@ class Segment:
         self.transient = False
         self.next_base: int | None = None
         self.damaged = False
+        self.compressed_bytes: int | None = None
+        self.compressible = True
         self._offsets = array("Q")
         self._positions = array("Q")
         self._times = array("q")
@@ -113,6 +102,15 @@ class Segment:
         """All batches that were added are in the file."""
         self.written_end = self.end_offset
         self.written_size = self.size
+
+    @property
+    def file_bytes(self) -> int:
+        """What its batches take on the disk."""
+        return self.size if self.compressed_bytes is None else self.compressed_bytes
+
+    def blocks(self) -> list[tuple[int, int]]:
+        """Stretches of whole batches, [start, end), each to be compressed on its own."""
+        return cut_blocks(self._positions, self.size)
 
     def extend(self, end_offset: int) -> None:
         """Damage hides the end: take an offset for it that is known, or was promised."""
@@ -177,18 +175,14 @@ def read_batches(
         SegmentDamaged: the first batch that is wanted fails a check; those before a damaged one are
             returned.
     """
-    file = disk.open(path)
+    file = open_segment_file(disk, path)
     batches: list[RecordBatch] = []
     total = 0
     try:
-        for batch, at, size in headers(disk, file, path, position, end, at_offset):
+        for batch, at, size in headers(file, position, end, at_offset):
             if batch.end_offset <= offset:
                 continue
-            try:
-                batches.append(decode_batch(disk.read(file, at, size), 0))
-            except CorruptBatch as error:
-                first, behind = batch.base_offset, batch.end_offset
-                raise SegmentDamaged(path, at, error.reason, first, behind) from None
+            batches.append(read_batch(file, batch, at, size))
             total += size
             if total >= READ_BYTES:
                 break
@@ -196,12 +190,27 @@ def read_batches(
         if not batches:
             raise
     finally:
-        disk.close(file)
+        file.close()
     return batches
 
 
+def read_batch(file: SegmentFile, header: RecordBatch, at: int, size: int) -> RecordBatch:
+    """Read the batch of a header.
+
+    Raises:
+        SegmentDamaged: it fails a check.
+    """
+    first, behind = header.base_offset, header.end_offset
+    try:
+        return decode_batch(file.read(at, size), 0)
+    except CorruptBatch as error:
+        raise SegmentDamaged(file.path, at, error.reason, first, behind) from None
+    except SegmentDamaged as error:
+        raise SegmentDamaged(file.path, at, error.reason, first, behind) from None
+
+
 def headers(
-    disk: Disk, file: int, path: Path, position: int, end: int, offset: int
+    file: SegmentFile, position: int, end: int, offset: int
 ) -> Iterator[tuple[RecordBatch, int, int]]:
     """Walk the headers of a segment from a batch on: batch without payload, position, size.
 
@@ -216,20 +225,27 @@ def headers(
     while position < end:
         at = position - window_at
         if at + HEADER_BYTES > len(window):
-            window, window_at, at = disk.read(file, position, 65_536), position, 0
+            window, window_at, at = _window(file, position, offset), position, 0
         try:
             batch = decode_header(window[at : at + HEADER_BYTES])
         except CorruptBatch as error:
-            raise SegmentDamaged(path, position, error.reason, offset) from None
+            raise SegmentDamaged(file.path, position, error.reason, offset) from None
         size = batch_bytes(window, at)
         if batch.base_offset < offset:
-            raise SegmentDamaged(path, position, "offsets go backwards", offset)
+            raise SegmentDamaged(file.path, position, "offsets go backwards", offset)
         if position + size > end:
             reason = "the batch is cut off"
-            raise SegmentDamaged(path, position, reason, batch.base_offset, batch.end_offset)
+            raise SegmentDamaged(file.path, position, reason, batch.base_offset, batch.end_offset)
         yield batch, position, size
         offset = batch.end_offset
         position += size
+
+
+def _window(file: SegmentFile, position: int, offset: int) -> bytearray:
+    try:
+        return file.read(position, 65_536)
+    except SegmentDamaged as error:
+        raise SegmentDamaged(file.path, position, error.reason, offset) from None
 
 
 @dataclass(slots=True)
@@ -265,9 +281,15 @@ def open_sealed(disk: Disk, path: Path, base_offset: int, next_base: int) -> Ope
     segment = Segment(path, base_offset)
     opened = OpenedSegment(segment)
     index = read_index(disk, path)
-    file = disk.open(path)
+    segment.next_base = next_base
     try:
-        size = disk.size(file)
+        file = open_segment_file(disk, path)
+    except SegmentDamaged as error:
+        opened.damage = error
+        return opened
+    try:
+        size = file.size
+        segment.compressed_bytes = file.compressed_bytes
         position = 0
         if index is None:
             opened.unindexed = True
@@ -276,7 +298,7 @@ def open_sealed(disk: Disk, path: Path, base_offset: int, next_base: int) -> Ope
             position = segment.last_indexed_position
         start = segment.last_indexed_offset
         end = size if index is None else min(size, index.size)
-        for batch, at, length in headers(disk, file, path, position, end, start):
+        for batch, at, length in headers(file, position, end, start):
             if segment.size == 0 and at == 0 and batch.base_offset != base_offset:
                 opened.fail(0, f"it begins at offset {batch.base_offset}: it is another segment")
                 break
@@ -286,8 +308,7 @@ def open_sealed(disk: Disk, path: Path, base_offset: int, next_base: int) -> Ope
     except SegmentDamaged as error:
         opened.damage = error
     finally:
-        disk.close(file)
-    segment.next_base = next_base
+        file.close()
     if opened.damage is None:
         _check_end(opened, index, size)
     segment.written()

@@ -18,6 +18,9 @@ from log_backend.record_batch import (
     decode_batch,
     decode_header,
 )
+from log_backend.segment_file import SegmentDamaged, SegmentFile, open_segment_file
+
+PIECE_BYTES = 4_096  # of a damaged compressed segment, tried on its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,32 @@ class Stretch:
 
 def read_segment(disk: Disk, path: Path) -> bytearray:
     """The batches of a segment, one behind the other, as they were written."""
+    try:
+        file = open_segment_file(disk, path)
+    except SegmentDamaged:
+        return bytearray()  # the table of its compressed form: nothing can be read
+    try:
+        return file.read(0, file.size)
+    except SegmentDamaged:
+        return _readable(file)
+    finally:
+        file.close()
+
+
+def _readable(file: SegmentFile) -> bytearray:
+    """What can be unpacked; zeros, which are no batch, for what cannot."""
+    content = bytearray(file.size)
+    for position in range(0, file.size, PIECE_BYTES):
+        try:
+            piece = file.read(position, PIECE_BYTES)
+        except SegmentDamaged:
+            continue
+        content[position : position + len(piece)] = piece
+    return content
+
+
+def read_file(disk: Disk, path: Path) -> bytearray:
+    """A file's own bytes."""
     file = disk.open(path)
     try:
         return disk.read(file, 0, disk.size(file))

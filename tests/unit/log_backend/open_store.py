@@ -45,11 +45,14 @@ def start_store(
     queues: Sequence[str] = ("q",),
     epoch: int = 1,
     retention: Retention | None = None,
+    compression: str | None = None,
 ) -> tuple[LogStore, list[PartitionLog]]:
     """A store that accepts appends, with a durable partition a queue, numbered from 1."""
     store = open_store(data, options, disk)
     partitions = [
-        store.open_partition(number, "/", queue, 0, durable=True, retention=retention)
+        store.open_partition(
+            number, "/", queue, 0, durable=True, retention=retention, compression=compression
+        )
         for number, queue in enumerate(queues, 1)
     ]
     store.recover()
