@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from unit.log_backend.open_store import append, crash, durable, numbered, start_store, unsettled
-from unit.log_backend.test_quarantine import SMALL_SEGMENTS, flip, segments
+from unit.log_backend.open_store import (
+    append,
+    crash,
+    durable,
+    numbered,
+    start_store,
+    unsettled,
+    until,
+)
+from unit.log_backend.test_quarantine import SMALL_SEGMENTS, flip, readable, segments
 
 from log_backend.data_directory import DataDirectory, open_metadata
 from log_backend.disk import Buffer, Disk, SystemDisk
@@ -243,3 +252,32 @@ async def test_files_of_a_deleted_queue_are_no_damage(data: Path) -> None:
         findings = list(Verification(DataDirectory(data, disk, metadata, {})).run())
     assert [each.severity for each in findings] == ["notice"]
     assert paths[0].exists()
+
+
+async def compressed(data: Path) -> list[Path]:
+    """A partition whose sealed segments have their compressed form."""
+    store, (partition,) = start_store(data, options=replace(SMALL_SEGMENTS, compression="zstd"))
+    for _ in range(12):
+        append(partition, 4)
+        await store.flush()
+    await until(lambda: len(list((data / "logs").rglob("*.zlog"))) == 3)
+    await store.aclose()
+    return sorted((data / "logs").rglob("*.zlog"))
+
+
+@pytest.mark.parametrize("place", [0.0, 0.5, 0.9])
+async def test_a_damaged_compressed_segment_is_quarantined_and_repaired(
+    data: Path, place: float
+) -> None:
+    path = (await compressed(data))[1]
+    assert verify(data) == []
+    flip(path, int(path.stat().st_size * place))
+    store, (partition,) = start_store(data, epoch=2)
+    found = await readable(partition)
+    assert found == numbered(*range(len(found)))
+    assert partition.blocked_from == len(found) == 12
+    await store.aclose()
+    steps = repair(data)
+    assert lost_offsets(steps) == set(range(12, 24))
+    assert [each for each in verify(data) if each.severity == "damage"] == []
+    assert await remaining(data) == set(range(48)) - set(range(12, 24))
