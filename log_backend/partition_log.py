@@ -442,8 +442,10 @@ class PartitionLog:
         )
 
     def _has_room(self, segment: Segment, batch: RecordBatch, size: int) -> bool:
+        # One that was sealed may be compressed: when its successor was torn away, another one follows.
         return not segment.damaged and (
-            segment.size + size <= self._owner.segment_bytes
+            segment.next_base is None
+            and segment.size + size <= self._owner.segment_bytes
             and batch.base_offset - segment.base_offset <= RELATIVE_OFFSET_MAX
         )
 

@@ -70,6 +70,14 @@ class SegmentWriter:
         path = write.segment.path
         if write.position == 0:
             self._own(path.parent, write.partition)
+        if write.batches or write.segment.compressed_bytes is None:
+            self._write_batches(path, write)
+        if write.seal:
+            # They say how the segment ended, so they are durable before the next one is there, too.
+            self.write_index(write.segment)
+            self._disk.sync_directory(path.parent)
+
+    def _write_batches(self, path: Path, write: SegmentWrite) -> None:
         file = self._disk.open(path, create=True)
         try:
             buffers = [
@@ -81,10 +89,6 @@ class SegmentWriter:
                 self._disk.sync(file)
         finally:
             self._disk.close(file)
-        if write.seal:
-            # They say how the segment ended, so they are durable before the next one is there, too.
-            self.write_index(write.segment)
-            self._disk.sync_directory(path.parent)
 
     def _own(self, directory: Path, number: int) -> None:
         # A damaged file is left to a repair.

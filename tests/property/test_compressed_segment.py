@@ -102,9 +102,12 @@ def _readable(disk: SystemDisk, path: Path, made: Written) -> int:
         try:
             segment = open_sealed(disk, path, 5, 1 << 40).segment
             position = segment.position_of(each.base_offset)
-            first = read_batches(disk, path, position, segment.size, each.base_offset)[0]
+            batches = read_batches(disk, path, position, segment.size, each.base_offset)
         except SegmentDamaged:
             continue
+        if not batches:
+            continue  # its table is damaged: nothing was found in it
+        first = batches[0]
         assert encoded(first) == encoded(each)
         found += 1
     return found

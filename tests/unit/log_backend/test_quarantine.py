@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -240,3 +241,25 @@ async def test_records_of_a_quarantined_partition_are_not_settled_by_recovery(da
     assert partition.open_cursor().settled.count_from(0, 100) == 0
     partition.append(records([b"x"]))
     await store.aclose()
+
+
+async def test_a_compressed_segment_whose_successor_was_torn_away_is_not_written_again(
+    data: Path,
+) -> None:
+    compressing = replace(SMALL_SEGMENTS, compression="zstd")
+    store, (partition,) = start_store(data, options=compressing)
+    for _ in range(6):
+        append(partition, 4)
+        await store.flush()
+    await until(lambda: len(list((data / "logs").rglob("*.zlog"))) == 1)
+    left = await crash(store, data)
+    await store.aclose()
+    newest = sorted((left / "logs").rglob("*.log"))[-1]
+    newest.write_bytes(newest.read_bytes()[:40])
+    for run in range(3):
+        store, (partition,) = start_store(left, options=SMALL_SEGMENTS, epoch=2 + run)
+        assert partition.blocked_from > partition.next_offset == 24 + 4 * run
+        assert await unsettled(partition) == numbered(*range(24 + 4 * run))
+        append(partition, 4)
+        await store.flush()
+        await store.aclose()
