@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from collections import Counter
+from fnmatch import fnmatch
 
 STALL_SECONDS_MAX = 20.0  # a stalled call that nobody releases: the test has failed anyway
 
@@ -21,6 +23,7 @@ class FaultPlan:
         self.counts: Counter[str] = Counter()
         self.fired: list[str] = []
         self._faults: dict[tuple[str, int], int] = {}
+        self._next: list[tuple[str, str, int]] = []
         self._broken: dict[str, int] = {}
         self._delays: dict[str, float] = {}
         self._stalled: dict[str, threading.Event] = {}
@@ -29,6 +32,10 @@ class FaultPlan:
         """The call of this kind with this number, counted from 1 for all of the disk's life, fails."""
         self._faults[kind, number] = error_number
 
+    def fail_next(self, kind: str, names: str, error_number: int = errno.EIO) -> None:
+        """The next call of this kind on a file of such a name fails."""
+        self._next.append((kind, names, error_number))
+
     def break_down(self, kind: str, error_number: int) -> None:
         """Every call of this kind fails from now on."""
         self._broken[kind] = error_number
@@ -36,6 +43,7 @@ class FaultPlan:
     def repair(self) -> None:
         """Nothing fails or waits any more."""
         self._faults.clear()
+        self._next.clear()
         self._broken.clear()
         self._delays.clear()
         self.resume()
@@ -66,6 +74,11 @@ class FaultPlan:
         """Count a call, and raise what it shall fail with."""
         self.counts[kind] += 1
         number = self._broken.get(kind) or self._faults.pop((kind, self.counts[kind]), None)
+        for fault in self._next:
+            if fault[0] == kind and fnmatch(name, fault[1]):
+                self._next.remove(fault)
+                number = fault[2]
+                break
         if number is not None:
             self.fired.append(f"{kind} {name}")
             raise OSError(number, f"{kind} made to fail", name)

@@ -7,6 +7,8 @@ from typing import Self
 
 from log_backend.partition_log import PartitionLog
 
+NOT_KNOWN = 0  # number of a partition that is being declared
+
 
 class PromiseBroken(Exception):
     """The node lost, invented or brought back a record, or gave an offset twice."""
@@ -154,8 +156,9 @@ class Promises:
         Raises:
             PromiseBroken: it must not be there, or must be.
         """
-        for promises in self.queues[name]:
-            if (None if promises is None else promises.partition) == partition:
-                self.queues[name] = [promises]
-                return promises
+        for number in (partition, NOT_KNOWN):
+            for promises in self.queues[name]:
+                if (None if promises is None else promises.partition) == number:
+                    self.queues[name] = [promises]
+                    return promises
         raise PromiseBroken(f"{name}: partition {partition}, of {self.queues[name]}")

@@ -2,6 +2,7 @@ import asyncio
 import errno
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -394,3 +395,23 @@ async def test_blocks_lie_at_whole_pages(directory: Path) -> None:
         if decode_block(content, at, number) is not None
     ]
     assert starts == [0, BLOCK_ALIGNMENT, 2 * BLOCK_ALIGNMENT]
+
+
+@pytest.mark.parametrize("step", ["encode_block", "_new_file"])
+async def test_a_fault_of_ours_is_as_final_as_one_of_the_disk(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise ValueError("made to fail")
+
+    if step == "_new_file":
+        monkeypatch.setattr(Journal, step, fail)
+    else:
+        monkeypatch.setattr("log_backend.journal.encode_block", fail)
+    owner = Owner(directory, WatchedDisk())
+    owner.start()
+    with suppress(JournalFailed):
+        owner.journal.append(entry(1), waited=True)
+    await until(lambda: owner.failures)
+    assert "made to fail" in str(owner.failures[0])
+    await owner.journal.aclose()
