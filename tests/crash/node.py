@@ -255,7 +255,11 @@ async def recovered(
     """
     node = Node(disk, promises, watch)
     await node.start()
-    await check(node)
+    try:
+        await check(node)
+    except BaseException:
+        await node.stop()
+        raise
     return node
 
 
