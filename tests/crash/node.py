@@ -87,6 +87,7 @@ class Node:
 
     async def stop(self) -> None:
         """Stop in order."""
+        self.is_started = False
         async with asyncio.timeout(WAIT_SECONDS):
             await self.writer.aclose()
             await self.store.aclose()
@@ -253,7 +254,8 @@ async def recovered(
     Raises:
         PromiseBroken: something is lost, back, or was never there.
     """
-    node = Node(disk, promises, watch)
+    # A copy: what waits for a position of the journal of that run is never confirmed.
+    node = Node(disk, promises.copy(), watch)
     await node.start()
     try:
         await check(node)

@@ -38,7 +38,7 @@ class QueuePromises:
     _committing: dict[int, int] = field(default_factory=dict)
 
     def copy(self) -> Self:
-        """The promises of this moment."""
+        """The promises of this moment; those that wait for the journal were not made."""
         return type(self)(
             self.partition,
             self.keeps,
