@@ -141,6 +141,7 @@ class Journal:
         self._next_number = 0
         self._doubtful: list[_Doubtful] = []
         self._preparing = False
+        self._recycling_failed = False  # of the executor's thread
         self._in_making: set[asyncio.Future[JournalFile]] = set()
         self._closing: asyncio.Future[None] | None = None
         self._closed = False
@@ -185,6 +186,9 @@ class Journal:
         """Begin to accept entries; files of earlier runs become complete files at once."""
         self._groups.append(_Group(self.durable + 1))
         self._thread.start()
+        for name in self._disk.list_directory(self._directory):
+            if name.endswith(".new"):  # an earlier run ended while it made one
+                self._disk.remove(self._directory / name)
         for number in self._file_numbers():
             path = self._path(number)
             file = self._disk.open(path)
@@ -390,9 +394,16 @@ class Journal:
         return JournalFile(number, path, file, self._file_bytes)
 
     def _recycled_file(self, old: JournalFile, number: int) -> JournalFile:
+        if self._recycling_failed:
+            # An earlier file stays, so all behind it must: recovery reads on without a gap.
+            raise OSError("an earlier journal file could not be recycled")
         path = self._path(number)
-        self._disk.rename(old.path, path)
-        self._disk.sync_directory(self._directory)
+        try:
+            self._disk.rename(old.path, path)
+            self._disk.sync_directory(self._directory)
+        except OSError:
+            self._recycling_failed = True
+            raise
         return JournalFile(number, path, old.file, max(old.size, old.at))
 
     def _path(self, number: int) -> Path:

@@ -28,24 +28,22 @@ class SegmentWriter:
         for each in writes:
             self._write(each)
         for segment in to_sync:
-            if not segment.path.exists():
-                continue  # settled and removed meanwhile
-            file = self._disk.open(segment.path)
-            try:
-                self._sync(file, segment)
-            finally:
-                self._disk.close(file)
+            with suppress(FileNotFoundError):  # settled and removed meanwhile
+                file = self._disk.open(segment.path)
+                try:
+                    self._sync(file, segment)
+                finally:
+                    self._disk.close(file)
         for directory in {segment.path.parent for segment in to_sync}:
-            if directory.exists():
+            with suppress(FileNotFoundError):
                 self._disk.sync_directory(directory)
 
     def remove(self, segments: Sequence[Segment]) -> None:
         """Delete segments and their indexes, in order."""
         for segment in segments:
             for suffix in (".index", ".timeindex", ".log"):
-                path = segment.path.with_suffix(suffix)
-                if path.exists():
-                    self._disk.remove(path)
+                with suppress(FileNotFoundError):
+                    self._disk.remove(segment.path.with_suffix(suffix))
 
     def owner_of(self, directory: Path) -> int | None:
         """Number of the partition whose files lie in a directory; None when that is not known."""

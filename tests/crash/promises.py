@@ -115,8 +115,14 @@ class QueuePromises:
         return owed & self.confirmed
 
     def recovered(self, log: PartitionLog, found: dict[int, bytes]) -> None:
-        """Go on with what a restart found: what it did not find is gone for ever."""
-        self.bodies = dict(found)
+        """Go on with what a restart found: what it did not find is gone for ever.
+
+        But for segments that retention removed: a power cut may bring them back.
+        """
+        expired = {
+            offset: body for offset, body in self.bodies.items() if offset < log.first_offset
+        }
+        self.bodies = {**(expired if self.keeps else {}), **found}
         self.confirmed &= set(found)
         if not self.keeps:
             self.settled = set(range(log.next_offset)) - set(found)

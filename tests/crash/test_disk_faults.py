@@ -88,9 +88,11 @@ class Run:
         for name in names:
             if node.promises.queues[name][-1] is None or node.queue(name).declaring is not None:
                 continue
+            had_failed = bool(node.failures)
             refusal = await refusal_of(node, name)
-            assert len(node.failures) == (refusal is not None)
+            assert refusal is not None or not had_failed
             assert refusal is None or "made to fail" in str(refusal)
+            assert len(node.failures) <= 1
 
     async def check_reads(self) -> None:
         """What is not settled can still be read."""

@@ -57,7 +57,8 @@ async def work_on(node: Node, choice: random.Random) -> NodeStill:
         if generations[-1] is not None:
             node.append(name, 2, 400)
             first = node.log(name).low_water()
-            node.settle(name, first, first + 1)
+            if not node.log(name).is_stream:
+                node.settle(name, first, first + 1)
             position = node.append(name, 1, 1_500)
     await node.confirmed(position)
     return stills[0] if stills else node.still()

@@ -282,6 +282,23 @@ async def test_a_file_that_cannot_be_prepared_is_a_failure(
     await owner.journal.aclose()
 
 
+async def test_a_file_that_cannot_be_recycled_stays_with_all_that_follow_it(
+    directory: Path, disk: WatchedDisk
+) -> None:
+    owner = Owner(directory, disk)
+    owner.start()
+    for number in range(3):
+        await commit(owner, entry(number, FILE_BYTES))
+    await until(lambda: len(owner.full) == 2)
+    disk.fail("rename", owner.full[0].path.name)
+    for file in owner.full:
+        owner.journal.recycle(file)
+    await until(lambda: owner.failures)
+    disk.repair()
+    await owner.journal.aclose()
+    assert offsets(await recovered(directory)) == [0, 1, 2]
+
+
 async def test_a_journal_that_is_stopped_accepts_nothing(owner: Owner) -> None:
     owner.journal.stop(OSError(errno.EIO, "a segment"))
     with pytest.raises(JournalFailed, match="a segment"):
@@ -369,6 +386,12 @@ async def test_files_of_earlier_runs_are_synced_and_given_back(
     await until(lambda: owner.journal.durable == position)
     await owner.journal.aclose()
     assert offsets(await recovered(directory)) == [7]
+
+
+async def test_a_file_that_an_earlier_run_did_not_finish_is_removed(directory: Path) -> None:
+    (directory / "00000000000000000009.new").write_bytes(b"x" * 100)
+    await three_blocks(directory)
+    assert not (directory / "00000000000000000009.new").exists()
 
 
 async def test_an_empty_journal_recovers_nothing(directory: Path) -> None:
