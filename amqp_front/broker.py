@@ -31,6 +31,7 @@ from log_backend import (
     SegmentDamaged,
     SystemClock,
     SystemDisk,
+    UnknownEntry,
     random_key,
 )
 from vhosts import PasswordVerifier, UserDirectory, VhostDirectory
@@ -42,7 +43,14 @@ SWITCH_SECONDS = 0.0005  # so that the journal's thread gets its turn soon after
 BACKLOG = 1_024  # connections that the kernel accepts for us
 
 # What the data directory may answer while it is read, and written for the first time.
-START_FAULTS = (OSError, MetadataCorrupt, MetadataUnavailable, JournalDamaged, SegmentDamaged)
+START_FAULTS = (
+    OSError,
+    JournalDamaged,
+    MetadataCorrupt,
+    MetadataUnavailable,
+    SegmentDamaged,
+    UnknownEntry,
+)
 
 ClaimEpoch = Callable[[MetadataStore], int]
 
