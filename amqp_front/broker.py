@@ -42,6 +42,16 @@ STOP_SECONDS_MAX = 5.0  # for clients to answer connection.close when the broker
 SWITCH_SECONDS = 0.0005  # so that the journal's thread gets its turn soon after a sync
 BACKLOG = 1_024  # connections that the kernel accepts for us
 
+# What the data directory may answer while it is read, and written for the first time.
+START_FAULTS = (
+    OSError,
+    JournalDamaged,
+    MetadataCorrupt,
+    MetadataUnavailable,
+    SegmentDamaged,
+    UnknownEntry,
+)
+
 ClaimEpoch = Callable[[MetadataStore], int]
 
 
@@ -81,7 +91,7 @@ class Broker:
             self._logs = logs = _open_logs(config, loop)
         except DirectoryLocked as error:
             raise StartError(str(error)) from None
-        except (OSError, MetadataCorrupt, MetadataUnavailable) as error:
+        except START_FAULTS as error:
             raise StartError(f"data directory {config.data_dir}: {error}") from None
         clock = SystemClock()
         self._writer = MetadataWriter(logs.metadata, loop)
@@ -92,15 +102,15 @@ class Broker:
             users.load(logs.metadata)
             vhosts.load(logs.metadata)
             replayed = logs.recover()
-        except (OSError, MetadataCorrupt, JournalDamaged, SegmentDamaged, UnknownEntry) as error:
+            vhosts.recovered()
+            log.info("recovered %d journal entries", replayed)
+            logs.start(self._claim_epoch(logs.metadata))
+            await vhosts.add(config.default_vhost)
+            await users.create_default_user(
+                config.default_user, config.default_password.encode(), config.default_vhost
+            )
+        except START_FAULTS as error:
             raise StartError(f"data directory {config.data_dir}: {error}") from None
-        vhosts.recovered()
-        log.info("recovered %d journal entries", replayed)
-        logs.start(self._claim_epoch(logs.metadata))
-        await vhosts.add(config.default_vhost)
-        await users.create_default_user(
-            config.default_user, config.default_password.encode(), config.default_vhost
-        )
         confirms = ConfirmBoard(loop.call_soon)
         confirms.position = logs.journal.durable
         logs.on_durable = confirms.durable

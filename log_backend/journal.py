@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -74,6 +75,16 @@ class _Group:
         self.waited = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Doubtful:
+    # A recovered block that no later one calls durable, and its place: number of the file, position in
+    # it. If its sync has failed, only the system's cache has it, and takes it for written.
+    position: int
+    number: int
+    at: int
+    size: int
+
+
 class Journal:
     """Appends changes, says when they are durable.
 
@@ -129,7 +140,9 @@ class Journal:
         self._ready: deque[JournalFile] = deque()
         self._files = 0
         self._next_number = 0
+        self._doubtful: list[_Doubtful] = []
         self._preparing = False
+        self._recycling_failed = False  # of the executor's thread
         self._in_making: set[asyncio.Future[JournalFile]] = set()
         self._closing: asyncio.Future[None] | None = None
         self._closed = False
@@ -160,22 +173,34 @@ class Journal:
                         raise JournalDamaged(path, at, expected)
                     return
                 yield block
-                self.durable = block.position
+                end = at + _aligned(block.length)
+                self._note_recovered(_Doubtful(block.position, number, at, end - at), block.durable)
                 expected = block.position + 1
-                at += _aligned(block.length)
-                end = at
+                at = end
+
+    def _note_recovered(self, block: _Doubtful, durable_before: int) -> None:
+        self.durable = block.position
+        self._doubtful = [each for each in self._doubtful if each.position > durable_before]
+        self._doubtful.append(block)
 
     def start(self) -> None:
         """Begin to accept entries; files of earlier runs become complete files at once."""
         self._groups.append(_Group(self.durable + 1))
         self._thread.start()
+        for name in self._disk.list_directory(self._directory):
+            if name.endswith(".new"):  # an earlier run ended while it made one
+                self._disk.remove(self._directory / name)
         for number in self._file_numbers():
             path = self._path(number)
             file = self._disk.open(path)
             # What recovery read may be in the system's cache only, and later blocks build on it.
+            for block in self._doubtful:
+                if block.number == number:
+                    self._disk.write(file, block.at, [self._disk.read(file, block.at, block.size)])
             self._disk.sync(file)
             self._files += 1
             self._on_file_full(JournalFile(number, path, file, self._disk.size(file)))
+        self._doubtful.clear()
         self._next_number = max(self._next_number, 1)
         self._prepare()
 
@@ -315,7 +340,7 @@ class Journal:
                 block = encode_block(file.number, group.position, durable, group.entries)
                 self._disk.write(file.file, at, [block])
                 self._disk.sync(file.file)
-            except (OSError, MemoryError) as error:
+            except Exception as error:  # also a fault of ours: or its waiters would wait for ever
                 self._loop.call_soon_threadsafe(self._failed, error)
             else:
                 self._loop.call_soon_threadsafe(self._committed, group)
@@ -355,11 +380,9 @@ class Journal:
         if future.cancelled():
             return
         error = future.exception()
-        if isinstance(error, OSError):
+        if isinstance(error, Exception):
             self._failed(error)
-        elif error is not None:
-            raise error
-        else:
+        elif error is None:
             self._ready.append(future.result())
             self._commit()
         self._progress()
@@ -374,9 +397,16 @@ class Journal:
         return JournalFile(number, path, file, self._file_bytes)
 
     def _recycled_file(self, old: JournalFile, number: int) -> JournalFile:
+        if self._recycling_failed:
+            # An earlier file stays, so all behind it must: recovery reads on without a gap.
+            raise OSError("an earlier journal file could not be recycled")
         path = self._path(number)
-        self._disk.rename(old.path, path)
-        self._disk.sync_directory(self._directory)
+        try:
+            self._disk.rename(old.path, path)
+            self._disk.sync_directory(self._directory)
+        except OSError:
+            self._recycling_failed = True
+            raise
         return JournalFile(number, path, old.file, max(old.size, old.at))
 
     def _path(self, number: int) -> Path:

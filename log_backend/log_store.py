@@ -26,7 +26,7 @@ from log_backend.disk import Disk
 from log_backend.journal import Journal, JournalFile
 from log_backend.journal_block import JournalEntry
 from log_backend.log_directory import partition_directory
-from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
+from log_backend.metadata import Change, MetadataStore
 from log_backend.partition_log import PartitionLog
 from log_backend.record_batch import RecordBatch
 from log_backend.recovery import Recovery
@@ -93,6 +93,7 @@ class LogStore:
         self._empty_spill()
         self.metadata = MetadataStore.open(data / "metadata")
         self.leader_epoch = 0
+        self._started = False
         self.segment_bytes = options.segment_bytes
         self.on_durable: Callable[[int], None] = lambda position: None
         self.on_failure: Callable[[Exception], None] = lambda error: None
@@ -153,6 +154,7 @@ class LogStore:
             leader_epoch: higher than that of any earlier start.
         """
         self.leader_epoch = leader_epoch
+        self._started = True
         self.journal.start()
         self._remove_deleted()
         for partition in self._partitions.values():
@@ -214,17 +216,19 @@ class LogStore:
             compression=compression or self._options.compression,
         )
         partition.open_cursor()
-        if durable and self._recovery.load(partition):
+        # Behind the start, numbers are new. Files of an earlier queue of the name are left alone: its
+        # deletion may not be durable yet.
+        if durable and not self._started and self._recovery.load(partition):
             self._changed.add(partition)
         self._partitions[number] = partition
         return partition
 
     def close_partition(self, partition: PartitionLog) -> list[Change]:
-        """Close a partition for good and delete its files.
+        """Close a partition for good; the files of one that is not durable go at once.
 
         Returns:
             Metadata changes to apply together with the removal from the topology, so that the files
-            go even if the process dies first.
+            go even if the process dies first. When they are durable, call `remove_files`.
         """
         self._tail_bytes -= partition.close()
         self._partitions.pop(partition.number, None)
@@ -233,11 +237,19 @@ class LogStore:
         if not partition.durable:
             self._remove_directory(partition.directory)
             return []
-        tombstone = _TOMBSTONES + str(partition.directory.relative_to(self._data)).encode()
-        self._remove_directory(partition.directory, tombstone)
         prefix = partition_prefix(partition.number)
         gone = [Change(key, None) for key, _ in self.metadata.scan(prefix)]
-        return [Change(tombstone, b"%d" % partition.number), *gone]
+        return [Change(self._tombstone(partition), b"%d" % partition.number), *gone]
+
+    def remove_files(self, partition: PartitionLog) -> None:
+        """Delete the files of a partition whose deletion is durable.
+
+        Not earlier: a crash would bring the queue back without its records.
+        """
+        self._remove_directory(partition.directory, self._tombstone(partition))
+
+    def _tombstone(self, partition: PartitionLog) -> bytes:
+        return _TOMBSTONES + str(partition.directory.relative_to(self._data)).encode()
 
     def _remove_directory(self, directory: Path, tombstone: bytes | None = None) -> None:
         def remove() -> None:
@@ -324,7 +336,7 @@ class LogStore:
                 await self._loop.run_in_executor(
                     self._flusher, self._writer.write, writes, unsynced
                 )
-        except OSError as error:
+        except Exception as error:  # also a fault of ours: what was planned is on no disk
             self._failed(error)
             return
         for partition in chosen:
@@ -348,7 +360,7 @@ class LogStore:
                 await self._loop.run_in_executor(
                     self._flusher, self._store_snapshots, self._snapshots(changed)
                 )
-            except MetadataUnavailable as error:
+            except Exception as error:
                 self._failed(error)
                 return
             self._evict()
@@ -399,7 +411,6 @@ class LogStore:
         if self._failure is None:
             self._failure = error
             self._compressor.stop()
-            log.critical("the log cannot be written: %s", error)
             self.journal.stop(error)
             self.on_failure(error)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Protocol
 
@@ -254,7 +255,16 @@ class VirtualHost:
         queue.delete()
         if _stored(queue.properties):
             gone.append(queue_change(self.name, queue.properties, numbers, deleted=True))
-        return count, self._applied(change, gone)
+        durable = self._applied(change, gone)
+        if durable is not None and _stored(queue.properties):
+            # Called before a later declaration of this name is answered: futures resolve in order.
+            asyncio.ensure_future(durable).add_done_callback(partial(self._remove_files, queue))
+        return count, durable
+
+    def _remove_files(self, queue: Queue, deleted: asyncio.Future[int]) -> None:
+        if not deleted.cancelled() and deleted.exception() is None:
+            for partition in queue.partitions:
+                self._logs.remove_files(partition.log)
 
     def remove_consumer(self, queue: Queue, consumer: Consumer) -> Durable:
         """Take a consumer off its queue, which may delete an auto-delete queue."""

@@ -2,6 +2,7 @@ import asyncio
 import errno
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -293,6 +294,23 @@ async def test_a_file_that_cannot_be_prepared_is_a_failure(
     await owner.journal.aclose()
 
 
+async def test_a_file_that_cannot_be_recycled_stays_with_all_that_follow_it(
+    directory: Path, disk: WatchedDisk
+) -> None:
+    owner = Owner(directory, disk)
+    owner.start()
+    for number in range(3):
+        await commit(owner, entry(number, FILE_BYTES))
+    await until(lambda: len(owner.full) == 2)
+    disk.fail("rename", owner.full[0].path.name)
+    for file in owner.full:
+        owner.journal.recycle(file)
+    await until(lambda: owner.failures)
+    disk.repair()
+    await owner.journal.aclose()
+    assert offsets(await recovered(directory)) == [0, 1, 2]
+
+
 async def test_a_journal_that_is_stopped_accepts_nothing(owner: Owner) -> None:
     owner.journal.stop(OSError(errno.EIO, "a segment"))
     with pytest.raises(JournalFailed, match="a segment"):
@@ -382,6 +400,12 @@ async def test_files_of_earlier_runs_are_synced_and_given_back(
     assert offsets(await recovered(directory)) == [7]
 
 
+async def test_a_file_that_an_earlier_run_did_not_finish_is_removed(directory: Path) -> None:
+    (directory / "00000000000000000009.new").write_bytes(b"x" * 100)
+    await three_blocks(directory)
+    assert not (directory / "00000000000000000009.new").exists()
+
+
 async def test_an_empty_journal_recovers_nothing(directory: Path) -> None:
     assert await recovered(directory) == []
     (directory / "00000000000000000001.journal").write_bytes(bytes(FILE_BYTES))
@@ -406,3 +430,23 @@ async def test_blocks_lie_at_whole_pages(directory: Path) -> None:
         if decode_block(content, at, number) is not None
     ]
     assert starts == [0, BLOCK_ALIGNMENT, 2 * BLOCK_ALIGNMENT]
+
+
+@pytest.mark.parametrize("step", ["encode_block", "_new_file"])
+async def test_a_fault_of_ours_is_as_final_as_one_of_the_disk(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise ValueError("made to fail")
+
+    if step == "_new_file":
+        monkeypatch.setattr(Journal, step, fail)
+    else:
+        monkeypatch.setattr("log_backend.journal.encode_block", fail)
+    owner = Owner(directory, WatchedDisk())
+    owner.start()
+    with suppress(JournalFailed):
+        owner.journal.append(entry(1), waited=True)
+    await until(lambda: owner.failures)
+    assert "made to fail" in str(owner.failures[0])
+    await owner.journal.aclose()
