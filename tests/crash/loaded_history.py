@@ -29,7 +29,9 @@ from benchmarks.frames import ack_frame
 
 SEED = int(os.environ.get("ROUTELOG_TEST_SEED", "1"))
 LOAD_SECONDS = (0.02, 0.35)
-READY_SECONDS_MAX = float(os.environ.get("ROUTELOG_TEST_READY_SECONDS", "2"))
+READY_SECONDS_MAX = (
+    20.0  # far above what it takes, on a busy machine too; benchmarks.restart measures it
+)
 BODY_BYTES = (14, 100, 100, 1_000, 8_000, 60_000)
 # Small, so that files are recycled, segments rolled and batches evicted within every cycle.
 LIMITS = {
