@@ -22,8 +22,10 @@ from pathlib import Path
 from log_backend.clock import Clock
 from log_backend.cursor import partition_prefix
 from log_backend.disk import Disk
-from log_backend.journal import Journal, JournalFile
+from log_backend.durability import Durability
+from log_backend.journal import Journal
 from log_backend.journal_block import JournalEntry, Settlement
+from log_backend.journal_files import JournalFile
 from log_backend.log_directory import partition_directory
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 from log_backend.partition_log import PartitionLog
@@ -65,6 +67,7 @@ class LogStore:
         metadata: the store for topology and users.
         leader_epoch: stamped on every batch; rises with every start.
         on_durable: set by the owner; called with the journal position that is durable.
+        on_written: set by the owner; called with the position that is written and not yet durable.
         on_failure: set by the owner; called once when the disk failed.
         on_pressure: set by the owner; called with True when publishers should wait.
     """
@@ -91,6 +94,7 @@ class LogStore:
         self.leader_epoch = 0
         self.segment_bytes = options.segment_bytes
         self.on_durable: Callable[[int], None] = lambda position: None
+        self.on_written: Callable[[int], None] = lambda position: None
         self.on_failure: Callable[[Exception], None] = lambda error: None
         self.on_pressure: Callable[[bool], None] = lambda pressed: None
         self._flusher = ThreadPoolExecutor(1, thread_name_prefix="flusher")
@@ -104,6 +108,7 @@ class LogStore:
             file_bytes=options.journal_file_bytes,
             files_max=options.journal_files_max,
             on_durable=lambda position: self.on_durable(position),
+            on_written=lambda position: self.on_written(position),
             on_failure=self._failed,
             on_file_full=self._checkpoint_later,
             collect=self._journal_settled,
@@ -181,6 +186,7 @@ class LogStore:
         index: int,
         *,
         durable: bool,
+        durability: Durability = Durability.DISK,
         retention: Retention | None = None,
     ) -> PartitionLog:
         """Open a partition: one that exists when the topology knows it, or an empty one.
@@ -188,11 +194,14 @@ class LogStore:
         Args:
             number: unique for ever on this node.
             index: of the partition within its queue.
+            durability: what a confirm promises, when the partition is durable.
             retention: what is kept longer than consumers need.
         """
         logs = self._data / ("logs" if durable else "spill")
         directory = partition_directory(logs, vhost, queue, index)
-        partition = PartitionLog(self, number, directory, durable=durable, retention=retention)
+        partition = PartitionLog(
+            self, number, directory, durable=durable, durability=durability, retention=retention
+        )
         partition.open_cursor()
         if durable and self._recovery.load(partition):
             self._changed.add(partition)
@@ -285,7 +294,7 @@ class LogStore:
                 ranges = cursor.take_unjournaled()
                 if ranges:
                     entry = JournalEntry(partition.number, Settlement(cursor.number, ranges))
-                    self.journal.append(entry, waited=False)
+                    self.journal.append(entry, waited=False, synced=partition.synced)
         self._with_settled.clear()
 
     def _flush_later(self) -> None:

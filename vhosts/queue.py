@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
-from log_backend import Records
+from log_backend import Durability, Records
 from vhosts.consumer import Consumer
 from vhosts.delivery import Delivery
 from vhosts.errors import ConsumptionRefused, NotReadable, QueueLocked
@@ -91,6 +91,11 @@ class Queue:
         return is_stream(self.properties.arguments)
 
     @property
+    def durability(self) -> Durability:
+        """What a confirm of a persistent message promises."""
+        return self.partitions[0].log.durability
+
+    @property
     def ready(self) -> int:
         """Messages that wait for a consumer; of a stream, those that it keeps."""
         if self.is_stream:
@@ -120,7 +125,7 @@ class Queue:
         """Append records; they reach consumers after this turn.
 
         Returns:
-            The journal position that makes them durable, or 0: see `PartitionLog.append`.
+            The journal position that they wait for, or 0: see `PartitionLog.append`.
         """
         position = self.partitions[0].log.append(records, waited=waited)
         if self._consumers or self._readers:

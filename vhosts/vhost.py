@@ -1,6 +1,7 @@
 """A virtual host: its routing table and queues, kept in step with the metadata store."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import islice
 from typing import Protocol
@@ -14,7 +15,7 @@ from exchanges import (
     check_name,
     check_not_reserved,
 )
-from log_backend import Change, LogStore, MetadataStore, PartitionLog, random_name
+from log_backend import Change, Durability, LogStore, MetadataStore, PartitionLog, random_name
 from vhosts.consumer import Consumer
 from vhosts.errors import (
     InvalidQueueProperty,
@@ -24,7 +25,14 @@ from vhosts.errors import (
     QueueNotEmpty,
 )
 from vhosts.queue import Queue, QueueProperties
-from vhosts.queue_arguments import check_arguments, check_equivalent, is_stream, retention
+from vhosts.queue_arguments import (
+    check_arguments,
+    check_durability,
+    check_equivalent,
+    durability,
+    is_stream,
+    retention,
+)
 from vhosts.queue_partition import QueuePartition
 from vhosts.topology_record import (
     BindingRecord,
@@ -36,6 +44,8 @@ from vhosts.topology_record import (
     queue_change,
 )
 from vhosts.topology_writer import TopologyWriter
+
+log = logging.getLogger(__name__)
 
 DELETIONS_MAX = 64  # of one turn: about 5 ms
 
@@ -63,6 +73,8 @@ class VirtualHost:
         writer: TopologyWriter,
         numbers: PartitionNumbers,
         call_soon: Callable[[Callable[[], None]], object],
+        *,
+        default_durability: Durability = Durability.DISK,
     ) -> None:
         self.name = name
         self.routing = RoutingTable(name)
@@ -72,6 +84,7 @@ class VirtualHost:
         self._writer = writer
         self._numbers = numbers
         self._call_soon = call_soon
+        self._default_durability = default_durability
         self._targets: dict[tuple[str, ...], tuple[Queue, ...]] = {}
         self._targets_version = -1
 
@@ -198,6 +211,7 @@ class VirtualHost:
             check_not_reserved("queue", properties.name)
         check_arguments(properties.name, self.name, properties.arguments)
         self._check_stream(properties)
+        check_durability(properties.name, self.name, properties.arguments, _stored(properties))
         number, number_change = self._numbers.take()
         owner = connection if properties.exclusive else None
         if not _stored(properties):
@@ -207,6 +221,7 @@ class VirtualHost:
         stored = queue_change(self.name, properties, [number])
         durable = self._writer.submit([number_change, stored])
         queue = self._add_queue(properties, owner, [number])
+        log.debug("queue '%s' in '%s': durability %s", queue.name, self.name, queue.durability)
         queue.declaring = asyncio.ensure_future(self._admit(queue, durable))
         return queue, queue.declaring
 
@@ -311,6 +326,7 @@ class VirtualHost:
             properties.name,
             index,
             durable=_stored(properties),
+            durability=durability(properties.arguments, self._default_durability),
             retention=retention(properties.arguments),
         )
 
