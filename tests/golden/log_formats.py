@@ -9,7 +9,7 @@ from pathlib import Path
 
 from unit.log_backend.log_records import records
 
-from log_backend.journal_block import JournalEntry, Settlement, encode_block
+from log_backend.journal_block import FileMark, JournalEntry, Settlement, encode_block
 from log_backend.record_batch import RecordBatch
 from log_backend.segment import Segment
 
@@ -38,7 +38,8 @@ ENTRIES = [
     JournalEntry(4, Settlement(0, [(0, 17), (20, 368_769)])),
     JournalEntry(5, Settlement(2, [])),
 ]
-BLOCK_FILE, BLOCK_POSITION, BLOCK_DURABLE = 17, 1_002, 1_001
+BLOCK_FILE = FileMark(17, 0x0123_4567_89AB_CDEF)
+BLOCK_MARKS = 1_002, 990, 1_001  # position, first, durable
 INDEXED_BATCHES = 12
 
 
@@ -58,7 +59,7 @@ def files() -> dict[str, bytes]:
     return {
         "record-batch-1-shared-key.bin": _batch(SHARED_KEY),
         "record-batch-1-key-column.bin": _batch(KEY_COLUMN),
-        "journal-block-1.bin": encode_block(BLOCK_FILE, BLOCK_POSITION, BLOCK_DURABLE, ENTRIES),
+        "journal-block-1.bin": encode_block(BLOCK_FILE, *BLOCK_MARKS, ENTRIES),
         index_path.name: index,
         time_path.name: times,
     }
