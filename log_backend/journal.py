@@ -301,10 +301,14 @@ class Journal:
             while (job := self._jobs.get()) is not None:
                 file, at, durable, group = job
                 marks = (group.position, file.first, durable)
-                unsynced.add(file.file)
-                self._disk.write(file.file, at, block_buffers(file.mark, *marks, group.entries))
-                if group.synced:
-                    self._sync(unsynced)
+                block = block_buffers(file.mark, *marks, group.entries)
+                if group.synced and not unsynced:
+                    self._disk.write_synced(file.file, at, block)
+                else:
+                    unsynced.add(file.file)
+                    self._disk.write(file.file, at, block)
+                    if group.synced:
+                        self._sync(unsynced)
                 self._loop.call_soon_threadsafe(self._committed, group)
             if self.failure is None:
                 self._sync(unsynced)  # a clean stop leaves nothing to a power cut

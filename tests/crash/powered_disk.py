@@ -140,6 +140,11 @@ class PoweredDisk(SystemDisk):
             self._open[file].pending.append((position, data))
             return super().write(file, position, [data])
 
+    def write_synced(self, file: int, position: int, buffers: Sequence[Buffer]) -> None:
+        """See `Disk`."""
+        self.write(file, position, buffers)
+        self.sync(file)
+
     def fill_with_zeros(self, file: int, size: int) -> None:
         """See `Disk`."""
         with self._operation():
