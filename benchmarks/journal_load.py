@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pamqp import commands, frame
+from pamqp.common import FieldTable
 
 from benchmarks.confirms import ConfirmTally
 from benchmarks.connection import STALL_SECONDS, Connection
@@ -40,6 +41,7 @@ class JournalLoad:
         publishers: connections.
         burst: messages that a publisher has in flight.
         run: messages in a row to one queue; divides `burst`.
+        durability: of the queues.
     """
 
     def __init__(
@@ -55,9 +57,10 @@ class JournalLoad:
     ) -> None:
         self._burst = burst
         self._control = Connection(url)
-        self._names = [f"bench.journal.{durability}.{number:06d}" for number in range(queues)]
+        base = f"bench.{durability}.{queues}.{run}"
+        self._names = [f"{base}.{number:06d}" for number in range(queues)]
         for name in self._names:
-            arguments = {"x-durability": durability}
+            arguments: FieldTable = {"x-durability": durability}
             declare = commands.Queue.Declare(queue=name, durable=True, arguments=arguments)
             self._control.call(declare, commands.Queue.DeclareOk)
         self._publishers = [_Publisher(url) for _ in range(publishers)]
@@ -73,17 +76,14 @@ class JournalLoad:
         count = math.lcm(len(runs), queues_a_burst) // queues_a_burst
         return [b"".join(itertools.islice(in_turn, queues_a_burst)) for _ in range(count)]
 
-    def latencies(self, seconds: float) -> list[float]:
-        """Times from a burst of the first publisher to its last confirm, in seconds."""
+    def confirm_seconds(self) -> float:
+        """Time from a burst of the first publisher to its last confirm."""
         publisher = self._publishers[0]
-        found: list[float] = []
-        end = time.perf_counter() + seconds
-        while (started := time.perf_counter()) < end:
-            publisher.send(next(self._bursts), self._burst)
-            while not publisher.receive():
-                pass
-            found.append(time.perf_counter() - started)
-        return found
+        started = time.perf_counter()
+        publisher.send(next(self._bursts), self._burst)
+        while not publisher.receive():
+            pass
+        return time.perf_counter() - started
 
     def confirmed_per_second(self, seconds: float) -> float:
         """Confirms a second, all publishers at work.
@@ -113,6 +113,11 @@ class JournalLoad:
                     poll.unregister(number)
                     del waiting[number]
         return confirmed / seconds
+
+    def empty(self) -> None:
+        """Purge the queues, so that the next measurement is not one of their backlog."""
+        for name in self._names:
+            self._control.call(commands.Queue.Purge(queue=name), commands.Queue.PurgeOk)
 
     def close(self) -> None:
         """Delete the queues and leave."""

@@ -275,13 +275,14 @@ class Journal:
             self._on_pressure(False)
         if group.synced:
             self.durable = group.position
-            self._on_durable(self.durable)
-        else:
-            self._on_written(self.written)
         if self._groups[0].waited:
-            self._wake()
+            self._commit()  # first: the disk works while the confirms go out
         elif self._groups[0].entries:
             self._wake_later()
+        if group.synced:
+            self._on_durable(group.position)
+        else:
+            self._on_written(group.position)
         self._progress()
 
     def _failed(self, error: Exception) -> None:
