@@ -388,8 +388,7 @@ class LogStore:
     def _failed(self, error: Exception) -> None:
         if self._failure is None:
             self._failure = error
-            log.critical("the log cannot be written: %s", error)
-            self.journal.stop(error)
+            self.journal.stop(error)  # which says so in the log
             self.on_failure(error)
 
     def _in_flusher(self, work: Callable[[], None]) -> None:
