@@ -32,6 +32,7 @@ from log_backend import (
     SegmentDamaged,
     SystemClock,
     SystemDisk,
+    UnknownEntry,
     random_key,
 )
 from vhosts import PasswordVerifier, UserDirectory, VhostDirectory
@@ -97,7 +98,7 @@ class Broker:
             users.load(logs.metadata)
             vhosts.load(logs.metadata)
             replayed = logs.recover()
-        except (OSError, MetadataCorrupt, JournalDamaged, SegmentDamaged) as error:
+        except (OSError, MetadataCorrupt, JournalDamaged, SegmentDamaged, UnknownEntry) as error:
             raise StartError(f"data directory {config.data_dir}: {error}") from None
         vhosts.recovered()
         log.info("recovered %d journal entries", replayed)

@@ -7,9 +7,11 @@ pure_mode.install()
 
 from log_backend.clock import Clock, SystemClock
 from log_backend.cursor import Cursor
+from log_backend.cursor_snapshot import SnapshotDamaged
 from log_backend.disk import DirectoryLocked, Disk, SystemDisk
 from log_backend.durability import Durability
 from log_backend.journal import JournalFailed
+from log_backend.journal_block import Reason, UnknownEntry
 from log_backend.journal_reader import JournalDamaged
 from log_backend.log_store import LogOptions, LogStore
 from log_backend.metadata import (
@@ -24,6 +26,7 @@ from log_backend.metadata_writer import MetadataWriter
 from log_backend.partition_log import PartitionClosed, PartitionLog
 from log_backend.randomness import random_key, random_name
 from log_backend.record_batch import PERSISTENT, RecordBatch, Records, encode_records, new_buffer
+from log_backend.record_selection import key_partition, split_by_routing_key, split_records
 from log_backend.retention import Retention
 from log_backend.segment import SegmentDamaged
 
@@ -46,15 +49,21 @@ __all__ = [
     "MetadataWriter",
     "PartitionClosed",
     "PartitionLog",
+    "Reason",
     "RecordBatch",
     "Records",
     "Retention",
     "RevisionConflict",
     "SegmentDamaged",
+    "SnapshotDamaged",
     "SystemClock",
     "SystemDisk",
+    "UnknownEntry",
     "encode_records",
+    "key_partition",
     "new_buffer",
     "random_key",
     "random_name",
+    "split_by_routing_key",
+    "split_records",
 ]

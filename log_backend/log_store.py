@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from log_backend.clock import Clock
-from log_backend.cursor import partition_prefix
+from log_backend.cursor_snapshot import partition_prefix
 from log_backend.disk import Disk
 from log_backend.durability import Durability
 from log_backend.journal import Journal
-from log_backend.journal_block import JournalEntry, Settlement
+from log_backend.journal_block import JournalEntry
 from log_backend.journal_files import JournalFile
 from log_backend.log_directory import partition_directory
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
@@ -111,13 +111,13 @@ class LogStore:
             on_written=lambda position: self.on_written(position),
             on_failure=self._failed,
             on_file_full=self._checkpoint_later,
-            collect=self._journal_settled,
+            collect=self._journal_state,
             on_pressure=lambda pressed: self._press("journal", pressed),
         )
         self._writer = SegmentWriter(disk)
         self._recovery = Recovery(disk, self.metadata, self._writer, self._remove_directory)
         self._partitions: dict[int, PartitionLog] = {}
-        self._with_settled: set[PartitionLog] = set()
+        self._with_state: set[PartitionLog] = set()  # cursors of theirs have changed
         self._with_unflushed: set[PartitionLog] = set()
         self._changed: set[PartitionLog] = set()
         self._tail_bytes = 0
@@ -217,7 +217,7 @@ class LogStore:
         """
         self._tail_bytes -= partition.close()
         self._partitions.pop(partition.number, None)
-        for partitions in (self._with_settled, self._with_unflushed, self._changed):
+        for partitions in (self._with_state, self._with_unflushed, self._changed):
             partitions.discard(partition)
         if not partition.durable:
             self._remove_directory(partition.directory)
@@ -247,9 +247,9 @@ class LogStore:
             self._run(self.flush())
         self._press("memory", self._tail_bytes > 2 * self._options.memory_tail_bytes)
 
-    def has_settled(self, partition: PartitionLog) -> None:
+    def has_state(self, partition: PartitionLog) -> None:
         """See `LogOwner`."""
-        self._with_settled.add(partition)
+        self._with_state.add(partition)
         self._changed.add(partition)
         self.journal.wake_later()
 
@@ -288,14 +288,13 @@ class LogStore:
             await self._write_segments(to_sync=())
             self._evict()
 
-    def _journal_settled(self) -> None:
-        for partition in self._with_settled:
+    def _journal_state(self) -> None:
+        for partition in self._with_state:
             for cursor in partition.cursors.values():
-                ranges = cursor.take_unjournaled()
-                if ranges:
-                    entry = JournalEntry(partition.number, Settlement(cursor.number, ranges))
+                for change in cursor.take_changes():
+                    entry = JournalEntry(partition.number, change)
                     self.journal.append(entry, waited=False, synced=partition.synced)
-        self._with_settled.clear()
+        self._with_state.clear()
 
     def _flush_later(self) -> None:
         self._flush_timer = self._loop.call_later(self._options.flush_seconds, self._flush_later)
@@ -328,9 +327,9 @@ class LogStore:
 
     async def _checkpoint(self, file: JournalFile | None) -> None:
         async with self._flush_lock:
-            # What changes from here on belongs to the next checkpoint, as do settlements that are
-            # not in the journal yet.
-            changed, self._changed = self._changed, set(self._with_settled)
+            # What changes from here on belongs to the next checkpoint, as does what cursors have
+            # not told the journal yet.
+            changed, self._changed = self._changed, set(self._with_state)
             await self._write_segments(to_sync=changed)
             if self._failure is not None:
                 return

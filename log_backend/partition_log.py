@@ -16,7 +16,7 @@ from typing import Protocol
 from log_backend.cursor import Cursor
 from log_backend.durability import Durability
 from log_backend.journal import Journal
-from log_backend.journal_block import JournalEntry
+from log_backend.journal_block import JournalEntry, Reason
 from log_backend.log_directory import segment_path
 from log_backend.record_batch import RecordBatch, Records
 from log_backend.retention import Retention
@@ -40,8 +40,8 @@ class LogOwner(Protocol):
     def tail_grew(self, size: int) -> None:
         """The bytes kept in memory changed."""
 
-    def has_settled(self, partition: "PartitionLog") -> None:
-        """A cursor of the partition has ranges for the journal."""
+    def has_state(self, partition: "PartitionLog") -> None:
+        """A cursor of the partition has something for the journal."""
 
     def has_unflushed(self, partition: "PartitionLog") -> None:
         """The partition has batches that are in no segment."""
@@ -159,7 +159,7 @@ class PartitionLog:
         """Settle the offsets up to one that no stored batch holds, for all cursors."""
         if offset > self.next_offset:
             for cursor in self.cursors.values():
-                cursor.settle(self.next_offset, offset)
+                cursor.settle(self.next_offset, offset, Reason.LOST)
             self.next_offset = offset
 
     def _keep(self, batch: RecordBatch) -> None:
@@ -226,8 +226,10 @@ class PartitionLog:
         segment = next((each for each in self.segments if each.written_end > offset), None)
         if segment is None:
             return
-        self._awaiting_load.append(done)
-        if len(self._awaiting_load) > 1:
+        loading = bool(self._awaiting_load)
+        if done not in self._awaiting_load:  # who is served from elsewhere meanwhile asks often
+            self._awaiting_load.append(done)
+        if loading:
             return
         future = self._owner.load(segment, offset)
         future.add_done_callback(lambda future: self._finish_load(offset, future))
@@ -262,13 +264,13 @@ class PartitionLog:
         """The cursor with a number; made when there is none."""
         cursor = self.cursors.get(number)
         if cursor is None:
-            notify = self._has_settled if self.durable else None
+            notify = self._has_state if self.durable else None
             cursor = self.cursors[number] = Cursor(number, notify)
         return cursor
 
-    def _has_settled(self) -> None:
+    def _has_state(self) -> None:
         if not self.closed:
-            self._owner.has_settled(self)
+            self._owner.has_state(self)
 
     def low_water(self) -> int:
         """Every cursor has settled all offsets below."""
@@ -319,7 +321,7 @@ class PartitionLog:
                 break
             kept -= segment.size
             for cursor in self.cursors.values():
-                cursor.settle(cursor.low_water, segment.end_offset)
+                cursor.settle(cursor.low_water, segment.end_offset, Reason.EXPIRED)
 
     def tail_bytes(self) -> int:
         """Memory of the batches that are kept."""

@@ -1,20 +1,34 @@
 import pytest
 from golden.log_formats import (
+    BITMAP,
     BLOCK_FILE,
     BLOCK_MARKS,
+    COUNTS,
     ENTRIES,
     FOLDER,
     KEY_COLUMN,
+    MARKS,
     PROPERTIES,
+    RUNS,
+    SCATTERED,
     SHARED_KEY,
     TIME,
     files,
     segment,
+    snapshot_entries,
 )
 
-from log_backend.journal_block import Settlement, decode_block
+from log_backend.cursor_snapshot import read_snapshot
+from log_backend.journal_block import (
+    HandedOut,
+    Reason,
+    Redelivered,
+    Settlement,
+    decode_block,
+)
 from log_backend.record_batch import RecordBatch, decode_batch
 from log_backend.segment import Segment
+from log_backend.settled_chunk import Runs
 
 
 def golden(name: str) -> bytes:
@@ -61,11 +75,39 @@ def test_a_journal_block_is_read() -> None:
     assert block is not None
     assert (block.position, block.first, block.durable) == BLOCK_MARKS
     assert [entry.partition for entry in block.entries] == [entry.partition for entry in ENTRIES]
-    batch, *settlements = (entry.change for entry in block.entries)
+    batch, *changes = (entry.change for entry in block.entries)
     assert isinstance(batch, RecordBatch)
     assert batch.header() == SHARED_KEY.header()
-    found = [(each.cursor, each.ranges) for each in settlements if isinstance(each, Settlement)]
-    assert found == [(0, [(0, 17), (20, 368_769)]), (2, [])]
+    found = [
+        (each.cursor, each.ranges, each.reason) for each in changes if isinstance(each, Settlement)
+    ]
+    assert found == [
+        (0, [(0, 17), (20, 368_769)], Reason.ACKED),
+        (2, [], Reason.PURGED),
+        (1, [(18, 19)], Reason.LOST),
+        (0, SCATTERED, Reason.REJECTED),
+    ]
+    packed, handed_out, redelivered = changes[3:]
+    assert isinstance(packed, Settlement)
+    assert packed.bitmap is not None
+    assert isinstance(handed_out, HandedOut)
+    assert (handed_out.cursor, handed_out.end) == (0, 368_772)
+    assert isinstance(redelivered, Redelivered)
+    assert (redelivered.cursor, redelivered.counts) == (0, [(17, 18, 3), (19, 20, 1)])
+
+
+def test_a_cursor_snapshot_is_read() -> None:
+    entries = []
+    for name, change in snapshot_entries().items():
+        content, key_bytes = golden(name), len(change.key)
+        entries.append((content[:key_bytes], content[key_bytes:]))
+    snapshot = read_snapshot(entries)
+    assert snapshot.marks == MARKS
+    assert snapshot.counts == {2: COUNTS}
+    runs, bitmap = snapshot.settled[3], snapshot.settled[4]
+    assert isinstance(runs, Runs)
+    assert list(runs.runs()) == RUNS
+    assert bitmap.encode() == BITMAP
 
 
 def test_segment_indexes_are_read() -> None:

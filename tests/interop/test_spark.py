@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from broker_process import BrokerProcess
 from pamqp.commands import Basic
+from pika_client import Clients
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from unit.spark_bridge.log_files import LogFiles, numbered, records
 
+from log_backend import key_partition
 from spark_bridge import register
 
 ROOT = Path(__file__).parents[2]
@@ -157,6 +161,41 @@ def test_a_hundred_thousand_records_are_counted(spark: SparkSession, tmp_path: P
         " count_if(cast(offset as string) = cast(body as string)) from audit group by partition"
     )
     assert sorted(map(tuple, sums.collect())) == [(p, 50_000, 0, 49_999, 50_000) for p in (0, 1)]
+
+
+def test_the_partitions_of_a_queue_are_read_as_the_broker_filled_them(
+    spark: SparkSession, fresh_broker: Callable[..., BrokerProcess]
+) -> None:
+    broker = fresh_broker(ROUTELOG_SEGMENT_BYTES="65536")
+    clients = Clients(broker.url)
+    channel = clients.channel()
+    arguments = {"x-queue-type": "stream", "x-partitions": 3}
+    channel.queue_declare("orders-1", durable=True, arguments=arguments)
+    channel.queue_bind("orders-1", "amq.topic", "#")
+    published: dict[str, list[str]] = {}
+    for number in range(2_000):
+        key = f"order.{number % 40}"
+        published.setdefault(key, []).append(f"{number} ".ljust(100))
+        channel.basic_publish("amq.topic", key, published[key][-1].encode())
+    ready = channel.queue_declare("orders-1", passive=True).method.message_count
+    clients.close()
+    assert (ready, broker.terminate()) == (2_000, 0)
+
+    schema = "queue string, partition int, offset long, routing_key string, body binary"
+    rows = load(spark, broker.data_dir, schema=schema, subscribe="orders-1").collect()
+    assert {row.queue for row in rows} == {"orders-1"}
+    found: dict[str, list[str]] = {}
+    for row in sorted(rows, key=lambda row: (row.partition, row.offset)):
+        assert row.partition == key_partition(row.routing_key.encode(), 3)
+        found.setdefault(row.routing_key, []).append(row.body.decode())
+    assert found == published
+    for partition in range(3):
+        own = sorted(row.offset for row in rows if row.partition == partition)
+        assert own == list(range(len(own)))
+        assert own
+        assigned = json.dumps({"orders-1": [partition]})
+        places = offsets(spark, broker.data_dir, assign=assigned, startingOffsets="earliest")
+        assert places == [(partition, offset) for offset in own]
 
 
 def test_a_schema_is_the_choice_of_columns(spark: SparkSession, tmp_path: Path) -> None:

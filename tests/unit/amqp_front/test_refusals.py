@@ -24,8 +24,10 @@ NOT_CAUSED_BY_CLIENTS = {
     "vhosts.errors.InvalidPermission": "permissions are given by the operator",
     "log_backend.disk.DirectoryLocked": "at start",
     "log_backend.journal_reader.JournalDamaged": "at start",
+    "log_backend.journal_block.UnknownEntry": "at start",
     "log_backend.segment.SegmentDamaged": "a damaged disk: a fault of ours",
     "log_backend.record_batch.CorruptBatch": "a damaged disk: a fault of ours",
+    "log_backend.cursor_snapshot.SnapshotDamaged": "at start",
     "log_backend.metadata.MetadataCorrupt": "at start",
     "log_backend.metadata.RevisionConflict": "only claiming an epoch compares revisions",
 }

@@ -24,6 +24,7 @@ INTEGERS = (
     "x-max-priority",
     "x-delivery-limit",
     "x-consumer-timeout",
+    "x-partitions",
 )
 TEXTS = ("x-dead-letter-exchange", "x-dead-letter-routing-key")
 
@@ -81,6 +82,7 @@ def test_a_flag_is_a_boolean(value: object) -> None:
         ("x-max-length-bytes", 0, 2**63 - 1),
         ("x-max-priority", 0, 255),
         ("x-delivery-limit", -1, 2**63 - 1),
+        ("x-partitions", 1, 256),
     ],
 )
 def test_numbers_have_their_range(name: str, low: int, high: int) -> None:
@@ -127,6 +129,15 @@ def test_ages_are_a_number_and_a_unit(name: str) -> None:
         "9" * 10 + "s",
     ):
         assert complaint(**{name: other}) is not None
+
+
+def test_a_partition_key_is_a_headers_name_and_needs_partitions() -> None:
+    for name in ("k", "größe", "k" * 255):
+        assert complaint(x_partitions=1, x_partition_key=name) is None
+    for other in (*EACH_TYPE, "", "k" * 256, "ß" * 128):
+        if other != "5":
+            assert complaint(x_partitions=2, x_partition_key=other) is not None
+    assert "there is no 'x-partitions'" in (complaint(x_partition_key="k") or "")
 
 
 def test_a_dead_letter_key_needs_its_exchange() -> None:
