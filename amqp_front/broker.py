@@ -21,6 +21,7 @@ from amqp_front.gate import Gate
 from amqp_front.services import Services
 from log_backend import (
     DirectoryLocked,
+    Durability,
     JournalDamaged,
     LogOptions,
     LogStore,
@@ -97,7 +98,12 @@ class Broker:
         self._writer = MetadataWriter(logs.metadata, loop)
         self._passwords = PasswordVerifier(clock.monotonic, key=random_key())
         users = UserDirectory(self._writer, self._passwords.hash)
-        vhosts = VhostDirectory(logs, self._writer, loop.call_soon)
+        vhosts = VhostDirectory(
+            logs,
+            self._writer,
+            loop.call_soon,
+            default_durability=Durability(config.default_durability),
+        )
         try:
             users.load(logs.metadata)
             vhosts.load(logs.metadata)
@@ -112,8 +118,9 @@ class Broker:
         except START_FAULTS as error:
             raise StartError(f"data directory {config.data_dir}: {error}") from None
         confirms = ConfirmBoard(loop.call_soon)
-        confirms.position = logs.journal.durable
+        confirms.durable(logs.journal.durable)
         logs.on_durable = confirms.durable
+        logs.on_written = confirms.written
         logs.on_failure = lambda error: confirms.failed()
         logs.on_pressure = self._gate.set_closed
         self._services = Services(

@@ -48,6 +48,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     memory_tail_bytes: Annotated[int, Meta(ge=MIB)] = 256 * MIB
     flush_seconds: Seconds = 1.0
     default_compression: Literal["none", "zstd", "lz4"] = "none"
+    default_durability: Literal["memory", "os", "disk"] = "disk"
 
     default_user: Name = "guest"
     default_password: Annotated[str, Meta(min_length=1)] = "guest"

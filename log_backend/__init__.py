@@ -9,8 +9,10 @@ from log_backend.clock import Clock, SystemClock
 from log_backend.cursor import Cursor
 from log_backend.cursor_snapshot import SnapshotDamaged
 from log_backend.disk import DirectoryLocked, Disk, SystemDisk
-from log_backend.journal import JournalDamaged, JournalFailed
+from log_backend.durability import Durability
+from log_backend.journal import JournalFailed
 from log_backend.journal_block import Reason, UnknownEntry
+from log_backend.journal_reader import JournalDamaged
 from log_backend.log_store import LogOptions, LogStore
 from log_backend.metadata import (
     Change,
@@ -35,6 +37,7 @@ __all__ = [
     "Cursor",
     "DirectoryLocked",
     "Disk",
+    "Durability",
     "Entry",
     "JournalDamaged",
     "JournalFailed",

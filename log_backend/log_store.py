@@ -23,8 +23,10 @@ from pathlib import Path
 from log_backend.clock import Clock
 from log_backend.cursor_snapshot import partition_prefix
 from log_backend.disk import Disk
-from log_backend.journal import Journal, JournalFile
+from log_backend.durability import Durability
+from log_backend.journal import Journal
 from log_backend.journal_block import JournalEntry
+from log_backend.journal_files import JournalFile
 from log_backend.log_directory import partition_directory
 from log_backend.metadata import Change, MetadataStore
 from log_backend.partition_log import PartitionLog
@@ -69,6 +71,7 @@ class LogStore:
         metadata: the store for topology and users.
         leader_epoch: stamped on every batch; rises with every start.
         on_durable: set by the owner; called with the journal position that is durable.
+        on_written: set by the owner; called with the position that is written and not yet durable.
         on_failure: set by the owner; called once when the disk failed.
         on_pressure: set by the owner; called with True when publishers should wait.
     """
@@ -96,6 +99,7 @@ class LogStore:
         self._started = False
         self.segment_bytes = options.segment_bytes
         self.on_durable: Callable[[int], None] = lambda position: None
+        self.on_written: Callable[[int], None] = lambda position: None
         self.on_failure: Callable[[Exception], None] = lambda error: None
         self.on_pressure: Callable[[bool], None] = lambda pressed: None
         self._flusher = ThreadPoolExecutor(1, thread_name_prefix="flusher")
@@ -109,6 +113,7 @@ class LogStore:
             file_bytes=options.journal_file_bytes,
             files_max=options.journal_files_max,
             on_durable=lambda position: self.on_durable(position),
+            on_written=lambda position: self.on_written(position),
             on_failure=self._failed,
             on_file_full=self._checkpoint_later,
             collect=self._journal_state,
@@ -194,6 +199,7 @@ class LogStore:
         index: int,
         *,
         durable: bool,
+        durability: Durability = Durability.DISK,
         retention: Retention | None = None,
         compression: str | None = None,
     ) -> PartitionLog:
@@ -202,6 +208,7 @@ class LogStore:
         Args:
             number: unique for ever on this node.
             index: of the partition within its queue.
+            durability: what a confirm promises, when the partition is durable.
             retention: what is kept longer than consumers need.
             compression: of sealed segments; None: as the options say.
         """
@@ -212,6 +219,7 @@ class LogStore:
             number,
             directory,
             durable=durable,
+            durability=durability,
             retention=retention,
             compression=compression or self._options.compression,
         )
@@ -315,7 +323,8 @@ class LogStore:
         for partition in self._with_state:
             for cursor in partition.cursors.values():
                 for change in cursor.take_changes():
-                    self.journal.append(JournalEntry(partition.number, change), waited=False)
+                    entry = JournalEntry(partition.number, change)
+                    self.journal.append(entry, waited=False, synced=partition.synced)
         self._with_state.clear()
 
     def _flush_later(self) -> None:
@@ -411,7 +420,7 @@ class LogStore:
         if self._failure is None:
             self._failure = error
             self._compressor.stop()
-            self.journal.stop(error)
+            self.journal.stop(error)  # which says so in the log
             self.on_failure(error)
 
     def _in_flusher(self, work: Callable[[], None]) -> None:

@@ -239,6 +239,11 @@ class PoweredDisk(SystemDisk):
             self._open[file].pending.append(_Change(position, data))
             super().write(file, position, [data])
 
+    def write_synced(self, file: int, position: int, buffers: Sequence[Buffer]) -> None:
+        """See `Disk`."""
+        self.write(file, position, buffers)
+        self.sync(file)
+
     def fill_with_zeros(self, file: int, size: int) -> None:
         """See `Disk`."""
         with self._operation("fill", file):

@@ -11,8 +11,17 @@ from unit.log_backend.open_store import MIB, until
 from unit.log_backend.watched_disk import WatchedDisk
 
 from log_backend import journal as journal_module
-from log_backend.journal import Journal, JournalDamaged, JournalFailed, JournalFile
-from log_backend.journal_block import BLOCK_ALIGNMENT, Block, JournalEntry, Settlement, decode_block
+from log_backend.journal import Journal, JournalFailed
+from log_backend.journal_block import (
+    BLOCK_ALIGNMENT,
+    Block,
+    FileMark,
+    JournalEntry,
+    Settlement,
+    decode_block,
+)
+from log_backend.journal_files import JournalFile, JournalFiles
+from log_backend.journal_reader import JournalDamaged
 from log_backend.record_batch import RecordBatch
 
 FILE_BYTES = 16 * BLOCK_ALIGNMENT
@@ -24,6 +33,7 @@ class Owner:
     def __init__(self, directory: Path, disk: WatchedDisk, *, files_max: int = 4) -> None:
         self.disk = disk
         self.durable: list[int] = []
+        self.written: list[int] = []
         self.failures: list[Exception] = []
         self.full: list[JournalFile] = []
         self.pressures: list[bool] = []
@@ -37,6 +47,7 @@ class Owner:
             file_bytes=FILE_BYTES,
             files_max=files_max,
             on_durable=self.durable.append,
+            on_written=self.written.append,
             on_failure=self.failures.append,
             on_file_full=self.full.append,
             collect=self._collect,
@@ -250,7 +261,7 @@ async def test_a_file_that_comes_back_after_closing_is_closed(
     await owner.journal.aclose()
     path = directory / "file"
     file = disk.open(path, create=True)
-    owner.journal.recycle(JournalFile(1, path, file, 0))
+    owner.journal.recycle(JournalFile(FileMark(1, 1), path, file, 0))
     with pytest.raises(OSError, match="Bad file descriptor"):
         disk.size(file)
 
@@ -335,6 +346,10 @@ def written_files(directory: Path) -> list[Path]:
     return sorted(path for path in directory.glob("*.journal") if any(path.read_bytes()))
 
 
+def files_of(directory: Path) -> JournalFiles:
+    return JournalFiles(directory, WatchedDisk())
+
+
 def overwrite(path: Path, at: int, data: bytes) -> None:
     with path.open("r+b") as file:
         file.seek(at)
@@ -408,26 +423,29 @@ async def test_a_file_that_an_earlier_run_did_not_finish_is_removed(directory: P
 
 async def test_an_empty_journal_recovers_nothing(directory: Path) -> None:
     assert await recovered(directory) == []
-    (directory / "00000000000000000001.journal").write_bytes(bytes(FILE_BYTES))
+    (directory / f"{1:020d}-{5:016x}.journal").write_bytes(bytes(FILE_BYTES))
     (directory / "00000000000000000002.new").write_bytes(bytes(100))
     assert await recovered(directory) == []
 
 
 async def test_what_a_recycled_file_held_before_is_not_recovered(directory: Path) -> None:
     path = await three_blocks(directory)
-    path.rename(directory / "00000000000000000009.journal")
+    again = path.rename(directory / path.name.replace("0001-", "0009-"))
+    assert await recovered(directory) == []
+    again.rename(directory / f"{path.name[:-24]}{1:016x}.journal")
     assert await recovered(directory) == []
 
 
 async def test_blocks_lie_at_whole_pages(directory: Path) -> None:
     path = await three_blocks(directory)
     content = bytearray(path.read_bytes())
-    number = int(path.stem)
+    (mark,) = (each for each in files_of(directory).marks() if each.number == 1)
+    assert files_of(directory).path(mark) == path
     assert len(content) < MIB
     starts = [
         at
         for at in range(0, len(content), BLOCK_ALIGNMENT)
-        if decode_block(content, at, number) is not None
+        if decode_block(content, at, mark) is not None
     ]
     assert starts == [0, BLOCK_ALIGNMENT, 2 * BLOCK_ALIGNMENT]
 
