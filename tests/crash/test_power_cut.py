@@ -131,7 +131,8 @@ class Node:
         first = partition.next_offset
         bodies = [b"%d " % offset + bytes(size) for offset in range(first, first + count)]
         position = partition.append(records(bodies), waited=self.choice.random() < 0.8)
-        promises.note_state(position)
+        if position:
+            promises.note_state(position)
         for offset, body in enumerate(bodies, first):
             assert offset not in promises.durable_state.settled, "an offset is given twice"
             promises.appended[offset] = body

@@ -450,17 +450,14 @@ async def test_blocks_lie_at_whole_pages(directory: Path) -> None:
     assert starts == [0, BLOCK_ALIGNMENT, 2 * BLOCK_ALIGNMENT]
 
 
-@pytest.mark.parametrize("step", ["encode_block", "_new_file"])
+@pytest.mark.parametrize("step", ["journal.block_buffers", "journal_files.JournalFiles.new"])
 async def test_a_fault_of_ours_is_as_final_as_one_of_the_disk(
     directory: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     def fail(*arguments: object) -> None:
         raise ValueError("made to fail")
 
-    if step == "_new_file":
-        monkeypatch.setattr(Journal, step, fail)
-    else:
-        monkeypatch.setattr("log_backend.journal.encode_block", fail)
+    monkeypatch.setattr(f"log_backend.{step}", fail)
     owner = Owner(directory, WatchedDisk())
     owner.start()
     with suppress(JournalFailed):
