@@ -19,7 +19,10 @@ from unit.log_backend.open_store import (
 
 from log_backend.cursor import Cursor
 from log_backend.cursor_snapshot import SnapshotDamaged, partition_prefix
-from log_backend.journal_block import HandedOut, Reason, Settlement, decode_block
+from log_backend.disk import SystemDisk
+from log_backend.journal_block import HandedOut, Reason, Settlement
+from log_backend.journal_files import JournalFiles
+from log_backend.journal_reader import whole_blocks
 from log_backend.log_store import LogStore
 from log_backend.metadata import Change, MetadataStore
 from log_backend.partition_log import PartitionLog
@@ -119,13 +122,11 @@ async def test_the_journal_tells_why_something_is_settled(tmp_path: Path) -> Non
 
 def changes(data: Path) -> list[object]:
     """The changes in the first file of a journal."""
-    path = min((data / "journal").glob("*.journal"))
-    content = bytearray(path.read_bytes())
-    found: list[object] = []
-    for at in range(0, len(content), 4096):
-        block = decode_block(content, at, int(path.stem))
-        found += [entry.change for entry in block.entries] if block else []
-    return found
+    files = JournalFiles(data / "journal", SystemDisk())
+    mark = files.marks()[0]
+    return [
+        entry.change for _, block in whole_blocks(files.read(mark), mark) for entry in block.entries
+    ]
 
 
 async def test_offsets_that_were_handed_out_are_not_given_again(tmp_path: Path) -> None:
