@@ -33,7 +33,7 @@ from log_backend import (
     SystemDisk,
     random_key,
 )
-from vhosts import PasswordVerifier, UserDirectory, VhostDirectory
+from vhosts import GroupExpiry, PasswordVerifier, UserDirectory, VhostDirectory
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +96,8 @@ class Broker:
         vhosts.recovered()
         log.info("recovered %d journal entries", replayed)
         logs.start(self._claim_epoch(logs.metadata))
+        self._group_expiry = GroupExpiry(vhosts.all, clock.monotonic, loop.call_later)
+        self._group_expiry.start()
         await vhosts.add(config.default_vhost)
         await users.create_default_user(
             config.default_user, config.default_password.encode(), config.default_vhost
@@ -164,6 +166,7 @@ class Broker:
 
     async def _close_stores(self) -> None:
         self._passwords.close()
+        self._group_expiry.stop()
         await self._writer.aclose()
         await self._logs.aclose()
 
@@ -206,5 +209,6 @@ def _open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStor
         segment_bytes=config.segment_bytes,
         memory_tail_bytes=config.memory_tail_bytes,
         flush_seconds=config.flush_seconds,
+        retention_seconds=config.retention_seconds,
     )
     return LogStore(config.data_dir, SystemDisk(), SystemClock(), loop, options)

@@ -47,6 +47,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     segment_bytes: Annotated[int, Meta(ge=64 * KIB, le=1024 * MIB)] = 64 * MIB
     memory_tail_bytes: Annotated[int, Meta(ge=MIB)] = 256 * MIB
     flush_seconds: Seconds = 1.0
+    retention_seconds: Seconds = 30.0
 
     default_user: Name = "guest"
     default_password: Annotated[str, Meta(min_length=1)] = "guest"

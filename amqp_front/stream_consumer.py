@@ -12,7 +12,10 @@ OFFSET_HEADER = b"x-stream-offset"
 
 
 class StreamConsumer(ChannelConsumer):
-    """One basic.consume from an offset. Acks give credit; rejects do no more than acks."""
+    """One basic.consume from an offset, or of a group.
+
+    What an ack does is up to where the delivery came from: a reader's gives credit and nothing else.
+    """
 
     __slots__ = ()
 
@@ -21,11 +24,16 @@ class StreamConsumer(ChannelConsumer):
         channel = self._channel
         first_tag, count = channel.next_tag, delivery.count
         channel.next_tag = end_tag = first_tag + count
-        self.unacked += count
-        run = UnackedRun(first_tag, end_tag, delivery.partition, delivery.offset, self)
-        channel.add_unacked(run)
-        frames = [self._frames(delivery, at, first_tag + at) for at in range(count)]
-        channel.write(b"".join(frames))
+        if not self.no_ack:
+            self.unacked += count
+            run = UnackedRun(first_tag, end_tag, delivery.partition, delivery.offset, self)
+            channel.add_unacked(run)
+        try:
+            frames = [self._frames(delivery, at, first_tag + at) for at in range(count)]
+        except Exception as error:  # a fault of ours: it must not stop the queue for others
+            channel.fail(error)
+        else:
+            channel.write(b"".join(frames))
 
     def _frames(self, delivery: Delivery, at: int, tag: int) -> bytes:
         records, index = delivery.records, delivery.index + at
@@ -38,7 +46,7 @@ class StreamConsumer(ChannelConsumer):
             commands.Basic.Deliver,
             consumer_tag=self.tag,
             delivery_tag=tag,
-            redelivered=False,
+            redelivered=delivery.redelivered,
             exchange=records.exchange,
             routing_key=records.routing_key(index),
         )

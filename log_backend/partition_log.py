@@ -75,6 +75,8 @@ class PartitionLog:
         durable: it survives a restart: its persistent records are journaled, its cursors too.
         next_offset: offset of the next record.
         retention: what is kept longer than consumers need; None: nothing.
+        overtaken: by number of a cursor, what settles it up to an offset when a forced retention
+            goes on without it.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class PartitionLog:
         self.closed = False
         self.segments: list[Segment] = []
         self.cursors: dict[int, Cursor] = {}
+        self.overtaken: dict[int, Callable[[int], None]] = {}
         self._tail = Tail()
         self._unflushed: deque[RecordBatch] = deque()
         self._flushing = False
@@ -179,6 +182,20 @@ class PartitionLog:
             return last.base_offset
         return self.segments[-1].last_indexed_offset if self.segments else self.next_offset
 
+    def offset_at(self, time: int) -> int:
+        """Where the first batch begins that came in at a time (us since 1970) or later.
+
+        Returns:
+            The offset; of a batch in a segment, or of one less than an index interval before it;
+            the next offset when there is none.
+        """
+        batch = self._tail.find_time(time)
+        if batch is None or batch is self._tail.first:  # it may also be older than the tail
+            for segment in self.segments:
+                if segment.last_time >= time:
+                    return segment.offset_at(time)
+        return self.next_offset if batch is None else batch.base_offset
+
     def read(self, offset: int) -> RecordBatch | None:
         """The batch that holds an offset, or the next one if none does.
 
@@ -258,10 +275,31 @@ class PartitionLog:
             return self.next_offset
         return min(cursor.low_water for cursor in self.cursors.values())
 
+    def close_cursor(self, number: int) -> None:
+        """Forget a cursor: it holds nothing any more, and its number is not used again."""
+        self.cursors.pop(number, None)
+        self.overtaken.pop(number, None)
+        if not self.closed:
+            self.release()
+
+    def expire(self) -> None:
+        """Let go of what the retention's limits end, whether something happens here or not."""
+        retention = self.retention
+        if retention is None or not self.segments or self.closed:
+            return
+        own = self.open_cursor()
+        ended = retention.ended(self.segments, own.low_water, self._owner.now())
+        if ended:
+            end = self.segments[ended - 1].end_offset
+            if self.is_stream:
+                own.settle(own.low_water, end)
+            if retention.is_forced:
+                for overtake in list(self.overtaken.values()):
+                    overtake(end)
+        self.release()
+
     def release(self) -> None:
         """Let go of what is settled: batches in memory, and whole segments past their retention."""
-        if self.is_stream:
-            self._expire()
         low_water = self.low_water()
         freed = 0
         while (batch := self._tail.first) is not None and batch.end_offset <= low_water:
@@ -287,21 +325,6 @@ class PartitionLog:
         if removed:
             self._loaded = Tail()
             self._owner.remove_segments(removed)
-
-    def _expire(self) -> None:
-        # The newest segment stays: it is still written.
-        retention = self.retention
-        assert retention is not None
-        kept = sum(segment.size for segment in self.segments)
-        for segment in self.segments[:-1]:
-            age = self._owner.now() - segment.last_time
-            too_old = retention.age_max is not None and age > retention.age_max
-            too_much = retention.bytes_max is not None and kept > retention.bytes_max
-            if not too_old and not too_much:
-                break
-            kept -= segment.size
-            for cursor in self.cursors.values():
-                cursor.settle(cursor.low_water, segment.end_offset)
 
     def tail_bytes(self) -> int:
         """Memory of the batches that are kept."""
@@ -350,6 +373,7 @@ class PartitionLog:
             segment.written()
         if not self.closed:
             self.release()
+            self.expire()
 
     def evict(self, size: int) -> int:
         """Forget up to `size` bytes of batches that segments hold; returns what was freed."""

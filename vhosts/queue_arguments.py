@@ -69,6 +69,7 @@ KNOWN: Mapping[str, Check] = {
     "x-queue-type": _one_of(*QUEUE_TYPES),
     "x-max-age": _age,
     "x-retention": _age,
+    "x-retention-force": _flag,
 }
 
 
@@ -86,6 +87,14 @@ def check_arguments(queue: str, vhost: str, arguments: Mapping[str, object]) -> 
     if "x-dead-letter-routing-key" in arguments and "x-dead-letter-exchange" not in arguments:
         reason = "there is no 'x-dead-letter-exchange'"
         raise InvalidQueueArgument(queue, vhost, "x-dead-letter-routing-key", reason)
+    if "x-max-age" in arguments and not is_stream(arguments):
+        reason = (
+            "only a stream lets go of messages by age; to keep consumed messages use 'x-retention'"
+        )
+        raise InvalidQueueArgument(queue, vhost, "x-max-age", reason)
+    if "x-retention-force" in arguments and retention(arguments) is None:
+        reason = "the queue keeps no log: it is no stream and has no 'x-retention'"
+        raise InvalidQueueArgument(queue, vhost, "x-retention-force", reason)
 
 
 def check_equivalent(
@@ -109,19 +118,22 @@ def is_stream(arguments: Mapping[str, object]) -> bool:
 
 def retention(arguments: Mapping[str, object]) -> Retention | None:
     """What a queue keeps longer than its consumers need; None: nothing."""
-    settled_age = _microseconds(arguments.get("x-retention"))
+    settled_age = age_microseconds(arguments.get("x-retention"))
+    is_forced = arguments.get("x-retention-force") is True
     if is_stream(arguments):
         bytes_max = arguments.get("x-max-length-bytes")
         return Retention(
             settled_age=settled_age or 0,
             is_stream=True,
-            age_max=_microseconds(arguments.get("x-max-age")),
+            age_max=age_microseconds(arguments.get("x-max-age")),
             bytes_max=bytes_max if isinstance(bytes_max, int) else None,
+            is_forced=is_forced,
         )
-    return None if settled_age is None else Retention(settled_age)
+    return None if settled_age is None else Retention(settled_age, is_forced=is_forced)
 
 
-def _microseconds(value: object) -> int | None:
+def age_microseconds(value: object) -> int | None:
+    """An age such as "7d"; None when it is none."""
     match = _AGE.fullmatch(value) if isinstance(value, str) else None
     return int(match[1]) * MICROSECONDS[match[2]] if match else None
 

@@ -23,9 +23,11 @@ from vhosts.errors import (
     QueueLocked,
     QueueNotEmpty,
 )
-from vhosts.queue import Queue, QueueProperties
+from vhosts.group_book import GroupBook
+from vhosts.queue import Queue
 from vhosts.queue_arguments import check_arguments, check_equivalent, is_stream, retention
 from vhosts.queue_partition import QueuePartition
+from vhosts.queue_properties import QueueProperties
 from vhosts.topology_record import (
     BindingRecord,
     ExchangeRecord,
@@ -72,6 +74,7 @@ class VirtualHost:
         self._writer = writer
         self._numbers = numbers
         self._call_soon = call_soon
+        self.groups = GroupBook(name, logs, writer, call_soon)
         self._targets: dict[tuple[str, ...], tuple[Queue, ...]] = {}
         self._targets_version = -1
 
@@ -80,6 +83,7 @@ class VirtualHost:
         for _, entry in store.scan(prefix("exchanges", self.name)):
             record = msgspec.json.decode(entry.value, type=ExchangeRecord)
             self.routing.restore_exchange(record.exchange())
+        self.groups.load(store)
         for _, entry in store.scan(prefix("queues", self.name)):
             queue = msgspec.json.decode(entry.value, type=QueueRecord)
             self._add_queue(queue.properties(), None, queue.partitions)
@@ -92,6 +96,7 @@ class VirtualHost:
         """The journal has been replayed into the logs: look at them again."""
         for queue in self.queues.values():
             queue.partitions = [QueuePartition(p.log, queue.wake) for p in queue.partitions]
+            self.groups.recovered(queue)
 
     # -- routing
 
@@ -241,7 +246,7 @@ class VirtualHost:
         self._owned.get(queue.owner, {}).pop(queue.name, None)
         change = self.routing.remove_queue(queue.name)
         numbers = [partition.log.number for partition in queue.partitions]
-        gone: list[Change] = []
+        gone = self.groups.queue_deleted(queue)
         for partition in queue.partitions:
             gone += self._logs.close_partition(partition.log)
         queue.delete()
@@ -312,6 +317,7 @@ class VirtualHost:
             index,
             durable=_stored(properties),
             retention=retention(properties.arguments),
+            cursors=self.groups.cursors(properties.name, index),
         )
 
     def _applied(self, change: TopologyChange, more: Sequence[Change] = ()) -> Durable:
@@ -336,5 +342,4 @@ def _named(properties: QueueProperties, name: str) -> QueueProperties:
 
 
 def _stored(properties: QueueProperties) -> bool:
-    # An exclusive queue ends with its connection, so also with the broker.
-    return properties.durable and not properties.exclusive
+    return properties.is_stored
