@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from log_backend import PartitionLog
 from vhosts.consumer import Consumer
-from vhosts.dispatcher import CallSoon, Dispatcher
+from vhosts.dispatcher import HEADED_BYTES_MIN, CallSoon, Dispatcher
 from vhosts.group_record import GroupRecord
 from vhosts.queue_partition import QueuePartition
 
@@ -23,6 +23,8 @@ class ConsumerGroup(Dispatcher):
     """
 
     __slots__ = ("creating", "idle_since", "record")
+
+    message_bytes_min = HEADED_BYTES_MIN
 
     def __init__(self, vhost: str, record: GroupRecord, call_soon: CallSoon) -> None:
         super().__init__(vhost, record.queue, call_soon)

@@ -13,6 +13,7 @@ DELIVERY_BYTES_MAX = 262_144  # of one delivery: a batch of large messages goes 
 TURN_BYTES_MAX = 1_048_576  # of one dispatch: then others have their turn
 DELIVERY_BYTES_MIN = 4_096  # what one counts for however small: handing it out takes as long
 DELIVERY_COUNT_MAX = 4_096
+HEADED_BYTES_MIN = 1_024  # what a message counts for that is given a header: 25 us on its own
 
 CallSoon = Callable[[Callable[[], None]], object]
 
@@ -21,6 +22,7 @@ class Dispatcher:
     """Consumers that compete for the messages of some partitions.
 
     Attributes:
+        message_bytes_min: what a message counts for in a turn, however small.
         vhost, name: of the queue, for errors.
         partitions: at least one; order holds within each.
         consumers: by falling priority.
@@ -40,6 +42,8 @@ class Dispatcher:
         "partitions",
         "vhost",
     )
+
+    message_bytes_min = 0
 
     def __init__(self, vhost: str, name: str, call_soon: CallSoon) -> None:
         self.vhost = vhost
@@ -104,7 +108,7 @@ class Dispatcher:
             delivery = self._take(min(credit, share, DELIVERY_COUNT_MAX))
             if delivery is None:
                 return
-            sent += delivery_cost(delivery)
+            sent += delivery_cost(delivery, self.message_bytes_min)
             consumer.deliver(delivery)
             if consumer.no_ack:
                 delivery.partition.settle(delivery.offset, delivery.offset + delivery.count)
@@ -150,10 +154,11 @@ class Dispatcher:
             consumer.queue_deleted()
 
 
-def delivery_cost(delivery: Delivery) -> int:
+def delivery_cost(delivery: Delivery, message_bytes_min: int) -> int:
     """What a delivery counts for in a turn, in bytes."""
     records = delivery.records
-    return max(DELIVERY_BYTES_MIN, delivery.count * (records.batch_bytes // records.count))
+    message_bytes = max(message_bytes_min, records.batch_bytes // records.count)
+    return max(DELIVERY_BYTES_MIN, delivery.count * message_bytes)
 
 
 def _rank(consumer: Consumer) -> int:

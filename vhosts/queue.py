@@ -9,6 +9,7 @@ from vhosts.delivery import Delivery
 from vhosts.dispatcher import (
     DELIVERY_BYTES_MAX,
     DELIVERY_COUNT_MAX,
+    HEADED_BYTES_MIN,
     TURN_BYTES_MAX,
     CallSoon,
     Dispatcher,
@@ -185,7 +186,7 @@ class Queue(Dispatcher):
             delivery = reader.take(min(credit, DELIVERY_COUNT_MAX), DELIVERY_BYTES_MAX)
             if delivery is None:
                 return
-            sent += delivery_cost(delivery)
+            sent += delivery_cost(delivery, HEADED_BYTES_MIN)
             reader.consumer.deliver(delivery)
 
     # -- emptying

@@ -10,6 +10,7 @@ from queue_samples import Node, Taker, give_back, numbered, records, running_nod
 from log_backend import LogOptions
 from vhosts import ConsumerGroup, GroupOptions, Queue, QueueProperties
 from vhosts.consumer_group import GroupPartition
+from vhosts.dispatcher import HEADED_BYTES_MIN, TURN_BYTES_MAX
 
 SMALL = LogOptions(journal_file_bytes=1024 * 1024, segment_bytes=65_536, flush_seconds=3600)
 LIMITED = {"x-queue-type": "stream", "x-max-length-bytes": 100_000}
@@ -136,3 +137,16 @@ async def test_a_queue_with_retention_is_forced_by_age_and_only_for_groups(
     node.turns.run()
     log.expire()
     assert (log.first_offset, group.ready) == (2_000, 0)
+
+
+async def test_a_turn_hands_out_only_so_many_small_messages(node: Node) -> None:
+    queue, group = await begin(node, LIMITED)
+    for _ in range(40):
+        queue.publish(records(*numbered(0, 100)), waited=False)
+    taker = Taker(no_ack=True)
+    queue.join_group(group, taker)
+    assert node.turns.one() == 1
+    first_turn = len(offsets(taker))
+    assert TURN_BYTES_MAX // HEADED_BYTES_MIN < first_turn < 2_000
+    node.turns.run()
+    assert first_turn + len(offsets(taker)) == 4_000
