@@ -124,6 +124,7 @@ class Journal:
         self._committing = False
         self._scheduled: asyncio.Handle | None = None
         self._delayed: asyncio.TimerHandle | None = None
+        self._uncollected = False
         self._file: JournalFile | None = None
         self._ready: deque[JournalFile] = deque()
         self._files = 0
@@ -214,6 +215,7 @@ class Journal:
 
     def wake_later(self) -> None:
         """There is something to `collect`; commit it within COMMIT_DELAY_SECONDS."""
+        self._uncollected = True
         self._wake_later()
 
     def stop(self, cause: Exception) -> None:
@@ -267,6 +269,7 @@ class Journal:
             self._delayed = None
         if self._committing or self.failure is not None:
             return
+        self._uncollected = False
         self._collect()
         group = self._groups[0]
         if not group.entries or not self._have_room(_aligned(BLOCK_HEADER_BYTES + group.bytes)):
@@ -290,7 +293,7 @@ class Journal:
         self._on_durable(self.durable)
         if self._groups[0].waited:
             self._wake()
-        elif self._groups[0].entries:
+        elif self._groups[0].entries or self._uncollected:
             self._wake_later()
         self._progress()
 

@@ -16,6 +16,7 @@ from typing import Protocol
 from log_backend.cursor import Cursor
 from log_backend.journal import Journal
 from log_backend.journal_block import JournalEntry
+from log_backend.loaded_pieces import PIECES_MAX, LoadedPieces
 from log_backend.log_directory import segment_path
 from log_backend.record_batch import RecordBatch, Records
 from log_backend.retention import Retention
@@ -102,8 +103,8 @@ class PartitionLog:
         self._tail = Tail()
         self._unflushed: deque[RecordBatch] = deque()
         self._flushing = False
-        self._loaded = Tail()
-        self._loaded_from = 0
+        # Without retention nobody reads but the queue itself.
+        self._loaded = LoadedPieces(1 if retention is None else PIECES_MAX)
         self._awaiting_load: list[Callable[[], None]] = []
         self._unreadable = -1
 
@@ -205,9 +206,7 @@ class PartitionLog:
         first = self._tail.first
         if first is not None and (offset >= first.base_offset or offset >= self._segments_end()):
             return self._tail.find(offset)
-        if self._loaded_from <= offset:
-            return self._loaded.find(offset)
-        return None
+        return self._loaded.find(offset)
 
     def needs_load(self, offset: int) -> bool:
         """Whether the offset is on disk only, and can be read."""
@@ -241,10 +240,7 @@ class PartitionLog:
             log.error("offset %d of %s cannot be read: %s", offset, self.directory, error)
             self._unreadable = offset
         else:
-            self._loaded = Tail()
-            self._loaded_from = offset
-            for batch in future.result():
-                self._loaded.append(batch)
+            self._loaded.add(offset, future.result())
         for done in awaiting:
             done()
 
@@ -323,7 +319,7 @@ class PartitionLog:
                 break
             removed.append(self.segments.pop(0))
         if removed:
-            self._loaded = Tail()
+            self._loaded.clear()
             self._owner.remove_segments(removed)
 
     def tail_bytes(self) -> int:
@@ -412,5 +408,5 @@ class PartitionLog:
         freed = self._tail.bytes
         self._tail = Tail()
         self._unflushed.clear()
-        self._loaded = Tail()
+        self._loaded.clear()
         return freed

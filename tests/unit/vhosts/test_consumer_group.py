@@ -1,5 +1,6 @@
 """A group that a forced retention overtakes, and one that holds what it needs."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,7 +8,8 @@ from pathlib import Path
 import pytest
 from queue_samples import Node, Taker, give_back, numbered, records, running_node, settle
 
-from log_backend import LogOptions
+from log_backend import LogOptions, RecordBatch
+from log_backend.segment import Segment
 from vhosts import ConsumerGroup, GroupOptions, Queue, QueueProperties
 from vhosts.consumer_group import GroupPartition
 from vhosts.dispatcher import HEADED_BYTES_MIN, TURN_BYTES_MAX
@@ -150,3 +152,40 @@ async def test_a_turn_hands_out_only_so_many_small_messages(node: Node) -> None:
     assert TURN_BYTES_MAX // HEADED_BYTES_MIN < first_turn < 2_000
     node.turns.run()
     assert first_turn + len(offsets(taker)) == 4_000
+
+
+async def test_groups_far_behind_each_other_do_not_read_everything_again_and_again(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, _ = await begin(node, {"x-retention": "1h"})
+    await fill_segments(node, queue, 100)
+    log = queue.partitions[0].log
+    log.evict(10**9)
+    takers = []
+    for number in range(4):
+        options = GroupOptions(f"at {number}")
+        group, made = node.vhost.groups.join(queue, options, number * 2_000, 0)
+        assert made is not None
+        await made
+        takers.append(Taker(prefetch=10))
+        queue.join_group(group, takers[-1])
+    loads = 0
+    load = node.logs.load
+
+    def counted(segment: Segment, offset: int) -> asyncio.Future[list[RecordBatch]]:
+        nonlocal loads
+        loads += 1
+        return load(segment, offset)
+
+    monkeypatch.setattr(node.logs, "load", counted)
+    got = [0, 0, 0, 0]
+    async with asyncio.timeout(30):
+        while got != [10_000, 8_000, 6_000, 4_000]:
+            node.turns.run()
+            for number, taker in enumerate(takers):
+                got[number] += len(taker.bodies())
+                taker.settle_all()
+            for group in queue.groups.values():
+                group.wake()
+            await asyncio.sleep(0)
+    assert loads <= 4 * (len(log.segments) + 1)
