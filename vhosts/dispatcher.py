@@ -157,7 +157,9 @@ class Dispatcher:
 def delivery_cost(delivery: Delivery, message_bytes_min: int) -> int:
     """What a delivery counts for in a turn, in bytes."""
     records = delivery.records
-    message_bytes = max(message_bytes_min, records.batch_bytes // records.count)
+    message_bytes = records.batch_bytes // records.count
+    if message_bytes < message_bytes_min:
+        message_bytes = message_bytes_min
     return max(DELIVERY_BYTES_MIN, delivery.count * message_bytes)
 
 

@@ -11,6 +11,7 @@ GROUP = "x-group"
 GROUP_EXPIRES = "x-group-expires"
 NAME_BYTES_MAX = 255  # as the names of queues, beside which it stands in listings
 EXPIRES_DEFAULT = 7 * 86_400_000_000  # us: Kafka's offsets.retention.minutes
+EXPIRES_MAX = 100 * 31_536_000_000_000  # us, a hundred years: beyond, say 'never'
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,9 @@ def _expires(arguments: Mapping[str, object]) -> int | None:
     if value == "never":
         return None
     age = age_microseconds(value)
-    if not age:
-        reason = "expected 'never', or a number above 0 and one of Y, M, D, d, h, m, s"
+    if not age or age > EXPIRES_MAX:
+        reason = (
+            "expected 'never', or a number above 0 and one of Y, M, D, d, h, m, s, at most 100Y"
+        )
         raise InvalidConsumerArgument(GROUP_EXPIRES, reason)
     return age

@@ -172,8 +172,9 @@ class Queue(Dispatcher):
 
     def _dispatch(self) -> None:
         self._scheduled = False
-        for reader in list(self._readers):
-            self._feed(reader)
+        if self._readers:
+            for reader in list(self._readers):
+                self._feed(reader)
         if self.consumers:
             self._serve()
 

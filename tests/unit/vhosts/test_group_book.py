@@ -187,6 +187,28 @@ async def test_members_are_told_of_the_end_of_their_queue_or_group(node: Node) -
     assert left == []
 
 
+async def test_a_group_has_a_cursor_in_each_partition_of_its_queue(node: Node) -> None:
+    properties = QueueProperties("q", durable=True, arguments=STREAM)
+    queue = node.vhost._add_queue(properties, None, [101, 102])
+    logs = [partition.log for partition in queue.partitions]
+    for log, count in zip(logs, (5, 8), strict=True):
+        log.append(records(*numbered(0, count)))
+    group = await join(node, queue, "g", 6)
+    assert group.record.begins == [5, 6]
+    assert group.ready == 2
+    taker = consume(queue, group)
+    logs[0].append(records("later"))
+    group.wake()
+    node.turns.run()
+    assert sorted(taker.bodies()) == ["later", "m6", "m7"]
+    for delivery in taker.take():
+        settle(delivery)
+    assert [log.cursors[1].low_water for log in logs] == [6, 8]
+    queue.remove_consumers([taker])
+    await delete(node, group)
+    assert [list(log.cursors) for log in logs] == [[0], [0]]
+
+
 # -- restarts
 
 

@@ -16,7 +16,13 @@ def test_without_a_group_there_are_no_options() -> None:
 def test_a_group_stays_a_week_without_consumers_unless_told_otherwise() -> None:
     assert wanted_group({"x-group": "g"}) == GroupOptions("g", EXPIRES_DEFAULT)
     assert EXPIRES_DEFAULT == 7 * DAY
-    for text, expires in (("1s", 1_000_000), ("2D", 2 * DAY), ("2d", 2 * DAY), ("never", None)):
+    for text, expires in (
+        ("1s", 1_000_000),
+        ("2D", 2 * DAY),
+        ("2d", 2 * DAY),
+        ("100Y", 36_500 * DAY),
+        ("never", None),
+    ):
         arguments = {"x-group": "g", "x-group-expires": text}
         assert wanted_group(arguments) == GroupOptions("g", expires)
 
@@ -34,7 +40,9 @@ def test_anything_else_is_no_name(name: object) -> None:
         wanted_group({"x-group": name})
 
 
-@pytest.mark.parametrize("expires", ["", "0s", "0D", "5", "-1s", "Never", 5, None, True, "7w"])
+@pytest.mark.parametrize(
+    "expires", ["", "0s", "0D", "5", "-1s", "Never", 5, None, True, "7w", "101Y", "999999999Y"]
+)
 def test_an_expiry_is_an_age_or_never(expires: object) -> None:
     with pytest.raises(InvalidConsumerArgument, match="x-group-expires"):
         wanted_group({"x-group": "g", "x-group-expires": expires})
