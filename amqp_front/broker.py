@@ -35,7 +35,7 @@ from log_backend import (
     UnknownEntry,
     random_key,
 )
-from vhosts import PasswordVerifier, UserDirectory, VhostDirectory
+from vhosts import GroupExpiry, PasswordVerifier, UserDirectory, VhostDirectory
 
 log = logging.getLogger(__name__)
 
@@ -117,6 +117,8 @@ class Broker:
             )
         except START_FAULTS as error:
             raise StartError(f"data directory {config.data_dir}: {error}") from None
+        self._group_expiry = GroupExpiry(vhosts.all, clock.monotonic, loop.call_later)
+        self._group_expiry.start()
         confirms = ConfirmBoard(loop.call_soon)
         confirms.durable(logs.journal.durable)
         logs.on_durable = confirms.durable
@@ -182,6 +184,7 @@ class Broker:
 
     async def _close_stores(self) -> None:
         self._passwords.close()
+        self._group_expiry.stop()
         await self._writer.aclose()
         await self._logs.aclose()
 
@@ -225,5 +228,6 @@ def _open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStor
         memory_tail_bytes=config.memory_tail_bytes,
         flush_seconds=config.flush_seconds,
         compression=config.default_compression,
+        retention_seconds=config.retention_seconds,
     )
     return LogStore(config.data_dir, SystemDisk(), SystemClock(), loop, options)

@@ -233,7 +233,11 @@ class Channel:
             no_ack=method.no_ack,
             exclusive=method.exclusive,
         )
-        self.consumption.start(consumer, method.arguments)
+        group, made = self.consumption.join_group(queue, method.arguments)
+        if made is not None:
+            self.connection.wait_for(made, lambda: self._again(self._consume, method))
+            return
+        self.consumption.start(consumer, method.arguments, group)
         self.reply(None, method.nowait, commands.Basic.ConsumeOk, consumer_tag=consumer.tag)
 
     def _cancel(self, method: Any) -> None:
@@ -258,15 +262,15 @@ class Channel:
                 loaded.set_result(None)
 
         if not self.consumption.get(queue, no_ack=method.no_ack, when_loaded=when_loaded):
-            self.connection.wait_for(loaded, lambda: self._get_again(method))
+            self.connection.wait_for(loaded, lambda: self._again(self._get, method))
 
-    def _get_again(self, method: Any) -> None:
+    def _again(self, handle: Callable[[Any], None], method: Any) -> None:
         if self.closing:
             return
         try:
-            self._get(method)
+            handle(method)
         except Exception as error:
-            self.connection.fail(error, 60, 70, self)
+            self.connection.fail(error, method.index >> 16, method.index & 0xFFFF, self)
 
     def _recover(self, method: Any) -> None:
         if not method.requeue:

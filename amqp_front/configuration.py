@@ -49,6 +49,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     flush_seconds: Seconds = 1.0
     default_compression: Literal["none", "zstd", "lz4"] = "none"
     default_durability: Literal["memory", "os", "disk"] = "disk"
+    retention_seconds: Seconds = 30.0
 
     default_user: Name = "guest"
     default_password: Annotated[str, Meta(min_length=1)] = "guest"

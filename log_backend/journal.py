@@ -117,6 +117,7 @@ class Journal:
         self._committing = False
         self._scheduled: asyncio.Handle | None = None
         self._delayed: asyncio.TimerHandle | None = None
+        self._uncollected = False
         self._file: JournalFile | None = None
         self._ready: deque[JournalFile] = deque()
         self._files = 0

@@ -15,13 +15,14 @@ synced, or settled in a cursor snapshot that is.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from log_backend.clock import Clock
-from log_backend.cursor_snapshot import partition_prefix
+from log_backend.cursor_snapshot import cursor_prefix, partition_prefix
 from log_backend.disk import Disk
 from log_backend.durability import Durability
 from log_backend.journal import Journal
@@ -33,6 +34,7 @@ from log_backend.partition_log import PartitionLog
 from log_backend.record_batch import RecordBatch
 from log_backend.recovery import Recovery
 from log_backend.retention import Retention
+from log_backend.retention_timer import RetentionTimer
 from log_backend.segment import Segment, read_batches
 from log_backend.segment_compressor import SegmentCompressor
 from log_backend.segment_writer import SegmentWriter
@@ -41,6 +43,8 @@ log = logging.getLogger(__name__)
 
 # A deleted partition's files: b"tombstones/" directory below the data directory -> its number, decimal.
 _TOMBSTONES = b"tombstones/"
+
+NO_CURSORS: Mapping[int, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +58,7 @@ class LogOptions:
         memory_tail_bytes: batches kept in memory; beyond it they are flushed and forgotten.
         flush_seconds: how long a batch stays out of its segment.
         compression: of sealed segments, where a partition does not say: none, zstd, lz4.
+        retention_seconds: how often segments past their retention are looked for.
     """
 
     journal_file_bytes: int = 64 * 1024 * 1024
@@ -62,6 +67,7 @@ class LogOptions:
     memory_tail_bytes: int = 256 * 1024 * 1024
     flush_seconds: float = 1.0
     compression: str = "none"
+    retention_seconds: float = 30.0
 
 
 class LogStore:
@@ -132,6 +138,7 @@ class LogStore:
         self._pressures: set[str] = set()
         self._flush_lock = asyncio.Lock()
         self._flush_timer: asyncio.TimerHandle | None = None
+        self._retention_timer = RetentionTimer(loop, options.retention_seconds)
         self._flush_soon = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: Exception | None = None
@@ -165,12 +172,14 @@ class LogStore:
         for partition in self._partitions.values():
             self._compressor.look(partition)
         self._flush_timer = self._loop.call_later(self._options.flush_seconds, self._flush_later)
+        self._retention_timer.start()
 
     async def aclose(self) -> None:
         """Write everything that is needed to segments and snapshots, then let go of the files."""
         if self._flush_timer is not None:
             self._flush_timer.cancel()
         self._compressor.stop()
+        self._retention_timer.stop()
         if self.journal.failure is None and self._failure is None:
             await self._checkpoint(None)
         await self.journal.aclose()
@@ -202,6 +211,7 @@ class LogStore:
         durability: Durability = Durability.DISK,
         retention: Retention | None = None,
         compression: str | None = None,
+        cursors: Mapping[int, int] = NO_CURSORS,
     ) -> PartitionLog:
         """Open a partition: one that exists when the topology knows it, or an empty one.
 
@@ -211,6 +221,7 @@ class LogStore:
             durability: what a confirm promises, when the partition is durable.
             retention: what is kept longer than consumers need.
             compression: of sealed segments; None: as the options say.
+            cursors: those that there are beside the queue's own, number 0, and where each began.
         """
         logs = self._data / ("logs" if durable else "spill")
         directory = partition_directory(logs, vhost, queue, index)
@@ -223,13 +234,23 @@ class LogStore:
             retention=retention,
             compression=compression or self._options.compression,
         )
-        partition.open_cursor()
+        for cursor in (0, *cursors):
+            partition.open_cursor(cursor)
         # Behind the start, numbers are new. Files of an earlier queue of the name are left alone: its
         # deletion may not be durable yet.
-        if durable and not self._started and self._recovery.load(partition):
+        if durable and not self._started and self._recovery.load(partition, cursors):
             self._changed.add(partition)
         self._partitions[number] = partition
+        if retention is not None:
+            self._retention_timer.partitions.add(partition)
         return partition
+
+    def cursor_removal(self, partition: PartitionLog, cursor: int) -> list[Change]:
+        """Metadata changes to apply together with a cursor's removal from the topology."""
+        if not partition.durable:
+            return []
+        prefix = cursor_prefix(partition.number, cursor)
+        return [Change(key, None) for key, _ in self.metadata.scan(prefix)]
 
     def close_partition(self, partition: PartitionLog) -> list[Change]:
         """Close a partition for good; the files of one that is not durable go at once.
@@ -240,7 +261,12 @@ class LogStore:
         """
         self._tail_bytes -= partition.close()
         self._partitions.pop(partition.number, None)
-        for partitions in (self._with_state, self._with_unflushed, self._changed):
+        for partitions in (
+            self._with_state,
+            self._with_unflushed,
+            self._changed,
+            self._retention_timer.partitions,
+        ):
             partitions.discard(partition)
         if not partition.durable:
             self._remove_directory(partition.directory)

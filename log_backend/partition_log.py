@@ -17,6 +17,7 @@ from log_backend.cursor import Cursor
 from log_backend.durability import Durability
 from log_backend.journal import Journal
 from log_backend.journal_block import JournalEntry, Reason
+from log_backend.loaded_pieces import PIECES_MAX, LoadedPieces
 from log_backend.log_directory import segment_path
 from log_backend.record_batch import RecordBatch, Records
 from log_backend.retention import Retention
@@ -78,6 +79,8 @@ class PartitionLog:
         next_offset: offset of the next record.
         retention: what is kept longer than consumers need; None: nothing.
         compression: of sealed segments: none, zstd, lz4.
+        overtaken: by number of a cursor, what settles it up to an offset when a forced retention
+            goes on without it.
     """
 
     def __init__(
@@ -103,11 +106,12 @@ class PartitionLog:
         self.closed = False
         self.segments: list[Segment] = []
         self.cursors: dict[int, Cursor] = {}
+        self.overtaken: dict[int, Callable[[int], None]] = {}
         self._tail = Tail()
         self._unflushed: deque[RecordBatch] = deque()
         self._flushing = False
-        self._loaded = Tail()
-        self._loaded_from = 0
+        # Without retention nobody reads but the queue itself.
+        self._loaded = LoadedPieces(1 if retention is None else PIECES_MAX)
         self._awaiting_load: list[Callable[[], None]] = []
         self._unreadable = -1
 
@@ -200,6 +204,20 @@ class PartitionLog:
             return last.base_offset
         return self.segments[-1].last_indexed_offset if self.segments else self.next_offset
 
+    def offset_at(self, time: int) -> int:
+        """Where the first batch begins that came in at a time (us since 1970) or later.
+
+        Returns:
+            The offset; of a batch in a segment, or of one less than an index interval before it;
+            the next offset when there is none.
+        """
+        batch = self._tail.find_time(time)
+        if batch is None or batch is self._tail.first:  # it may also be older than the tail
+            for segment in self.segments:
+                if segment.last_time >= time:
+                    return segment.offset_at(time)
+        return self.next_offset if batch is None else batch.base_offset
+
     def read(self, offset: int) -> RecordBatch | None:
         """The batch that holds an offset, or the next one if none does.
 
@@ -209,9 +227,7 @@ class PartitionLog:
         first = self._tail.first
         if first is not None and (offset >= first.base_offset or offset >= self._segments_end()):
             return self._tail.find(offset)
-        if self._loaded_from <= offset:
-            return self._loaded.find(offset)
-        return None
+        return self._loaded.find(offset)
 
     def needs_load(self, offset: int) -> bool:
         """Whether the offset is on disk only, and can be read."""
@@ -247,10 +263,7 @@ class PartitionLog:
             log.error("offset %d of %s cannot be read: %s", offset, self.directory, error)
             self._unreadable = offset
         else:
-            self._loaded = Tail()
-            self._loaded_from = offset
-            for batch in future.result():
-                self._loaded.append(batch)
+            self._loaded.add(offset, future.result())
         for done in awaiting:
             done()
 
@@ -281,10 +294,31 @@ class PartitionLog:
             return self.next_offset
         return min(cursor.low_water for cursor in self.cursors.values())
 
+    def close_cursor(self, number: int) -> None:
+        """Forget a cursor: it holds nothing any more, and its number is not used again."""
+        self.cursors.pop(number, None)
+        self.overtaken.pop(number, None)
+        if not self.closed:
+            self.release()
+
+    def expire(self) -> None:
+        """Let go of what the retention's limits end, whether something happens here or not."""
+        retention = self.retention
+        if retention is None or not self.segments or self.closed:
+            return
+        own = self.open_cursor()
+        ended = retention.ended(self.segments, own.low_water, self._owner.now())
+        if ended:
+            end = self.segments[ended - 1].end_offset
+            if self.is_stream:
+                own.settle(own.low_water, end, Reason.EXPIRED)
+            if retention.is_forced:
+                for overtake in list(self.overtaken.values()):
+                    overtake(end)
+        self.release()
+
     def release(self) -> None:
         """Let go of what is settled: batches in memory, and whole segments past their retention."""
-        if self.is_stream:
-            self._expire()
         low_water = self.low_water()
         freed = 0
         while (batch := self._tail.first) is not None and batch.end_offset <= low_water:
@@ -308,23 +342,8 @@ class PartitionLog:
                 break
             removed.append(self.segments.pop(0))
         if removed:
-            self._loaded = Tail()
+            self._loaded.clear()
             self._owner.remove_segments(removed)
-
-    def _expire(self) -> None:
-        # The newest segment stays: it is still written.
-        retention = self.retention
-        assert retention is not None
-        kept = sum(segment.file_bytes for segment in self.segments)
-        for segment in self.segments[:-1]:
-            age = self._owner.now() - segment.last_time
-            too_old = retention.age_max is not None and age > retention.age_max
-            too_much = retention.bytes_max is not None and kept > retention.bytes_max
-            if not too_old and not too_much:
-                break
-            kept -= segment.file_bytes
-            for cursor in self.cursors.values():
-                cursor.settle(cursor.low_water, segment.end_offset, Reason.EXPIRED)
 
     def tail_bytes(self) -> int:
         """Memory of the batches that are kept."""
@@ -373,6 +392,7 @@ class PartitionLog:
             segment.written()
         if not self.closed:
             self.release()
+            self.expire()
 
     def sealed_segments(self) -> list[Segment]:
         """Segments whose files are complete and synced; none while a flush may be sealing one."""
@@ -415,5 +435,5 @@ class PartitionLog:
         freed = self._tail.bytes
         self._tail = Tail()
         self._unflushed.clear()
-        self._loaded = Tail()
+        self._loaded.clear()
         return freed

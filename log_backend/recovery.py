@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from log_backend.cursor import Cursor
 from log_backend.cursor_snapshot import cursor_number, partition_prefix
 from log_backend.disk import Disk
 from log_backend.journal_block import Block, JournalEntry, Reason
 from log_backend.log_directory import base_offsets, segment_path
-from log_backend.metadata import MetadataStore
+from log_backend.metadata import Change, MetadataStore
 from log_backend.partition_log import PartitionLog
 from log_backend.record_batch import RecordBatch
 from log_backend.segment import open_active, open_sealed
@@ -31,8 +32,14 @@ class Recovery:
         self._remove_directory = remove_directory
         self._known_offsets: dict[int, int] = {}  # by partition: behind the highest one ever given
 
-    def load(self, partition: PartitionLog) -> bool:
+    def load(self, partition: PartitionLog, begins: Mapping[int, int]) -> bool:
         """Restore the cursors of a partition from their snapshots, and open its segments.
+
+        Only the cursors that the partition has already are known: what a snapshot or the journal
+        says of others belongs to groups that were deleted.
+
+        Args:
+            begins: by number of a cursor, the offset below which it had no use for anything.
 
         Returns:
             Whether a checkpoint has something to sync.
@@ -41,6 +48,9 @@ class Recovery:
             SegmentDamaged, SnapshotDamaged: what was durable cannot be read.
         """
         self._restore_cursors(partition)
+        for number, begin in begins.items():
+            partition.open_cursor(number).settle(0, begin)
+            self._know(partition, begin)
         names = self._disk.list_directory(partition.directory)
         if names and self._writer.owner_of(partition.directory) != partition.number:
             # Of a deleted queue of the same name; gone before anything of this one is written.
@@ -71,7 +81,13 @@ class Recovery:
         for key, entry in self._metadata.scan(partition_prefix(partition.number)):
             snapshots.setdefault(cursor_number(key), []).append((key, entry.value))
         for number, snapshot in snapshots.items():
-            marks = partition.open_cursor(number).restore(snapshot)
+            cursor = partition.cursors.get(number)
+            if cursor is None:
+                # A checkpoint was under way when its group was deleted.
+                gone = [Change(key, None) for key, _ in snapshot]
+                self._metadata.apply(gone, synced=False)
+                continue
+            marks = cursor.restore(snapshot)
             self._know(partition, marks.next_offset)
             partition.synced_offset = max(partition.synced_offset, marks.synced_offset)
 
@@ -105,8 +121,10 @@ class Recovery:
             change.records.payload = bytearray(change.records.payload)
             partition.recovered(change)
             return
-        # Records may be gone, but offsets that an entry speaks of must not be given again.
-        self._know(partition, partition.open_cursor(change.cursor).replay(change))
+        # Of a deleted group nothing comes back. Records may be gone, but offsets that an entry speaks of
+        # must not be given again.
+        cursor = partition.cursors.get(change.cursor) or Cursor(change.cursor, None)
+        self._know(partition, cursor.replay(change))
 
     def _know(self, partition: PartitionLog, offset: int) -> None:
         known = self._known_offsets.get(partition.number, 0)

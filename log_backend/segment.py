@@ -11,7 +11,7 @@ Only the newest segment of a partition is written; the others are sealed, and ha
 
 import struct
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -126,6 +126,11 @@ class Segment:
         """A position at or before the batch with an offset."""
         at = bisect_right(self._offsets, offset) - 1
         return self._positions[at] if at >= 0 else 0
+
+    def offset_at(self, time: int) -> int:
+        """The offset of an index entry, close before the first batch of a time or later."""
+        at = bisect_left(self._times, time) - 1
+        return self._offsets[at] if at >= 0 else self.base_offset
 
     def index_files(self) -> list[tuple[Path, bytes]]:
         """The index files of this segment and their content."""

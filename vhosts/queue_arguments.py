@@ -81,6 +81,7 @@ KNOWN: Mapping[str, Check] = {
     "x-queue-type": _one_of(*QUEUE_TYPES),
     "x-max-age": _age,
     "x-retention": _age,
+    "x-retention-force": _flag,
     "x-durability": _one_of(*Durability),
     "x-partitions": _integer(1, PARTITIONS_MAX),
     "x-partition-key": _header_name,
@@ -108,6 +109,14 @@ def check_arguments(queue: str, vhost: str, arguments: Mapping[str, object]) -> 
     for name, needed in NEEDED.items():
         if name in arguments and needed not in arguments:
             raise InvalidQueueArgument(queue, vhost, name, f"there is no '{needed}'")
+    if "x-max-age" in arguments and not is_stream(arguments):
+        reason = (
+            "only a stream lets go of messages by age; to keep consumed messages use 'x-retention'"
+        )
+        raise InvalidQueueArgument(queue, vhost, "x-max-age", reason)
+    if "x-retention-force" in arguments and retention(arguments) is None:
+        reason = "the queue keeps no log: it is no stream and has no 'x-retention'"
+        raise InvalidQueueArgument(queue, vhost, "x-retention-force", reason)
 
 
 def check_equivalent(
@@ -152,16 +161,18 @@ def counts_deliveries(arguments: Mapping[str, object]) -> bool:
 
 def retention(arguments: Mapping[str, object]) -> Retention | None:
     """What a queue keeps longer than its consumers need; None: nothing."""
-    settled_age = _microseconds(arguments.get("x-retention"))
+    settled_age = age_microseconds(arguments.get("x-retention"))
+    is_forced = arguments.get("x-retention-force") is True
     if is_stream(arguments):
         bytes_max = arguments.get("x-max-length-bytes")
         return Retention(
             settled_age=settled_age or 0,
             is_stream=True,
-            age_max=_microseconds(arguments.get("x-max-age")),
+            age_max=age_microseconds(arguments.get("x-max-age")),
             bytes_max=bytes_max if isinstance(bytes_max, int) else None,
+            is_forced=is_forced,
         )
-    return None if settled_age is None else Retention(settled_age)
+    return None if settled_age is None else Retention(settled_age, is_forced=is_forced)
 
 
 def compression(arguments: Mapping[str, object]) -> str | None:
@@ -170,7 +181,8 @@ def compression(arguments: Mapping[str, object]) -> str | None:
     return chosen if isinstance(chosen, str) else None
 
 
-def _microseconds(value: object) -> int | None:
+def age_microseconds(value: object) -> int | None:
+    """An age such as "7d"; None when it is none."""
     match = _AGE.fullmatch(value) if isinstance(value, str) else None
     return int(match[1]) * MICROSECONDS[match[2]] if match else None
 

@@ -25,8 +25,9 @@ from vhosts.errors import (
     QueueLocked,
     QueueNotEmpty,
 )
+from vhosts.group_book import GroupBook
 from vhosts.partitioner import partition_count
-from vhosts.queue import Queue, QueueProperties
+from vhosts.queue import Queue
 from vhosts.queue_arguments import (
     check_arguments,
     check_durability,
@@ -37,6 +38,7 @@ from vhosts.queue_arguments import (
     retention,
 )
 from vhosts.queue_partition import QueuePartition
+from vhosts.queue_properties import QueueProperties
 from vhosts.topology_record import (
     BindingRecord,
     ExchangeRecord,
@@ -88,6 +90,7 @@ class VirtualHost:
         self._numbers = numbers
         self._call_soon = call_soon
         self._default_durability = default_durability
+        self.groups = GroupBook(name, logs, writer, call_soon)
         self._targets: dict[tuple[str, ...], tuple[Queue, ...]] = {}
         self._targets_version = -1
 
@@ -96,6 +99,7 @@ class VirtualHost:
         for _, entry in store.scan(prefix("exchanges", self.name)):
             record = msgspec.json.decode(entry.value, type=ExchangeRecord)
             self.routing.restore_exchange(record.exchange())
+        self.groups.load(store)
         for _, entry in store.scan(prefix("queues", self.name)):
             queue = msgspec.json.decode(entry.value, type=QueueRecord)
             self._add_queue(queue.properties(), None, queue.partitions)
@@ -108,6 +112,7 @@ class VirtualHost:
         """The journal has been replayed into the logs: look at them again."""
         for queue in self.queues.values():
             queue.partitions = [QueuePartition(p.log, queue.wake) for p in queue.partitions]
+            self.groups.recovered(queue)
 
     # -- routing
 
@@ -259,7 +264,7 @@ class VirtualHost:
         self._owned.get(queue.owner, {}).pop(queue.name, None)
         change = self.routing.remove_queue(queue.name)
         numbers = [partition.log.number for partition in queue.partitions]
-        gone: list[Change] = []
+        gone = self.groups.queue_deleted(queue)
         for partition in queue.partitions:
             gone += self._logs.close_partition(partition.log)
         queue.delete()
@@ -344,6 +349,7 @@ class VirtualHost:
             durability=durability(properties.arguments, self._default_durability),
             retention=retention(properties.arguments),
             compression=compression(properties.arguments),
+            cursors=self.groups.cursors(properties.name, index),
         )
 
     def _applied(self, change: TopologyChange, more: Sequence[Change] = ()) -> Durable:
@@ -368,5 +374,4 @@ def _named(properties: QueueProperties, name: str) -> QueueProperties:
 
 
 def _stored(properties: QueueProperties) -> bool:
-    # An exclusive queue ends with its connection, so also with the broker.
-    return properties.durable and not properties.exclusive
+    return properties.is_stored

@@ -55,6 +55,10 @@ class VhostDirectory:
             raise VhostNotFound(name)
         return vhost
 
+    def all(self) -> list[VirtualHost]:
+        """All vhosts there are."""
+        return list(self._vhosts.values())
+
     async def add(self, name: str) -> VirtualHost:
         """A vhost of this name, made when there is none; durable when this returns.
 

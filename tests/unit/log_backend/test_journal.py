@@ -106,6 +106,19 @@ async def recovered(directory: Path) -> list[Block]:
 # Committing
 
 
+async def test_what_is_there_to_collect_during_a_commit_is_in_the_next(owner: Owner) -> None:
+    await commit(owner, entry(0))
+    await until(lambda: not owner.journal._preparing)  # when a file is ready, it commits as well
+    arrived, released = owner.disk.hold("sync", "*.journal")
+    owner.journal.append(entry(1), waited=True)
+    await until(arrived.is_set)
+    owner.to_collect.append(entry(2))
+    owner.journal.wake_later()
+    released.set()
+    await until(lambda: owner.journal.durable == 3)
+    assert owner.to_collect == []
+
+
 async def test_entries_are_durable_in_order_and_recovered(owner: Owner, directory: Path) -> None:
     positions = [owner.journal.append(entry(number), waited=True) for number in range(5)]
     await until(lambda: owner.journal.durable >= positions[-1])

@@ -115,7 +115,7 @@ def test_words_are_of_their_list(name: str, values: list[str]) -> None:
 @pytest.mark.parametrize("name", ["x-max-age", "x-retention"])
 def test_ages_are_a_number_and_a_unit(name: str) -> None:
     for age in ("0s", "1s", "5m", "24h", "7D", "7d", "12M", "1Y", "999999999s"):
-        assert complaint(**{name: age}) is None
+        assert complaint(**{"x-queue-type": "stream", name: age}) is None
     for other in (
         *EACH_TYPE,
         "",
@@ -148,6 +148,18 @@ def test_a_dead_letter_key_needs_its_exchange() -> None:
     )
     both = {"x-dead-letter-routing-key": "k", "x-dead-letter-exchange": ""}
     assert complaint(**both) is None
+
+
+@pytest.mark.parametrize("kind", [{}, {"x-queue-type": "classic"}, {"x-queue-type": "quorum"}])
+def test_only_streams_have_an_age_at_which_messages_go(kind: dict[str, object]) -> None:
+    assert "use 'x-retention'" in (complaint(**kind, x_max_age="1h") or "")
+
+
+def test_a_retention_is_forced_only_where_there_is_one() -> None:
+    assert complaint(x_retention="1h", x_retention_force=True) is None
+    assert complaint(**{"x-queue-type": "stream", "x-retention-force": False}) is None
+    assert "keeps no log" in (complaint(x_retention_force=True) or "")
+    assert "unacceptable type" in (complaint(x_retention="1h", x_retention_force="yes") or "")
 
 
 def test_unknown_arguments_are_taken_as_they_are() -> None:
@@ -208,6 +220,9 @@ def test_a_stream_keeps_what_its_limits_allow() -> None:
     limits = {"x-max-age": "2h", "x-max-length-bytes": 5_000}
     assert retention(stream | limits) == Retention(
         is_stream=True, age_max=7_200_000_000, bytes_max=5_000
+    )
+    assert retention(stream | {"x-retention-force": True}) == Retention(
+        is_stream=True, is_forced=True
     )
     assert retention(limits) is None
 
