@@ -284,7 +284,7 @@ class GroupMachine(RuleBasedStateMachine):
         async def died() -> Path:
             logs = self.node.logs
             barrier = logs.open_partition(10**9, "/", "barrier", 0, durable=True)
-            await until(lambda: not logs._with_settled)
+            await until(lambda: not logs._with_state)
             await durable(logs, barrier.append(records("barrier"), waited=True))
             barrier.open_cursor().settle(0, barrier.next_offset)
             barrier.release()

@@ -286,7 +286,7 @@ async def test_a_group_begins_after_a_crash_where_it_was_told(
             queue.publish(records(*numbered(0, 5), persistent=persistent), waited=False)
         _, made = node.vhost.groups.join(queue, GroupOptions("g"), "next", 0)
         # Only the record of the group is stored, nothing of its cursor.
-        queue.partitions[0].log.cursors[1].take_unjournaled()
+        queue.partitions[0].log.cursors[1].take_changes()
         assert made is not None
         await made
         left = await crash(node.logs, tmp_path / "data")
