@@ -258,7 +258,9 @@ class PartitionLog:
         if self.closed or future.cancelled():
             return
         error = future.exception()
-        if error is not None:
+        if error is not None and offset < self.first_offset:
+            pass  # retention removed it meanwhile: `done` looks again, and finds what follows
+        elif error is not None:
             # The partition stops here rather than skip what it cannot read.
             log.error("offset %d of %s cannot be read: %s", offset, self.directory, error)
             self._unreadable = offset

@@ -90,7 +90,8 @@ class QueuePromises:
                 raise PromiseBroken(f"{log.directory}: {body[:20]!r} at {offset}, not {wanted!r}")
         lost = self._owed(log) - set(found)
         if lost:
-            raise PromiseBroken(f"{log.directory}: confirmed and lost: {sorted(lost)[:10]}")
+            has = f"has {len(found)} of {log.first_offset} to {log.next_offset}"
+            raise PromiseBroken(f"{log.directory}: lost {sorted(lost)[:10]}, {has}")
         back = self.committed & set(found)
         if back and not self.keeps:
             raise PromiseBroken(f"{log.directory}: settled and back: {sorted(back)[:10]}")

@@ -23,6 +23,7 @@ from unit.log_backend.watched_disk import WatchedDisk, recycled
 from log_backend.journal import JournalFailed
 from log_backend.log_store import LogOptions
 from log_backend.metadata import MetadataUnavailable
+from log_backend.retention import Retention
 from log_backend.segment import SegmentDamaged
 
 
@@ -197,3 +198,35 @@ async def test_a_snapshot_that_fails_for_any_reason_stops_the_node(
         append(partition)
     await store.aclose()
     assert await content(data) == numbered(0, 1, 2)
+
+
+async def test_a_read_of_a_segment_that_retention_removes_meanwhile_goes_on_behind_it(
+    data: Path,
+) -> None:
+    disk = WatchedDisk()
+    options = LogOptions(
+        journal_file_bytes=MIB, memory_tail_bytes=5_000, segment_bytes=5_000, flush_seconds=3600
+    )
+    retention = Retention(is_stream=True, bytes_max=20_000)
+    store, (partition,) = start_store(data, options=options, disk=disk, retention=retention)
+    for number in range(10):
+        partition.append(records([b"%d " % number + b"x" * 1_500]))
+    await store.flush()
+    arrived, released = disk.hold("open", "*.log")
+    loaded = asyncio.Event()
+    partition.load(0, loaded.set)
+    await until(arrived.is_set)
+    segment = partition.segments[0]
+    partition.open_cursor().settle(0, segment.end_offset)
+    partition.release()
+    await until(lambda: disk.count("remove", segment.path.name))
+    released.set()
+    await loaded.wait()
+    assert partition.needs_load(0)
+    loaded.clear()
+    partition.load(0, loaded.set)
+    await loaded.wait()
+    batch = partition.read(0)
+    assert batch is not None
+    assert batch.base_offset == segment.end_offset
+    await store.aclose()
