@@ -21,6 +21,7 @@ from amqp_front.gate import Gate
 from amqp_front.services import Services
 from log_backend import (
     DirectoryLocked,
+    Durability,
     JournalDamaged,
     LogOptions,
     LogStore,
@@ -33,13 +34,22 @@ from log_backend import (
     UnknownEntry,
     random_key,
 )
-from vhosts import PasswordVerifier, UserDirectory, VhostDirectory
+from vhosts import GroupExpiry, PasswordVerifier, UserDirectory, VhostDirectory
 
 log = logging.getLogger(__name__)
 
 STOP_SECONDS_MAX = 5.0  # for clients to answer connection.close when the broker stops
 SWITCH_SECONDS = 0.0005  # so that the journal's thread gets its turn soon after a sync
 BACKLOG = 1_024  # connections that the kernel accepts for us
+
+# What the data directory may answer while it is read, and written for the first time.
+START_FAULTS = (
+    OSError,
+    JournalDamaged,
+    MetadataCorrupt,
+    MetadataUnavailable,
+    UnknownEntry,
+)
 
 ClaimEpoch = Callable[[MetadataStore], int]
 
@@ -80,29 +90,37 @@ class Broker:
             self._logs = logs = _open_logs(config, loop)
         except DirectoryLocked as error:
             raise StartError(str(error)) from None
-        except (OSError, MetadataCorrupt, MetadataUnavailable) as error:
+        except START_FAULTS as error:
             raise StartError(f"data directory {config.data_dir}: {error}") from None
         clock = SystemClock()
         self._writer = MetadataWriter(logs.metadata, loop)
         self._passwords = PasswordVerifier(clock.monotonic, key=random_key())
         users = UserDirectory(self._writer, self._passwords.hash)
-        vhosts = VhostDirectory(logs, self._writer, loop.call_soon)
+        vhosts = VhostDirectory(
+            logs,
+            self._writer,
+            loop.call_soon,
+            default_durability=Durability(config.default_durability),
+        )
         try:
             users.load(logs.metadata)
             vhosts.load(logs.metadata)
             replayed = logs.recover()
-        except (OSError, MetadataCorrupt, JournalDamaged, UnknownEntry) as error:
+            vhosts.recovered()
+            log.info("recovered %d journal entries", replayed)
+            logs.start(self._claim_epoch(logs.metadata))
+            await vhosts.add(config.default_vhost)
+            await users.create_default_user(
+                config.default_user, config.default_password.encode(), config.default_vhost
+            )
+        except START_FAULTS as error:
             raise StartError(f"data directory {config.data_dir}: {error}") from None
-        vhosts.recovered()
-        log.info("recovered %d journal entries", replayed)
-        logs.start(self._claim_epoch(logs.metadata))
-        await vhosts.add(config.default_vhost)
-        await users.create_default_user(
-            config.default_user, config.default_password.encode(), config.default_vhost
-        )
+        self._group_expiry = GroupExpiry(vhosts.all, clock.monotonic, loop.call_later)
+        self._group_expiry.start()
         confirms = ConfirmBoard(loop.call_soon)
-        confirms.position = logs.journal.durable
+        confirms.durable(logs.journal.durable)
         logs.on_durable = confirms.durable
+        logs.on_written = confirms.written
         logs.on_failure = lambda error: confirms.failed()
         logs.on_pressure = self._gate.set_closed
         self._services = Services(
@@ -164,6 +182,7 @@ class Broker:
 
     async def _close_stores(self) -> None:
         self._passwords.close()
+        self._group_expiry.stop()
         await self._writer.aclose()
         await self._logs.aclose()
 
@@ -209,5 +228,6 @@ def _open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStor
         scrub_bytes_per_second=config.scrub_bytes_per_second,
         scrub_interval_seconds=config.scrub_interval_seconds,
         compression=config.default_compression,
+        retention_seconds=config.retention_seconds,
     )
     return LogStore(config.data_dir, SystemDisk(), SystemClock(), loop, options)

@@ -25,6 +25,7 @@ from amqp_front.errors import (
     reply_text,
 )
 from amqp_front.frame_cutter import FRAME_METHOD
+from amqp_front.journal_positions import NOTHING, JournalPositions
 from amqp_front.methods import (
     ACCESS_REQUEST_OK,
     AccessRequest,
@@ -236,7 +237,11 @@ class Channel:
             no_ack=method.no_ack,
             exclusive=method.exclusive,
         )
-        self.consumption.start(consumer, method.arguments)
+        group, made = self.consumption.join_group(queue, method.arguments)
+        if made is not None:
+            self.connection.wait_for(made, lambda: self._again(self._consume, method))
+            return
+        self.consumption.start(consumer, method.arguments, group)
         self.reply(None, method.nowait, commands.Basic.ConsumeOk, consumer_tag=consumer.tag)
 
     def _cancel(self, method: Any) -> None:
@@ -261,15 +266,15 @@ class Channel:
                 loaded.set_result(None)
 
         if not self.consumption.get(queue, no_ack=method.no_ack, when_loaded=when_loaded):
-            self.connection.wait_for(loaded, lambda: self._get_again(method))
+            self.connection.wait_for(loaded, lambda: self._again(self._get, method))
 
-    def _get_again(self, method: Any) -> None:
+    def _again(self, handle: Callable[[Any], None], method: Any) -> None:
         if self.closing:
             return
         try:
-            self._get(method)
+            handle(method)
         except Exception as error:
-            self.connection.fail(error, 60, 70, self)
+            self.connection.fail(error, method.index >> 16, method.index & 0xFFFF, self)
 
     def _recover(self, method: Any) -> None:
         if not method.requeue:
@@ -303,17 +308,17 @@ class Channel:
 
     def _tx_commit(self, method: Any) -> None:
         publishes, settlements = self._selected().take()
-        position = 0
+        needed = NOTHING
         for run in publishes:
-            position = max(position, self.publisher.publish(run))
+            needed = needed.joined(self.publisher.publish(run))
         for settlement in settlements:
             self.consumption.settle(settlement)
         frame = encode_method(self.number, commands.Tx.CommitOk)
-        if not position:
+        if needed == NOTHING:
             self._answer(frame)
             return
-        durable = _DurablePosition(self.services, position)
-        self.connection.wait_for(durable.reached, lambda: self._answer(frame))
+        commit = _Commit(self.services, needed)
+        self.connection.wait_for(commit.reached, lambda: self._answer(frame))
 
     def _tx_rollback(self, method: Any) -> None:
         self._selected().take()
@@ -350,15 +355,15 @@ class Channel:
         self._transaction = None
 
 
-class _DurablePosition:
-    # A waiter for one journal position.
-    def __init__(self, services: Services, position: int) -> None:
+class _Commit:
+    # Waits until the journal covers what a transaction needs.
+    def __init__(self, services: Services, needed: JournalPositions) -> None:
         self.reached = services.loop.create_future()
-        self._position = position
-        services.confirms.wait(self, position)
+        self._needed = needed
+        services.confirms.wait(self, needed)
 
-    def durable(self, position: int) -> bool:
-        if position < self._position:
+    def journal_reached(self, reached: JournalPositions) -> bool:
+        if not reached.cover(self._needed):
             return True
         if not self.reached.done():
             self.reached.set_result(None)

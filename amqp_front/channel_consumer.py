@@ -9,7 +9,7 @@ from amqp_front.content_frames import content_frames
 from amqp_front.deliver_frames import encode_deliveries
 from amqp_front.properties import Properties
 from amqp_front.unacked import UnackedRun
-from vhosts import CREDIT_UNLIMITED, Delivery, Queue, QueueQuarantined
+from vhosts import CREDIT_UNLIMITED, ConsumerGroup, Delivery, Queue, QueueQuarantined
 
 COUNT_HEADER = b"x-delivery-count"
 
@@ -44,6 +44,7 @@ class ChannelConsumer:
     """One basic.consume.
 
     Attributes:
+        source: what it is served by: its queue, or a group of it.
         tag: consumer tag.
         prefetch: deliveries it may have unsettled; 0 is no limit.
         unacked: deliveries it has unsettled.
@@ -57,6 +58,7 @@ class ChannelConsumer:
         "prefetch",
         "priority",
         "queue",
+        "source",
         "tag",
         "unacked",
     )
@@ -75,6 +77,7 @@ class ChannelConsumer:
         self._channel = channel
         self._wire_tag = tag.encode()
         self.queue = queue
+        self.source: Queue | ConsumerGroup = queue
         self.tag = tag
         self.no_ack = no_ack
         self.exclusive = exclusive

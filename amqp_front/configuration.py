@@ -50,6 +50,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     scrub_bytes_per_second: Annotated[int, Meta(ge=0)] = 8 * MIB  # 0: never
     scrub_interval_seconds: Annotated[float, Meta(gt=0)] = 86_400.0
     default_compression: Literal["none", "zstd", "lz4"] = "none"
+    default_durability: Literal["memory", "os", "disk"] = "disk"
+    retention_seconds: Seconds = 30.0
 
     default_user: Name = "guest"
     default_password: Annotated[str, Meta(min_length=1)] = "guest"

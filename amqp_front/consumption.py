@@ -23,7 +23,16 @@ from amqp_front.services import Services
 from amqp_front.stream_consumer import StreamConsumer
 from amqp_front.unacked import Holder, Unacked, UnackedRun, UnknownDeliveryTag
 from log_backend import Reason, Records, random_name
-from vhosts import CREDIT_UNLIMITED, Delivery, Queue, VirtualHost
+from vhosts import (
+    CREDIT_UNLIMITED,
+    GROUP,
+    ConsumerGroup,
+    Delivery,
+    Durable,
+    Queue,
+    VirtualHost,
+    wanted_group,
+)
 
 STREAM_OFFSET = "x-stream-offset"
 CONSUMERS_MAX = 1_024  # of one channel; each costs memory on the word of a stranger
@@ -153,10 +162,14 @@ class Consumption:
         priority = arguments.get("x-priority", 0)
         if isinstance(priority, bool) or not isinstance(priority, int):
             raise SoftError(PRECONDITION_FAILED, "x-priority is not an integer")
-        reads = queue.is_stream or STREAM_OFFSET in arguments
-        if reads:
+        if GROUP in arguments:
+            kind: type[ChannelConsumer] = StreamConsumer
+            self._check_prefetch(queue, needed=queue.is_stream and not no_ack)
+        elif queue.is_stream or STREAM_OFFSET in arguments:
+            kind = StreamConsumer
             self._check_reader(queue, no_ack=no_ack)
-        kind = StreamConsumer if reads else ChannelConsumer
+        else:
+            kind = ChannelConsumer
         return kind(
             self,
             queue,
@@ -168,21 +181,51 @@ class Consumption:
         )
 
     def _check_reader(self, queue: Queue, *, no_ack: bool) -> None:
-        where = f"'{queue.name}' in vhost '{queue.vhost}'"
         if no_ack:
+            where = f"'{queue.name}' in vhost '{queue.vhost}'"
             raise HardError(NOT_IMPLEMENTED, f"automatic acknowledgement of stream {where}")
-        if not self.prefetch:
+        self._check_prefetch(queue, needed=True)
+
+    def _check_prefetch(self, queue: Queue, *, needed: bool) -> None:
+        if needed and not self.prefetch:
+            where = f"'{queue.name}' in vhost '{queue.vhost}'"
             reason = f"consumer prefetch count is not set for stream {where}"
             raise SoftError(PRECONDITION_FAILED, reason)
 
-    def start(self, consumer: ChannelConsumer, arguments: Mapping[str, object]) -> None:
+    def join_group(
+        self, queue: Queue, arguments: Mapping[str, object]
+    ) -> tuple[ConsumerGroup | None, Durable]:
+        """The group that a consumer wants to join, if it wants one, made when there is none.
+
+        Returns:
+            The group, and what to await first when it is being made.
+
+        Raises:
+            InvalidConsumerArgument, NotReadable, InvalidStreamOffset, TooManyGroups.
+        """
+        options = wanted_group(arguments)
+        if options is None:
+            return None, None
+        wanted = arguments.get(STREAM_OFFSET, "next")
+        now = self._channel.services.clock.now()
+        return self._channel.vhost.groups.join(queue, options, wanted, now)
+
+    def start(
+        self,
+        consumer: ChannelConsumer,
+        arguments: Mapping[str, object],
+        group: ConsumerGroup | None = None,
+    ) -> None:
         """Let deliveries begin.
 
         Raises:
             ConsumptionRefused: an exclusive consumer stands in the way.
             NotReadable, InvalidStreamOffset, QueueQuarantined: the queue cannot be read from there.
         """
-        if isinstance(consumer, StreamConsumer):
+        if group is not None:
+            consumer.source = group
+            consumer.queue.join_group(group, consumer)
+        elif isinstance(consumer, StreamConsumer):
             wanted = arguments.get(STREAM_OFFSET, "next")
             consumer.queue.add_reader(consumer, wanted, self._channel.services.clock.now())
         else:
@@ -336,8 +379,8 @@ class Consumption:
     def wake(self) -> None:
         """There may be credit again: let the queues of all consumers look."""
         for consumer in self._consumers.values():
-            if consumer.queue.ready:
-                consumer.queue.wake()
+            if consumer.source.ready:
+                consumer.source.wake()
 
     def close(self) -> list[Queue]:
         """Return everything unsettled and end all consumers; returns the queues they were of."""

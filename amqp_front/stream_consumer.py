@@ -11,7 +11,10 @@ PARTITION_HEADER = b"x-partition"
 
 
 class StreamConsumer(ChannelConsumer):
-    """One basic.consume from an offset. Acks give credit; rejects do no more than acks."""
+    """One basic.consume from an offset, or of a group.
+
+    What an ack does is up to where the delivery came from: a reader's gives credit and nothing else.
+    """
 
     __slots__ = ()
 

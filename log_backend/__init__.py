@@ -15,9 +15,10 @@ from log_backend.data_directory import (
     open_metadata,
 )
 from log_backend.disk import DirectoryLocked, Disk, SystemDisk
+from log_backend.durability import Durability
 from log_backend.journal import JournalFailed
 from log_backend.journal_block import Reason, UnknownEntry
-from log_backend.journal_file import JournalDamaged
+from log_backend.journal_reader import JournalDamaged
 from log_backend.log_dump import journal_reports, partition_report, stored_records
 from log_backend.log_repair import Repair, Repaired
 from log_backend.log_store import LogOptions, LogStore
@@ -46,6 +47,7 @@ __all__ = [
     "DataDirectory",
     "DirectoryLocked",
     "Disk",
+    "Durability",
     "Entry",
     "Finding",
     "JournalDamaged",

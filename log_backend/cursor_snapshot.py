@@ -134,6 +134,11 @@ def partition_prefix(partition: int) -> bytes:
     return _PREFIX + _CHUNK.pack(partition)
 
 
+def cursor_prefix(partition: int, cursor: int) -> bytes:
+    """Prefix of the metadata keys of one cursor."""
+    return _PREFIX + _KEY.pack(partition, cursor)
+
+
 def cursor_number(key: bytes) -> int:
     """Number of the cursor that a key of a snapshot belongs to.
 

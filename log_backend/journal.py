@@ -4,6 +4,10 @@ Entries gather in a group; when the disk is free, the group becomes one block, w
 zeros and synced by one thread. While it syncs, the next group gathers by itself, so no timer decides how
 many changes share a sync. A timer only bounds how long changes lie that nobody waits for.
 
+A block in which no entry asks for a sync is written only. So there are two positions: `written`, which the
+end of the process cannot take back, and `durable`, which a power cut cannot. A sync makes everything before
+it durable too, in earlier files as well.
+
 Everything here runs on the event loop but `_write_blocks`, the commit thread, and what is handed to the
 executor: preparing and recycling files.
 """
@@ -19,24 +23,14 @@ from queue import SimpleQueue
 
 from log_backend.disk import Disk
 from log_backend.journal_block import (
-    BLOCK_ALIGNMENT,
     BLOCK_HEADER_BYTES,
     Block,
     JournalEntry,
-    encode_block,
-)
-from log_backend.journal_file import (
-    REPAIRED_SUFFIX,
-    JournalDamaged,
-    JournalFile,
     aligned,
-    claims_block,
-    find_blocks,
-    find_end,
-    journal_numbers,
-    journal_path,
-    write_end,
+    block_buffers,
 )
+from log_backend.journal_files import JournalFile, JournalFiles
+from log_backend.journal_reader import JournalReader
 
 log = logging.getLogger(__name__)
 
@@ -56,27 +50,32 @@ class JournalFailed(Exception):
 
 class _Group:
     # The entries of one future block.
-    __slots__ = ("bytes", "entries", "position", "waited")
+    __slots__ = ("bytes", "entries", "position", "synced", "waited")
 
     def __init__(self, position: int) -> None:
         self.position = position
         self.entries: list[JournalEntry] = []
         self.bytes = 0
         self.waited = False
+        self.synced = False
 
 
 class Journal:
-    """Appends changes, says when they are durable.
+    """Appends changes, says when they are written and when they are durable.
 
     Attributes:
-        durable: position of the last synced block; everything at or below it survives a crash.
+        written: position of the last block that the operating system has: it survives the end of the
+            process.
+        durable: position of the last synced block: everything at or below it survives a power cut.
+            Never above `written`.
         failure: set once, when the disk failed.
 
     Args:
-        on_durable: called with the new `durable`.
+        on_durable: called with the new `durable`, which is also the new `written`.
+        on_written: called with the new `written` when that is all that changed.
         on_failure: called once; pending entries are not durable and never will be.
-        on_file_full: a file is complete and durable; give it to `recycle` when segments and
-            snapshots hold what is in it.
+        on_file_full: a file is complete; give it to `recycle` when what is in it is durable in
+            segments and snapshots.
         collect: called before each commit; may append.
         on_pressure: called with True when too much waits for the disk, and with False at half.
     """
@@ -91,24 +90,27 @@ class Journal:
         file_bytes: int,
         files_max: int,
         on_durable: Callable[[int], None],
+        on_written: Callable[[int], None],
         on_failure: Callable[[JournalFailed], None],
         on_file_full: Callable[[JournalFile], None],
         collect: Callable[[], None],
         on_pressure: Callable[[bool], None],
     ) -> None:
-        self._directory = directory
         self._disk = disk
+        self._journal_files = JournalFiles(directory, disk)
+        self._reader = JournalReader(self._journal_files)
         self._loop = loop
         self._executor = executor
         self._file_bytes = file_bytes
         self._files_max = files_max
         self._on_durable = on_durable
+        self._on_written = on_written
         self._on_failure = on_failure
         self._on_file_full = on_file_full
         self._collect = collect
         self._uncollected = False
         self._on_pressure = on_pressure
-        self.durable = 0
+        self.written = self.durable = 0
         self.failure: JournalFailed | None = None
         self._groups: deque[_Group] = deque()
         self._pending_bytes = 0
@@ -119,7 +121,6 @@ class Journal:
         self._mark_timer: asyncio.TimerHandle | None = None
         self._marking = False
         self._file: JournalFile | None = None
-        self._ends: dict[int, int] = {}  # by number of a recovered file: where its last page begins
         self._ready: deque[JournalFile] = deque()
         self._files = 0
         self._next_number = 0
@@ -136,77 +137,43 @@ class Journal:
         Raises:
             JournalDamaged: a block that had been durable cannot be read.
         """
-        self._refuse_half_repaired()
-        expected = 0
-        for number in journal_numbers(self._disk, self._directory):
-            self._next_number = number + 1
-            path = journal_path(self._directory, number)
-            content = self._read(path)
-            last_page = find_end(content)
-            if last_page is None:
-                raise JournalDamaged(path, len(content), "the mark at its end is missing")
-            self._ends[number] = last_page
-            end = 0
-            for at, block in find_blocks(content, number):
-                if at != end:  # a block is written when the one before it is durable
-                    raise JournalDamaged(
-                        path, end, f"commit {expected or block.durable} is missing"
-                    )
-                if expected and block.position != expected:
-                    if block.durable >= expected:
-                        raise JournalDamaged(path, at, f"commit {expected} is missing")
-                    return
-                yield block
-                self.durable = block.position
-                expected = block.position + 1
-                end = at + aligned(block.length)
-            if claims_block(content, end, number, expected):
-                log.warning(
-                    "%s: commit %d at byte %d is torn, or damaged since; it is left out: what it held "
-                    "was confirmed at the very end of the last run, if at all",
-                    path,
-                    expected,
-                    end,
-                )
-
-    def _refuse_half_repaired(self) -> None:
-        for name in self._disk.list_directory(self._directory):
-            if name.endswith(REPAIRED_SUFFIX):
-                path = self._directory / name
-                raise JournalDamaged(path, 0, "a repair was interrupted, run it again")
+        yield from self._reader.blocks()
+        self.written = self.durable = max(0, self._reader.end - 1)
 
     def start(self) -> None:
         """Begin to accept entries; files of earlier runs become complete files at once."""
+        for mark, blocks in self._reader.behind.items():
+            path = self._journal_files.path(mark)
+            log.warning("%s: dropped %d commits behind lost ones, none synced", path, len(blocks))
+            self._journal_files.erase(mark, blocks)
+        self._journal_files.remove_unfinished()
         self._groups.append(_Group(self.durable + 1))
         self._thread.start()
-        for number in journal_numbers(self._disk, self._directory):
-            path = journal_path(self._directory, number)
-            file = self._disk.open(path)
-            last_page = self._ends.get(number, self._disk.size(file) - BLOCK_ALIGNMENT)
-            if self._disk.size(file) != last_page + BLOCK_ALIGNMENT:
-                self._disk.truncate(file, last_page + BLOCK_ALIGNMENT)
-            # What recovery read may be in the system's cache only, and later blocks build on it.
-            self._disk.sync(file)
+        for mark in self._journal_files.marks():
+            self._next_number = mark.number
             self._files += 1
-            self._on_file_full(JournalFile(number, path, file, last_page))
-        self._next_number = max(self._next_number, 1)
+            doubtful = self._reader.doubtful.get(mark, [])
+            last_page = self._reader.last_pages[mark]
+            self._on_file_full(self._journal_files.open(mark, last_page, doubtful))
+        self._next_number += 1
         self._prepare()
 
-    def append(self, entry: JournalEntry, *, waited: bool) -> int:
+    def append(self, entry: JournalEntry, *, waited: bool, synced: bool = True) -> int:
         """Add a change to the next commit.
 
         Args:
             waited: somebody waits for it, so commit as soon as the disk is free; otherwise within
                 COMMIT_DELAY_SECONDS.
+            synced: it has to survive a power cut; otherwise it is only written, unless something
+                else in its block, or behind it, asks for a sync.
 
         Returns:
-            The position that makes it durable.
+            Its position: compare it with `durable`, or with `written` when that is enough.
 
         Raises:
             JournalFailed: the disk failed before; nothing was added.
         """
-        if self.failure is not None:
-            raise self.failure
+        self.check()
         size = entry.size()
         size += -size % 8
         group = self._groups[-1]
@@ -215,6 +182,7 @@ class Journal:
             self._groups.append(group)
         group.entries.append(entry)
         group.bytes += size
+        group.synced |= synced
         self._pending_bytes += size
         if waited:
             group.waited = True
@@ -225,6 +193,15 @@ class Journal:
             self._pressed = True
             self._on_pressure(True)
         return group.position
+
+    def check(self) -> None:
+        """Refuse to go on when the disk has failed.
+
+        Raises:
+            JournalFailed: it has.
+        """
+        if self.failure is not None:
+            raise self.failure
 
     def wake_later(self) -> None:
         """There is something to `collect`; commit it within COMMIT_DELAY_SECONDS."""
@@ -239,7 +216,7 @@ class Journal:
         """Take back a complete file whose content is durable elsewhere."""
         if self.failure is None and not self._closed:
             number, self._next_number = self._next_number, self._next_number + 1
-            self._in_executor(self._recycled_file, file, number)
+            self._in_executor(self._journal_files.recycled, file, number)
         else:
             self._disk.close(file.file)
 
@@ -251,11 +228,11 @@ class Journal:
                 break
             self._closing = self._loop.create_future()
             await self._closing
-        self._closed = True
-        while self._in_making:  # nothing is renamed any more when this returns
-            await asyncio.wait(self._in_making)
         self._jobs.put(None)
         await self._loop.run_in_executor(None, self._thread.join)
+        self._closed = True  # from here on the thread needs no file that comes back
+        while self._in_making:  # nothing is renamed any more when this returns
+            await asyncio.wait(self._in_making)
         for handle in (self._scheduled, self._delayed, self._mark_timer):
             if handle is not None:
                 handle.cancel()
@@ -285,9 +262,9 @@ class Journal:
         self._uncollected = False
         self._collect()
         group = self._groups[0]
-        if not (group.entries or self._marking) or not self._have_room(
-            aligned(BLOCK_HEADER_BYTES + group.bytes)
-        ):
+        if not (group.entries or self._marking):
+            return
+        if not self._have_room(aligned(BLOCK_HEADER_BYTES + group.bytes)):
             return
         file = self._file
         assert file is not None
@@ -296,23 +273,30 @@ class Journal:
             self._groups.append(_Group(group.position + 1))
         self._committing = True
         self._marking = False
+        group.synced |= not group.entries  # an empty block stands behind a synced one
+        file.first = file.first or group.position
         self._jobs.put((file, file.at, self.durable, group))
         file.at += aligned(BLOCK_HEADER_BYTES + group.bytes)
 
     def _committed(self, group: _Group) -> None:
         self._committing = False
-        self.durable = group.position
+        self.written = group.position
         self._pending_bytes -= group.bytes
         if self._pressed and self._pending_bytes < PENDING_BYTES_HIGH // 2:
             self._pressed = False
             self._on_pressure(False)
-        self._on_durable(self.durable)
+        if group.synced:
+            self.durable = group.position
         if self._groups[0].waited:
-            self._wake()
+            self._commit()  # first: the disk works while the confirms go out
         elif self._groups[0].entries or self._uncollected:
             self._wake_later()
-        elif group.entries:
+        elif group.synced and group.entries:
             self._mark_later()
+        if group.synced:
+            self._on_durable(group.position)
+        else:
+            self._on_written(group.position)
         self._progress()
 
     def _mark_later(self) -> None:
@@ -321,8 +305,10 @@ class Journal:
         self._mark_timer = self._loop.call_later(MARK_SECONDS, self._mark)
 
     def _mark(self) -> None:
-        # An empty block calls the last commit durable: from then on its loss is no torn tail.
-        if not self._committing and not self._groups[0].entries:
+        # An empty block calls the last commit durable: from then on its loss is no torn tail. Behind one
+        # that was only written there is nothing to vouch for, and it vouches for those before it.
+        is_idle = not self._committing and not self._groups[0].entries
+        if is_idle and self.durable == self.written:
             self._marking = True
             self._commit()
 
@@ -338,23 +324,32 @@ class Journal:
             self._closing.set_result(None)
 
     def _write_blocks(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            file, at, durable, group = job
-            try:
-                block = encode_block(file.number, group.position, durable, group.entries)
-                if at + len(block) > file.size:
-                    self._grow(file, at + len(block))
-                self._disk.write(file.file, at, [block])
-                self._disk.sync(file.file)
-            except (OSError, MemoryError) as error:
-                self._loop.call_soon_threadsafe(self._failed, error)
-            else:
+        unsynced: set[int] = set()  # files; one may have been recycled since, which does no harm
+        try:
+            while (job := self._jobs.get()) is not None:
+                file, at, durable, group = job
+                marks = (group.position, file.first, durable)
+                block = block_buffers(file.mark, *marks, group.entries)
+                end = at + sum(map(len, block))
+                if end > file.size:
+                    self._journal_files.grow(file, end)
+                if group.synced and not unsynced:
+                    self._disk.write_synced(file.file, at, block)
+                else:
+                    unsynced.add(file.file)
+                    self._disk.write(file.file, at, block)
+                    if group.synced:
+                        self._sync(unsynced)
                 self._loop.call_soon_threadsafe(self._committed, group)
+            if self.failure is None:
+                self._sync(unsynced)  # a clean stop leaves nothing to a power cut
+        except Exception as error:  # also a fault of ours: or its waiters would wait for ever
+            self._loop.call_soon_threadsafe(self._failed, error)
 
-    def _grow(self, file: JournalFile, size: int) -> None:
-        self._disk.truncate(file.file, size + BLOCK_ALIGNMENT)
-        write_end(self._disk, file.file, size + BLOCK_ALIGNMENT)
-        file.size = size
+    def _sync(self, files: set[int]) -> None:
+        for file in files:
+            self._disk.sync(file)
+        files.clear()
 
     # -- files
 
@@ -378,7 +373,7 @@ class Journal:
         self._preparing = True
         self._files += 1
         number, self._next_number = self._next_number, self._next_number + 1
-        self._in_executor(self._new_file, number)
+        self._in_executor(self._journal_files.new, number, self._file_bytes)
 
     def _in_executor(self, make: Callable[..., JournalFile], *arguments: object) -> None:
         future = self._loop.run_in_executor(self._executor, make, *arguments)
@@ -391,34 +386,9 @@ class Journal:
         if future.cancelled():
             return
         error = future.exception()
-        if isinstance(error, OSError):
+        if isinstance(error, Exception):
             self._failed(error)
-        elif error is not None:
-            raise error
-        else:
+        elif error is None:
             self._ready.append(future.result())
             self._commit()
         self._progress()
-
-    def _new_file(self, number: int) -> JournalFile:
-        path = journal_path(self._directory, number)
-        temporary = path.with_suffix(".new")
-        file = self._disk.open(temporary, create=True)
-        self._disk.fill_with_zeros(file, self._file_bytes)
-        write_end(self._disk, file, self._file_bytes)
-        self._disk.rename(temporary, path)
-        self._disk.sync_directory(self._directory)
-        return JournalFile(number, path, file, self._file_bytes - BLOCK_ALIGNMENT)
-
-    def _recycled_file(self, old: JournalFile, number: int) -> JournalFile:
-        path = journal_path(self._directory, number)
-        self._disk.rename(old.path, path)
-        self._disk.sync_directory(self._directory)
-        return JournalFile(number, path, old.file, old.size)
-
-    def _read(self, path: Path) -> bytearray:
-        file = self._disk.open(path)
-        try:
-            return self._disk.read(file, 0, self._disk.size(file))
-        finally:
-            self._disk.close(file)

@@ -14,14 +14,8 @@ import msgspec
 from log_backend.damage import EVERYTHING_BEHIND, DamageRecord, damage_change, merged, without
 from log_backend.data_directory import DataDirectory, StoredPartition
 from log_backend.disk import Buffer, Disk
-from log_backend.journal_block import BLOCK_ALIGNMENT, Block, encode_block
-from log_backend.journal_file import (
-    REPAIRED_SUFFIX,
-    aligned,
-    journal_numbers,
-    journal_path,
-    write_end,
-)
+from log_backend.journal_block import BLOCK_ALIGNMENT, Block, FileMark, encode_block
+from log_backend.journal_files import REPAIRED, SUFFIX, UNFINISHED, JournalFiles, write_end
 from log_backend.log_directory import (
     COMPRESSED,
     PLAIN,
@@ -31,6 +25,7 @@ from log_backend.log_directory import (
 )
 from log_backend.log_verification import NO_REPAIR, SegmentCheck, Verification, check_journal
 from log_backend.partition_file import PARTITION_FILE, encode_number
+from log_backend.randomness import random_number
 from log_backend.record_batch import HEADER_BYTES, CorruptBatch, RecordBatch, decode_header
 from log_backend.segment import Segment, read_index
 from log_backend.segment_scan import read_file, read_segment
@@ -67,6 +62,7 @@ class Repair:
     def __init__(self, data: DataDirectory, aside: Path, *, is_dry: bool) -> None:
         self._data = data
         self._disk: Disk = data.disk
+        self._journal_files = JournalFiles(data.journal, data.disk)
         self._aside = aside
         self._is_dry = is_dry
 
@@ -206,7 +202,7 @@ class Repair:
     # -- the journal
 
     def _journal(self) -> Iterator[Repaired]:
-        if self._is_half_done():
+        if self._journal_files.half_repaired():
             yield Repaired(what="an interrupted repair is completed", file="journal")
             self._complete_journal()
             return
@@ -222,41 +218,35 @@ class Repair:
         if not self._is_dry:
             for check in checks:
                 self._set_aside(check.path)
-            self._write_journal(blocks, max(check.number for check in checks) + 1)
+            self._write_journal(blocks, max(check.mark.number for check in checks) + 1)
             self._complete_journal()
 
-    def _is_half_done(self) -> bool:
-        names = self._disk.list_directory(self._data.journal)
-        return any(name.endswith(REPAIRED_SUFFIX) for name in names)
-
     def _write_journal(self, blocks: list[Block], number: int) -> None:
+        mark = FileMark(number, random_number())
+        first = blocks[0].position if blocks else 1
         parts: list[Buffer] = []
-        for position, block in enumerate(blocks, blocks[0].position if blocks else 1):
-            parts.append(encode_block(number, position, position - 1, block.entries))
+        for position, block in enumerate(blocks, first):
+            parts.append(encode_block(mark, position, first, position - 1, block.entries))
         size = sum(map(len, parts)) + BLOCK_ALIGNMENT
-        assert size == aligned(size)
-        path = journal_path(self._data.journal, number)
-        file = self._disk.open(path.with_suffix(".new"), create=True)
+        path = self._journal_files.path(mark)
+        file = self._disk.open(path.with_suffix(UNFINISHED), create=True)
         try:
             self._disk.truncate(file, size)
             self._disk.write(file, 0, parts)
             write_end(self._disk, file, size)
         finally:
             self._disk.close(file)
-        self._rename(path.with_suffix(".new"), path.with_suffix(REPAIRED_SUFFIX))
+        self._rename(path.with_suffix(UNFINISHED), path.with_suffix(REPAIRED))
 
     def _complete_journal(self) -> None:
         # From the moment the new file has its name, the old ones are not needed.
         if self._is_dry:
             return
-        directory = self._data.journal
-        for number in journal_numbers(self._disk, directory):
-            self._disk.remove(journal_path(directory, number))
-        self._disk.sync_directory(directory)
-        for name in self._disk.list_directory(directory):
-            if name.endswith(REPAIRED_SUFFIX):
-                path = directory / name
-                self._rename(path, path.with_suffix(".journal"))
+        for mark in self._journal_files.marks():
+            self._disk.remove(self._journal_files.path(mark))
+        self._disk.sync_directory(self._data.journal)
+        for path in self._journal_files.half_repaired():
+            self._rename(path, path.with_suffix(SUFFIX))
 
     # -- files
 

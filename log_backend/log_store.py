@@ -15,24 +15,27 @@ synced, or settled in a cursor snapshot that is.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from log_backend.clock import Clock
-from log_backend.cursor_snapshot import partition_prefix
+from log_backend.cursor_snapshot import cursor_prefix, partition_prefix
 from log_backend.damage import damage_change
 from log_backend.disk import Disk
+from log_backend.durability import Durability
 from log_backend.journal import Journal
 from log_backend.journal_block import JournalEntry
-from log_backend.journal_file import JournalFile
+from log_backend.journal_files import JournalFile
 from log_backend.log_directory import partition_directory
-from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
+from log_backend.metadata import Change, MetadataStore
 from log_backend.partition_log import PartitionLog
 from log_backend.record_batch import RecordBatch
 from log_backend.recovery import Recovery
 from log_backend.retention import Retention
+from log_backend.retention_timer import RetentionTimer
 from log_backend.scrub import ReadBack, Scrub
 from log_backend.segment import Segment, read_batches
 from log_backend.segment_compressor import SegmentCompressor
@@ -42,6 +45,8 @@ log = logging.getLogger(__name__)
 
 # A deleted partition's files: b"tombstones/" directory below the data directory -> its number, decimal.
 TOMBSTONES = b"tombstones/"
+
+NO_CURSORS: Mapping[int, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +62,7 @@ class LogOptions:
         scrub_bytes_per_second: how fast sealed segments are read to find damage; 0 is never.
         scrub_interval_seconds: from the start of one round to that of the next.
         compression: of sealed segments, where a partition does not say: none, zstd, lz4.
+        retention_seconds: how often segments past their retention are looked for.
     """
 
     journal_file_bytes: int = 64 * 1024 * 1024
@@ -67,6 +73,7 @@ class LogOptions:
     scrub_bytes_per_second: int = 8 * 1024 * 1024
     scrub_interval_seconds: float = 86_400.0
     compression: str = "none"
+    retention_seconds: float = 30.0
 
 
 class LogStore:
@@ -77,6 +84,7 @@ class LogStore:
         leader_epoch: stamped on every batch; rises with every start.
         scrub: reads sealed segments in the background.
         on_durable: set by the owner; called with the journal position that is durable.
+        on_written: set by the owner; called with the position that is written and not yet durable.
         on_failure: set by the owner; called once when the disk failed.
         on_pressure: set by the owner; called with True when publishers should wait.
     """
@@ -101,8 +109,10 @@ class LogStore:
         self._empty_spill()
         self.metadata = MetadataStore.open(data / "metadata")
         self.leader_epoch = 0
+        self._started = False
         self.segment_bytes = options.segment_bytes
         self.on_durable: Callable[[int], None] = lambda position: None
+        self.on_written: Callable[[int], None] = lambda position: None
         self.on_failure: Callable[[Exception], None] = lambda error: None
         self.on_pressure: Callable[[bool], None] = lambda pressed: None
         self._flusher = ThreadPoolExecutor(1, thread_name_prefix="flusher")
@@ -116,6 +126,7 @@ class LogStore:
             file_bytes=options.journal_file_bytes,
             files_max=options.journal_files_max,
             on_durable=lambda position: self.on_durable(position),
+            on_written=lambda position: self.on_written(position),
             on_failure=self._failed,
             on_file_full=self._checkpoint_later,
             collect=self._journal_state,
@@ -142,6 +153,7 @@ class LogStore:
         self._pressures: set[str] = set()
         self._flush_lock = asyncio.Lock()
         self._flush_timer: asyncio.TimerHandle | None = None
+        self._retention_timer = RetentionTimer(loop, options.retention_seconds)
         self._flush_soon = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: Exception | None = None
@@ -169,12 +181,14 @@ class LogStore:
             leader_epoch: higher than that of any earlier start.
         """
         self.leader_epoch = leader_epoch
+        self._started = True
         self.journal.start()
         self._remove_deleted()
         for partition in self._partitions.values():
             self._compressor.look(partition)
         self._flush_timer = self._loop.call_later(self._options.flush_seconds, self._flush_later)
         self.scrub.start(self._loop)
+        self._retention_timer.start()
 
     async def aclose(self) -> None:
         """Write everything that is needed to segments and snapshots, then let go of the files."""
@@ -182,6 +196,7 @@ class LogStore:
             self._flush_timer.cancel()
         await self.scrub.aclose()
         self._compressor.stop()
+        self._retention_timer.stop()
         if self.journal.failure is None and self._failure is None:
             await self._checkpoint(None)
         await self.journal.aclose()
@@ -210,16 +225,20 @@ class LogStore:
         index: int,
         *,
         durable: bool,
+        durability: Durability = Durability.DISK,
         retention: Retention | None = None,
         compression: str | None = None,
+        cursors: Mapping[int, int] = NO_CURSORS,
     ) -> PartitionLog:
         """Open a partition: one that exists when the topology knows it, or an empty one.
 
         Args:
             number: unique for ever on this node.
             index: of the partition within its queue.
+            durability: what a confirm promises, when the partition is durable.
             retention: what is kept longer than consumers need.
             compression: of sealed segments; None: as the options say.
+            cursors: those that there are beside the queue's own, number 0, and where each began.
         """
         logs = self._data / ("logs" if durable else "spill")
         directory = partition_directory(logs, vhost, queue, index)
@@ -228,36 +247,62 @@ class LogStore:
             number,
             directory,
             durable=durable,
+            durability=durability,
             retention=retention,
             compression=compression or self._options.compression,
         )
-        partition.open_cursor()
-        if durable and self._recovery.load(partition):
+        for cursor in (0, *cursors):
+            partition.open_cursor(cursor)
+        # Behind the start, numbers are new. Files of an earlier queue of the name are left alone: its
+        # deletion may not be durable yet.
+        if durable and not self._started and self._recovery.load(partition, cursors):
             self._changed.add(partition)
         self._partitions[number] = partition
+        if retention is not None:
+            self._retention_timer.partitions.add(partition)
         return partition
 
+    def cursor_removal(self, partition: PartitionLog, cursor: int) -> list[Change]:
+        """Metadata changes to apply together with a cursor's removal from the topology."""
+        if not partition.durable:
+            return []
+        prefix = cursor_prefix(partition.number, cursor)
+        return [Change(key, None) for key, _ in self.metadata.scan(prefix)]
+
     def close_partition(self, partition: PartitionLog) -> list[Change]:
-        """Close a partition for good and delete its files.
+        """Close a partition for good; the files of one that is not durable go at once.
 
         Returns:
             Metadata changes to apply together with the removal from the topology, so that the files
-            go even if the process dies first.
+            go even if the process dies first. When they are durable, call `remove_files`.
         """
         self._tail_bytes -= partition.close()
         self._partitions.pop(partition.number, None)
-        for partitions in (self._with_state, self._with_unflushed, self._changed):
+        for partitions in (
+            self._with_state,
+            self._with_unflushed,
+            self._changed,
+            self._retention_timer.partitions,
+        ):
             partitions.discard(partition)
         if not partition.durable:
             self._remove_directory(partition.directory)
             return []
-        tombstone = TOMBSTONES + str(partition.directory.relative_to(self._data)).encode()
-        self._remove_directory(partition.directory, tombstone)
         prefix = partition_prefix(partition.number)
         gone = [Change(key, None) for key, _ in self.metadata.scan(prefix)]
         if partition.damage.found or partition.damage.lost:
             gone.append(damage_change(partition.number, None))
-        return [Change(tombstone, b"%d" % partition.number), *gone]
+        return [Change(self._tombstone(partition), b"%d" % partition.number), *gone]
+
+    def remove_files(self, partition: PartitionLog) -> None:
+        """Delete the files of a partition whose deletion is durable.
+
+        Not earlier: a crash would bring the queue back without its records.
+        """
+        self._remove_directory(partition.directory, self._tombstone(partition))
+
+    def _tombstone(self, partition: PartitionLog) -> bytes:
+        return TOMBSTONES + str(partition.directory.relative_to(self._data)).encode()
 
     def _remove_directory(self, directory: Path, tombstone: bytes | None = None) -> None:
         def remove() -> None:
@@ -300,7 +345,7 @@ class LogStore:
             segment.position_of(offset),
             segment.written_size,
             offset,
-            segment.offset_at(segment.position_of(offset)),
+            segment.lowest_offset_at(segment.position_of(offset)),
         )
 
     def remove_segments(self, segments: list[Segment]) -> None:
@@ -334,7 +379,8 @@ class LogStore:
         for partition in self._with_state:
             for cursor in partition.cursors.values():
                 for change in cursor.take_changes():
-                    self.journal.append(JournalEntry(partition.number, change), waited=False)
+                    entry = JournalEntry(partition.number, change)
+                    self.journal.append(entry, waited=False, synced=partition.synced)
         self._with_state.clear()
 
     def _flush_later(self) -> None:
@@ -355,7 +401,7 @@ class LogStore:
                 await self._loop.run_in_executor(
                     self._flusher, self._writer.write, writes, unsynced
                 )
-        except OSError as error:
+        except Exception as error:  # also a fault of ours: what was planned is on no disk
             self._failed(error)
             return
         for partition in chosen:
@@ -379,7 +425,7 @@ class LogStore:
                 await self._loop.run_in_executor(
                     self._flusher, self._store_snapshots, self._snapshots(changed)
                 )
-            except MetadataUnavailable as error:
+            except Exception as error:
                 self._failed(error)
                 return
             self._evict()
@@ -430,8 +476,7 @@ class LogStore:
         if self._failure is None:
             self._failure = error
             self._compressor.stop()
-            log.critical("the log cannot be written: %s", error)
-            self.journal.stop(error)
+            self.journal.stop(error)  # which says so in the log
             self.on_failure(error)
 
     def _in_reader(self, work: Callable[[], ReadBack]) -> "asyncio.Future[ReadBack]":

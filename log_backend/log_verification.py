@@ -10,22 +10,15 @@ import msgspec
 
 from log_backend.damage import Damage
 from log_backend.data_directory import DataDirectory, Marks, StoredPartition
-from log_backend.journal_block import Block
-from log_backend.journal_file import (
-    REPAIRED_SUFFIX,
-    aligned,
-    claims_block,
-    find_blocks,
-    find_end,
-    journal_numbers,
-    journal_path,
-)
+from log_backend.journal_block import Block, FileMark, aligned
+from log_backend.journal_files import JournalFiles, find_end
+from log_backend.journal_reader import claims_block, whole_blocks
 from log_backend.log_directory import segment_path, with_following
 from log_backend.log_store import TOMBSTONES
 from log_backend.metadata import MetadataCorrupt
 from log_backend.segment import read_index
 from log_backend.segment_index import SegmentIndex
-from log_backend.segment_scan import Stretch, read_file, read_segment, scan
+from log_backend.segment_scan import Stretch, read_segment, scan
 
 NO_REPAIR = "nothing"
 UNREADABLE = (ValueError, struct.error, zlib.error, msgspec.MsgspecError, MetadataCorrupt)
@@ -338,13 +331,14 @@ class JournalCheck:
     """One journal file.
 
     Attributes:
-        blocks: positions in the file and whole blocks.
+        mark: what all its blocks carry.
+        blocks: positions in the file and whole blocks, those that count.
         found: severity, position in the file, reason, what a repair does.
     """
 
-    def __init__(self, path: Path, number: int, size: int) -> None:
+    def __init__(self, path: Path, mark: FileMark, size: int) -> None:
         self.path = path
-        self.number = number
+        self.mark = mark
         self.bytes = size
         self.blocks: list[tuple[int, Block]] = []
         self.found: list[tuple[str, int, str, str]] = []
@@ -353,31 +347,63 @@ class JournalCheck:
         """Note damage."""
         self.found.append(("damage", at, reason, "keep the whole commits, in a new file"))
 
+    def notice(self, at: int, reason: str) -> None:
+        """Note what a start puts right."""
+        self.found.append(("notice", at, reason, NO_REPAIR))
+
 
 def check_journal(data: DataDirectory) -> Iterator[JournalCheck]:
     """The journal's files in order, with what is wrong with each."""
-    for name in data.disk.list_directory(data.journal):
-        if name.endswith(REPAIRED_SUFFIX):
-            check = JournalCheck(data.journal / name, 0, 0)
-            check.damage(0, "a repair was interrupted")
-            yield check
+    files = JournalFiles(data.journal, data.disk)
+    for path in files.half_repaired():
+        check = JournalCheck(path, FileMark(0, 0), 0)
+        check.damage(0, "a repair was interrupted")
+        yield check
+    durable = _durable(files)
     expected = 0
-    for number in journal_numbers(data.disk, data.journal):
-        path = journal_path(data.journal, number)
-        content = read_file(data.disk, path)
-        check = JournalCheck(path, number, len(content))
+    ended = False  # a commit is missing that was never synced: what follows does not count
+    for mark in files.marks():
+        content = files.read(mark)
+        check = JournalCheck(files.path(mark), mark, len(content))
         if find_end(content) is None:
             check.damage(len(content), "the mark at its end is missing: it is cut off, or damaged")
-        end = 0
-        for at, block in find_blocks(content, number):
-            if expected and block.position != expected and block.durable >= expected:
-                check.damage(end, f"commits {expected} to {block.position - 1} are missing")
-            elif at != end:
-                check.damage(end, f"commits before {block.position} are missing")
+        end = behind = 0
+        for at, block in whole_blocks(content, mark):
+            expected = expected or block.first
+            if not ended and block.position != expected:
+                if durable >= expected:
+                    check.damage(end, _missing(expected, block.position))
+                else:
+                    ended = True
+            if ended:
+                behind += 1
+                continue
             check.blocks.append((at, block))
             expected = block.position + 1
             end = at + aligned(block.length)
-        if claims_block(content, end, number, expected):
-            reason = f"commit {expected} is torn, or damaged at the very end"
-            check.found.append(("notice", end, reason, NO_REPAIR))
+        if behind:
+            reason = (
+                f"commit {expected} was never synced and is missing: {behind} commits behind it"
+            )
+            check.notice(end, f"{reason} do not count")
+        elif not ended and claims_block(content, end, mark, expected):
+            check.notice(end, f"commit {expected} is torn, or damaged at the very end")
         yield check
+
+
+def _durable(files: JournalFiles) -> int:
+    # The highest commit that a whole block calls durable.
+    return max(
+        (
+            block.durable
+            for mark in files.marks()
+            for _, block in whole_blocks(files.read(mark), mark)
+        ),
+        default=0,
+    )
+
+
+def _missing(first: int, behind: int) -> str:
+    if behind < first:
+        return f"commit {first} is missing: {behind} is there once more"
+    return f"commits {first} to {behind - 1} are missing"

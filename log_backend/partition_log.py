@@ -9,18 +9,20 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from log_backend.cursor import Cursor
-from log_backend.damage import NOTHING_BLOCKED, Damage, DamageRecord
+from log_backend.durability import Durability
 from log_backend.journal import Journal
 from log_backend.journal_block import JournalEntry, Reason
+from log_backend.loaded_pieces import PIECES_MAX, LoadedPieces
 from log_backend.log_directory import segment_path
+from log_backend.quarantine import QuarantinedLog
 from log_backend.record_batch import RecordBatch, Records
 from log_backend.retention import Retention
 from log_backend.segment import RELATIVE_OFFSET_MAX, Segment, SegmentDamaged
+from log_backend.segment_writer import SegmentWrite
 from log_backend.tail import Tail
 
 log = logging.getLogger(__name__)
@@ -59,29 +61,18 @@ class LogOwner(Protocol):
         """Microseconds since 1970."""
 
 
-@dataclass(slots=True)
-class SegmentWrite:
-    """Batches to write one behind the other into a segment; `seal` when they are its last."""
-
-    partition: int
-    segment: Segment
-    position: int
-    batches: list[RecordBatch] = field(default_factory=list)
-    seal: bool = False
-
-
-class PartitionLog:
+class PartitionLog(QuarantinedLog):
     """One partition of a queue.
 
     Attributes:
         number: unique on this node, never used again.
-        directory: where its segments lie.
-        durable: it survives a restart: its persistent records are journaled, its cursors too.
+        durable: it survives a restart, with its persistent records and its cursors.
+        durability: what a confirm promises of its persistent records; MEMORY unless it is durable.
         next_offset: offset of the next record.
         retention: what is kept longer than consumers need; None: nothing.
-        damage: what is known of damaged files.
-        blocked_from: quarantine: nothing at or behind this offset is handed out.
         compression: of sealed segments: none, zstd, lz4.
+        overtaken: by number of a cursor, what settles it up to an offset when a forced retention
+            goes on without it.
     """
 
     def __init__(
@@ -91,13 +82,15 @@ class PartitionLog:
         directory: Path,
         *,
         durable: bool,
+        durability: Durability = Durability.DISK,
         retention: Retention | None = None,
         compression: str = "none",
     ) -> None:
+        super().__init__(directory)
         self._owner = owner
         self.number = number
-        self.directory = directory
         self.durable = durable
+        self.durability = durability if durable else Durability.MEMORY
         self.retention = retention
         self.compression = compression
         self.next_offset = 0
@@ -105,14 +98,13 @@ class PartitionLog:
         self.closed = False
         self.segments: list[Segment] = []
         self.cursors: dict[int, Cursor] = {}
+        self.overtaken: dict[int, Callable[[int], None]] = {}
         self._tail = Tail()
         self._unflushed: deque[RecordBatch] = deque()
         self._flushing = False
-        self._loaded = Tail()
-        self._loaded_from = 0
+        # Without retention nobody reads but the queue itself.
+        self._loaded = LoadedPieces(1 if retention is None else PIECES_MAX)
         self._awaiting_load: list[Callable[[], None]] = []
-        self.damage = DamageRecord()
-        self.blocked_from = self.damage.blocked_from
 
     # -- writing
 
@@ -124,25 +116,34 @@ class PartitionLog:
             waited: somebody waits until they are durable.
 
         Returns:
-            The journal position that makes them durable; 0 when nothing will.
+            The journal position that they wait for: `durability` says whether it must be written or
+            durable. 0 when they wait for nothing.
 
         Raises:
             PartitionClosed: the partition was deleted.
             JournalFailed: the disk failed before; nothing was written.
 
         Guarantees:
-            Persistent records of a durable partition survive a crash once the journal reached the
-            position: all of them, or none. Offsets follow each other.
+            Persistent records of a durable partition survive what `durability` says once the journal
+            reached the position: all of them, or none. Offsets follow each other.
         """
         if self.closed:
             raise PartitionClosed(str(self.directory))
         batch = RecordBatch(records, self.next_offset, self._owner.leader_epoch)
         position = 0
         if self.durable and (records.persistent or self.is_stream):
-            position = self._owner.journal.append(JournalEntry(self.number, batch), waited=waited)
+            position = self._journal(batch, waited=waited)
         self._keep(batch)
         self.next_offset = batch.end_offset
         return position
+
+    def _journal(self, batch: RecordBatch, *, waited: bool) -> int:
+        journal = self._owner.journal
+        if self.durability is Durability.MEMORY:
+            journal.check()  # it would not survive a clean stop
+            return 0
+        entry = JournalEntry(self.number, batch)
+        return journal.append(entry, waited=waited, synced=self.synced)
 
     def recovered(self, batch: RecordBatch) -> None:
         """Take a batch of the journal, unless a segment has it or everybody is done with it."""
@@ -167,6 +168,11 @@ class PartitionLog:
         self._owner.tail_grew(batch.records.batch_bytes)
 
     @property
+    def synced(self) -> bool:
+        """Whether its changes have to survive a power cut."""
+        return self.durability is Durability.DISK
+
+    @property
     def is_stream(self) -> bool:
         """Only its retention ends a record's life."""
         return self.retention is not None and self.retention.is_stream
@@ -189,6 +195,20 @@ class PartitionLog:
             return last.base_offset
         return self.segments[-1].last_indexed_offset if self.segments else self.next_offset
 
+    def offset_at(self, time: int) -> int:
+        """Where the first batch begins that came in at a time (us since 1970) or later.
+
+        Returns:
+            The offset; of a batch in a segment, or of one less than an index interval before it;
+            the next offset when there is none.
+        """
+        batch = self._tail.find_time(time)
+        if batch is None or batch is self._tail.first:  # it may also be older than the tail
+            for segment in self.segments:
+                if segment.last_time >= time:
+                    return segment.offset_at(time)
+        return self.next_offset if batch is None else batch.base_offset
+
     def read(self, offset: int) -> RecordBatch | None:
         """The batch that holds an offset, or the next one if none does.
 
@@ -206,9 +226,7 @@ class PartitionLog:
         first = self._tail.first
         if first is not None and (offset >= first.base_offset or offset >= self._segments_end()):
             return self._tail.find(offset)
-        if self._loaded_from <= offset:
-            return self._loaded.find(offset)
-        return None
+        return self._loaded.find(offset)
 
     def needs_load(self, offset: int) -> bool:
         """Whether the offset is on disk only, and can be read."""
@@ -241,62 +259,30 @@ class PartitionLog:
         if self.closed or future.cancelled():
             return
         error = future.exception()
-        if isinstance(error, SegmentDamaged):
+        if error is not None and offset < self.first_offset:
+            pass  # retention removed it meanwhile: `done` looks again, and finds what follows
+        elif isinstance(error, SegmentDamaged):
             self.quarantine_segment(segment, error, offset)
         elif error is not None:
             # Perhaps it can be read after a restart, so this is not kept.
             log.error("offset %d of %s cannot be read: %s", offset, self.directory, error)
             self.blocked_from = min(self.blocked_from, offset)
         else:
-            self._loaded = Tail()
-            self._loaded_from = offset
-            for batch in future.result():
-                self._loaded.append(batch)
+            self._loaded.add(offset, future.result())
         for done in awaiting:
             done()
 
     # -- damage
 
-    def quarantine(self, damage: Damage) -> None:
-        """Hand out nothing at or behind a damage, from now on and over restarts.
+    def _needed_from(self) -> int:
+        """See `QuarantinedLog`."""
+        first = self.first_offset
+        return first if self.retention is not None else max(first, self.low_water())
 
-        What lies before is served, and appends go on: behind it, in a new segment.
-        """
-        if not self.damage.add(damage):
-            return
-        log.error("quarantined: %s in %s: run 'routelog log verify'", damage, self.directory)
-        self.blocked_from = min(self.blocked_from, self.damage.blocked_from)
-        self._loaded = Tail()
+    def _damage_changed(self) -> None:
+        """See `QuarantinedLog`."""
+        self._loaded.clear()
         self._owner.damage_changed(self)
-        self.lift_quarantine()
-
-    def quarantine_segment(
-        self, segment: Segment, error: SegmentDamaged, asked: int = NOTHING_BLOCKED
-    ) -> None:
-        """Quarantine what a segment holds from a damage on.
-
-        Args:
-            asked: the offset that led there: no batch lies between it and the damage.
-        """
-        end = segment.end_offset if error.end is None else error.end
-        first = min(error.first, asked)
-        segment.damaged = True
-        self.quarantine(
-            Damage(error.path.name, error.position, error.reason, first, max(end, first + 1))
-        )
-
-    def lift_quarantine(self) -> None:
-        """Forget damage of what nobody will ask for any more: it is settled, or not kept."""
-        needed_from = self.first_offset
-        if self.retention is None:
-            needed_from = max(needed_from, self.low_water())
-        found = self.damage.found
-        needed = [damage for damage in found if damage.end > needed_from]
-        if len(needed) < len(found):
-            log.warning("%s is past its damage, below offset %d", self.directory, needed_from)
-            self.damage.found = needed
-            self.blocked_from = self.damage.blocked_from
-            self._owner.damage_changed(self)
 
     def _segments_end(self) -> int:
         # Behind it, records are in the tail, perhaps on their way to a segment.
@@ -325,12 +311,31 @@ class PartitionLog:
             return self.next_offset
         return min(cursor.low_water for cursor in self.cursors.values())
 
+    def close_cursor(self, number: int) -> None:
+        """Forget a cursor: it holds nothing any more, and its number is not used again."""
+        self.cursors.pop(number, None)
+        self.overtaken.pop(number, None)
+        if not self.closed:
+            self.release()
+
+    def expire(self) -> None:
+        """Let go of what the retention's limits end, whether something happens here or not."""
+        retention = self.retention
+        if retention is None or not self.segments or self.closed:
+            return
+        own = self.open_cursor()
+        ended = retention.ended(self.segments, own.low_water, self._owner.now())
+        if ended:
+            end = self.segments[ended - 1].end_offset
+            if self.is_stream:
+                own.settle(own.low_water, end, Reason.EXPIRED)
+            if retention.is_forced:
+                for overtake in list(self.overtaken.values()):
+                    overtake(end)
+        self.release()
+
     def release(self) -> None:
         """Let go of what is settled: batches in memory, and whole segments past their retention."""
-        if self.is_stream:
-            self._expire()
-        if self.damage.found:
-            self.lift_quarantine()
         low_water = self.low_water()
         freed = 0
         while (batch := self._tail.first) is not None and batch.end_offset <= low_water:
@@ -343,6 +348,7 @@ class PartitionLog:
             self._owner.tail_grew(-freed)
         if self.segments and not self._flushing:
             self._remove_settled_segments(low_water)
+        self.lift_quarantine()
 
     def _remove_settled_segments(self, low_water: int) -> None:
         limit = None
@@ -354,23 +360,8 @@ class PartitionLog:
                 break
             removed.append(self.segments.pop(0))
         if removed:
-            self._loaded = Tail()
+            self._loaded.clear()
             self._owner.remove_segments(removed)
-
-    def _expire(self) -> None:
-        # The newest segment stays: it is still written.
-        retention = self.retention
-        assert retention is not None
-        kept = sum(segment.file_bytes for segment in self.segments)
-        for segment in self.segments[:-1]:
-            age = self._owner.now() - segment.last_time
-            too_old = retention.age_max is not None and age > retention.age_max
-            too_much = retention.bytes_max is not None and kept > retention.bytes_max
-            if not too_old and not too_much:
-                break
-            kept -= segment.file_bytes
-            for cursor in self.cursors.values():
-                cursor.settle(cursor.low_water, segment.end_offset, Reason.EXPIRED)
 
     def tail_bytes(self) -> int:
         """Memory of the batches that are kept."""
@@ -413,6 +404,7 @@ class PartitionLog:
             segment.written()
         if not self.closed:
             self.release()
+            self.expire()
 
     def sealed_segments(self) -> list[Segment]:
         """Segments whose files are complete and synced; none while a flush may be sealing one."""
@@ -464,5 +456,5 @@ class PartitionLog:
         freed = self._tail.bytes
         self._tail = Tail()
         self._unflushed.clear()
-        self._loaded = Tail()
+        self._loaded.clear()
         return freed

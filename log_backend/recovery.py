@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 
+from log_backend.cursor import Cursor
 from log_backend.cursor_snapshot import cursor_number, partition_prefix
 from log_backend.damage import EVERYTHING_BEHIND, Damage, load_damage
 from log_backend.disk import Disk
 from log_backend.journal_block import Block, JournalEntry, Reason
 from log_backend.log_directory import base_offsets, segment_path
-from log_backend.metadata import MetadataStore
+from log_backend.metadata import Change, MetadataStore
 from log_backend.partition_file import PARTITION_FILE
 from log_backend.partition_log import PartitionLog
 from log_backend.record_batch import RecordBatch
@@ -38,10 +39,15 @@ class Recovery:
         self._remove_directory = remove_directory
         self._known_offsets: dict[int, int] = {}  # by partition: behind the highest one ever given
 
-    def load(self, partition: PartitionLog) -> bool:
+    def load(self, partition: PartitionLog, begins: Mapping[int, int]) -> bool:
         """Restore the cursors of a partition from their snapshots, and open its segments.
 
-        Damage quarantines the partition, from where it begins.
+        Damage quarantines the partition, from where it begins. Only the cursors that the partition
+        has already are known: what a snapshot or the journal says of others belongs to groups that
+        were deleted.
+
+        Args:
+            begins: by number of a cursor, the offset below which it had no use for anything.
 
         Returns:
             Whether a checkpoint has something to sync.
@@ -54,6 +60,9 @@ class Recovery:
         for damage in partition.damage.found:
             log.error("still quarantined: %s in %s", damage, partition.directory)
         self._restore_cursors(partition)
+        for number, begin in begins.items():
+            partition.open_cursor(number).settle(0, begin)
+            self._know(partition, begin)
         names = self._disk.list_directory(partition.directory)
         bases = base_offsets(names)
         if names:
@@ -91,7 +100,13 @@ class Recovery:
         for key, entry in self._metadata.scan(partition_prefix(partition.number)):
             snapshots.setdefault(cursor_number(key), []).append((key, entry.value))
         for number, snapshot in snapshots.items():
-            marks = partition.open_cursor(number).restore(snapshot)
+            cursor = partition.cursors.get(number)
+            if cursor is None:
+                # A checkpoint was under way when its group was deleted.
+                gone = [Change(key, None) for key, _ in snapshot]
+                self._metadata.apply(gone, synced=False)
+                continue
+            marks = cursor.restore(snapshot)
             self._know(partition, marks.next_offset)
             partition.synced_offset = max(partition.synced_offset, marks.synced_offset)
 
@@ -132,9 +147,12 @@ class Recovery:
             unsynced = self._settle_newest(partition, opened.segment)
             if partition.is_stream:
                 gone = [(0, bases[0])]  # only its retention takes records; all are journaled
+        for segment, behind in reversed(list(pairwise(partition.segments))):
+            if segment.damaged:  # retention must not take it for older than it is
+                segment.last_time = max(segment.last_time, behind.first_time)
         for cursor in partition.cursors.values():
-            for first, behind in [*gone, *lost]:
-                cursor.settle(first, behind, Reason.LOST)
+            for first, end in [*gone, *lost]:
+                cursor.settle(first, end, Reason.LOST)
         if lost:
             self._know(partition, lost[-1][1])
         return unsynced
@@ -175,8 +193,10 @@ class Recovery:
             change.records.payload = bytearray(change.records.payload)
             partition.recovered(change)
             return
-        # Records may be gone, but offsets that an entry speaks of must not be given again.
-        self._know(partition, partition.open_cursor(change.cursor).replay(change))
+        # Of a deleted group nothing comes back. Records may be gone, but offsets that an entry speaks of
+        # must not be given again.
+        cursor = partition.cursors.get(change.cursor) or Cursor(change.cursor, None)
+        self._know(partition, cursor.replay(change))
 
     def _know(self, partition: PartitionLog, offset: int) -> None:
         known = self._known_offsets.get(partition.number, 0)

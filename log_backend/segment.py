@@ -5,7 +5,7 @@ segment of a partition is written; the others are sealed, and have the index fil
 """
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +42,9 @@ class Segment:
         written_end, written_size: as `end_offset` and `size`, without what is only planned: readers go
             so far.
         unsynced: written since the last sync.
+        doubtful: positions [first, end) that recovery read behind what was synced for certain. If their
+            sync has failed, only the system's cache has them and takes them for written: what writes
+            them again makes the next sync a true one.
         transient: some batch is not persistent.
         next_base: base offset of the segment behind it; None while it is the newest.
         compressed_bytes: size of its file, when that has the compressed form.
@@ -57,6 +60,7 @@ class Segment:
         "compressed_bytes",
         "compressible",
         "damaged",
+        "doubtful",
         "end_offset",
         "last_time",
         "next_base",
@@ -77,6 +81,7 @@ class Segment:
         self.written_size = 0
         self.last_time = 0
         self.unsynced = False
+        self.doubtful: tuple[int, int] | None = None
         self.transient = False
         self.next_base: int | None = None
         self.damaged = False
@@ -121,9 +126,19 @@ class Segment:
         at = bisect_right(self._offsets, offset) - 1
         return self._positions[at] if at >= 0 else 0
 
-    def offset_at(self, position: int) -> int:
+    def lowest_offset_at(self, position: int) -> int:
         """No batch at or behind a position of `position_of` begins at a lower offset."""
         at = bisect_right(self._positions, position) - 1
+        return self._offsets[at] if at >= 0 else self.base_offset
+
+    @property
+    def first_time(self) -> int:
+        """When its first batch came in; 0 when nothing says so."""
+        return self._times[0] if self._times else self.last_time
+
+    def offset_at(self, time: int) -> int:
+        """The offset of an index entry, close before the first batch of a time or later."""
+        at = bisect_left(self._times, time) - 1
         return self._offsets[at] if at >= 0 else self.base_offset
 
     def index_files(self) -> list[tuple[Path, bytes]]:
@@ -149,6 +164,8 @@ class Segment:
         self.transient = index.transient
         self._offsets = array("Q", [self.base_offset + offset for offset in index.offsets])
         self._positions, self._times = index.positions, index.times
+        if self._times:
+            self.last_time = self._times[-1]  # if the walk from there meets damage
 
     @property
     def last_indexed_offset(self) -> int:
@@ -350,7 +367,7 @@ def open_active(disk: Disk, path: Path, base_offset: int, synced_offset: int) ->
     try:
         content = disk.read(file, 0, disk.size(file))
         view = memoryview(content)
-        position = 0
+        position = synced_size = 0
         while position < len(content):
             try:
                 batch = _next_batch(view, position, segment)
@@ -369,8 +386,12 @@ def open_active(disk: Disk, path: Path, base_offset: int, synced_offset: int) ->
             size = batch_bytes(view, position)
             segment.add(batch, position, size)
             position += size
+            if segment.end_offset <= synced_offset:
+                synced_size = position
         if segment.end_offset < synced_offset and opened.damage is None:
             opened.fail(position, "the file is cut off")
+        if synced_size < position and opened.damage is None:
+            segment.doubtful = (synced_size, position)
     finally:
         disk.close(file)
     segment.written()

@@ -2,13 +2,25 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from log_backend.disk import Disk
-from log_backend.log_directory import COMPRESSED, PLAIN
+from log_backend.log_directory import COMPRESSED, PLAIN, base_offsets
 from log_backend.partition_file import PARTITION_FILE, encode_number, read_number
-from log_backend.partition_log import SegmentWrite
-from log_backend.segment import Segment
+from log_backend.record_batch import RecordBatch
+from log_backend.segment import READ_BYTES, Segment
+
+
+@dataclass(slots=True)
+class SegmentWrite:
+    """Batches to write one behind the other into a segment; `seal` when they are its last."""
+
+    partition: int
+    segment: Segment
+    position: int
+    batches: list[RecordBatch] = field(default_factory=list)
+    seal: bool = False
 
 
 class SegmentWriter:
@@ -26,25 +38,23 @@ class SegmentWriter:
         for each in writes:
             self._write(each)
         for segment in to_sync:
-            try:
+            with suppress(FileNotFoundError):
+                # Settled and removed meanwhile, or compressed: then that form is synced.
                 file = self._disk.open(segment.path)
-            except FileNotFoundError:
-                continue  # settled and removed meanwhile, or compressed: then that form is synced
-            try:
-                self._disk.sync(file)
-            finally:
-                self._disk.close(file)
+                try:
+                    self._sync(file, segment)
+                finally:
+                    self._disk.close(file)
         for directory in {segment.path.parent for segment in to_sync}:
-            if directory.exists():
+            with suppress(FileNotFoundError):
                 self._disk.sync_directory(directory)
 
     def remove(self, segments: Sequence[Segment]) -> None:
         """Delete segments and their indexes, in order."""
         for segment in segments:
             for suffix in (".index", ".timeindex", PLAIN, COMPRESSED):
-                path = segment.path.with_suffix(suffix)
-                if path.exists():
-                    self._disk.remove(path)
+                with suppress(FileNotFoundError):
+                    self._disk.remove(segment.path.with_suffix(suffix))
 
     def owner_of(self, directory: Path) -> int | None:
         """Number of the partition whose files lie in a directory; None when that is not known."""
@@ -86,16 +96,38 @@ class SegmentWriter:
             self._disk.write(file, write.position, buffers)
             if write.seal:
                 # Before the next segment is there: only the newest may have a torn tail.
-                self._disk.sync(file)
+                self._sync(file, write.segment)
         finally:
             self._disk.close(file)
 
+    def _sync(self, file: int, segment: Segment) -> None:
+        if segment.doubtful is not None:
+            first, end = segment.doubtful
+            for position in range(first, end, READ_BYTES):
+                content = self._disk.read(file, position, min(READ_BYTES, end - position))
+                self._disk.write(file, position, [content])
+            segment.doubtful = None
+        self._disk.sync(file)
+
     def _own(self, directory: Path, number: int) -> None:
-        # A damaged file is left to a repair.
-        if PARTITION_FILE not in self._disk.list_directory(directory):
-            self._disk.make_directory(directory)
-            self._write_file(directory / PARTITION_FILE, encode_number(number))
+        # Durable before a segment is: segments without their partition's number are damage.
+        owner, names = self.owner_of(directory), self._disk.list_directory(directory)
+        if owner == number:
+            return
+        if owner is not None or not base_offsets(names):
+            self.remove_directory(directory)  # of a deleted queue, if something is left of it
+        elif PARTITION_FILE in names:
+            return  # a damaged file is left to a repair
+        self._disk.make_directory(directory)
+        path = directory / PARTITION_FILE
+        try:
+            self._write_file(path, encode_number(number))
             self._disk.sync_directory(directory)
+        except OSError:
+            # The next start must not find it in the system's cache only and leave it at that.
+            with suppress(OSError):
+                self._disk.remove(path)
+            raise
 
     def _write_file(self, path: Path, content: bytes) -> None:
         file = self._disk.open(path, create=True)

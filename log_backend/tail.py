@@ -1,6 +1,6 @@
 """The tail: the batches of a partition that are in memory, oldest first."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 from log_backend.record_batch import RecordBatch
 
@@ -48,6 +48,11 @@ class Tail:
             at += 1
         return self._batches[at] if at < len(self._batches) else None
 
+    def find_time(self, time: int) -> RecordBatch | None:
+        """The first batch whose last record came in at a time or later; None when all are older."""
+        at = bisect_left(self._batches, time, self._start, key=_last_time)
+        return self._batches[at] if at < len(self._batches) else None
+
     def drop_first(self) -> int:
         """Forget the oldest batch; returns its bytes."""
         size = self._batches[self._start].records.batch_bytes
@@ -57,3 +62,7 @@ class Tail:
             del self._batches[: self._start], self._bases[: self._start]
             self._start = 0
         return size
+
+
+def _last_time(batch: RecordBatch) -> int:
+    return batch.records.last_time

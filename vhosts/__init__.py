@@ -1,12 +1,14 @@
 """Virtual hosts: queues, consumers, policies, users and permissions."""
 
 from vhosts.consumer import CREDIT_UNLIMITED, Consumer
+from vhosts.consumer_group import ConsumerGroup
 from vhosts.delivery import Delivery, DeliverySource
 from vhosts.errors import (
     AccessRefused,
     AuthenticationBusy,
     AuthenticationRefused,
     ConsumptionRefused,
+    InvalidConsumerArgument,
     InvalidPermission,
     InvalidQueueArgument,
     InvalidQueueProperty,
@@ -18,18 +20,22 @@ from vhosts.errors import (
     QueueLocked,
     QueueNotEmpty,
     QueueQuarantined,
+    TooManyGroups,
     UserExists,
     UserNotFound,
     VhostAccessRefused,
     VhostNotFound,
 )
+from vhosts.group_expiry import GroupExpiry
+from vhosts.group_options import GROUP, GroupOptions, wanted_group
 from vhosts.loopback import may_connect_from
 from vhosts.password import PasswordVerifier
 from vhosts.permission import FULL_PERMISSION, Permission, Verb
 from vhosts.permission_book import PermissionBook, ResourceKind
 from vhosts.permission_cache import PermissionCache
-from vhosts.queue import Queue, QueueProperties
+from vhosts.queue import Queue
 from vhosts.queue_partition import QueuePartition
+from vhosts.queue_properties import QueueProperties
 from vhosts.topology_record import partition_names
 from vhosts.user import User
 from vhosts.user_directory import UserDirectory
@@ -39,14 +45,19 @@ from vhosts.vhost_directory import VhostDirectory
 __all__ = [
     "CREDIT_UNLIMITED",
     "FULL_PERMISSION",
+    "GROUP",
     "AccessRefused",
     "AuthenticationBusy",
     "AuthenticationRefused",
     "Consumer",
+    "ConsumerGroup",
     "ConsumptionRefused",
     "Delivery",
     "DeliverySource",
     "Durable",
+    "GroupExpiry",
+    "GroupOptions",
+    "InvalidConsumerArgument",
     "InvalidPermission",
     "InvalidQueueArgument",
     "InvalidQueueProperty",
@@ -66,6 +77,7 @@ __all__ = [
     "QueueProperties",
     "QueueQuarantined",
     "ResourceKind",
+    "TooManyGroups",
     "User",
     "UserDirectory",
     "UserExists",
@@ -77,4 +89,5 @@ __all__ = [
     "VirtualHost",
     "may_connect_from",
     "partition_names",
+    "wanted_group",
 ]

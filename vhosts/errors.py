@@ -160,3 +160,23 @@ class ConsumptionRefused(Exception):
     def __init__(self, name: str, vhost: str) -> None:
         super().__init__(f"queue '{name}' in vhost '{vhost}' in exclusive use")
         self.name = name
+
+
+class InvalidConsumerArgument(Exception):
+    """A consumer argument has a type or value that it cannot take."""
+
+    def __init__(self, argument: str, reason: str) -> None:
+        super().__init__(f"invalid arg '{argument}' of a consumer: {reason}")
+        self.argument = argument
+        self.reason = reason
+
+
+class TooManyGroups(Exception):
+    """A queue has as many consumer groups as one may have."""
+
+    def __init__(self, queue: str, vhost: str, groups_max: int) -> None:
+        super().__init__(
+            f"queue '{queue}' in vhost '{vhost}' has {groups_max} consumer groups, the most there "
+            "can be; those without consumers go when their x-group-expires is over"
+        )
+        self.queue = queue

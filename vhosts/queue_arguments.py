@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from exchanges import comparable, field_type
-from log_backend import Retention
+from log_backend import Durability, Retention
 from vhosts.errors import InvalidQueueArgument, QueueInequivalent
 
 MICROSECONDS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "D": 86_400_000_000}
@@ -81,6 +81,8 @@ KNOWN: Mapping[str, Check] = {
     "x-queue-type": _one_of(*QUEUE_TYPES),
     "x-max-age": _age,
     "x-retention": _age,
+    "x-retention-force": _flag,
+    "x-durability": _one_of(*Durability),
     "x-partitions": _integer(1, PARTITIONS_MAX),
     "x-partition-key": _header_name,
     "x-compression": _one_of(*COMPRESSIONS),
@@ -107,6 +109,14 @@ def check_arguments(queue: str, vhost: str, arguments: Mapping[str, object]) -> 
     for name, needed in NEEDED.items():
         if name in arguments and needed not in arguments:
             raise InvalidQueueArgument(queue, vhost, name, f"there is no '{needed}'")
+    if "x-max-age" in arguments and not is_stream(arguments):
+        reason = (
+            "only a stream lets go of messages by age; to keep consumed messages use 'x-retention'"
+        )
+        raise InvalidQueueArgument(queue, vhost, "x-max-age", reason)
+    if "x-retention-force" in arguments and retention(arguments) is None:
+        reason = "the queue keeps no log: it is no stream and has no 'x-retention'"
+        raise InvalidQueueArgument(queue, vhost, "x-retention-force", reason)
 
 
 def check_equivalent(
@@ -123,6 +133,22 @@ def check_equivalent(
             raise QueueInequivalent(queue, vhost, name, _described(asked), _described(has))
 
 
+def check_durability(queue: str, vhost: str, arguments: Mapping[str, object], stored: bool) -> None:
+    """Refuse a promise that a queue cannot keep.
+
+    Raises:
+        InvalidQueueArgument: the queue ends with its connection or with the broker.
+    """
+    if not stored and arguments.get("x-durability", Durability.MEMORY) != Durability.MEMORY:
+        reason = "only durable queues that are not exclusive keep messages anywhere but in memory"
+        raise InvalidQueueArgument(queue, vhost, "x-durability", reason)
+
+
+def durability(arguments: Mapping[str, object], default: Durability) -> Durability:
+    """What a confirm promises in a durable queue: its argument says it, else the default."""
+    return Durability(str(arguments.get("x-durability", default)))
+
+
 def is_stream(arguments: Mapping[str, object]) -> bool:
     """Whether a queue is a stream."""
     return arguments.get("x-queue-type") == "stream"
@@ -135,16 +161,18 @@ def counts_deliveries(arguments: Mapping[str, object]) -> bool:
 
 def retention(arguments: Mapping[str, object]) -> Retention | None:
     """What a queue keeps longer than its consumers need; None: nothing."""
-    settled_age = _microseconds(arguments.get("x-retention"))
+    settled_age = age_microseconds(arguments.get("x-retention"))
+    is_forced = arguments.get("x-retention-force") is True
     if is_stream(arguments):
         bytes_max = arguments.get("x-max-length-bytes")
         return Retention(
             settled_age=settled_age or 0,
             is_stream=True,
-            age_max=_microseconds(arguments.get("x-max-age")),
+            age_max=age_microseconds(arguments.get("x-max-age")),
             bytes_max=bytes_max if isinstance(bytes_max, int) else None,
+            is_forced=is_forced,
         )
-    return None if settled_age is None else Retention(settled_age)
+    return None if settled_age is None else Retention(settled_age, is_forced=is_forced)
 
 
 def compression(arguments: Mapping[str, object]) -> str | None:
@@ -153,7 +181,8 @@ def compression(arguments: Mapping[str, object]) -> str | None:
     return chosen if isinstance(chosen, str) else None
 
 
-def _microseconds(value: object) -> int | None:
+def age_microseconds(value: object) -> int | None:
+    """An age such as "7d"; None when it is none."""
     match = _AGE.fullmatch(value) if isinstance(value, str) else None
     return int(match[1]) * MICROSECONDS[match[2]] if match else None
 

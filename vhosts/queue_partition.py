@@ -8,10 +8,11 @@ from vhosts.delivery import Delivery, fitting
 
 
 class QueuePartition:
-    """One partition of a queue.
+    """One partition of a queue, or of a group's way through it.
 
     Attributes:
         log: the partition's log.
+        cursor: what is settled.
         next_offset: everything below was handed out, returned or settled.
         in_flight: handed out and neither settled nor returned.
 
@@ -33,9 +34,9 @@ class QueuePartition:
         "returned",
     )
 
-    def __init__(self, log: PartitionLog, on_ready: Callable[[], None]) -> None:
+    def __init__(self, log: PartitionLog, on_ready: Callable[[], None], cursor: int = 0) -> None:
         self.log = log
-        self.cursor = log.open_cursor()
+        self.cursor = log.open_cursor(cursor)
         self._notify = on_ready
         self.next_offset = self.cursor.low_water
         self._delivered_before = self.cursor.handed_out  # by an earlier run, up to there

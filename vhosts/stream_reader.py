@@ -37,7 +37,7 @@ def stream_position(log: PartitionLog, wanted: object, now: int) -> StreamPositi
         InvalidStreamOffset: it is none of these.
     """
     if isinstance(wanted, datetime):
-        return StreamPosition(log.first_offset, int(wanted.timestamp() * 1_000_000))
+        return _position_at(log, int(wanted.timestamp() * 1_000_000))
     if isinstance(wanted, int) and not isinstance(wanted, bool) and wanted >= 0:
         return StreamPosition(max(log.first_offset, wanted))
     if wanted == "first":
@@ -50,7 +50,11 @@ def stream_position(log: PartitionLog, wanted: object, now: int) -> StreamPositi
     if match is None:
         raise InvalidStreamOffset(wanted, field_type(wanted))
     age = int(match[1]) * _SECONDS[match[2]] * 1_000_000
-    return StreamPosition(log.first_offset, now - age)
+    return _position_at(log, now - age)
+
+
+def _position_at(log: PartitionLog, time: int) -> StreamPosition:
+    return StreamPosition(log.offset_at(time), time)
 
 
 class StreamReader:

@@ -20,7 +20,7 @@ import msgspec
 from exchanges import Binding, Exchange
 from log_backend import Change, MetadataStore
 from vhosts.argument_table import decode_arguments, encode_arguments
-from vhosts.queue import QueueProperties
+from vhosts.queue_properties import QueueProperties
 
 VHOSTS_PREFIX = b"vhosts/"
 NEXT_PARTITION_KEY = b"next-partition"
@@ -98,7 +98,7 @@ class BindingRecord(msgspec.Struct, frozen=True):
 
 def vhost_change(vhost: str) -> Change:
     """Write the vhost."""
-    return Change(_key("vhosts", vhost), msgspec.json.encode(VhostRecord(vhost)))
+    return Change(record_key("vhosts", vhost), msgspec.json.encode(VhostRecord(vhost)))
 
 
 def exchange_change(vhost: str, exchange: Exchange, *, deleted: bool = False) -> Change:
@@ -111,7 +111,7 @@ def exchange_change(vhost: str, exchange: Exchange, *, deleted: bool = False) ->
         encode_arguments(exchange.arguments),
     )
     value = None if deleted else msgspec.json.encode(record)
-    return Change(_key("exchanges", vhost, exchange.name), value)
+    return Change(record_key("exchanges", vhost, exchange.name), value)
 
 
 def queue_change(
@@ -122,7 +122,7 @@ def queue_change(
         queue.name, queue.auto_delete, encode_arguments(queue.arguments), partitions
     )
     value = None if deleted else msgspec.json.encode(record)
-    return Change(_key("queues", vhost, queue.name), value)
+    return Change(record_key("queues", vhost, queue.name), value)
 
 
 def binding_change(vhost: str, binding: Binding, *, deleted: bool = False) -> Change:
@@ -135,7 +135,7 @@ def binding_change(vhost: str, binding: Binding, *, deleted: bool = False) -> Ch
         binding.routing_key,
         arguments,
     )
-    key = _key(
+    key = record_key(
         "bindings",
         vhost,
         binding.source,
@@ -160,8 +160,9 @@ def partition_names(store: MetadataStore) -> dict[int, tuple[str, str, int]]:
 
 def prefix(kind: str, vhost: str) -> bytes:
     """Prefix of the keys of a vhost's exchanges, queues or bindings."""
-    return _key(kind, vhost) + b"/"
+    return record_key(kind, vhost) + b"/"
 
 
-def _key(*parts: str) -> bytes:
+def record_key(*parts: str) -> bytes:
+    """Key of a record: its kind and names, each percent-encoded."""
     return "/".join(quote(part, safe="") for part in parts).encode()

@@ -12,7 +12,7 @@ import pytest
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import crash, durable, open_store, start_store, until
 
-from log_backend.journal_file import JournalDamaged
+from log_backend.journal_reader import JournalDamaged
 from log_backend.log_store import LogOptions, LogStore
 from log_backend.partition_log import PartitionLog
 

@@ -18,8 +18,9 @@ import pytest
 from crash.stored_log import QUEUES, Messages, build, check, read_all
 
 from log_backend.disk import SystemDisk
-from log_backend.journal_block import BLOCK_ALIGNMENT, decode_block
-from log_backend.journal_file import find_blocks, find_end
+from log_backend.journal_block import BLOCK_ALIGNMENT, FileMark, decode_block
+from log_backend.journal_files import JournalFiles, find_end
+from log_backend.journal_reader import whole_blocks
 from log_backend.partition_file import decode_number
 from log_backend.record_batch import CorruptBatch, decode_batch
 from log_backend.segment import open_active, open_sealed
@@ -50,6 +51,13 @@ def flipped(content: bytes, at: int) -> bytearray:
 def files(data: Path) -> list[Path]:
     found = [path for folder in ("logs", "journal") for path in (data / folder).rglob("*")]
     return sorted(path for path in found if path.is_file())
+
+
+def journal(data: Path) -> Iterator[tuple[Path, bytearray, FileMark]]:
+    """Each journal file, its content and its mark."""
+    found = JournalFiles(data / "journal", DISK)
+    for mark in found.marks():
+        yield found.path(mark), found.read(mark), mark
 
 
 def segments(data: Path) -> Iterator[tuple[Path, int, int | None]]:
@@ -113,27 +121,27 @@ async def test_no_small_file_is_read_with_a_flipped_bit_or_cut(
 
 async def test_no_journal_block_is_read_with_a_flipped_bit(stored: tuple[Path, Messages]) -> None:
     data, _ = stored
-    for path in (data / "journal").iterdir():
-        content, number = bytearray(path.read_bytes()), int(path.stem)
-        blocks = list(find_blocks(content, number))
-        for at, block in blocks:
+    count = 0
+    for _, content, mark in journal(data):
+        for at, block in whole_blocks(content, mark):
             whole = content[at : at + block.length]
             damaged = bytearray(whole)
             for place in range(len(whole)):
                 damaged[place] ^= 1 << place % 8
-                assert decode_block(damaged, 0, number) is None
+                assert decode_block(damaged, 0, mark) is None
                 damaged[place] = whole[place]
+                count += 1
+    assert count > 40_000
 
 
 async def test_a_flip_between_the_blocks_changes_nothing(stored: tuple[Path, Messages]) -> None:
     data, _ = stored
-    for path in (data / "journal").iterdir():
-        content, number = bytearray(path.read_bytes()), int(path.stem)
-        blocks = [(at, block.position) for at, block in find_blocks(content, number)]
-        end = (blocks[-1][0] + BLOCK_ALIGNMENT) if blocks else 0
+    for _, content, mark in journal(data):
+        blocks = [at for at, _ in whole_blocks(content, mark)]
+        end = (blocks[-1] + BLOCK_ALIGNMENT) if blocks else 0
         for at in range(end, len(content) - BLOCK_ALIGNMENT, BLOCK_ALIGNMENT):
             # No flipped bit makes a block of a page that is none: its checksum would have to fit.
-            assert decode_block(content, at, number) is None
+            assert decode_block(content, at, mark) is None
 
 
 async def test_every_cut_of_a_journal_file_is_seen(stored: tuple[Path, Messages]) -> None:
@@ -217,13 +225,13 @@ async def test_the_last_commit_is_vouched_for_when_the_journal_was_idle(
     data, promised = stored
     last = max(
         (block.position, at, path)
-        for path in (data / "journal").iterdir()
-        for at, block in find_blocks(bytearray(path.read_bytes()), int(path.stem))
+        for path, content, mark in journal(data)
+        for at, block in whole_blocks(content, mark)
         if block.entries
     )
     _, at, path = last
     content = path.read_bytes()
-    for place in (0, 4, 12, 20, 28, 33, 100):
+    for place in (0, 4, 12, 20, 28, 36, 44, 49, 100):
         path.write_bytes(flipped(content, at + place))
         outcome = await read_all(data, caplog)
         assert outcome.refused
@@ -241,5 +249,5 @@ async def test_the_last_commit_is_vouched_for_when_the_journal_was_idle(
 
 
 def block_at(content: bytes, at: int) -> bytes:
-    length = int.from_bytes(content[at + 32 : at + 36], "little")
+    length = int.from_bytes(content[at + 48 : at + 52], "little")
     return content[at : at + length]

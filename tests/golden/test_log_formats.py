@@ -1,9 +1,8 @@
 import pytest
 from golden.log_formats import (
     BITMAP,
-    BLOCK_DURABLE,
     BLOCK_FILE,
-    BLOCK_POSITION,
+    BLOCK_MARKS,
     COMPRESSED_BASE,
     COUNTS,
     ENTRIES,
@@ -32,7 +31,7 @@ from log_backend.journal_block import (
     Settlement,
     decode_block,
 )
-from log_backend.journal_file import find_end
+from log_backend.journal_files import find_end
 from log_backend.partition_file import decode_number
 from log_backend.record_batch import RecordBatch, decode_batch
 from log_backend.segment import Segment
@@ -84,7 +83,7 @@ def test_a_batch_with_a_key_column_is_read() -> None:
 def test_a_journal_block_is_read() -> None:
     block = decode_block(bytearray(golden("journal-block-1.bin")), 0, BLOCK_FILE)
     assert block is not None
-    assert (block.position, block.durable) == (BLOCK_POSITION, BLOCK_DURABLE)
+    assert (block.position, block.first, block.durable) == BLOCK_MARKS
     assert [entry.partition for entry in block.entries] == [entry.partition for entry in ENTRIES]
     batch, *changes = (entry.change for entry in block.entries)
     assert isinstance(batch, RecordBatch)

@@ -197,6 +197,15 @@ class FuzzedStream:
                 queue=choose((STREAM, queue)),
                 arguments={"x-stream-offset": choose(("first", "last", "next", "1h", 3, -1, 1.5))},
             ),
+            lambda: commands.Basic.Consume(
+                queue=choose((STREAM, queue)),
+                no_ack=likely() < 0.4,
+                arguments={
+                    "x-group": choose(("g", "h", self._name(), "", 5)),
+                    "x-group-expires": choose(("1s", "never", "x")),
+                    "x-stream-offset": choose(("first", "next", 3, -1)),
+                },
+            ),
             lambda: commands.Queue.Delete(queue=queue, if_empty=likely() < 0.3),
             lambda: commands.Queue.Purge(queue=queue),
             lambda: commands.Queue.Bind(queue=queue, exchange=exchange, routing_key=self._name()),

@@ -22,6 +22,7 @@ from unit.log_backend.watched_disk import WatchedDisk, recycled
 from log_backend.journal import JournalFailed
 from log_backend.log_store import LogOptions
 from log_backend.metadata import MetadataUnavailable
+from log_backend.retention import Retention
 
 
 async def test_a_segment_that_cannot_be_written_stops_the_node(data: Path) -> None:
@@ -139,4 +140,76 @@ async def test_pressure_rises_with_memory_and_falls_when_a_partition_goes(data: 
         partition.append(records([b"x" * 1000]))
     store.close_partition(partition)
     await until(lambda: len(pressures) == 4)
+    await store.aclose()
+
+
+async def test_a_fault_of_ours_in_the_flusher_stops_the_node_like_one_of_the_disk(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = WatchedDisk()
+    store, (partition,) = start_store(data, disk=disk)
+
+    def fail(*arguments: object) -> None:
+        raise ValueError("made to fail")
+
+    await durable(store, append(partition, 3))
+    monkeypatch.setattr(store._writer, "write", fail)
+    await store.flush()
+    monkeypatch.undo()
+    with pytest.raises(JournalFailed):
+        append(partition)
+    await store._checkpoint(None)
+    assert not recycled(disk)
+    assert partition.synced_offset == 0
+    await store.aclose()
+    assert await content(data) == numbered(0, 1, 2)
+
+
+async def test_a_snapshot_that_fails_for_any_reason_stops_the_node(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, (partition,) = start_store(data)
+
+    def fail(*arguments: object, **keywords: object) -> None:
+        raise ValueError("made to fail")
+
+    await durable(store, append(partition, 3))
+    monkeypatch.setattr(store.metadata, "apply", fail)
+    await store._checkpoint(None)
+    monkeypatch.undo()
+    with pytest.raises(JournalFailed):
+        append(partition)
+    await store.aclose()
+    assert await content(data) == numbered(0, 1, 2)
+
+
+async def test_a_read_of_a_segment_that_retention_removes_meanwhile_goes_on_behind_it(
+    data: Path,
+) -> None:
+    disk = WatchedDisk()
+    options = LogOptions(
+        journal_file_bytes=MIB, memory_tail_bytes=5_000, segment_bytes=5_000, flush_seconds=3600
+    )
+    retention = Retention(is_stream=True, bytes_max=20_000)
+    store, (partition,) = start_store(data, options=options, disk=disk, retention=retention)
+    for number in range(10):
+        partition.append(records([b"%d " % number + b"x" * 1_500]))
+    await store.flush()
+    arrived, released = disk.hold("open", "*.log")
+    loaded = asyncio.Event()
+    partition.load(0, loaded.set)
+    await until(arrived.is_set)
+    segment = partition.segments[0]
+    partition.open_cursor().settle(0, segment.end_offset)
+    partition.release()
+    await until(lambda: disk.count("remove", segment.path.name))
+    released.set()
+    await loaded.wait()
+    assert partition.needs_load(0)
+    loaded.clear()
+    partition.load(0, loaded.set)
+    await loaded.wait()
+    batch = partition.read(0)
+    assert batch is not None
+    assert batch.base_offset == segment.end_offset
     await store.aclose()

@@ -19,7 +19,10 @@ from unit.log_backend.open_store import (
 
 from log_backend.cursor import Cursor
 from log_backend.cursor_snapshot import SnapshotDamaged, partition_prefix
-from log_backend.journal_block import HandedOut, Reason, Settlement, decode_block
+from log_backend.disk import SystemDisk
+from log_backend.journal_block import HandedOut, Reason, Settlement
+from log_backend.journal_files import JournalFiles
+from log_backend.journal_reader import whole_blocks
 from log_backend.log_store import LogStore
 from log_backend.metadata import Change, MetadataStore
 from log_backend.partition_log import PartitionLog
@@ -119,13 +122,10 @@ async def test_the_journal_tells_why_something_is_settled(tmp_path: Path) -> Non
 
 def changes(data: Path) -> list[object]:
     """The changes in the first file of a journal."""
-    path = min((data / "journal").glob("*.journal"))
-    content = bytearray(path.read_bytes())
-    found: list[object] = []
-    for at in range(0, len(content), 4096):
-        block = decode_block(content, at, int(path.stem))
-        found += [entry.change for entry in block.entries] if block else []
-    return found
+    files = JournalFiles(data / "journal", SystemDisk())
+    mark = files.marks()[0]
+    blocks = whole_blocks(files.read(mark), mark)
+    return [entry.change for _, block in blocks for entry in block.entries]
 
 
 async def test_offsets_that_were_handed_out_are_not_given_again(tmp_path: Path) -> None:
@@ -159,7 +159,11 @@ async def test_every_cursor_of_a_partition_has_its_own_state(tmp_path: Path) -> 
     await committed(store, partition)
     left = await crash(store, data)
     await store.aclose()
-    store, (partition,) = start_store(left, epoch=2)
+    store = open_store(left)
+    groups = dict.fromkeys(range(1, 50), 0)
+    partition = store.open_partition(1, "/", "q", 0, durable=True, cursors=groups)
+    store.recover()
+    store.start(2)
     assert sorted(partition.cursors) == list(range(50))
     for number, cursor in partition.cursors.items():
         assert cursor.handed_out == 900 - number

@@ -3,7 +3,14 @@ from pathlib import Path
 
 import pytest
 from unit.log_backend.log_records import bodies_of, records
-from unit.log_backend.open_store import QUIET, start_store, unsettled
+from unit.log_backend.open_store import (
+    QUIET,
+    crash,
+    durable,
+    open_store,
+    start_store,
+    unsettled,
+)
 
 from log_backend.log_store import LogOptions, LogStore
 from log_backend.partition_log import PartitionClosed, PartitionLog
@@ -246,3 +253,43 @@ async def test_transient_partitions_spill_only_when_memory_is_full(store: LogSto
     assert spilled.segments
     assert "spill" in spilled.directory.parts
     assert [offset for offset, _ in await unsettled(spilled)] == list(range(122))
+
+
+async def test_a_time_is_found_in_segments_and_in_the_tail(tmp_path: Path) -> None:
+    store, (log,) = start_store(tmp_path / "data", options=OPTIONS, retention=Retention(0))
+    assert log.offset_at(0) == 0
+    for number in range(40):
+        log.append(records([bytes(1_000)], time=10 * number))
+        if number == 29:
+            await store.flush()
+            log.evict(10**9)
+    assert log.offset_at(0) == 0
+    assert [log.offset_at(time) for time in (300, 345, 390, 391)] == [30, 35, 39, 40]
+    for time in range(0, 295, 5):
+        assert (time + 9) // 10 - 5 <= log.offset_at(time) <= (time + 9) // 10
+    await store.aclose()
+
+
+async def test_only_cursors_that_the_topology_knows_are_restored(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    store, (log,) = start_store(data, options=OPTIONS, retention=Retention(0))
+    append(log, 10)
+    for number, end in ((1, 3), (2, 5)):
+        log.open_cursor(number).settle(0, end)
+    await store._checkpoint(None)
+    log.cursors[1].settle(5, 6)  # only in the journal
+    await durable(store, log.append(records([b"behind it"]), waited=True))
+    left = await crash(store, data)
+    await store.aclose()
+    store = open_store(left, OPTIONS)
+    log = store.open_partition(
+        1, "/", "q", 0, durable=True, retention=Retention(0), cursors={2: 4, 7: 2}
+    )
+    store.recover()
+    store.start(2)
+    low_waters = {number: cursor.low_water for number, cursor in log.cursors.items()}
+    assert low_waters == {0: 0, 2: 5, 7: 2}
+    stored = {int.from_bytes(key[16:20], "big") for key, _ in store.metadata.scan(b"cursors/")}
+    assert stored == {0, 2}
+    assert store.cursor_removal(log, 2)
+    await store.aclose()

@@ -263,3 +263,25 @@ async def test_a_compressed_segment_whose_successor_was_torn_away_is_not_written
         append(partition, 4)
         await store.flush()
         await store.aclose()
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+async def test_a_damaged_segment_is_not_taken_for_older_than_it_is(
+    data: Path, indexed: bool
+) -> None:
+    young = Retention(is_stream=True, age_max=3_600_000_000)
+    store, (partition,) = start_store(data, options=SMALL_SEGMENTS, retention=young)
+    for _ in range(8):
+        partition.append(records([b"x"] * 4, time=store.now()))
+        await store.flush()
+    await store.aclose()
+    path = sorted((data / "logs").rglob("*.log"))[0]
+    flip(path, 20)
+    if not indexed:
+        path.with_suffix(".index").unlink()
+    store, (partition,) = start_store(data, epoch=2, options=SMALL_SEGMENTS, retention=young)
+    assert partition.blocked_from == 0
+    partition.expire()
+    assert partition.segments[0].path == path
+    assert path.exists()
+    await store.aclose()

@@ -298,3 +298,18 @@ def test_what_is_only_planned_is_not_read(tmp_path: Path) -> None:
     assert (segment.written_size, segment.written_end) == (0, BASE)
     segment.written()
     assert (segment.written_size, segment.written_end) == (100, BASE + 1)
+
+
+def test_a_time_leads_to_an_entry_close_before_its_first_batch(tmp_path: Path) -> None:
+    batches = [
+        batch([bytes(900)], BASE + number, time=TIME + number // 3 * 10) for number in range(90)
+    ]
+    _, segment = write(tmp_path, batches)
+    size = len(encoded(batches[0]))
+    for time in range(TIME - 5, TIME + 320, 5):
+        wanted = next((each for each in batches if each.records.time >= time), None)
+        found = segment.offset_at(time)
+        behind = BASE + 90 if wanted is None else wanted.base_offset
+        assert BASE <= found <= behind
+        assert (behind - found) * size <= 2 * INDEX_INTERVAL_BYTES + 3 * size
+    assert Segment(tmp_path / "none.log", 7).offset_at(TIME) == 7

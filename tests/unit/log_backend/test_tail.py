@@ -46,3 +46,14 @@ def test_it_agrees_with_a_list() -> None:
         assert tail.bytes == sum(each.records.batch_bytes for each in model)
         offset = choice.randint(0, next_offset + 1)
         assert tail.find(offset) is next((each for each in model if each.end_offset > offset), None)
+
+
+def test_the_first_batch_of_a_time_or_later_is_found() -> None:
+    tail = Tail()
+    batches = [batch([b""], 10 * number, time=100 * number) for number in range(5)]
+    assert tail.find_time(0) is None
+    for each in batches:
+        tail.append(each)
+    tail.drop_first()
+    found = [tail.find_time(time) for time in (0, 100, 101, 400, 401)]
+    assert found == [batches[1], batches[1], batches[2], batches[4], None]

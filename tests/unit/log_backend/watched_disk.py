@@ -79,6 +79,11 @@ class WatchedDisk(SystemDisk):
         self.events.append(("write", path))
         return written
 
+    def write_synced(self, file: int, position: int, buffers: Sequence[Buffer]) -> None:
+        """See `Disk`."""
+        self.write(file, position, buffers)
+        self.sync(file)
+
     def fill_with_zeros(self, file: int, size: int) -> None:
         """See `Disk`."""
         path = self._paths[file]

@@ -390,8 +390,9 @@ def test_readers_of_one_partition_are_told_no_partition(node: Node) -> None:
     assert places(taker) == [(None, 0), (None, 1)]
 
 
-def test_a_delivery_of_a_consumer_has_no_partition(node: Node, queue: Queue) -> None:
+def test_a_delivery_says_which_partition_it_is_of(node: Node, queue: Queue) -> None:
     spread(queue, 1)
-    delivery = queue.get()
-    assert isinstance(delivery, Delivery)
-    assert delivery.partition_index is None
+    while (delivery := queue.get()) is not None:
+        assert isinstance(delivery, Delivery)
+        assert delivery.partition_index is not None
+        assert queue.partitions[delivery.partition_index] is delivery.partition

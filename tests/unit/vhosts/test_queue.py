@@ -18,7 +18,7 @@ from queue_samples import (
 
 from log_backend import PartitionClosed
 from vhosts import ConsumptionRefused, Queue, QueueLocked, QueueProperties
-from vhosts.queue import DELIVERY_BYTES_MAX, DELIVERY_BYTES_MIN, TURN_BYTES_MAX
+from vhosts.dispatcher import DELIVERY_BYTES_MAX, DELIVERY_BYTES_MIN, TURN_BYTES_MAX
 
 
 @pytest.fixture

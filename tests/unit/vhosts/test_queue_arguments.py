@@ -5,9 +5,17 @@ from decimal import Decimal
 
 import pytest
 
-from log_backend import Retention
+from log_backend import Durability, Retention
 from vhosts.errors import InvalidQueueArgument, QueueInequivalent
-from vhosts.queue_arguments import KNOWN, check_arguments, check_equivalent, compression, retention
+from vhosts.queue_arguments import (
+    KNOWN,
+    check_arguments,
+    check_durability,
+    check_equivalent,
+    compression,
+    durability,
+    retention,
+)
 
 INTEGERS = (
     "x-expires",
@@ -107,7 +115,7 @@ def test_words_are_of_their_list(name: str, values: list[str]) -> None:
 @pytest.mark.parametrize("name", ["x-max-age", "x-retention"])
 def test_ages_are_a_number_and_a_unit(name: str) -> None:
     for age in ("0s", "1s", "5m", "24h", "7D", "7d", "12M", "1Y", "999999999s"):
-        assert complaint(**{name: age}) is None
+        assert complaint(**{"x-queue-type": "stream", name: age}) is None
     for other in (
         *EACH_TYPE,
         "",
@@ -140,6 +148,18 @@ def test_a_dead_letter_key_needs_its_exchange() -> None:
     )
     both = {"x-dead-letter-routing-key": "k", "x-dead-letter-exchange": ""}
     assert complaint(**both) is None
+
+
+@pytest.mark.parametrize("kind", [{}, {"x-queue-type": "classic"}, {"x-queue-type": "quorum"}])
+def test_only_streams_have_an_age_at_which_messages_go(kind: dict[str, object]) -> None:
+    assert "use 'x-retention'" in (complaint(**kind, x_max_age="1h") or "")
+
+
+def test_a_retention_is_forced_only_where_there_is_one() -> None:
+    assert complaint(x_retention="1h", x_retention_force=True) is None
+    assert complaint(**{"x-queue-type": "stream", "x-retention-force": False}) is None
+    assert "keeps no log" in (complaint(x_retention_force=True) or "")
+    assert "unacceptable type" in (complaint(x_retention="1h", x_retention_force="yes") or "")
 
 
 def test_unknown_arguments_are_taken_as_they_are() -> None:
@@ -201,6 +221,9 @@ def test_a_stream_keeps_what_its_limits_allow() -> None:
     assert retention(stream | limits) == Retention(
         is_stream=True, age_max=7_200_000_000, bytes_max=5_000
     )
+    assert retention(stream | {"x-retention-force": True}) == Retention(
+        is_stream=True, is_forced=True
+    )
     assert retention(limits) is None
 
 
@@ -214,3 +237,31 @@ def test_compression_is_what_the_queue_says_if_it_does() -> None:
     assert compression({"x-compression": "zstd"}) == "zstd"
     assert compression({"x-compression": "none"}) == "none"
     assert compression({}) is None
+
+
+# -- durability
+
+
+@pytest.mark.parametrize("level", Durability)
+def test_the_argument_beats_the_default(level: Durability) -> None:
+    for default in Durability:
+        assert durability({"x-durability": str(level)}, default) is level
+        assert durability({}, default) is default
+
+
+@pytest.mark.parametrize("value", EACH_TYPE, ids=repr)
+def test_a_durability_is_one_of_three_words(value: object) -> None:
+    assert complaint(x_durability=value) is not None
+    assert complaint(x_durability="os") is None
+
+
+@pytest.mark.parametrize("level", Durability)
+def test_a_queue_that_is_not_stored_promises_memory_only(level: Durability) -> None:
+    arguments = {"x-durability": str(level)}
+    check_durability("q", "/", arguments, True)
+    check_durability("q", "/", {}, False)
+    if level is Durability.MEMORY:
+        check_durability("q", "/", arguments, False)
+    else:
+        with pytest.raises(InvalidQueueArgument, match="only durable queues"):
+            check_durability("q", "/", arguments, False)

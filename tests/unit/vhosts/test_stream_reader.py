@@ -62,8 +62,10 @@ def read(queue: Queue, offset: object = "first", prefetch: int | None = None) ->
         ("next", StreamPosition(15)),
         (3, StreamPosition(3)),
         (99, StreamPosition(99)),
-        (datetime.fromtimestamp(5, UTC), StreamPosition(0, 5_000_000)),
-        ("2h", StreamPosition(0, 8 * HOUR)),
+        (datetime.fromtimestamp(0, UTC), StreamPosition(0, 0)),  # received at time 0
+        (datetime.fromtimestamp(5, UTC), StreamPosition(15, 5_000_000)),
+        ("10h", StreamPosition(0, 0)),
+        ("2h", StreamPosition(15, 8 * HOUR)),
     ],
 )
 def test_an_offset_names_a_place(stream: Queue, wanted: object, position: StreamPosition) -> None:

@@ -3,25 +3,13 @@ from pathlib import Path
 import pytest
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, append, durable, start_store, until
+from unit.log_backend.watched_disk import WatchedDisk
 
-from log_backend.disk import SystemDisk
-from log_backend.journal_block import BLOCK_ALIGNMENT, JournalEntry, Settlement, encode_block
-from log_backend.journal_file import (
-    JournalDamaged,
-    claims_block,
-    encode_end,
-    find_blocks,
-    find_end,
-    journal_numbers,
-    journal_path,
-)
+from log_backend.journal_block import BLOCK_ALIGNMENT, FileMark
+from log_backend.journal_files import JournalFiles, encode_end, find_end
+from log_backend.journal_reader import JournalDamaged, whole_blocks
 
 PAGE = BLOCK_ALIGNMENT
-
-
-def block(number: int, position: int) -> bytes:
-    entry = JournalEntry(1, Settlement(0, [(position, position + 1)]))
-    return encode_block(number, position, position - 1, [entry])
 
 
 def test_the_end_is_where_the_mark_says() -> None:
@@ -42,32 +30,37 @@ def test_a_mark_at_another_place_is_none() -> None:
     assert find_end(b"") is None
 
 
-def test_blocks_are_found_behind_damage() -> None:
-    content = bytearray(b"".join(block(5, position) for position in range(1, 6)) + bytes(PAGE))
-    content[2 * PAGE + 50] ^= 1
-    found = [(at, each.position) for at, each in find_blocks(content, 5)]
-    assert found == [(0, 1), (PAGE, 2), (3 * PAGE, 4), (4 * PAGE, 5)]
-    assert list(find_blocks(content, 6)) == []
+def test_names_are_numbers_and_salts(tmp_path: Path) -> None:
+    files = JournalFiles(tmp_path, WatchedDisk())
+    marks = [FileMark(3, 1 << 63), FileMark(17, 5)]
+    for mark in reversed(marks):
+        files.path(mark).write_bytes(b"")
+    (tmp_path / "00000000000000000018-0000000000000005.new").write_bytes(b"")
+    (tmp_path / "00000000000000000019-0000000000000005.repaired").write_bytes(b"")
+    assert files.marks() == marks
+    assert [path.name[:20] for path in files.half_repaired()] == [f"{19:020d}"]
 
 
-def test_one_damaged_byte_does_not_hide_that_a_block_was_meant() -> None:
-    content = block(5, 9)
-    for at in range(len(content)):
-        damaged = bytearray(content)
-        damaged[at] ^= 0x40
-        assert claims_block(damaged, 0, 5, 9)
+def test_what_a_crash_left_behind_the_last_page_is_cut_off(tmp_path: Path) -> None:
+    disk = WatchedDisk()
+    files = JournalFiles(tmp_path, disk)
+    file = files.new(1, 4 * PAGE)
+    disk.truncate(file.file, 9 * PAGE)
+    disk.close(file.file)
+    again = files.open(file.mark, 3 * PAGE)
+    assert (again.size, disk.size(again.file)) == (3 * PAGE, 4 * PAGE)
+    disk.close(again.file)
 
 
-@pytest.mark.parametrize("content", [bytes(PAGE), b"", b"RLJ1", block(4, 8), b"\xff" * PAGE])
-def test_zeros_and_what_a_recycled_file_held_claim_nothing(content: bytes) -> None:
-    assert not claims_block(bytearray(content), 0, 5, 9)
-
-
-def test_names_are_numbers(tmp_path: Path) -> None:
-    for number in (17, 3):
-        journal_path(tmp_path, number).write_bytes(b"")
-    (tmp_path / "00000000000000000018.new").write_bytes(b"")
-    assert journal_numbers(SystemDisk(), tmp_path) == [3, 17]
+def test_a_file_that_grew_keeps_its_size_when_it_is_recycled(tmp_path: Path) -> None:
+    disk = WatchedDisk()
+    files = JournalFiles(tmp_path, disk)
+    file = files.new(1, 4 * PAGE)
+    files.grow(file, 6 * PAGE)
+    assert find_end(files.read(file.mark)) == file.size == 6 * PAGE
+    again = files.recycled(file, 2)
+    assert find_end(files.read(again.mark)) == again.size == 6 * PAGE
+    disk.close(again.file)
 
 
 async def test_an_idle_journal_vouches_for_its_last_commit_once(data: Path) -> None:
@@ -76,7 +69,9 @@ async def test_an_idle_journal_vouches_for_its_last_commit_once(data: Path) -> N
     await durable(store, position)
     await until(lambda: store.journal.durable == position + 1)
     (path,) = [path for path in (data / "journal").iterdir() if any(path.read_bytes()[:PAGE])]
-    blocks = [each for _, each in find_blocks(bytearray(path.read_bytes()), int(path.stem))]
+    files = JournalFiles(data / "journal", WatchedDisk())
+    (mark,) = (mark for mark in files.marks() if files.path(mark) == path)
+    blocks = [each for _, each in whole_blocks(files.read(mark), mark)]
     assert [len(each.entries) for each in blocks] == [1, 0]
     assert blocks[1].durable == position
     assert store.journal._mark_timer is not None

@@ -1,0 +1,48 @@
+"""Looks for segments past their retention, also in partitions where nothing happens."""
+
+import asyncio
+from collections.abc import Iterator
+from itertools import islice
+
+from log_backend.partition_log import PartitionLog
+
+PARTITIONS_MAX = 256  # of one turn of the loop: below 1 ms when nothing is due
+
+
+class RetentionTimer:
+    """Goes round the partitions that have a retention.
+
+    Attributes:
+        partitions: those to look at.
+
+    Args:
+        seconds: from the end of one round to the next.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        self.partitions: set[PartitionLog] = set()
+        self._loop = loop
+        self._seconds = seconds
+        self._handle: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begin the first round after a pause."""
+        self._handle = self._loop.call_later(self._seconds, self._round)
+
+    def stop(self) -> None:
+        """Look at nothing any more."""
+        if self._handle is not None:
+            self._handle.cancel()
+
+    def _round(self) -> None:
+        self._turn(iter(list(self.partitions)))
+
+    def _turn(self, left: Iterator[PartitionLog]) -> None:
+        looked_at = 0
+        for partition in islice(left, PARTITIONS_MAX):
+            partition.expire()
+            looked_at += 1
+        if looked_at < PARTITIONS_MAX:
+            self.start()
+        else:
+            self._handle = self._loop.call_later(0, self._turn, left)

@@ -1,0 +1,60 @@
+"""Which segments a rule of retention keeps no longer."""
+
+from pathlib import Path
+
+import pytest
+
+from log_backend.retention import Retention
+from log_backend.segment import Segment
+
+HOUR = 3_600_000_000
+NOW = 100 * HOUR
+
+
+def segments(*ages: int, size: int = 1_000) -> list[Segment]:
+    """Ten records each, whose last one is so many hours old."""
+    made = []
+    for number, age in enumerate(ages):
+        segment = Segment(Path(f"{number * 10:020d}.log"), number * 10)
+        segment.end_offset = number * 10 + 10
+        segment.last_time = NOW - age * HOUR
+        segment.size = size
+        made.append(segment)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("age_max", "bytes_max", "settled_age", "ended"),
+    [
+        (None, None, 0, 0),
+        (4 * HOUR, None, 0, 2),
+        (5 * HOUR, None, 0, 1),  # not older yet
+        (0, None, 0, 4),  # never the newest
+        (None, 5_000, 0, 0),
+        (None, 4_999, 0, 1),
+        (None, 2_500, 0, 3),
+        (None, 0, 0, 4),
+        (4 * HOUR, 2_500, 0, 3),
+        (0, None, 4 * HOUR, 3),  # x-retention keeps at least so long
+    ],
+)
+def test_limits_of_a_stream_take_the_oldest_first(
+    age_max: int | None, bytes_max: int | None, settled_age: int, ended: int
+) -> None:
+    rule = Retention(settled_age, True, age_max, bytes_max)
+    assert rule.ended(segments(9, 5, 4, 1, 0), 0, NOW) == ended
+
+
+def test_a_younger_segment_keeps_those_behind_it() -> None:
+    rule = Retention(is_stream=True, age_max=4 * HOUR)
+    assert rule.ended(segments(9, 1, 9, 0), 0, NOW) == 1
+
+
+@pytest.mark.parametrize(("low_water", "ended"), [(0, 0), (9, 0), (10, 1), (25, 2), (50, 3)])
+def test_a_queues_own_messages_are_never_ended_by_age(low_water: int, ended: int) -> None:
+    assert Retention(4 * HOUR).ended(segments(9, 5, 4, 1, 0), low_water, NOW) == ended
+
+
+def test_nothing_stored_is_nothing_ended() -> None:
+    for rule in (Retention(0), Retention(0, True, 0, 0)):
+        assert rule.ended([], 0, NOW) == 0

@@ -1,0 +1,202 @@
+"""Hands out what is ready in some partitions to consumers: round robin, by credit and priority."""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Collection
+from itertools import chain, islice
+
+from vhosts.consumer import Consumer
+from vhosts.delivery import Delivery
+from vhosts.errors import ConsumptionRefused, QueueQuarantined
+from vhosts.queue_partition import QueuePartition
+
+DELIVERY_BYTES_MAX = 262_144  # of one delivery: a batch of large messages goes out in pieces
+TURN_BYTES_MAX = 1_048_576  # of one dispatch: then others have their turn
+DELIVERY_BYTES_MIN = 4_096  # what one counts for however small: handing it out takes as long
+DELIVERY_COUNT_MAX = 4_096
+HEADED_BYTES_MIN = 1_024  # what a message counts for that is given a header: 25 us on its own
+
+CallSoon = Callable[[Callable[[], None]], object]
+
+
+class Dispatcher:
+    """Consumers that compete for the messages of some partitions.
+
+    Attributes:
+        message_bytes_min: what a message counts for in a turn, however small.
+        vhost, name: of the queue, for errors.
+        partitions: at least one; order holds within each.
+        consumers: by falling priority.
+        deleted: nothing more is handed out.
+
+    Args:
+        call_soon: runs a function after this turn of the event loop.
+    """
+
+    __slots__ = (
+        "_call_soon",
+        "_next_consumer",
+        "_next_partition",
+        "_scheduled",
+        "consumers",
+        "deleted",
+        "name",
+        "partitions",
+        "vhost",
+    )
+
+    message_bytes_min = 0
+
+    def __init__(self, vhost: str, name: str, call_soon: CallSoon) -> None:
+        self.vhost = vhost
+        self.name = name
+        self.partitions: list[QueuePartition] = []
+        self.consumers: list[Consumer] = []
+        self.deleted = False
+        self._call_soon = call_soon
+        self._next_consumer = 0
+        self._next_partition = 0
+        self._scheduled = False
+
+    @property
+    def ready(self) -> int:
+        """Messages that wait for a consumer."""
+        return sum(partition.ready for partition in self.partitions)
+
+    @property
+    def unacked(self) -> int:
+        """Messages handed out and not settled."""
+        return sum(partition.in_flight for partition in self.partitions)
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        """Begin to deliver to a consumer.
+
+        Raises:
+            ConsumptionRefused: it is exclusive, or another one is.
+            QueueQuarantined: nothing but damage is ahead.
+        """
+        if self._at_damage():
+            raise self._quarantined()
+        if self.consumers and (consumer.exclusive or self.consumers[0].exclusive):
+            raise ConsumptionRefused(self.name, self.vhost)
+        insort(self.consumers, consumer, key=_rank)
+        self.wake()
+
+    def remove_consumers(self, gone: Collection[Consumer]) -> None:
+        """Deliver no more to some consumers; those it does not have are no error."""
+        self.consumers = [consumer for consumer in self.consumers if consumer not in gone]
+
+    def wake(self) -> None:
+        """Something is ready, or a consumer has credit again: dispatch after this turn."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._call_soon(self._dispatch)
+
+    def _dispatch(self) -> None:
+        self._scheduled = False
+        if self.consumers:
+            self._serve()
+
+    def _serve(self) -> None:
+        sent = share = shares_left = 0
+        while not self.deleted and (ready := self.ready) > 0:
+            if sent > TURN_BYTES_MAX:
+                self.wake()
+                return
+            consumer, credit = self._next_with_credit()
+            if consumer is None:
+                return
+            if shares_left == 0:
+                # Even shares for one round, so that one fast consumer does not take it all.
+                shares_left = self._with_credit(consumer.priority) if ready > 1 else 1
+                share = max(1, ready // shares_left)
+            shares_left -= 1
+            delivery = self._take(min(credit, share, DELIVERY_COUNT_MAX))
+            if delivery is None:
+                if self._at_damage():
+                    self._stop_at_damage()
+                return
+            sent += delivery_cost(delivery, self.message_bytes_min)
+            consumer.deliver(delivery)
+            if consumer.no_ack:
+                delivery.partition.settle(delivery.offset, delivery.offset + delivery.count)
+
+    def _next_with_credit(self) -> tuple[Consumer | None, int]:
+        # Those of the highest priority that have credit take turns.
+        consumers = self.consumers
+        first, size = 0, len(consumers)
+        while first < size:
+            end = self._end_of_priority(first)
+            start = self._next_consumer if first <= self._next_consumer < end else first
+            for at in chain(range(start, end), range(first, start)):
+                credit = consumers[at].credit()
+                if credit > 0:
+                    self._next_consumer = at + 1
+                    return consumers[at], credit
+            first = end
+        return None, 0
+
+    def _with_credit(self, priority: int) -> int:
+        first = bisect_left(self.consumers, -priority, key=_rank)
+        group = islice(self.consumers, first, self._end_of_priority(first))
+        return sum(consumer.credit() > 0 for consumer in group)
+
+    def _end_of_priority(self, first: int) -> int:
+        consumers = self.consumers
+        if consumers[-1].priority == consumers[first].priority:
+            return len(consumers)  # nearly always: nobody asked for another one
+        return bisect_right(consumers, _rank(consumers[first]), first, key=_rank)
+
+    def _take(self, count: int) -> Delivery | None:
+        partitions = self.partitions
+        if len(partitions) == 1:
+            return partitions[0].take(count, DELIVERY_BYTES_MAX)
+        # Each partition in its turn, so that a busy one does not keep the others waiting.
+        for _ in partitions:
+            at = self._next_partition
+            self._next_partition = (at + 1) % len(partitions)
+            delivery = partitions[at].take(count, DELIVERY_BYTES_MAX)
+            if delivery is not None:
+                delivery.partition_index = at
+                return delivery
+        return None
+
+    # -- damage
+
+    def _at_damage(self) -> bool:
+        # What was handed out before it may come back; and other partitions go on.
+        return self._is_blocked() and not self.unacked
+
+    def _is_blocked(self) -> bool:
+        partitions = self.partitions
+        return bool(partitions) and all(partition.at_damage for partition in partitions)
+
+    def _stop_at_damage(self) -> None:
+        consumers, self.consumers = self.consumers, []
+        for consumer in consumers:
+            consumer.queue_quarantined(self._quarantined())
+
+    def _quarantined(self) -> QueueQuarantined:
+        first = min(partition.log.blocked_from for partition in self.partitions)
+        return QueueQuarantined(self.name, self.vhost, first)
+
+    # -- the end
+
+    def delete(self) -> None:
+        """Hand out nothing more, and tell the consumers."""
+        self.deleted = True
+        consumers, self.consumers = self.consumers, []
+        for consumer in consumers:
+            consumer.queue_deleted()
+
+
+def delivery_cost(delivery: Delivery, message_bytes_min: int) -> int:
+    """What a delivery counts for in a turn, in bytes."""
+    records = delivery.records
+    message_bytes = records.batch_bytes // records.count
+    if message_bytes < message_bytes_min:
+        message_bytes = message_bytes_min
+    return max(DELIVERY_BYTES_MIN, delivery.count * message_bytes)
+
+
+def _rank(consumer: Consumer) -> int:
+    return -consumer.priority

@@ -1,0 +1,158 @@
+"""The consumer groups of a virtual host: made, stored, deleted."""
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+
+import msgspec
+
+from log_backend import Change, LogStore, MetadataStore
+from vhosts.consumer_group import ConsumerGroup
+from vhosts.dispatcher import CallSoon
+from vhosts.errors import NotReadable, TooManyGroups
+from vhosts.group_options import GroupOptions
+from vhosts.group_record import (
+    GroupRecord,
+    NextCursorRecord,
+    group_change,
+    next_cursor_change,
+)
+from vhosts.queue import Queue
+from vhosts.stream_reader import stream_position
+from vhosts.topology_record import prefix
+from vhosts.topology_writer import TopologyWriter
+
+# Of one queue: every publish wakes each one, and every settlement looks at all their cursors.
+GROUPS_MAX = 256
+
+
+class GroupBook:
+    """Groups by queue.
+
+    Attributes:
+        queues: of each group there is.
+    """
+
+    def __init__(
+        self, vhost: str, logs: LogStore, writer: TopologyWriter, call_soon: CallSoon
+    ) -> None:
+        self.queues: dict[ConsumerGroup, Queue] = {}
+        self._vhost = vhost
+        self._logs = logs
+        self._writer = writer
+        self._call_soon = call_soon
+        self._stored: dict[str, list[GroupRecord]] = {}
+        self._next_cursors: dict[str, int] = {}
+
+    # -- start
+
+    def load(self, store: MetadataStore) -> None:
+        """Read what the store holds; queues are opened after this."""
+        for _, entry in store.scan(prefix("groups", self._vhost)):
+            record = msgspec.json.decode(entry.value, type=GroupRecord)
+            self._stored.setdefault(record.queue, []).append(record)
+        for _, entry in store.scan(prefix("next-cursors", self._vhost)):
+            following = msgspec.json.decode(entry.value, type=NextCursorRecord)
+            self._next_cursors[following.queue] = following.cursor
+
+    def cursors(self, queue: str, partition: int) -> Mapping[int, int]:
+        """The cursors of a queue's stored groups in a partition, by number: where each began."""
+        return {each.cursor: each.begins[partition] for each in self._stored.get(queue, ())}
+
+    def recovered(self, queue: Queue) -> None:
+        """The logs of a queue are as they were: open its groups."""
+        for record in self._stored.pop(queue.name, ()):
+            self._open(queue, record)
+
+    # -- life
+
+    def join(
+        self, queue: Queue, options: GroupOptions, wanted: object, now: int
+    ) -> tuple[ConsumerGroup, Awaitable[int] | None]:
+        """The group of this name; made when there is none.
+
+        Args:
+            wanted: where a group that is made begins; see `stream_position`. What is not there yet
+                is the next record. A group that exists goes on where it is.
+            now: microseconds since 1970.
+
+        Returns:
+            The group, and what to await before its consumers begin: a crash must not take it back.
+
+        Raises:
+            NotReadable: the queue keeps no log.
+            InvalidStreamOffset: there is no such place.
+            TooManyGroups: the queue has GROUPS_MAX.
+        """
+        begins: list[int] = []
+        for partition in queue.partitions:
+            if partition.log.retention is None:
+                raise NotReadable(queue.name, self._vhost)
+            begin = stream_position(partition.log, wanted, now).offset
+            begins.append(min(begin, partition.log.next_offset))
+        group = queue.groups.get(options.name)
+        if group is not None:
+            return group, group.creating
+        if len(queue.groups) >= GROUPS_MAX:
+            raise TooManyGroups(queue.name, self._vhost, GROUPS_MAX)
+        cursor = self._next_cursors.get(queue.name, 1)
+        record = GroupRecord(queue.name, options.name, cursor, begins, options.expires)
+        durable: Awaitable[int] | None = None
+        if queue.is_stored:
+            next_cursor = next_cursor_change(self._vhost, queue.name, cursor + 1)
+            durable = self._writer.submit([next_cursor, group_change(self._vhost, record)])
+        self._next_cursors[queue.name] = cursor + 1
+        group = self._open(queue, record)
+        if durable is not None:
+            group.creating = asyncio.ensure_future(self._admit(group, durable))
+        return group, group.creating
+
+    async def _admit(self, group: ConsumerGroup, durable: Awaitable[int]) -> int:
+        try:
+            revision = await durable
+        except Exception:
+            self._forget(group)
+            raise
+        group.creating = None
+        return revision
+
+    def delete(self, group: ConsumerGroup) -> Awaitable[int] | None:
+        """Delete a group; its place in the log is gone.
+
+        Raises:
+            MetadataUnavailable: nothing more can be written; nothing has happened.
+        """
+        queue = self.queues[group]
+        durable = None
+        if queue.is_stored:
+            gone = [group_change(self._vhost, group.record, deleted=True)]
+            for partition in group.partitions:
+                gone += self._logs.cursor_removal(partition.log, group.record.cursor)
+            durable = self._writer.submit(gone)
+        self._forget(group)
+        group.delete()
+        return durable
+
+    def queue_deleted(self, queue: Queue) -> list[Change]:
+        """Forget the groups of a queue; returns what deletes their records."""
+        for group in queue.groups.values():
+            self.queues.pop(group, None)
+        if self._next_cursors.pop(queue.name, None) is None or not queue.is_stored:
+            return []
+        gone = [group_change(self._vhost, g.record, deleted=True) for g in queue.groups.values()]
+        return [*gone, next_cursor_change(self._vhost, queue.name, None)]
+
+    def _open(self, queue: Queue, record: GroupRecord) -> ConsumerGroup:
+        group = ConsumerGroup(self._vhost, record, self._call_soon)
+        for partition, begin in zip(queue.partitions, record.begins, strict=True):
+            partition.log.open_cursor(record.cursor).settle(0, begin)
+        group.open([partition.log for partition in queue.partitions])
+        queue.groups[record.name] = group
+        self.queues[group] = queue
+        return group
+
+    def _forget(self, group: ConsumerGroup) -> None:
+        queue = self.queues.pop(group, None)
+        if queue is not None and queue.groups.get(group.record.name) is group:
+            del queue.groups[group.record.name]
+        for partition in group.partitions:
+            partition.log.close_cursor(group.record.cursor)

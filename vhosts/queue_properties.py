@@ -1,0 +1,20 @@
+"""What the declaration of a queue says."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class QueueProperties:
+    """What a declaration fixes for the queue's life. `arguments` must not be changed."""
+
+    name: str
+    durable: bool = False
+    exclusive: bool = False
+    auto_delete: bool = False
+    arguments: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def is_stored(self) -> bool:
+        """It survives a restart. An exclusive queue ends with its connection, so also with the broker."""
+        return self.durable and not self.exclusive
