@@ -17,7 +17,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from queue import SimpleQueue
 
-from log_backend.disk import Disk
+from log_backend.disk import Disk, DiskFull, is_full
 from log_backend.journal_block import (
     BLOCK_ALIGNMENT,
     BLOCK_HEADER_BYTES,
@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 COMMIT_BYTES_MAX = 4 * 1024 * 1024  # of one block: about 10 ms of a fast disk
 COMMIT_DELAY_SECONDS = 0.01  # for changes that nobody waits for: acks may be lost this long
 PENDING_BYTES_HIGH = 32 * 1024 * 1024  # publishers stop here, and go on at half of it
+FILES_MIN = 2  # one is written while one is checkpointed: so many are made also when space is low
 
 
 class JournalFailed(Exception):
@@ -80,6 +81,9 @@ class Journal:
     Attributes:
         durable: position of the last synced block; everything at or below it survives a crash.
         failure: set once, when the disk failed.
+        frugal: space is low: more than FILES_MIN files are not made.
+        refused: there was no room for another file; `go_on` tries again.
+        on_disk_full: called when `refused` is set.
 
     Args:
         on_durable: called with the new `durable`.
@@ -118,10 +122,14 @@ class Journal:
         self._on_pressure = on_pressure
         self.durable = 0
         self.failure: JournalFailed | None = None
+        self.frugal = False
+        self.refused = False
+        self.on_disk_full: Callable[[], None] = lambda: None
         self._groups: deque[_Group] = deque()
         self._pending_bytes = 0
         self._pressed = False
         self._committing = False
+        self._stalled = False  # no file has room: what can be collected stays where it is
         self._scheduled: asyncio.Handle | None = None
         self._delayed: asyncio.TimerHandle | None = None
         self._file: JournalFile | None = None
@@ -132,6 +140,7 @@ class Journal:
         self._in_making: set[asyncio.Future[JournalFile]] = set()
         self._closing: asyncio.Future[None] | None = None
         self._closed = False
+        self._abandoned = False
         self._jobs: SimpleQueue[tuple[JournalFile, int, int, _Group] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._write_blocks, name="journal", daemon=True)
 
@@ -176,6 +185,9 @@ class Journal:
             self._files += 1
             self._on_file_full(JournalFile(number, path, file, self._disk.size(file)))
         self._next_number = max(self._next_number, 1)
+        for name in self._disk.list_directory(self._directory):
+            if name.endswith(".new"):  # nobody finished it
+                self._disk.remove(self._directory / name)
         self._prepare()
 
     def append(self, entry: JournalEntry, *, waited: bool) -> int:
@@ -216,6 +228,21 @@ class Journal:
         """There is something to `collect`; commit it within COMMIT_DELAY_SECONDS."""
         self._wake_later()
 
+    @property
+    def promised_bytes(self) -> int:
+        """Size of the file that will be made next."""
+        return self._file_bytes if self._preparing or self._files < self._files_max else 0
+
+    def go_on(self) -> None:
+        """There may be room for another file."""
+        if self.failure is None and not self._closed and self._groups:  # it has started
+            self._prepare()
+
+    def abandon(self) -> None:
+        """The disk stays full: when no file has room, `aclose` gives up what is not committed."""
+        self._abandoned = True
+        self._progress()
+
     def stop(self, cause: Exception) -> None:
         """Accept no more entries: the disk failed elsewhere."""
         self._failed(cause)
@@ -232,7 +259,7 @@ class Journal:
         """Commit what is pending, then end the thread and close the files."""
         while self.failure is None:
             self._commit()
-            if not self._committing and not self._groups[0].entries:
+            if not self._committing and (self._is_hopeless() or not self._groups[0].entries):
                 break
             self._closing = self._loop.create_future()
             await self._closing
@@ -265,7 +292,7 @@ class Journal:
         if self._delayed is not None:
             self._delayed.cancel()
             self._delayed = None
-        if self._committing or self.failure is not None:
+        if self._committing or self.failure is not None or (self._stalled and not self._ready):
             return
         self._collect()
         group = self._groups[0]
@@ -319,11 +346,15 @@ class Journal:
 
     # -- files
 
+    def _is_hopeless(self) -> bool:
+        return self._abandoned and self._stalled and not self._ready and not self._in_making
+
     def _have_room(self, size: int) -> bool:
         file = self._file
         if file is not None and (file.at + size <= file.size or file.at == 0):
             return True
-        if not self._ready:
+        self._stalled = not self._ready
+        if self._stalled:
             self._prepare()
             return False
         if file is not None:
@@ -334,7 +365,8 @@ class Journal:
 
     def _prepare(self) -> None:
         # One file ahead: it takes as long to fill with zeros as to fill with entries.
-        if self._ready or self._preparing or self._files >= self._files_max:
+        files_max = FILES_MIN if self.frugal else self._files_max
+        if self._ready or self._preparing or self._files >= files_max:
             return
         self._preparing = True
         self._files += 1
@@ -352,11 +384,18 @@ class Journal:
         if future.cancelled():
             return
         error = future.exception()
-        if isinstance(error, OSError):
+        if isinstance(error, DiskFull):
+            self._files -= 1
+            if not self.refused:
+                log.warning("no room for another journal file: %s", error)
+            self.refused = True
+            self.on_disk_full()
+        elif isinstance(error, OSError):
             self._failed(error)
         elif error is not None:
             raise error
         else:
+            self.refused = False
             self._ready.append(future.result())
             self._commit()
         self._progress()
@@ -364,11 +403,25 @@ class Journal:
     def _new_file(self, number: int) -> JournalFile:
         path = self._path(number)
         temporary = path.with_suffix(".new")
-        file = self._disk.open(temporary, create=True)
+        file = self._open_with_room(temporary)
         self._disk.fill_with_zeros(file, self._file_bytes)
         self._disk.rename(temporary, path)
         self._disk.sync_directory(self._directory)
         return JournalFile(number, path, file, self._file_bytes)
+
+    def _open_with_room(self, path: Path) -> int:
+        file = None
+        try:
+            file = self._disk.open(path, create=True)
+            self._disk.allocate(file, 0, self._file_bytes)
+        except OSError as error:
+            if file is not None:
+                self._disk.close(file)
+                self._disk.remove(path)
+            if is_full(error):
+                raise DiskFull(str(error)) from error
+            raise
+        return file
 
     def _recycled_file(self, old: JournalFile, number: int) -> JournalFile:
         path = self._path(number)

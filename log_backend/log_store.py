@@ -21,12 +21,13 @@ from pathlib import Path
 
 from log_backend.clock import Clock
 from log_backend.cursor import partition_prefix
-from log_backend.disk import Disk
+from log_backend.disk import Disk, DiskFull
+from log_backend.disk_space import DiskSpace
 from log_backend.journal import Journal, JournalFile
 from log_backend.journal_block import JournalEntry, Settlement
 from log_backend.log_directory import partition_directory
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
-from log_backend.partition_log import PartitionLog
+from log_backend.partition_log import PartitionLog, SegmentWrite
 from log_backend.record_batch import RecordBatch
 from log_backend.recovery import Recovery
 from log_backend.retention import Retention
@@ -49,6 +50,7 @@ class LogOptions:
         segment_bytes: a segment is sealed before it grows beyond, unless one batch is larger.
         memory_tail_bytes: batches kept in memory; beyond it they are flushed and forgotten.
         flush_seconds: how long a batch stays out of its segment.
+        disk_reserve_bytes: publishers wait when less is free; at most an eighth of the file system.
     """
 
     journal_file_bytes: int = 64 * 1024 * 1024
@@ -56,6 +58,7 @@ class LogOptions:
     segment_bytes: int = 64 * 1024 * 1024
     memory_tail_bytes: int = 256 * 1024 * 1024
     flush_seconds: float = 1.0
+    disk_reserve_bytes: int = 256 * 1024 * 1024
 
 
 class LogStore:
@@ -66,7 +69,8 @@ class LogStore:
         leader_epoch: stamped on every batch; rises with every start.
         on_durable: set by the owner; called with the journal position that is durable.
         on_failure: set by the owner; called once when the disk failed.
-        on_pressure: set by the owner; called with True when publishers should wait.
+        on_pressure: set by the owner before `start`; called with the reasons why publishers should
+            wait, of "disk", "journal" and "memory"; none when they may go on.
     """
 
     def __init__(
@@ -92,7 +96,7 @@ class LogStore:
         self.segment_bytes = options.segment_bytes
         self.on_durable: Callable[[int], None] = lambda position: None
         self.on_failure: Callable[[Exception], None] = lambda error: None
-        self.on_pressure: Callable[[bool], None] = lambda pressed: None
+        self.on_pressure: Callable[[frozenset[str]], None] = lambda reasons: None
         self._flusher = ThreadPoolExecutor(1, thread_name_prefix="flusher")
         self._readers = ThreadPoolExecutor(2, thread_name_prefix="reader")
         self._journal_files = ThreadPoolExecutor(1, thread_name_prefix="journal-files")
@@ -109,6 +113,15 @@ class LogStore:
             collect=self._journal_settled,
             on_pressure=lambda pressed: self._press("journal", pressed),
         )
+        self.journal.on_disk_full = self._refused_by_disk
+        self._space = DiskSpace(
+            data,
+            disk,
+            loop,
+            options.disk_reserve_bytes,
+            promised=self._promised_bytes,
+            on_look=self._looked_at_space,
+        )
         self._writer = SegmentWriter(disk)
         self._recovery = Recovery(disk, self.metadata, self._writer, self._remove_directory)
         self._partitions: dict[int, PartitionLog] = {}
@@ -116,7 +129,11 @@ class LogStore:
         self._with_unflushed: set[PartitionLog] = set()
         self._changed: set[PartitionLog] = set()
         self._tail_bytes = 0
-        self._pressures: set[str] = set()
+        self._in_flight: list[tuple[SegmentWrite, int]] = []  # with their bytes
+        self._full_files: list[JournalFile] = []  # that wait for a checkpoint
+        self._refused = False  # the disk was full; `_looked_at_space` tries again
+        self._closing = False
+        self._pressures: frozenset[str] = frozenset()
         self._flush_lock = asyncio.Lock()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._flush_soon = False
@@ -146,6 +163,7 @@ class LogStore:
             leader_epoch: higher than that of any earlier start.
         """
         self.leader_epoch = leader_epoch
+        self._space.start()
         self.journal.start()
         self._remove_deleted()
         self._flush_timer = self._loop.call_later(self._options.flush_seconds, self._flush_later)
@@ -154,9 +172,13 @@ class LogStore:
         """Write everything that is needed to segments and snapshots, then let go of the files."""
         if self._flush_timer is not None:
             self._flush_timer.cancel()
+        self._closing = True
         if self.journal.failure is None and self._failure is None:
             await self._checkpoint(None)
+        if self._refused or self.journal.refused:
+            self.journal.abandon()
         await self.journal.aclose()
+        self._space.stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for executor in (self._flusher, self._readers, self._journal_files):
             executor.shutdown(wait=True)
@@ -233,6 +255,8 @@ class LogStore:
     def tail_grew(self, size: int) -> None:
         """See `LogOwner`."""
         self._tail_bytes += size
+        if size > 0:
+            self._space.spend(size)
         if size > 0 and self._tail_bytes > self._options.memory_tail_bytes and not self._flush_soon:
             self._flush_soon = True
             self._run(self.flush())
@@ -299,31 +323,62 @@ class LogStore:
         over_budget = self._tail_bytes > self._options.memory_tail_bytes
         chosen = [p for p in self._with_unflushed if p.durable or over_budget]
         self._with_unflushed.difference_update(chosen)
-        writes = [write for partition in chosen for write in partition.plan_flush()]
+        plans = [(partition, partition.plan_flush()) for partition in chosen]
+        writes = [write for _, plan in plans for write in plan]
         unsynced = [s for p in to_sync for s in p.segments if s.unsynced]
+        self._in_flight = [(w, sum(b.records.batch_bytes for b in w.batches)) for w in writes]
+        size = sum(size for _, size in self._in_flight)
         try:
             if writes or unsynced:
                 await self._loop.run_in_executor(
-                    self._flusher, self._writer.write, writes, unsynced
+                    self._flusher, self._write_with_room, writes, size, unsynced
                 )
+        except DiskFull as error:
+            for partition, plan in plans:
+                partition.flush_refused(plan)
+            if not self._refused:
+                log.warning("no room for segments: %s", error)
+            self._refused = True
+            self._refused_by_disk()
+            return
         except OSError as error:
             self._failed(error)
             return
+        finally:
+            self._in_flight = []
+        self._refused = False
         for partition in chosen:
             partition.flushed()
         for segment in unsynced:
             segment.unsynced = False
 
+    def _write_with_room(
+        self, writes: Sequence[SegmentWrite], size: int, unsynced: Sequence[Segment]
+    ) -> None:
+        self._space.check(size)
+        self._writer.write(writes, unsynced)
+
     def _checkpoint_later(self, file: JournalFile) -> None:
+        self._full_files.append(file)
         self._run(self._checkpoint(file))
 
     async def _checkpoint(self, file: JournalFile | None) -> None:
+        """Make everything up to here durable outside the journal; give back its full files.
+
+        Args:
+            file: one of `_full_files`; when an earlier checkpoint gave it back, nothing is done.
+        """
         async with self._flush_lock:
+            if file is not None and file not in self._full_files:
+                return
+            files, self._full_files = self._full_files, []
             # What changes from here on belongs to the next checkpoint, as do settlements that are
             # not in the journal yet.
             changed, self._changed = self._changed, set(self._with_settled)
             await self._write_segments(to_sync=changed)
-            if self._failure is not None:
+            if self._failure is not None or self._refused:
+                self._changed |= changed
+                self._full_files = files + self._full_files
                 return
             try:
                 await self._loop.run_in_executor(
@@ -333,8 +388,8 @@ class LogStore:
                 self._failed(error)
                 return
             self._evict()
-        if file is not None:
-            self.journal.recycle(file)
+        for full in files:
+            self.journal.recycle(full)
 
     def _snapshots(self, changed: Collection[PartitionLog]) -> list[Change]:
         changes: list[Change] = []
@@ -366,15 +421,37 @@ class LogStore:
                     break
         self._press("memory", self._tail_bytes > 2 * self._options.memory_tail_bytes)
 
-    # -- pressure and failure
+    # -- space, pressure and failure
+
+    def _unflushed_bytes(self) -> int:
+        planned = sum(size for write, size in self._in_flight if not write.done)
+        return planned + sum(p.unflushed_bytes for p in self._with_unflushed if p.durable)
+
+    def _promised_bytes(self) -> int:
+        return self._unflushed_bytes() + self.journal.promised_bytes
+
+    def _refused_by_disk(self) -> None:
+        # Nothing is lost: what found no room is in memory, and in the journal if it was there.
+        self._press("disk", True)
+        if self._closing:
+            self.journal.abandon()
+
+    def _looked_at_space(self) -> None:
+        free = self._space.free
+        self.journal.frugal = self._space.low
+        if not self._closing:
+            if free >= self.journal.promised_bytes:
+                self.journal.go_on()
+            behind = self._full_files or self._refused
+            if behind and not self._flush_lock.locked() and free >= self._unflushed_bytes():
+                self._run(self._checkpoint(None) if self._full_files else self.flush())
+        self._press("disk", self._space.low or self._refused or self.journal.refused)
 
     def _press(self, reason: str, pressed: bool) -> None:
-        if pressed == (reason in self._pressures):
-            return
-        before = bool(self._pressures)
-        (self._pressures.add if pressed else self._pressures.discard)(reason)
-        if before != bool(self._pressures):
-            self.on_pressure(bool(self._pressures))
+        if pressed != (reason in self._pressures):
+            change = self._pressures.union if pressed else self._pressures.difference
+            self._pressures = change((reason,))
+            self.on_pressure(self._pressures)
 
     def _failed(self, error: Exception) -> None:
         if self._failure is None:
