@@ -65,7 +65,6 @@ class Broker:
         self._claim_epoch = claim_epoch
         self._connections: set[Connection] = set()
         self._opening: set[Connection] = set()  # those that have not logged in
-        self._gate = Gate()
         self._all_closed: asyncio.Event | None = None
 
     async def start(self) -> BrokerAddress:
@@ -94,6 +93,8 @@ class Broker:
         except (OSError, MetadataCorrupt, JournalDamaged, SegmentDamaged) as error:
             raise StartError(f"data directory {config.data_dir}: {error}") from None
         vhosts.recovered()
+        gate = Gate(loop)
+        logs.on_pressure = gate.close_for
         log.info("recovered %d journal entries", replayed)
         logs.start(self._claim_epoch(logs.metadata))
         await vhosts.add(config.default_vhost)
@@ -104,7 +105,6 @@ class Broker:
         confirms.position = logs.journal.durable
         logs.on_durable = confirms.durable
         logs.on_failure = lambda error: confirms.failed()
-        logs.on_pressure = self._gate.set_closed
         self._services = Services(
             config=config,
             loop=loop,
@@ -114,7 +114,7 @@ class Broker:
             users=users,
             passwords=self._passwords,
             confirms=confirms,
-            gate=self._gate,
+            gate=gate,
             cluster_name=f"routelog@{config.data_dir.name}",
         )
         return await self._listen(loop)
@@ -206,5 +206,6 @@ def _open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStor
         segment_bytes=config.segment_bytes,
         memory_tail_bytes=config.memory_tail_bytes,
         flush_seconds=config.flush_seconds,
+        disk_reserve_bytes=config.disk_reserve_bytes,
     )
     return LogStore(config.data_dir, SystemDisk(), SystemClock(), loop, options)

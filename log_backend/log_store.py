@@ -442,7 +442,7 @@ class LogStore:
         if not self._closing:
             if free >= self.journal.promised_bytes:
                 self.journal.go_on()
-            behind = self._full_files or self._refused
+            behind = self._failure is None and (self._full_files or self._refused)
             if behind and not self._flush_lock.locked() and free >= self._unflushed_bytes():
                 self._run(self._checkpoint(None) if self._full_files else self.flush())
         self._press("disk", self._space.low or self._refused or self.journal.refused)
@@ -458,6 +458,7 @@ class LogStore:
             self._failure = error
             log.critical("the log cannot be written: %s", error)
             self.journal.stop(error)
+            self._press("journal", False)  # nothing waits for it any more; publishers hear so
             self.on_failure(error)
 
     def _in_flusher(self, work: Callable[[], None]) -> None:
