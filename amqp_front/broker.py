@@ -31,6 +31,7 @@ from log_backend import (
     SegmentDamaged,
     SystemClock,
     SystemDisk,
+    doubt,
     random_key,
 )
 from vhosts import PasswordVerifier, UserDirectory, VhostDirectory
@@ -208,4 +209,10 @@ def _open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStor
         flush_seconds=config.flush_seconds,
         disk_reserve_bytes=config.disk_reserve_bytes,
     )
-    return LogStore(config.data_dir, SystemDisk(), SystemClock(), loop, options)
+    disk = SystemDisk()
+    logs = LogStore(config.data_dir, disk, SystemClock(), loop, options)
+    kind = disk.file_system(config.data_dir)
+    reason = doubt(kind)
+    if reason is not None:
+        log.warning("data directory %s is on %s: %s", config.data_dir, kind, reason)
+    return logs

@@ -8,6 +8,7 @@ pure_mode.install()
 from log_backend.clock import Clock, SystemClock
 from log_backend.cursor import Cursor
 from log_backend.disk import DirectoryLocked, Disk, SystemDisk
+from log_backend.file_system import doubt
 from log_backend.journal import JournalDamaged, JournalFailed
 from log_backend.log_store import LogOptions, LogStore
 from log_backend.metadata import (
@@ -50,6 +51,7 @@ __all__ = [
     "SegmentDamaged",
     "SystemClock",
     "SystemDisk",
+    "doubt",
     "encode_records",
     "new_buffer",
     "random_key",

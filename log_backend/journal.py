@@ -17,7 +17,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from queue import SimpleQueue
 
-from log_backend.disk import Disk, DiskFull, is_full
+from log_backend.disk import Disk, DiskFull
 from log_backend.journal_block import (
     BLOCK_ALIGNMENT,
     BLOCK_HEADER_BYTES,
@@ -26,6 +26,7 @@ from log_backend.journal_block import (
     decode_block,
     encode_block,
 )
+from log_backend.journal_file import JournalDirectory, JournalFile
 
 log = logging.getLogger(__name__)
 
@@ -51,19 +52,6 @@ class JournalDamaged(Exception):
         self.path = path
 
 
-class JournalFile:
-    """A preallocated file; `at` is where the next block goes."""
-
-    __slots__ = ("at", "file", "number", "path", "size")
-
-    def __init__(self, number: int, path: Path, file: int, size: int) -> None:
-        self.number = number
-        self.path = path
-        self.file = file
-        self.size = size
-        self.at = 0
-
-
 class _Group:
     # The entries of one future block.
     __slots__ = ("bytes", "entries", "position", "waited")
@@ -82,7 +70,7 @@ class Journal:
         durable: position of the last synced block; everything at or below it survives a crash.
         failure: set once, when the disk failed.
         frugal: space is low: more than FILES_MIN files are not made.
-        refused: there was no room for another file; `go_on` tries again.
+        refused: there was no room for another file, or a block that is larger; `go_on` tries again.
         on_disk_full: called when `refused` is set.
 
     Args:
@@ -109,11 +97,10 @@ class Journal:
         collect: Callable[[], None],
         on_pressure: Callable[[bool], None],
     ) -> None:
-        self._directory = directory
+        self._directory = JournalDirectory(directory, disk, file_bytes)
         self._disk = disk
         self._loop = loop
         self._executor = executor
-        self._file_bytes = file_bytes
         self._files_max = files_max
         self._on_durable = on_durable
         self._on_failure = on_failure
@@ -141,6 +128,7 @@ class Journal:
         self._closing: asyncio.Future[None] | None = None
         self._closed = False
         self._abandoned = False
+        self._held_back: _Group | None = None  # the block that found no room
         self._jobs: SimpleQueue[tuple[JournalFile, int, int, _Group] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._write_blocks, name="journal", daemon=True)
 
@@ -151,10 +139,10 @@ class Journal:
             JournalDamaged: a block that had been durable cannot be read.
         """
         expected = 0
-        for number in self._file_numbers():
+        for number in self._directory.numbers():
             self._next_number = number + 1
-            path = self._path(number)
-            content = self._read(path)
+            path = self._directory.path(number)
+            content = self._directory.read(number)
             at = end = 0
             while at < len(content):
                 block = decode_block(content, at, number)
@@ -177,17 +165,12 @@ class Journal:
         """Begin to accept entries; files of earlier runs become complete files at once."""
         self._groups.append(_Group(self.durable + 1))
         self._thread.start()
-        for number in self._file_numbers():
-            path = self._path(number)
-            file = self._disk.open(path)
-            # What recovery read may be in the system's cache only, and later blocks build on it.
-            self._disk.sync(file)
+        for number in self._directory.numbers():
+            file = self._directory.open(number)  # synced: later blocks build on it
             self._files += 1
-            self._on_file_full(JournalFile(number, path, file, self._disk.size(file)))
+            self._on_file_full(file)
         self._next_number = max(self._next_number, 1)
-        for name in self._disk.list_directory(self._directory):
-            if name.endswith(".new"):  # nobody finished it
-                self._disk.remove(self._directory / name)
+        self._directory.remove_unfinished()
         self._prepare()
 
     def append(self, entry: JournalEntry, *, waited: bool) -> int:
@@ -230,13 +213,18 @@ class Journal:
 
     @property
     def promised_bytes(self) -> int:
-        """Size of the file that will be made next."""
-        return self._file_bytes if self._preparing or self._files < self._files_max else 0
+        """Size of the file that will be made next, and of a block that is larger than a file."""
+        waiting = self._held_back.bytes if self._held_back is not None else 0
+        makes_more = self._preparing or self._files < self._files_max
+        return waiting + (self._directory.file_bytes if makes_more else 0)
 
     def go_on(self) -> None:
-        """There may be room for another file."""
+        """There may be room for what was refused."""
         if self.failure is None and not self._closed and self._groups:  # it has started
             self._prepare()
+            if self._held_back is not None:
+                self._held_back = None
+                self._commit()
 
     def abandon(self) -> None:
         """The disk stays full: when no file has room, `aclose` gives up what is not committed."""
@@ -251,7 +239,7 @@ class Journal:
         """Take back a complete file whose content is durable elsewhere."""
         if self.failure is None and not self._closed:
             number, self._next_number = self._next_number, self._next_number + 1
-            self._in_executor(self._recycled_file, file, number)
+            self._in_executor(self._directory.recycle, file, number)
         else:
             self._disk.close(file.file)
 
@@ -292,7 +280,7 @@ class Journal:
         if self._delayed is not None:
             self._delayed.cancel()
             self._delayed = None
-        if self._committing or self.failure is not None or (self._stalled and not self._ready):
+        if self._committing or self.failure is not None or self._has_no_room():
             return
         self._collect()
         group = self._groups[0]
@@ -309,6 +297,7 @@ class Journal:
 
     def _committed(self, group: _Group) -> None:
         self._committing = False
+        self.refused = False
         self.durable = group.position
         self._pending_bytes -= group.bytes
         if self._pressed and self._pending_bytes < PENDING_BYTES_HIGH // 2:
@@ -320,6 +309,21 @@ class Journal:
         elif self._groups[0].entries:
             self._wake_later()
         self._progress()
+
+    def _not_committed(self, file: JournalFile, at: int, group: _Group, error: DiskFull) -> None:
+        # Nothing of it was written: it goes first again, when `go_on` says so.
+        self._committing = False
+        self._held_back = group
+        self._groups.appendleft(group)
+        file.at = at
+        self._refuse(error)
+        self._progress()
+
+    def _refuse(self, error: DiskFull) -> None:
+        if not self.refused:
+            log.warning("no room for the journal: %s", error)
+        self.refused = True
+        self.on_disk_full()
 
     def _failed(self, error: Exception) -> None:
         if self.failure is None:
@@ -337,8 +341,12 @@ class Journal:
             file, at, durable, group = job
             try:
                 block = encode_block(file.number, group.position, durable, group.entries)
+                if at + len(block) > file.size:  # larger than a whole file
+                    self._directory.grow(file.file, file.size, at + len(block))
                 self._disk.write(file.file, at, [block])
                 self._disk.sync(file.file)
+            except DiskFull as error:
+                self._loop.call_soon_threadsafe(self._not_committed, file, at, group, error)
             except (OSError, MemoryError) as error:
                 self._loop.call_soon_threadsafe(self._failed, error)
             else:
@@ -347,7 +355,10 @@ class Journal:
     # -- files
 
     def _is_hopeless(self) -> bool:
-        return self._abandoned and self._stalled and not self._ready and not self._in_making
+        return self._abandoned and self._has_no_room() and not self._in_making
+
+    def _has_no_room(self) -> bool:
+        return self._held_back is not None or (self._stalled and not self._ready)
 
     def _have_room(self, size: int) -> bool:
         file = self._file
@@ -371,7 +382,7 @@ class Journal:
         self._preparing = True
         self._files += 1
         number, self._next_number = self._next_number, self._next_number + 1
-        self._in_executor(self._new_file, number)
+        self._in_executor(self._directory.make, number)
 
     def _in_executor(self, make: Callable[..., JournalFile], *arguments: object) -> None:
         future = self._loop.run_in_executor(self._executor, make, *arguments)
@@ -386,10 +397,7 @@ class Journal:
         error = future.exception()
         if isinstance(error, DiskFull):
             self._files -= 1
-            if not self.refused:
-                log.warning("no room for another journal file: %s", error)
-            self.refused = True
-            self.on_disk_full()
+            self._refuse(error)
         elif isinstance(error, OSError):
             self._failed(error)
         elif error is not None:
@@ -399,49 +407,6 @@ class Journal:
             self._ready.append(future.result())
             self._commit()
         self._progress()
-
-    def _new_file(self, number: int) -> JournalFile:
-        path = self._path(number)
-        temporary = path.with_suffix(".new")
-        file = self._open_with_room(temporary)
-        self._disk.fill_with_zeros(file, self._file_bytes)
-        self._disk.rename(temporary, path)
-        self._disk.sync_directory(self._directory)
-        return JournalFile(number, path, file, self._file_bytes)
-
-    def _open_with_room(self, path: Path) -> int:
-        file = None
-        try:
-            file = self._disk.open(path, create=True)
-            self._disk.allocate(file, 0, self._file_bytes)
-        except OSError as error:
-            if file is not None:
-                self._disk.close(file)
-                self._disk.remove(path)
-            if is_full(error):
-                raise DiskFull(str(error)) from error
-            raise
-        return file
-
-    def _recycled_file(self, old: JournalFile, number: int) -> JournalFile:
-        path = self._path(number)
-        self._disk.rename(old.path, path)
-        self._disk.sync_directory(self._directory)
-        return JournalFile(number, path, old.file, max(old.size, old.at))
-
-    def _path(self, number: int) -> Path:
-        return self._directory / f"{number:020d}.journal"
-
-    def _file_numbers(self) -> list[int]:
-        names = self._disk.list_directory(self._directory)
-        return [int(name[:-8]) for name in names if name.endswith(".journal")]
-
-    def _read(self, path: Path) -> bytearray:
-        file = self._disk.open(path)
-        try:
-            return self._disk.read(file, 0, self._disk.size(file))
-        finally:
-            self._disk.close(file)
 
 
 def _aligned(size: int) -> int:

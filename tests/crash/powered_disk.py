@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import shutil
 import threading
@@ -43,11 +44,16 @@ class PoweredDisk(SystemDisk):
     """The files below one directory, and what a power cut would leave of them.
 
     RocksDB does not write through it: its directory is empty in an image.
+
+    Attributes:
+        operations: that were done.
+        capacity: bytes that all files together may have, None: any; `allocate` meets its end.
     """
 
     def __init__(self, root: Path, choice: random.Random) -> None:
         self.root = root
         self.operations = 0
+        self.capacity: int | None = None
         self._choice = choice
         self._lock = threading.RLock()
         self._open: dict[int, _File] = {}
@@ -139,6 +145,31 @@ class PoweredDisk(SystemDisk):
             data = b"".join(buffers)
             self._open[file].pending.append((position, data))
             return super().write(file, position, [data])
+
+    def allocate(self, file: int, position: int, size: int) -> None:
+        """See `Disk`: what grows is zeros, and may be lost like anything that is not synced."""
+        with self._operation():
+            grown = position + size - self.size(file)
+            if self.capacity is not None and self.used_bytes() + max(0, grown) > self.capacity:
+                raise OSError(errno.ENOSPC, "the simulated disk is full")
+            if grown > 0:
+                self._open[file].pending.append((position + size, None))
+                super().truncate(file, position + size)
+
+    def free_bytes(self, path: Path) -> int:
+        """See `Disk`."""
+        if self.capacity is None:
+            return super().free_bytes(path)
+        with self._lock:
+            return max(0, self.capacity - self.used_bytes())
+
+    def total_bytes(self, path: Path) -> int:
+        """See `Disk`."""
+        return super().total_bytes(path) if self.capacity is None else self.capacity
+
+    def used_bytes(self) -> int:
+        """Size of all files."""
+        return sum(path.stat().st_size for path in self._files if path.exists())
 
     def fill_with_zeros(self, file: int, size: int) -> None:
         """See `Disk`."""

@@ -10,8 +10,9 @@ from unit.log_backend.open_store import MIB, until
 from unit.log_backend.watched_disk import WatchedDisk
 
 from log_backend import journal as journal_module
-from log_backend.journal import Journal, JournalDamaged, JournalFailed, JournalFile
+from log_backend.journal import Journal, JournalDamaged, JournalFailed
 from log_backend.journal_block import BLOCK_ALIGNMENT, Block, JournalEntry, Settlement, decode_block
+from log_backend.journal_file import JournalFile
 from log_backend.record_batch import RecordBatch
 
 FILE_BYTES = 16 * BLOCK_ALIGNMENT

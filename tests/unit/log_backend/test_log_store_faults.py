@@ -145,13 +145,13 @@ async def test_pressure_rises_with_memory_and_falls_when_a_partition_goes(data: 
     store, (partition,) = start_store(
         data, options=LogOptions(memory_tail_bytes=10_000, flush_seconds=3600)
     )
-    pressures: list[bool] = []
+    pressures: list[frozenset[str]] = []
     store.on_pressure = pressures.append
     for _ in range(25):
         partition.append(records([b"x" * 1000]))
-    assert pressures == [True]
+    assert pressures == [{"memory"}]
     await until(lambda: len(pressures) == 2)
-    assert pressures == [True, False]
+    assert pressures == [{"memory"}, set()]
     for _ in range(25):
         partition.append(records([b"x" * 1000]))
     store.close_partition(partition)
