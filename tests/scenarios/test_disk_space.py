@@ -2,92 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import pytest
-from broker_process import BrokerProcess
 from pika.adapters.blocking_connection import BlockingChannel
-from pika_client import PERSISTENT, Clients, declare, drain, ready_count, round_trip, wait_until
+from pika_client import PERSISTENT, declare, drain, ready_count, round_trip, wait_until
 from scenarios.confirmed_publisher import WINDOW, ConfirmedPublisher, number_of
-
-MIB = 1024 * 1024
-DISK_BYTES = 64 * MIB
-RESERVE_BYTES = DISK_BYTES // 8
-NOTICE_SECONDS_MAX = 1.0
-FILL_SECONDS_MAX = 60.0
-BALLAST_BYTES = 65_536  # of one write
-ENVIRONMENT = {
-    "ROUTELOG_JOURNAL_FILE_BYTES": str(2 * MIB),
-    "ROUTELOG_JOURNAL_FILES_MAX": "4",
-    "ROUTELOG_SEGMENT_BYTES": str(1 * MIB),
-    "ROUTELOG_FLUSH_SECONDS": "0.2",
-}
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 MiB of its own; mounting it takes root, as CI has it."""
-    directory = tmp_path / "small"
-    directory.mkdir()
-    size = f"size={DISK_BYTES}"
-    subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", directory], check=True)
-    try:
-        yield directory
-    finally:
-        subprocess.run(["umount", "--lazy", directory], check=True)
-
-
-@pytest.fixture
-def small_broker(small_disk: Path) -> Iterator[Callable[[], BrokerProcess]]:
-    """Starts a broker that keeps its data on the small disk."""
-    process = BrokerProcess(small_disk / "data", ENVIRONMENT)
-    try:
-        yield process.start
-    finally:
-        process.stop()
-
-
-@contextmanager
-def connected(broker: BrokerProcess) -> Iterator[Clients]:
-    clients = Clients(broker.url)
-    try:
-        yield clients
-    finally:
-        clients.close()
-
-
-@contextmanager
-def publishing(
-    broker: BrokerProcess, queue: str, *, first: int = 0
-) -> Iterator[ConfirmedPublisher]:
-    publisher = ConfirmedPublisher(broker.host, broker.port, queue, first=first)
-    try:
-        yield publisher
-    finally:
-        publisher.stop()
-
-
-def free_bytes(path: Path) -> int:
-    found = os.statvfs(path)
-    return found.f_bavail * found.f_frsize
-
-
-def write_ballast(directory: Path, *, leave: int) -> Path:
-    """What another program writes, so that only so much is free."""
-    path = directory / "ballast"
-    with path.open("wb", buffering=0) as file, suppress(OSError):  # full, for `leave` 0
-        while leave == 0 or free_bytes(directory) > leave:
-            file.write(bytes(BALLAST_BYTES))
-    return path
-
-
-def fill(publisher: ConfirmedPublisher) -> None:
-    wait_until(lambda: publisher.blocked, seconds=FILL_SECONDS_MAX)
+from scenarios.small_disk import (
+    FILL_SECONDS_MAX,
+    NOTICE_SECONDS_MAX,
+    RESERVE_BYTES,
+    StartBroker,
+    connected,
+    fill,
+    free_bytes,
+    publishing,
+    write_ballast,
+)
 
 
 def wait_for_more(publisher: ConfirmedPublisher) -> None:
@@ -105,7 +36,7 @@ def take(channel: BlockingChannel, queue: str) -> list[int]:
 
 
 def test_publishers_wait_at_the_reserve_and_go_on_when_consumers_have_made_room(
-    small_disk: Path, small_broker: Callable[[], BrokerProcess]
+    small_disk: Path, small_broker: StartBroker
 ):
     broker = small_broker()
     with connected(broker) as clients:
@@ -150,7 +81,7 @@ def test_publishers_wait_at_the_reserve_and_go_on_when_consumers_have_made_room(
 
 
 def test_what_others_write_and_remove_blocks_and_unblocks_within_a_second(
-    small_disk: Path, small_broker: Callable[[], BrokerProcess]
+    small_disk: Path, small_broker: StartBroker
 ):
     broker = small_broker()
     with connected(broker) as clients:
@@ -175,7 +106,7 @@ def test_what_others_write_and_remove_blocks_and_unblocks_within_a_second(
 
 
 def test_a_kill_while_blocked_loses_nothing_and_the_start_on_the_full_disk_lets_consumers_drain(
-    small_disk: Path, small_broker: Callable[[], BrokerProcess]
+    small_disk: Path, small_broker: StartBroker
 ):
     broker = small_broker()
     with connected(broker) as clients:
@@ -201,7 +132,7 @@ def test_a_kill_while_blocked_loses_nothing_and_the_start_on_the_full_disk_lets_
 
 
 def test_a_client_with_its_callbacks_is_told_and_one_that_only_consumes_is_not(
-    small_disk: Path, small_broker: Callable[[], BrokerProcess]
+    small_disk: Path, small_broker: StartBroker
 ):
     broker = small_broker()
     with connected(broker) as clients:

@@ -1,0 +1,97 @@
+"""Files of the journal: made whole or not at all."""
+
+import errno
+from pathlib import Path
+
+import pytest
+from unit.log_backend.watched_disk import WatchedDisk
+
+from log_backend.disk import DiskFull
+from log_backend.journal_file import JournalDirectory
+
+FILE_BYTES = 65_536
+
+
+@pytest.fixture
+def disk() -> WatchedDisk:
+    return WatchedDisk()
+
+
+@pytest.fixture
+def directory(disk: WatchedDisk, tmp_path: Path) -> JournalDirectory:
+    return JournalDirectory(tmp_path, disk, FILE_BYTES)
+
+
+def test_a_file_is_made_of_zeros_and_found_again(
+    directory: JournalDirectory, disk: WatchedDisk
+) -> None:
+    made = directory.make(3)
+    assert directory.numbers() == [3]
+    assert directory.read(3) == bytes(FILE_BYTES)
+    opened = directory.open(3)
+    assert (opened.number, opened.path, opened.size, opened.at) == (3, made.path, FILE_BYTES, 0)
+    order = [event[0] for event in disk.events if event[0] != "write"]
+    assert order[0] == "allocate"
+    assert order[-4:] == ["fill", "rename", "sync_directory", "sync"]
+
+
+def test_a_recycled_file_has_its_new_number_only(directory: JournalDirectory) -> None:
+    made = directory.make(1)
+    made.at = 2 * FILE_BYTES  # one block was larger than the file
+    recycled = directory.recycle(made, 2)
+    assert directory.numbers() == [2]
+    assert (recycled.at, recycled.size, recycled.file) == (0, 2 * FILE_BYTES, made.file)
+
+
+@pytest.mark.parametrize("operation", ["open", "allocate"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_file_that_finds_no_room_leaves_nothing(
+    directory: JournalDirectory, disk: WatchedDisk, tmp_path: Path, operation: str, number: int
+) -> None:
+    disk.fail(operation, "*.new", number)
+    with pytest.raises(DiskFull):
+        directory.make(1)
+    assert list(tmp_path.iterdir()) == []
+    disk.repair()
+    directory.make(1)
+    assert directory.numbers() == [1]
+
+
+@pytest.mark.parametrize("operation", ["open", "allocate", "fill", "rename", "sync_directory"])
+def test_an_error_of_the_disk_is_no_lack_of_room(
+    directory: JournalDirectory, disk: WatchedDisk, operation: str
+) -> None:
+    disk.fail(operation, "*", errno.EIO)
+    with pytest.raises(OSError, match="made to fail"):
+        directory.make(1)
+
+
+def test_a_full_disk_that_shows_while_filling_is_final(
+    directory: JournalDirectory, disk: WatchedDisk
+) -> None:
+    disk.fail("fill", "*.new", errno.ENOSPC)
+    with pytest.raises(OSError, match="made to fail"):
+        directory.make(1)
+
+
+def test_growing_keeps_what_is_there_and_is_undone_without_room(
+    directory: JournalDirectory, disk: WatchedDisk
+) -> None:
+    file = directory.make(1)
+    disk.write(file.file, 0, [b"block"])
+    directory.grow(file.file, FILE_BYTES, FILE_BYTES + 100)
+    assert disk.size(file.file) == FILE_BYTES + 100
+    disk.capacity = 2 * FILE_BYTES
+    with pytest.raises(DiskFull):
+        directory.grow(file.file, FILE_BYTES + 100, 3 * FILE_BYTES)
+    assert disk.size(file.file) == FILE_BYTES + 100
+    assert directory.read(1)[:5] == b"block"
+
+
+def test_what_an_earlier_run_did_not_finish_is_removed(
+    directory: JournalDirectory, tmp_path: Path
+) -> None:
+    directory.make(1)
+    (tmp_path / "00000000000000000002.new").write_bytes(b"half")
+    directory.remove_unfinished()
+    assert [path.name for path in tmp_path.iterdir()] == ["00000000000000000001.journal"]
