@@ -24,7 +24,7 @@ class DirectoryLocked(Exception):
         self.path = path
 
 
-class DiskFull(Exception):
+class DiskFull(OSError):
     """There is no room for a write that was planned; nothing of it is on the disk."""
 
 
@@ -37,7 +37,11 @@ class Disk(Protocol):
     """File operations with explicit durability: nothing is durable before `sync` returned."""
 
     def make_directory(self, path: Path) -> None:
-        """Create a directory and its parents, and make their entries durable."""
+        """Create a directory and its parents, and make their entries durable.
+
+        Raises:
+            DiskFull: there is no room for one of them; those above it are there.
+        """
 
     def list_directory(self, path: Path) -> list[str]:
         """Sorted names in a directory; empty when there is none."""
@@ -114,7 +118,10 @@ class SystemDisk:
         while not missing[-1].parent.exists():
             missing.append(missing[-1].parent)
         for directory in reversed(missing):
-            directory.mkdir(exist_ok=True)
+            try:
+                directory.mkdir(exist_ok=True)
+            except OSError as error:
+                raise (DiskFull(str(error)) if is_full(error) else error) from None
             self.sync_directory(directory.parent)
 
     def list_directory(self, path: Path) -> list[str]:

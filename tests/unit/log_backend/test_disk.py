@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from log_backend.disk import DirectoryLocked, SystemDisk, is_full, kind_of_mount
+from log_backend.disk import DirectoryLocked, DiskFull, SystemDisk, is_full, kind_of_mount
 
 TAKE_LOCK = """
 import sys
@@ -237,3 +237,19 @@ def test_the_nearest_mount_above_a_path_says_its_file_system(path: str, kind: st
 def test_the_file_system_of_a_path_is_found(disk: SystemDisk, tmp_path: Path) -> None:
     assert disk.file_system(Path("/proc/self")) == "proc"
     assert disk.file_system(tmp_path)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_directory_that_finds_no_room_can_be_made_later(
+    disk: SystemDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(path: Path, **options: object) -> None:
+        raise OSError(number, "refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", refuse)
+        with pytest.raises(OSError, match="refused") as refused:
+            disk.make_directory(tmp_path / "a" / "b")
+    assert isinstance(refused.value, DiskFull) == (number != errno.EIO)
+    disk.make_directory(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir()
