@@ -26,7 +26,7 @@ from log_backend.journal_block import (
     decode_block,
     encode_block,
 )
-from log_backend.journal_file import JournalDirectory, JournalFile
+from log_backend.journal_files import JournalFile, JournalFiles
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,8 @@ class Journal:
         collect: Callable[[], None],
         on_pressure: Callable[[bool], None],
     ) -> None:
-        self._directory = JournalDirectory(directory, disk, file_bytes)
+        self._journal_files = JournalFiles(directory, disk)
+        self._file_bytes = file_bytes
         self._disk = disk
         self._loop = loop
         self._executor = executor
@@ -116,6 +117,7 @@ class Journal:
         self._pending_bytes = 0
         self._pressed = False
         self._committing = False
+        self._late = False  # there is something to collect since the commit began
         self._stalled = False  # no file has room: what can be collected stays where it is
         self._scheduled: asyncio.Handle | None = None
         self._delayed: asyncio.TimerHandle | None = None
@@ -139,10 +141,10 @@ class Journal:
             JournalDamaged: a block that had been durable cannot be read.
         """
         expected = 0
-        for number in self._directory.numbers():
+        for number in self._journal_files.numbers():
             self._next_number = number + 1
-            path = self._directory.path(number)
-            content = self._directory.read(number)
+            path = self._journal_files.path(number)
+            content = self._journal_files.read(number)
             at = end = 0
             while at < len(content):
                 block = decode_block(content, at, number)
@@ -165,12 +167,12 @@ class Journal:
         """Begin to accept entries; files of earlier runs become complete files at once."""
         self._groups.append(_Group(self.durable + 1))
         self._thread.start()
-        for number in self._directory.numbers():
-            file = self._directory.open(number)  # synced: later blocks build on it
+        for number in self._journal_files.numbers():
+            file = self._journal_files.open(number)  # synced: later blocks build on it
             self._files += 1
             self._on_file_full(file)
         self._next_number = max(self._next_number, 1)
-        self._directory.remove_unfinished()
+        self._journal_files.remove_unfinished()
         self._prepare()
 
     def append(self, entry: JournalEntry, *, waited: bool) -> int:
@@ -216,7 +218,7 @@ class Journal:
         """Size of the file that will be made next, and of a block that is larger than a file."""
         waiting = self._held_back.bytes if self._held_back is not None else 0
         makes_more = self._preparing or self._files < self._files_max
-        return waiting + (self._directory.file_bytes if makes_more else 0)
+        return waiting + (self._file_bytes if makes_more else 0)
 
     def go_on(self) -> None:
         """There may be room for what was refused."""
@@ -239,7 +241,7 @@ class Journal:
         """Take back a complete file whose content is durable elsewhere."""
         if self.failure is None and not self._closed:
             number, self._next_number = self._next_number, self._next_number + 1
-            self._in_executor(self._directory.recycle, file, number)
+            self._in_executor(self._journal_files.recycled, file, number)
         else:
             self._disk.close(file.file)
 
@@ -272,6 +274,7 @@ class Journal:
             self._scheduled = self._loop.call_soon(self._commit)
 
     def _wake_later(self) -> None:
+        self._late = self._committing
         if not self._committing and self._scheduled is None and self._delayed is None:
             self._delayed = self._loop.call_later(COMMIT_DELAY_SECONDS, self._commit)
 
@@ -306,7 +309,7 @@ class Journal:
         self._on_durable(self.durable)
         if self._groups[0].waited:
             self._wake()
-        elif self._groups[0].entries:
+        elif self._groups[0].entries or self._late:
             self._wake_later()
         self._progress()
 
@@ -342,7 +345,7 @@ class Journal:
             try:
                 block = encode_block(file.number, group.position, durable, group.entries)
                 if at + len(block) > file.size:  # larger than a whole file
-                    self._directory.grow(file.file, file.size, at + len(block))
+                    self._journal_files.grow(file.file, file.size, at + len(block))
                 self._disk.write(file.file, at, [block])
                 self._disk.sync(file.file)
             except DiskFull as error:
@@ -382,7 +385,7 @@ class Journal:
         self._preparing = True
         self._files += 1
         number, self._next_number = self._next_number, self._next_number + 1
-        self._in_executor(self._directory.make, number)
+        self._in_executor(self._journal_files.new, number, self._file_bytes)
 
     def _in_executor(self, make: Callable[..., JournalFile], *arguments: object) -> None:
         future = self._loop.run_in_executor(self._executor, make, *arguments)

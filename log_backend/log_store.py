@@ -25,7 +25,7 @@ from log_backend.disk import Disk, DiskFull
 from log_backend.disk_space import DiskSpace
 from log_backend.journal import Journal
 from log_backend.journal_block import JournalEntry, Settlement
-from log_backend.journal_file import JournalFile
+from log_backend.journal_files import JournalFile
 from log_backend.log_directory import partition_directory
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 from log_backend.partition_log import PartitionLog, SegmentWrite

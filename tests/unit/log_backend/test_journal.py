@@ -12,7 +12,7 @@ from unit.log_backend.watched_disk import WatchedDisk
 from log_backend import journal as journal_module
 from log_backend.journal import Journal, JournalDamaged, JournalFailed
 from log_backend.journal_block import BLOCK_ALIGNMENT, Block, JournalEntry, Settlement, decode_block
-from log_backend.journal_file import JournalFile
+from log_backend.journal_files import JournalFile
 from log_backend.record_batch import RecordBatch
 
 FILE_BYTES = 16 * BLOCK_ALIGNMENT
@@ -136,6 +136,19 @@ async def test_nothing_is_called_durable_before_its_sync_has_ended(owner: Owner)
 async def test_what_nobody_waits_for_is_committed_soon(owner: Owner) -> None:
     position = owner.journal.append(entry(0), waited=False)
     await until(lambda: owner.journal.durable == position)
+
+
+async def test_what_can_be_collected_while_the_disk_is_busy_is_committed_soon(owner: Owner) -> None:
+    await commit(owner, entry(0))
+    await until(lambda: len(owner.journal._ready) == 1)  # a file that is ready wakes it, too
+    arrived, released = owner.disk.hold("sync", "*.journal")
+    owner.journal.append(entry(1), waited=True)
+    await until(arrived.is_set)
+    owner.to_collect.append(entry(2))
+    owner.journal.wake_later()
+    released.set()
+    await until(lambda: owner.journal.durable == 3)
+    assert owner.to_collect == []
 
 
 async def test_each_commit_collects(owner: Owner, directory: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from unit.log_backend.watched_disk import WatchedDisk
 
 from log_backend.disk import DiskFull
-from log_backend.journal_file import JournalDirectory
+from log_backend.journal_files import JournalFiles
 
 FILE_BYTES = 65_536
 
@@ -18,14 +18,14 @@ def disk() -> WatchedDisk:
 
 
 @pytest.fixture
-def directory(disk: WatchedDisk, tmp_path: Path) -> JournalDirectory:
-    return JournalDirectory(tmp_path, disk, FILE_BYTES)
+def directory(disk: WatchedDisk, tmp_path: Path) -> JournalFiles:
+    return JournalFiles(tmp_path, disk)
 
 
 def test_a_file_is_made_of_zeros_and_found_again(
-    directory: JournalDirectory, disk: WatchedDisk
+    directory: JournalFiles, disk: WatchedDisk
 ) -> None:
-    made = directory.make(3)
+    made = directory.new(3, FILE_BYTES)
     assert directory.numbers() == [3]
     assert directory.read(3) == bytes(FILE_BYTES)
     opened = directory.open(3)
@@ -35,10 +35,10 @@ def test_a_file_is_made_of_zeros_and_found_again(
     assert order[-4:] == ["fill", "rename", "sync_directory", "sync"]
 
 
-def test_a_recycled_file_has_its_new_number_only(directory: JournalDirectory) -> None:
-    made = directory.make(1)
+def test_a_recycled_file_has_its_new_number_only(directory: JournalFiles) -> None:
+    made = directory.new(1, FILE_BYTES)
     made.at = 2 * FILE_BYTES  # one block was larger than the file
-    recycled = directory.recycle(made, 2)
+    recycled = directory.recycled(made, 2)
     assert directory.numbers() == [2]
     assert (recycled.at, recycled.size, recycled.file) == (0, 2 * FILE_BYTES, made.file)
 
@@ -46,38 +46,38 @@ def test_a_recycled_file_has_its_new_number_only(directory: JournalDirectory) ->
 @pytest.mark.parametrize("operation", ["open", "allocate"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_a_file_that_finds_no_room_leaves_nothing(
-    directory: JournalDirectory, disk: WatchedDisk, tmp_path: Path, operation: str, number: int
+    directory: JournalFiles, disk: WatchedDisk, tmp_path: Path, operation: str, number: int
 ) -> None:
     disk.fail(operation, "*.new", number)
     with pytest.raises(DiskFull):
-        directory.make(1)
+        directory.new(1, FILE_BYTES)
     assert list(tmp_path.iterdir()) == []
     disk.repair()
-    directory.make(1)
+    directory.new(1, FILE_BYTES)
     assert directory.numbers() == [1]
 
 
 @pytest.mark.parametrize("operation", ["open", "allocate", "fill", "rename", "sync_directory"])
 def test_an_error_of_the_disk_is_no_lack_of_room(
-    directory: JournalDirectory, disk: WatchedDisk, operation: str
+    directory: JournalFiles, disk: WatchedDisk, operation: str
 ) -> None:
     disk.fail(operation, "*", errno.EIO)
     with pytest.raises(OSError, match="made to fail"):
-        directory.make(1)
+        directory.new(1, FILE_BYTES)
 
 
 def test_a_full_disk_that_shows_while_filling_is_final(
-    directory: JournalDirectory, disk: WatchedDisk
+    directory: JournalFiles, disk: WatchedDisk
 ) -> None:
     disk.fail("fill", "*.new", errno.ENOSPC)
     with pytest.raises(OSError, match="made to fail"):
-        directory.make(1)
+        directory.new(1, FILE_BYTES)
 
 
 def test_growing_keeps_what_is_there_and_is_undone_without_room(
-    directory: JournalDirectory, disk: WatchedDisk
+    directory: JournalFiles, disk: WatchedDisk
 ) -> None:
-    file = directory.make(1)
+    file = directory.new(1, FILE_BYTES)
     disk.write(file.file, 0, [b"block"])
     directory.grow(file.file, FILE_BYTES, FILE_BYTES + 100)
     assert disk.size(file.file) == FILE_BYTES + 100
@@ -89,9 +89,9 @@ def test_growing_keeps_what_is_there_and_is_undone_without_room(
 
 
 def test_what_an_earlier_run_did_not_finish_is_removed(
-    directory: JournalDirectory, tmp_path: Path
+    directory: JournalFiles, tmp_path: Path
 ) -> None:
-    directory.make(1)
+    directory.new(1, FILE_BYTES)
     (tmp_path / "00000000000000000002.new").write_bytes(b"half")
     directory.remove_unfinished()
     assert [path.name for path in tmp_path.iterdir()] == ["00000000000000000001.journal"]

@@ -21,13 +21,12 @@ class JournalFile:
         self.at = 0
 
 
-class JournalDirectory:
-    """Makes, finds and recycles journal files of one size; what blocks runs in any thread."""
+class JournalFiles:
+    """The files of one journal; every call may block."""
 
-    def __init__(self, directory: Path, disk: Disk, file_bytes: int) -> None:
+    def __init__(self, directory: Path, disk: Disk) -> None:
         self._directory = directory
         self._disk = disk
-        self.file_bytes = file_bytes
 
     def path(self, number: int) -> Path:
         """Where the file with a number lies."""
@@ -59,7 +58,7 @@ class JournalDirectory:
             if name.endswith(_UNFINISHED):
                 self._disk.remove(self._directory / name)
 
-    def make(self, number: int) -> JournalFile:
+    def new(self, number: int, size: int) -> JournalFile:
         """A new file.
 
         Raises:
@@ -67,13 +66,13 @@ class JournalDirectory:
         """
         path = self.path(number)
         temporary = path.with_suffix(_UNFINISHED)
-        file = self._open_with_room(temporary)
-        self._disk.fill_with_zeros(file, self.file_bytes)
+        file = self._open_with_room(temporary, size)
+        self._disk.fill_with_zeros(file, size)
         self._disk.rename(temporary, path)
         self._disk.sync_directory(self._directory)
-        return JournalFile(number, path, file, self.file_bytes)
+        return JournalFile(number, path, file, size)
 
-    def recycle(self, old: JournalFile, number: int) -> JournalFile:
+    def recycled(self, old: JournalFile, number: int) -> JournalFile:
         """The same file under another number, which its old blocks do not carry."""
         path = self.path(number)
         self._disk.rename(old.path, path)
@@ -94,13 +93,13 @@ class JournalDirectory:
             self._disk.truncate(file, size)
             raise DiskFull(str(error)) from error
 
-    def _open_with_room(self, path: Path) -> int:
+    def _open_with_room(self, path: Path, size: int) -> int:
         try:
             file = self._disk.open(path, create=True)
         except OSError as error:
             raise (DiskFull(str(error)) if is_full(error) else error) from None
         try:
-            self.grow(file, 0, self.file_bytes)
+            self.grow(file, 0, size)
         except DiskFull:
             self._disk.close(file)
             self._disk.remove(path)
