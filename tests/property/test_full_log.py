@@ -8,7 +8,7 @@ import os
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
-from property.test_log import LIMITS, QUEUES, LogMachine
+from property.test_log import LIMITS, QUEUES, SIZES, LogMachine
 from unit.log_backend.open_store import open_store
 from unit.log_backend.watched_disk import WatchedDisk
 
@@ -55,10 +55,13 @@ class FullLogMachine(LogMachine):
 
         self._run(opened())
 
-    @rule(writes=st.integers(0, 4))
-    def fill_up(self, writes: int) -> None:
-        """The disk will be full soon, also after a restart."""
+    @rule(writes=st.integers(0, 2), sizes=SIZES, persistent=st.booleans())
+    def fill_up(self, writes: int, sizes: list[int], persistent: bool) -> None:
+        """The disk is full after some more writes, also after a restart."""
         self.writes = self.disk.writes = writes
+        for partition in range(len(QUEUES)):
+            self.append(partition, sizes, persistent, False, True, 1)
+        self.flush()
 
     @rule()
     def make_room(self) -> None:
