@@ -77,6 +77,7 @@ def test_publishers_wait_at_the_reserve_and_go_on_when_consumers_have_made_room(
         assert publisher.confirmed <= set(got)
         assert got == sorted(set(got))
     assert "publishers wait" in broker.log_text()
+    assert "is on tmpfs: it is in memory" in broker.log_text()
     assert broker.terminate() == 0
 
 

@@ -232,3 +232,22 @@ def test_what_is_only_planned_is_not_read(tmp_path: Path) -> None:
     assert (segment.written_size, segment.written_end) == (0, BASE)
     segment.written()
     assert (segment.written_size, segment.written_end) == (100, BASE + 1)
+
+
+def test_batches_that_were_not_written_are_forgotten(tmp_path: Path) -> None:
+    batches = many()
+    segment = Segment(tmp_path / "s.log", 0)
+
+    def add(chosen: list[RecordBatch]) -> None:
+        for each in chosen:
+            segment.add(each, segment.size, len(encoded(each)))
+
+    add(batches[:20])
+    index, state = segment.index_files(), (segment.end_offset, segment.size, segment.last_time)
+    mark = segment.mark()
+    add([*batches[20:], batch([b"x"], batches[-1].end_offset, persistent=False)])
+    assert segment.index_files() != index
+    segment.restore(mark)
+    assert segment.index_files() == index
+    assert (segment.end_offset, segment.size, segment.last_time) == state
+    assert not segment.transient
