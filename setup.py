@@ -14,6 +14,7 @@ from setuptools import Extension, setup
 # Ordinary typed Python that also runs uncompiled (ROUTELOG_PURE=1).
 HOT_MODULES = (
     "log_backend/record_batch.py",
+    "log_backend/record_selection.py",
     "amqp_front/frame_cutter.py",
     "amqp_front/deliver_frames.py",
 )

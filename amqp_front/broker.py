@@ -31,6 +31,7 @@ from log_backend import (
     SegmentDamaged,
     SystemClock,
     SystemDisk,
+    UnknownEntry,
     doubt,
     random_key,
 )
@@ -91,7 +92,7 @@ class Broker:
             users.load(logs.metadata)
             vhosts.load(logs.metadata)
             replayed = logs.recover()
-        except (OSError, MetadataCorrupt, JournalDamaged, SegmentDamaged) as error:
+        except (OSError, MetadataCorrupt, JournalDamaged, SegmentDamaged, UnknownEntry) as error:
             raise StartError(f"data directory {config.data_dir}: {error}") from None
         vhosts.recovered()
         gate = Gate(loop)
@@ -208,6 +209,7 @@ def _open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStor
         memory_tail_bytes=config.memory_tail_bytes,
         flush_seconds=config.flush_seconds,
         disk_reserve_bytes=config.disk_reserve_bytes,
+        compression=config.default_compression,
     )
     disk = SystemDisk()
     logs = LogStore(config.data_dir, disk, SystemClock(), loop, options)

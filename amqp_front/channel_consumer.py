@@ -1,10 +1,17 @@
 """A consumer of a channel, as its queue sees it."""
 
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
+from pamqp import commands
+
+from amqp_front.content_frames import content_frames
 from amqp_front.deliver_frames import encode_deliveries
+from amqp_front.properties import Properties
 from amqp_front.unacked import UnackedRun
 from vhosts import CREDIT_UNLIMITED, Delivery, Queue
+
+COUNT_HEADER = b"x-delivery-count"
 
 
 class ConsumingChannel(Protocol):
@@ -91,21 +98,59 @@ class ChannelConsumer:
             run = UnackedRun(first_tag, end_tag, delivery.partition, delivery.offset, self)
             channel.add_unacked(run)
         try:
-            frames = encode_deliveries(
-                delivery.records,
-                delivery.index,
-                count,
-                channel.number,
-                self._wire_tag,
-                first_tag,
-                delivery.redelivered,
-                channel.body_frame_max,
-            )
+            frames = self._frames(delivery, first_tag)
         except Exception as error:  # a fault of ours: it must not stop the queue for others
             channel.fail(error)
         else:
             channel.write(frames)
 
+    def _frames(self, delivery: Delivery, first_tag: int) -> bytes | bytearray:
+        if delivery.redelivered and self.queue.counts_deliveries:
+            return self._headed_frames(delivery, first_tag, _counted_property_lists(delivery))
+        frames: bytearray = encode_deliveries(
+            delivery.records,
+            delivery.index,
+            delivery.count,
+            self._channel.number,
+            self._wire_tag,
+            first_tag,
+            delivery.redelivered,
+            self._channel.body_frame_max,
+        )
+        return frames
+
+    def _headed_frames(
+        self, delivery: Delivery, first_tag: int, property_lists: Iterable[bytes]
+    ) -> bytes:
+        """The frames of a delivery whose messages have other properties than they were published with."""
+        records = delivery.records
+        return b"".join(
+            content_frames(
+                self._channel.number,
+                self._channel.body_frame_max,
+                properties,
+                records.body(index),
+                commands.Basic.Deliver,
+                consumer_tag=self.tag,
+                delivery_tag=first_tag + index - delivery.index,
+                redelivered=delivery.redelivered,
+                exchange=records.exchange,
+                routing_key=records.routing_key(index),
+            )
+            for index, properties in enumerate(property_lists, delivery.index)
+        )
+
     def queue_deleted(self) -> None:
         """See `Consumer`."""
         self._channel.consumer_ended(self)
+
+
+def _counted_property_lists(delivery: Delivery) -> Iterator[bytes]:
+    for index, count in enumerate(delivery_counts(delivery), delivery.index):
+        yield Properties(delivery.records.properties(index)).with_header(COUNT_HEADER, count)
+
+
+def delivery_counts(delivery: Delivery) -> list[int]:
+    """How often each message of a delivery was delivered again, this one included."""
+    offsets = range(delivery.offset, delivery.offset + delivery.count)
+    return [delivery.partition.delivery_count(offset) for offset in offsets]

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from pamqp import commands
 
-from amqp_front.channel_consumer import ChannelConsumer
-from amqp_front.command import REQUEUE, SettleRun
+from amqp_front.channel_consumer import COUNT_HEADER, ChannelConsumer, delivery_counts
+from amqp_front.command import ACK, REQUEUE, SettleRun
 from amqp_front.content_frames import content_frames
 from amqp_front.deliver_frames import encode_deliveries
 from amqp_front.errors import (
@@ -18,10 +18,11 @@ from amqp_front.errors import (
     SoftError,
 )
 from amqp_front.methods import encode_method
+from amqp_front.properties import Properties
 from amqp_front.services import Services
 from amqp_front.stream_consumer import StreamConsumer
-from amqp_front.unacked import Unacked, UnackedRun, UnknownDeliveryTag
-from log_backend import Records, random_name
+from amqp_front.unacked import Holder, Unacked, UnackedRun, UnknownDeliveryTag
+from log_backend import Reason, Records, random_name
 from vhosts import CREDIT_UNLIMITED, Delivery, Queue, VirtualHost
 
 STREAM_OFFSET = "x-stream-offset"
@@ -84,6 +85,7 @@ class Consumption:
         self.prefetch = 0
         self.channel_prefetch = 0
         self.unacked = Unacked()
+        self._partitioned: set[Holder] = set()  # consumers of queues with several partitions
         self._held = 0  # unsettled deliveries of consumers, not of basic.get
         self._consumers: dict[str, ChannelConsumer] = {}
         self._reply_tag: str | None = None
@@ -178,6 +180,8 @@ class Consumption:
         else:
             consumer.queue.add_consumer(consumer)
         self._consumers[consumer.tag] = consumer
+        if len(consumer.queue.partitions) > 1:
+            self._partitioned.add(consumer)
         self._channel.connection.consumers += 1
 
     def cancel(self, tag: str) -> ChannelConsumer | None:
@@ -189,6 +193,7 @@ class Consumption:
     def _forget(self, tag: str) -> ChannelConsumer | None:
         consumer = self._consumers.pop(tag, None)
         if consumer is not None:
+            self._partitioned.discard(consumer)
             self._channel.connection.consumers -= 1
         return consumer
 
@@ -262,11 +267,15 @@ class Consumption:
 
     def _send_got(self, delivery: Delivery, queue: Queue) -> None:
         records, index = delivery.records, delivery.index
+        properties = records.properties(index)
+        if delivery.redelivered and queue.counts_deliveries:
+            (count,) = delivery_counts(delivery)
+            properties = Properties(properties).with_header(COUNT_HEADER, count)
         self.write(
             content_frames(
                 self.number,
                 self.body_frame_max,
-                records.properties(index),
+                properties,
                 records.body(index),
                 commands.Basic.GetOk,
                 delivery_tag=self.next_tag,
@@ -292,23 +301,27 @@ class Consumption:
                 taken = self.unacked.take(run.first, run.last)
         except UnknownDeliveryTag as error:
             raise SoftError(PRECONDITION_FAILED, str(error)) from None
-        self._finish(taken, requeue=run.outcome == REQUEUE)
+        if run.outcome == REQUEUE:
+            self._finish(taken, None)
+        else:
+            self._finish(taken, Reason.ACKED if run.outcome == ACK else Reason.REJECTED)
 
     def recover(self) -> None:
         """Return everything that is unsettled."""
-        self._finish(self.unacked.take_all(), requeue=True)
+        self._finish(self.unacked.take_all(), None)
 
-    def _finish(self, runs: Iterable[UnackedRun], *, requeue: bool) -> None:
+    def _finish(self, runs: Iterable[UnackedRun], reason: Reason | None) -> None:
+        # Without a reason to settle them, they go back.
         for run in runs:
             if run.consumer is not None:
                 run.consumer.unacked -= len(run)
                 self._held -= len(run)
-            if requeue:
+            if reason is None:
                 run.partition.give_back(run.offset, run.end_offset)
             else:
-                run.partition.settle(run.offset, run.end_offset)
-            if run.partition.ready:
-                run.partition.on_ready()
+                run.partition.settle(run.offset, run.end_offset, reason)
+            if run.partition.ready or (self._partitioned and run.consumer in self._partitioned):
+                run.partition.on_ready()  # the queue's other partitions may have what is ready
         if self.channel_prefetch:
             self.wake()
 
@@ -324,6 +337,7 @@ class Consumption:
             self._close_replies()
         consumers = list(self._consumers.values())
         self._consumers.clear()
+        self._partitioned.clear()
         self._channel.connection.consumers -= len(consumers)
         of_queue: dict[Queue, set[ChannelConsumer]] = {}
         for consumer in consumers:

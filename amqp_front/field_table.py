@@ -55,9 +55,16 @@ class FieldTableReader:
             fields[name], at = self._value(name_end, end, depth)
         return fields
 
-    def field_end(self, at: int, end: int) -> int:
-        """Position behind the field that starts at a position of a well-formed table."""
-        return self._value(at + 1 + self._data[at], end, 1)[1]
+    def field_end(self, at: int) -> int:
+        """Position behind the field that starts at a position of a well-formed table.
+
+        Nothing is decoded: what was accepted once can always be passed over.
+        """
+        at += 1 + self._data[at]
+        fixed = _FIXED.get(self._data[at])
+        if fixed is not None:
+            return at + 1 + fixed[0].size
+        return at + 5 + int.from_bytes(self._data[at + 1 : at + 5], "big")
 
     def _value(self, at: int, end: int, depth: int) -> tuple[object, int]:
         self._fields += 1

@@ -120,26 +120,31 @@ class Properties:
     def without_blind_copies(self) -> bytes:
         """The property list without the BCC header, byte for byte otherwise."""
         start, end = self._places["headers"]
+        kept = self._headers_without(b"BCC")
+        return b"".join((self.raw[: start - 4], len(kept).to_bytes(4, "big"), kept, self.raw[end:]))
+
+    def _headers_without(self, name: bytes) -> bytes:
+        start, end = self._places["headers"]
         reader = FieldTableReader(self.raw)
         kept = bytearray()
         at = start
         while at < end:
-            after = reader.field_end(at, end)
-            name_length = self.raw[at]
-            if self.raw[at + 1 : at + 1 + name_length] != b"BCC":
+            after = reader.field_end(at)
+            if self.raw[at + 1 : at + 1 + self.raw[at]] != name:
                 kept += self.raw[at:after]
             at = after
-        return b"".join(
-            (self.raw[: start - 4], len(kept).to_bytes(4, "big"), bytes(kept), self.raw[end:])
-        )
+        return bytes(kept)
 
     def with_header(self, name: bytes, value: int) -> bytes:
-        """The property list with one more header, a 64-bit integer, in front of the others."""
+        """The property list with a header that is a 64-bit integer, in front of the others.
+
+        One of that name that was published goes.
+        """
         field = bytes((len(name),)) + name + b"l" + value.to_bytes(8, "big")
         place = self._places.get("headers")
         if place is not None:
             start, end = place
-            table = field + self.raw[start:end]
+            table = field + self._headers_without(name)
             return b"".join(
                 (self.raw[: start - 4], len(table).to_bytes(4, "big"), table, self.raw[end:])
             )

@@ -7,10 +7,13 @@ pure_mode.install()
 
 from log_backend.clock import Clock, SystemClock
 from log_backend.cursor import Cursor
+from log_backend.cursor_snapshot import SnapshotDamaged
 from log_backend.disk import DirectoryLocked, Disk, SystemDisk
 from log_backend.file_system import doubt
 from log_backend.journal import JournalDamaged, JournalFailed
-from log_backend.log_store import LogOptions, LogStore
+from log_backend.journal_block import Reason, UnknownEntry
+from log_backend.log_options import LogOptions
+from log_backend.log_store import LogStore
 from log_backend.metadata import (
     Change,
     Entry,
@@ -23,6 +26,7 @@ from log_backend.metadata_writer import MetadataWriter
 from log_backend.partition_log import PartitionClosed, PartitionLog
 from log_backend.randomness import random_key, random_name
 from log_backend.record_batch import PERSISTENT, RecordBatch, Records, encode_records, new_buffer
+from log_backend.record_selection import key_partition, split_by_routing_key, split_records
 from log_backend.retention import Retention
 from log_backend.segment import SegmentDamaged
 
@@ -44,16 +48,22 @@ __all__ = [
     "MetadataWriter",
     "PartitionClosed",
     "PartitionLog",
+    "Reason",
     "RecordBatch",
     "Records",
     "Retention",
     "RevisionConflict",
     "SegmentDamaged",
+    "SnapshotDamaged",
     "SystemClock",
     "SystemDisk",
+    "UnknownEntry",
     "doubt",
     "encode_records",
+    "key_partition",
     "new_buffer",
     "random_key",
     "random_name",
+    "split_by_routing_key",
+    "split_records",
 ]

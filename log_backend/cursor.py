@@ -1,19 +1,12 @@
-"""A cursor: what one reader of a partition has settled, in memory and on its way to the journal."""
+"""A cursor: how far one reader of a partition is, in memory and on its way to the journal."""
 
-import struct
-import zlib
 from collections.abc import Callable, Iterable
 
+from log_backend.cursor_snapshot import Marks, SnapshotWriter, read_snapshot
+from log_backend.delivery_counts import CountedRange, DeliveryCounts
+from log_backend.journal_block import HandedOut, Reason, Redelivered, Settlement, StateChange
 from log_backend.metadata import Change
 from log_backend.settled import SettledSet
-
-# Keys of the metadata store, integers big-endian:
-#   b"cursors/" partition u64, cursor u32             -> low water u64, next offset u64, synced offset u64
-#   b"cursors/" partition u64, cursor u32, chunk u64  -> bitmap of the chunk, compressed with zlib
-_PREFIX = b"cursors/"
-_KEY = struct.Struct(">QI")
-_CHUNK = struct.Struct(">Q")
-_MARKS = struct.Struct(">QQQ")
 
 
 class Cursor:
@@ -22,77 +15,156 @@ class Cursor:
     Attributes:
         number: of the cursor within its partition; 0 is the queue's own.
         settled: the offsets it is done with.
+        handed_out: everything below was delivered, or is settled; it may lag behind `low_water`.
+        delivery_counts: how often unsettled messages were delivered again.
+
+    Args:
+        on_changed: called when there is something for the journal, once until `take_changes`; None: the
+            cursor does not outlive the process.
     """
 
-    __slots__ = ("_on_settled", "_unjournaled", "number", "settled")
+    __slots__ = (
+        "_acked",
+        "_announced",
+        "_handed_out_journaled",
+        "_on_changed",
+        "_redelivered",
+        "_replayed",
+        "_settled_otherwise",
+        "delivery_counts",
+        "handed_out",
+        "number",
+        "settled",
+    )
 
-    def __init__(self, number: int, on_settled: Callable[[], None] | None) -> None:
+    def __init__(self, number: int, on_changed: Callable[[], None] | None) -> None:
         self.number = number
         self.settled = SettledSet()
-        self._on_settled = on_settled
-        self._unjournaled: list[tuple[int, int]] = []
+        self.handed_out = 0
+        self.delivery_counts = DeliveryCounts(self.settled)
+        self._on_changed = on_changed
+        self._announced = False
+        self._acked: list[tuple[int, int]] = []
+        self._settled_otherwise: dict[Reason, list[tuple[int, int]]] = {}
+        self._handed_out_journaled = 0
+        self._redelivered: list[CountedRange] = []
+        self._replayed: list[StateChange] = []
 
     @property
     def low_water(self) -> int:
         """Every offset below is settled."""
         return self.settled.low_water
 
-    def settle(self, first: int, end: int) -> int:
+    def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> int:
         """Settle [first, end); returns how many were not settled before."""
         added = self.settled.settle(first, end)
-        if added and self._on_settled is not None:
-            ranges = self._unjournaled
+        if not added:
+            return 0
+        if self.delivery_counts.chunks:
+            self.delivery_counts.settled(first, end)
+        if self._on_changed is not None:
+            ranges = self._acked
+            if reason is not Reason.ACKED:
+                ranges = self._settled_otherwise.setdefault(reason, [])
             if ranges and ranges[-1][1] == first:
                 ranges[-1] = (ranges[-1][0], end)
             else:
                 ranges.append((first, end))
-            if len(ranges) == 1:
-                self._on_settled()
+            if not self._announced:
+                self._announce(self._on_changed)
         return added
 
-    def take_unjournaled(self) -> list[tuple[int, int]]:
-        """The ranges settled since the last call."""
-        ranges, self._unjournaled = self._unjournaled, []
-        return ranges
+    def hand_out(self, end: int) -> None:
+        """Everything below is delivered, or settled."""
+        if end > self.handed_out:
+            self.handed_out = end
+            if self._on_changed is not None and not self._announced:
+                self._announce(self._on_changed)
+
+    def redeliver(self, first: int, end: int) -> None:
+        """Unsettled messages [first, end) that were delivered before are delivered once more."""
+        counted = self.delivery_counts.count(first, end)
+        if self._on_changed is not None:
+            self._redelivered += counted
+            if not self._announced:
+                self._announce(self._on_changed)
+
+    def take_changes(self) -> list[StateChange]:
+        """What the journal has to know since the last call."""
+        self._announced = False
+        changes, self._replayed = self._replayed, []
+        if self._acked:
+            changes.append(Settlement(self.number, self._acked))
+            self._acked = []
+        if self._settled_otherwise:
+            for reason, ranges in self._settled_otherwise.items():
+                changes.append(Settlement(self.number, ranges, reason))
+            self._settled_otherwise = {}
+        if self.handed_out > max(self._handed_out_journaled, self.low_water):
+            changes.append(HandedOut(self.number, self.handed_out))
+            self._handed_out_journaled = self.handed_out
+        if self._redelivered:
+            changes.append(Redelivered(self.number, self._redelivered))
+            self._redelivered = []
+        return changes
+
+    def replay(self, change: StateChange) -> int:
+        """Carry out what the journal says; returns the end of the offsets that it speaks of."""
+        if isinstance(change, HandedOut):
+            self.hand_out(change.end)
+            return change.end
+        if isinstance(change, Settlement):
+            return self._replay_settlement(change)
+        for first, end, count in change.counts:
+            self.delivery_counts.raise_to(first, end, count)
+        self._replay_again(change)
+        return max((end for _, end, _ in change.counts), default=0)
+
+    def _replay_settlement(self, change: Settlement) -> int:
+        if change.bitmap is None:
+            for first, end in change.ranges:
+                self.settle(first, end, change.reason)
+            return max((end for _, end in change.ranges), default=0)
+        end = change.first + int.from_bytes(change.bitmap, "little").bit_length()
+        if self.settled.settle_bits(change.first, change.bitmap):
+            self.delivery_counts.settled(change.first, end)
+            self._replay_again(change)
+        return end
+
+    def _replay_again(self, change: StateChange) -> None:
+        # The file that it was read from is given back to the journal.
+        self._replayed.append(change)
+        if self._on_changed is not None and not self._announced:
+            self._announce(self._on_changed)
 
     def snapshot(self, partition: int, next_offset: int, synced_offset: int) -> list[Change]:
         """The metadata changes that bring the stored snapshot up to date."""
-        key = _PREFIX + _KEY.pack(partition, self.number)
-        marks = _MARKS.pack(self.low_water, next_offset, synced_offset)
-        changes = [Change(key, marks)]
-        for number in self.settled.dirty_chunks:
-            bitmap = self.settled.chunks.get(number)
-            content = None if bitmap is None else zlib.compress(bitmap, 1)
-            changes.append(Change(key + _CHUNK.pack(number), content))
-        self.settled.dirty_chunks.clear()
+        writer = SnapshotWriter(partition, self.number)
+        marks = Marks(self.low_water, next_offset, synced_offset, self.handed_out)
+        changes = [writer.marks(marks)]
+        settled, counts = self.settled, self.delivery_counts
+        settled.shrink()
+        changes += [writer.settled(n, settled.chunks.get(n)) for n in settled.dirty_chunks]
+        changes += [writer.counts(n, counts.chunks.get(n)) for n in counts.dirty_chunks]
+        settled.dirty_chunks.clear()
+        counts.dirty_chunks.clear()
         return changes
 
-    def restore(self, entries: Iterable[tuple[bytes, bytes]]) -> tuple[int, int]:
-        """Load a snapshot from its keys and values.
+    def restore(self, entries: Iterable[tuple[bytes, bytes]]) -> Marks:
+        """Load a snapshot from its keys and values; returns its marks.
 
-        Returns:
-            The partition's next offset and synced offset when the snapshot was made.
+        Raises:
+            SnapshotDamaged: one of them fails a check; the cursor is not changed.
         """
-        marks = (0, 0, 0)
-        chunks: list[tuple[int, bytes]] = []
-        for key, value in entries:
-            rest = key[len(_PREFIX) + _KEY.size :]
-            if rest:
-                chunks.append((_CHUNK.unpack(rest)[0], zlib.decompress(value)))
-            else:
-                marks = _MARKS.unpack(value)
-        self.settled.low_water = marks[0]
-        for number, bitmap in chunks:
-            self.settled.restore_chunk(number, bitmap)
-        return marks[1], marks[2]
+        snapshot = read_snapshot(entries)
+        self.settled.low_water = snapshot.marks.low_water
+        self.handed_out = self._handed_out_journaled = snapshot.marks.handed_out
+        for number, chunk in snapshot.settled.items():
+            self.settled.restore_chunk(number, chunk)
+        for number, ranges in snapshot.counts.items():
+            self.delivery_counts.restore_chunk(number, ranges)
+        return snapshot.marks
 
-
-def partition_prefix(partition: int) -> bytes:
-    """Prefix of the metadata keys of all cursors of a partition."""
-    return _PREFIX + struct.pack(">Q", partition)
-
-
-def cursor_number(key: bytes) -> int:
-    """Number of the cursor that a key of a snapshot belongs to."""
-    number: int = _KEY.unpack_from(key, len(_PREFIX))[1]
-    return number
+    def _announce(self, on_changed: Callable[[], None]) -> None:
+        self._announced = True
+        on_changed()

@@ -107,6 +107,7 @@ class Journal:
         self._on_failure = on_failure
         self._on_file_full = on_file_full
         self._collect = collect
+        self._uncollected = False
         self._on_pressure = on_pressure
         self.durable = 0
         self.failure: JournalFailed | None = None
@@ -117,7 +118,6 @@ class Journal:
         self._pending_bytes = 0
         self._pressed = False
         self._committing = False
-        self._late = False  # there is something to collect since the commit began
         self._stalled = False  # no file has room: what can be collected stays where it is
         self._scheduled: asyncio.Handle | None = None
         self._delayed: asyncio.TimerHandle | None = None
@@ -211,6 +211,7 @@ class Journal:
 
     def wake_later(self) -> None:
         """There is something to `collect`; commit it within COMMIT_DELAY_SECONDS."""
+        self._uncollected = True  # during a commit nothing is scheduled
         self._wake_later()
 
     @property
@@ -274,7 +275,6 @@ class Journal:
             self._scheduled = self._loop.call_soon(self._commit)
 
     def _wake_later(self) -> None:
-        self._late = self._committing
         if not self._committing and self._scheduled is None and self._delayed is None:
             self._delayed = self._loop.call_later(COMMIT_DELAY_SECONDS, self._commit)
 
@@ -285,6 +285,7 @@ class Journal:
             self._delayed = None
         if self._committing or self.failure is not None or self._has_no_room():
             return
+        self._uncollected = False
         self._collect()
         group = self._groups[0]
         if not group.entries or not self._have_room(_aligned(BLOCK_HEADER_BYTES + group.bytes)):
@@ -309,7 +310,7 @@ class Journal:
         self._on_durable(self.durable)
         if self._groups[0].waited:
             self._wake()
-        elif self._groups[0].entries or self._late:
+        elif self._groups[0].entries or self._uncollected:
             self._wake_later()
         self._progress()
 

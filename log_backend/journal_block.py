@@ -4,7 +4,7 @@ All integers are little-endian; a block starts at a multiple of 4,096 bytes, so 
 touches a page of a block that is already durable::
 
     block                                             entry
-     0  magic       4s  b"RLJ1"                        0  kind       u8   BATCH, SETTLED
+     0  magic       4s  b"RLJ1"                        0  kind       u8   1 to 4, see below
      4  crc         u32 CRC-32C of [8:length]          1  zeros      7
      8  file        u64 number of the journal file     8  partition  u64
     16  position    u64 of this block, by one more     16 length     u32  of the content
@@ -13,8 +13,17 @@ touches a page of a block that is already durable::
     36  entries     u32
     40  entries, one behind the other
 
-    BATCH content     a record batch
-    SETTLED content   cursor u64, then pairs of u64: first offset, end offset
+    1  BATCH        a record batch
+    2  SETTLED      cursor u32, reason u8, packed u8, zeros 2, then
+                    packed 0: pairs of u64: first offset, end offset
+                    packed 1: first offset u64, a bit an offset, least significant first
+    3  HANDED_OUT   cursor u32, zeros 4, end u64: everything below was delivered, or is settled
+    4  REDELIVERED  cursor u32, zeros 4, then triples of u64: first offset, end offset, count
+
+A reason is a value of `Reason`. Entries 2 to 4 tell what became of messages and are written behind it, so a
+crash may take the last ones. They say what is, not what changed, and nothing falls: a mark or a count that is
+already higher stays, and what is settled stays settled. Replaying them once more, or over a later snapshot,
+changes nothing.
 
 The file number is under the checksum, so that what a recycled file held before never parses. Zeros are
 no block. A block that is missing although a later one calls it durable is damage; otherwise the journal
@@ -22,9 +31,12 @@ simply ends there.
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
+from itertools import chain
 
 from log_backend.record_batch import RecordBatch, batch_bytes, crc32c, decode_batch
+from log_backend.settled_chunk import set_bits
 
 MAGIC = b"RLJ1"
 BLOCK_ALIGNMENT = 4_096
@@ -33,36 +45,179 @@ ENTRY_HEADER_BYTES = 24
 
 BATCH = 1
 SETTLED = 2
+HANDED_OUT = 3
+REDELIVERED = 4
 
 _BLOCK = struct.Struct("<QQQII")
 _ENTRY = struct.Struct("<B7xQI4x")
+_SETTLED = struct.Struct("<IBB2x")
+_CURSOR = struct.Struct("<I4x")
 _U64 = struct.Struct("<Q")
+_U64_BYTES = _U64.size
+
+
+class UnknownEntry(Exception):
+    """A whole, undamaged block holds an entry that this version cannot read: a later one wrote it."""
+
+    def __init__(self, kind: int, partition: int, problem: str) -> None:
+        super().__init__(f"journal entry of kind {kind} of partition {partition}: {problem}")
+
+
+class Reason(IntEnum):
+    """Why an offset is settled."""
+
+    ACKED = 1  # by its consumer, or handed out without waiting for an ack
+    REJECTED = 2  # by its consumer, and not to come again
+    PURGED = 3
+    EXPIRED = 4  # by age or by what its log may hold
+    LOST = 5  # no batch holds it: transient, or a crash took it before it was durable
 
 
 class Settlement:
-    """Ranges that a cursor settled: [first, end) pairs."""
+    """Offsets that a cursor settled for one reason.
 
-    __slots__ = ("cursor", "ranges")
+    Attributes:
+        first, bitmap: where many scattered offsets lie close together: bit i of the bitmap, least significant
+            first, is offset `first` + i. Otherwise `bitmap` is None.
+    """
 
-    def __init__(self, cursor: int, ranges: Sequence[tuple[int, int]]) -> None:
+    kind = SETTLED
+
+    __slots__ = ("_ranges", "bitmap", "cursor", "first", "reason")
+
+    def __init__(
+        self, cursor: int, ranges: Sequence[tuple[int, int]], reason: Reason = Reason.ACKED
+    ) -> None:
         self.cursor = cursor
-        self.ranges = ranges
+        self.reason = reason
+        self.first = 0
+        self.bitmap: bytes | None = None
+        self._ranges = ranges
+        if len(ranges) > 1:
+            self._pack()
+
+    def _pack(self) -> None:
+        first = min(self._ranges)[0]
+        span = max(end for _, end in self._ranges) - first
+        size = (span + 63) // 64 * _U64_BYTES
+        if size + _U64_BYTES < 2 * _U64_BYTES * len(self._ranges):
+            bits = bytearray(size)
+            for low, high in self._ranges:
+                set_bits(bits, low - first, high - first)
+            self.first, self.bitmap = first, bytes(bits)
+
+    @property
+    def ranges(self) -> Sequence[tuple[int, int]]:
+        """[first, end) pairs."""
+        if self.bitmap is None or self._ranges:
+            return self._ranges
+        bits, found, place = int.from_bytes(self.bitmap, "little"), [], self.first
+        while bits:
+            gap = (bits & -bits).bit_length() - 1
+            run = (~(bits >> gap) & (bits >> gap) + 1).bit_length() - 1
+            found.append((place + gap, place + gap + run))
+            place += gap + run
+            bits >>= gap + run
+        return found
+
+    def size(self) -> int:
+        """Bytes of the content."""
+        if self.bitmap is not None:
+            return _SETTLED.size + _U64_BYTES + len(self.bitmap)
+        return _SETTLED.size + 2 * _U64_BYTES * len(self._ranges)
 
     def encode(self) -> bytes:
         """The content of a SETTLED entry."""
-        numbers = [self.cursor]
-        for first, end in self.ranges:
-            numbers += (first, end)
-        return struct.pack(f"<{len(numbers)}Q", *numbers)
+        if self.bitmap is not None:
+            return _SETTLED.pack(self.cursor, self.reason, 1) + _pack((self.first,)) + self.bitmap
+        ranges = _pack(chain.from_iterable(self._ranges))
+        return _SETTLED.pack(self.cursor, self.reason, 0) + ranges
 
     @classmethod
     def decode(cls, content: bytes | memoryview) -> "Settlement":
         """Read the content of a SETTLED entry."""
-        cursor, *numbers = struct.unpack(f"<{len(content) // 8}Q", content)
-        return cls(cursor, list(zip(numbers[::2], numbers[1::2], strict=True)))
+        cursor, reason, packed = _SETTLED.unpack_from(content)
+        if packed:
+            settlement = cls(cursor, (), Reason(reason))
+            (settlement.first,) = _U64.unpack_from(content, _SETTLED.size)
+            settlement.bitmap = bytes(content[_SETTLED.size + _U64_BYTES :])
+            return settlement
+        numbers = _numbers(content)
+        settlement = cls(cursor, (), Reason(reason))
+        settlement._ranges = list(zip(numbers[::2], numbers[1::2], strict=True))
+        return settlement
 
 
-Change = RecordBatch | Settlement
+class HandedOut:
+    """A cursor's messages below `end` were delivered to somebody, or are settled."""
+
+    kind = HANDED_OUT
+
+    __slots__ = ("cursor", "end")
+
+    def __init__(self, cursor: int, end: int) -> None:
+        self.cursor = cursor
+        self.end = end
+
+    def size(self) -> int:
+        """Bytes of the content."""
+        return _CURSOR.size + _U64_BYTES
+
+    def encode(self) -> bytes:
+        """The content of a HANDED_OUT entry."""
+        return _CURSOR.pack(self.cursor) + _pack((self.end,))
+
+    @classmethod
+    def decode(cls, content: bytes | memoryview) -> "HandedOut":
+        """Read the content of a HANDED_OUT entry."""
+        (cursor,) = _CURSOR.unpack_from(content)
+        (end,) = _numbers(content)
+        return cls(cursor, end)
+
+
+class Redelivered:
+    """How often a cursor's messages were delivered again: (first, end, count) triples."""
+
+    kind = REDELIVERED
+
+    __slots__ = ("counts", "cursor")
+
+    def __init__(self, cursor: int, counts: Sequence[tuple[int, int, int]]) -> None:
+        self.cursor = cursor
+        self.counts = counts
+
+    def size(self) -> int:
+        """Bytes of the content."""
+        return _CURSOR.size + 3 * _U64_BYTES * len(self.counts)
+
+    def encode(self) -> bytes:
+        """The content of a REDELIVERED entry."""
+        return _CURSOR.pack(self.cursor) + _pack(chain.from_iterable(self.counts))
+
+    @classmethod
+    def decode(cls, content: bytes | memoryview) -> "Redelivered":
+        """Read the content of a REDELIVERED entry."""
+        (cursor,) = _CURSOR.unpack_from(content)
+        numbers = _numbers(content)
+        triples = zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)
+        return cls(cursor, list(triples))
+
+
+def _pack(numbers: Iterable[int]) -> bytes:
+    values = tuple(numbers)
+    return struct.pack(f"<{len(values)}Q", *values)
+
+
+def _numbers(content: bytes | memoryview) -> tuple[int, ...]:
+    # Those behind the cursor's eight bytes.
+    return struct.unpack_from(f"<{len(content) // _U64_BYTES - 1}Q", content, _CURSOR.size)
+
+
+StateChange = Settlement | HandedOut | Redelivered
+Change = RecordBatch | StateChange
+_STATE_CHANGES: Mapping[int, type[StateChange]] = {
+    each.kind: each for each in (Settlement, HandedOut, Redelivered)
+}
 
 
 class JournalEntry:
@@ -79,7 +234,7 @@ class JournalEntry:
         change = self.change
         if isinstance(change, RecordBatch):
             return ENTRY_HEADER_BYTES + change.records.batch_bytes
-        return ENTRY_HEADER_BYTES + 8 + 16 * len(change.ranges)
+        return ENTRY_HEADER_BYTES + change.size()
 
 
 class Block:
@@ -107,7 +262,7 @@ def encode_block(file: int, position: int, durable: int, entries: Sequence[Journ
             parts.append(change.records.payload)
         else:
             content = change.encode()
-            parts.append(_ENTRY.pack(SETTLED, entry.partition, len(content)))
+            parts.append(_ENTRY.pack(change.kind, entry.partition, len(content)))
             parts.append(content)
     length = BLOCK_HEADER_BYTES + sum(map(len, parts))
     body = b"".join([_BLOCK.pack(file, position, durable, length, len(entries)), *parts])
@@ -125,6 +280,9 @@ def decode_block(buffer: bytearray | memoryview, at: int, file: int) -> Block | 
 
     Returns:
         The block; None when no whole, undamaged block of this file starts there.
+
+    Raises:
+        UnknownEntry: it is whole, and from a later version.
     """
     header = bytes(buffer[at : at + BLOCK_HEADER_BYTES])
     if len(header) < BLOCK_HEADER_BYTES or header[:4] != MAGIC:
@@ -148,18 +306,30 @@ def _entries(content: memoryview) -> Iterator[JournalEntry]:
         piece = content[at : at + length]
         if kind == BATCH:
             yield JournalEntry(partition, decode_batch(piece, 0))
-        elif kind == SETTLED:
-            yield JournalEntry(partition, Settlement.decode(piece))
+        elif kind in _STATE_CHANGES:
+            try:
+                yield JournalEntry(partition, _STATE_CHANGES[kind].decode(piece))
+            except (ValueError, struct.error) as error:
+                raise UnknownEntry(kind, partition, str(error)) from None
+        else:
+            raise UnknownEntry(kind, partition, "this kind is not known")
         at += length
 
 
 __all__ = [
     "BATCH",
     "BLOCK_ALIGNMENT",
+    "HANDED_OUT",
+    "REDELIVERED",
     "SETTLED",
     "Block",
+    "HandedOut",
     "JournalEntry",
+    "Reason",
+    "Redelivered",
     "Settlement",
+    "StateChange",
+    "UnknownEntry",
     "batch_bytes",
     "decode_block",
     "encode_block",

@@ -1,15 +1,17 @@
 """Where a partition's files lie, and how names become directory names.
 
-    logs/<vhost>/<queue>-<partition>/<base offset, 20 digits>.log
+    logs/<vhost>/<queue>-<partition>/<base offset, 20 digits>.log   or .zlog, when it is compressed
 
 Names come from strangers, so they are percent-encoded and never a path of their own; what is too long
 for a file name is cut and told apart by its hash.
 """
 
 import hashlib
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+PLAIN, COMPRESSED = ".log", ".zlog"  # the two forms of a segment
 NAME_BYTES_MAX = 200  # of 255 that file systems allow: a partition number and a hash follow
 
 
@@ -33,10 +35,16 @@ def partition_directory(logs: Path, vhost: str, queue: str, partition: int) -> P
 
 def segment_path(directory: Path, base_offset: int) -> Path:
     """File of the segment that begins at an offset."""
-    return directory / f"{base_offset:020d}.log"
+    return directory / f"{base_offset:020d}{PLAIN}"
 
 
-def base_offsets(names: list[str]) -> list[int]:
-    """Base offsets of the segments among some file names, ascending."""
-    stems = (name[:-4] for name in names if name.endswith(".log"))
+def compressed_path(path: Path) -> Path:
+    """File of the compressed form of a segment."""
+    return path.with_suffix(COMPRESSED)
+
+
+def base_offsets(names: Iterable[str], suffixes: Sequence[str] = (PLAIN, COMPRESSED)) -> list[int]:
+    """Base offsets of the segments of these forms among some file names, ascending."""
+    parts = (name.partition(".") for name in names)
+    stems = {stem for stem, point, suffix in parts if point + suffix in suffixes}
     return sorted(int(stem) for stem in stems if len(stem) == 20 and stem.isdigit())

@@ -2,6 +2,7 @@
 
     data/
       LOCK                                   one owner
+      compressing                            scratch file of compression
       metadata/                              RocksDB: topology, users, cursor snapshots
       journal/<number, 20 digits>.journal
       logs/<vhost>/<queue>-<partition>/...   durable partitions
@@ -16,50 +17,30 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 from log_backend.clock import Clock
-from log_backend.cursor import partition_prefix
+from log_backend.cursor_snapshot import partition_prefix
 from log_backend.disk import Disk, DiskFull
 from log_backend.disk_space import DiskSpace
 from log_backend.journal import Journal
-from log_backend.journal_block import JournalEntry, Settlement
+from log_backend.journal_block import JournalEntry
 from log_backend.journal_files import JournalFile
 from log_backend.log_directory import partition_directory
+from log_backend.log_options import LogOptions
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 from log_backend.partition_log import PartitionLog, SegmentWrite
 from log_backend.record_batch import RecordBatch
 from log_backend.recovery import Recovery
 from log_backend.retention import Retention
 from log_backend.segment import Segment, read_batches
+from log_backend.segment_compressor import SegmentCompressor
 from log_backend.segment_writer import SegmentWriter
 
 log = logging.getLogger(__name__)
 
 # A deleted partition's files: b"tombstones/" directory below the data directory -> its number, decimal.
 _TOMBSTONES = b"tombstones/"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogOptions:
-    """Limits of a log store.
-
-    Attributes:
-        journal_file_bytes: size of one journal file; files are recycled.
-        journal_files_max: beyond it, publishers wait for checkpoints.
-        segment_bytes: a segment is sealed before it grows beyond, unless one batch is larger.
-        memory_tail_bytes: batches kept in memory; beyond it they are flushed and forgotten.
-        flush_seconds: how long a batch stays out of its segment.
-        disk_reserve_bytes: publishers wait when less is free; at most an eighth of the file system.
-    """
-
-    journal_file_bytes: int = 64 * 1024 * 1024
-    journal_files_max: int = 8
-    segment_bytes: int = 64 * 1024 * 1024
-    memory_tail_bytes: int = 256 * 1024 * 1024
-    flush_seconds: float = 1.0
-    disk_reserve_bytes: int = 256 * 1024 * 1024
 
 
 class LogStore:
@@ -111,7 +92,7 @@ class LogStore:
             on_durable=lambda position: self.on_durable(position),
             on_failure=self._failed,
             on_file_full=self._checkpoint_later,
-            collect=self._journal_settled,
+            collect=self._journal_state,
             on_pressure=lambda pressed: self._press("journal", pressed),
         )
         self.journal.on_disk_full = self._refused_by_disk
@@ -124,9 +105,12 @@ class LogStore:
             on_look=self._looked_at_space,
         )
         self._writer = SegmentWriter(disk)
+        self._compressor = SegmentCompressor(
+            disk, loop, data / "compressing", self._flusher, self._run
+        )
         self._recovery = Recovery(disk, self.metadata, self._writer, self._remove_directory)
         self._partitions: dict[int, PartitionLog] = {}
-        self._with_settled: set[PartitionLog] = set()
+        self._with_state: set[PartitionLog] = set()  # cursors of theirs have changed
         self._with_unflushed: set[PartitionLog] = set()
         self._changed: set[PartitionLog] = set()
         self._tail_bytes = 0
@@ -167,6 +151,8 @@ class LogStore:
         self._space.start()
         self.journal.start()
         self._remove_deleted()
+        for partition in self._partitions.values():
+            self._compressor.look(partition)
         self._flush_timer = self._loop.call_later(self._options.flush_seconds, self._flush_later)
 
     async def aclose(self) -> None:
@@ -174,6 +160,7 @@ class LogStore:
         if self._flush_timer is not None:
             self._flush_timer.cancel()
         self._closing = True
+        self._compressor.stop()
         if self.journal.failure is None and self._failure is None:
             await self._checkpoint(None)
         if self._refused or self.journal.refused:
@@ -183,6 +170,7 @@ class LogStore:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for executor in (self._flusher, self._readers, self._journal_files):
             executor.shutdown(wait=True)
+        self._compressor.close()
         self.metadata.close()
         self._disk.close(self._lock)
 
@@ -205,6 +193,7 @@ class LogStore:
         *,
         durable: bool,
         retention: Retention | None = None,
+        compression: str | None = None,
     ) -> PartitionLog:
         """Open a partition: one that exists when the topology knows it, or an empty one.
 
@@ -212,10 +201,18 @@ class LogStore:
             number: unique for ever on this node.
             index: of the partition within its queue.
             retention: what is kept longer than consumers need.
+            compression: of sealed segments; None: as the options say.
         """
         logs = self._data / ("logs" if durable else "spill")
         directory = partition_directory(logs, vhost, queue, index)
-        partition = PartitionLog(self, number, directory, durable=durable, retention=retention)
+        partition = PartitionLog(
+            self,
+            number,
+            directory,
+            durable=durable,
+            retention=retention,
+            compression=compression or self._options.compression,
+        )
         partition.open_cursor()
         if durable and self._recovery.load(partition):
             self._changed.add(partition)
@@ -231,7 +228,7 @@ class LogStore:
         """
         self._tail_bytes -= partition.close()
         self._partitions.pop(partition.number, None)
-        for partitions in (self._with_settled, self._with_unflushed, self._changed):
+        for partitions in (self._with_state, self._with_unflushed, self._changed):
             partitions.discard(partition)
         if not partition.durable:
             self._remove_directory(partition.directory)
@@ -263,9 +260,9 @@ class LogStore:
             self._run(self.flush())
         self._press("memory", self._tail_bytes > 2 * self._options.memory_tail_bytes)
 
-    def has_settled(self, partition: PartitionLog) -> None:
+    def has_state(self, partition: PartitionLog) -> None:
         """See `LogOwner`."""
-        self._with_settled.add(partition)
+        self._with_state.add(partition)
         self._changed.add(partition)
         self.journal.wake_later()
 
@@ -304,14 +301,12 @@ class LogStore:
             await self._write_segments(to_sync=())
             self._evict()
 
-    def _journal_settled(self) -> None:
-        for partition in self._with_settled:
+    def _journal_state(self) -> None:
+        for partition in self._with_state:
             for cursor in partition.cursors.values():
-                ranges = cursor.take_unjournaled()
-                if ranges:
-                    entry = JournalEntry(partition.number, Settlement(cursor.number, ranges))
-                    self.journal.append(entry, waited=False)
-        self._with_settled.clear()
+                for change in cursor.take_changes():
+                    self.journal.append(JournalEntry(partition.number, change), waited=False)
+        self._with_state.clear()
 
     def _flush_later(self) -> None:
         self._flush_timer = self._loop.call_later(self._options.flush_seconds, self._flush_later)
@@ -350,6 +345,7 @@ class LogStore:
         self._refused = False
         for partition in chosen:
             partition.flushed()
+            self._compressor.look(partition)
         for segment in unsynced:
             segment.unsynced = False
 
@@ -373,9 +369,9 @@ class LogStore:
             if file is not None and file not in self._full_files:
                 return
             files, self._full_files = self._full_files, []
-            # What changes from here on belongs to the next checkpoint, as do settlements that are
-            # not in the journal yet.
-            changed, self._changed = self._changed, set(self._with_settled)
+            # What changes from here on belongs to the next checkpoint, as does what cursors have
+            # not told the journal yet.
+            changed, self._changed = self._changed, set(self._with_state)
             await self._write_segments(to_sync=changed)
             if self._failure is not None or self._refused:
                 self._changed |= changed
@@ -457,6 +453,7 @@ class LogStore:
     def _failed(self, error: Exception) -> None:
         if self._failure is None:
             self._failure = error
+            self._compressor.stop()
             log.critical("the log cannot be written: %s", error)
             self.journal.stop(error)
             self._press("journal", False)  # nothing waits for it any more; publishers hear so

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from log_backend.cursor import Cursor
 from log_backend.journal import Journal
-from log_backend.journal_block import JournalEntry
+from log_backend.journal_block import JournalEntry, Reason
 from log_backend.log_directory import segment_path
 from log_backend.record_batch import RecordBatch, Records
 from log_backend.retention import Retention
@@ -39,8 +39,8 @@ class LogOwner(Protocol):
     def tail_grew(self, size: int) -> None:
         """The bytes kept in memory changed."""
 
-    def has_settled(self, partition: "PartitionLog") -> None:
-        """A cursor of the partition has ranges for the journal."""
+    def has_state(self, partition: "PartitionLog") -> None:
+        """A cursor of the partition has something for the journal."""
 
     def has_unflushed(self, partition: "PartitionLog") -> None:
         """The partition has batches that are in no segment."""
@@ -83,6 +83,7 @@ class PartitionLog:
         next_offset: offset of the next record.
         unflushed_bytes: of batches that are in no segment and in no plan of `plan_flush`.
         retention: what is kept longer than consumers need; None: nothing.
+        compression: of sealed segments: none, zstd, lz4.
     """
 
     def __init__(
@@ -93,12 +94,14 @@ class PartitionLog:
         *,
         durable: bool,
         retention: Retention | None = None,
+        compression: str = "none",
     ) -> None:
         self._owner = owner
         self.number = number
         self.directory = directory
         self.durable = durable
         self.retention = retention
+        self.compression = compression
         self.next_offset = 0
         self.synced_offset = 0
         self.closed = False
@@ -155,7 +158,7 @@ class PartitionLog:
         """Settle the offsets up to one that no stored batch holds, for all cursors."""
         if offset > self.next_offset:
             for cursor in self.cursors.values():
-                cursor.settle(self.next_offset, offset)
+                cursor.settle(self.next_offset, offset, Reason.LOST)
             self.next_offset = offset
 
     def _keep(self, batch: RecordBatch) -> None:
@@ -218,8 +221,10 @@ class PartitionLog:
         segment = next((each for each in self.segments if each.written_end > offset), None)
         if segment is None:
             return
-        self._awaiting_load.append(done)
-        if len(self._awaiting_load) > 1:
+        loading = bool(self._awaiting_load)
+        if done not in self._awaiting_load:  # who is served from elsewhere meanwhile asks often
+            self._awaiting_load.append(done)
+        if loading:
             return
         future = self._owner.load(segment, offset)
         future.add_done_callback(lambda future: self._finish_load(offset, future))
@@ -254,13 +259,13 @@ class PartitionLog:
         """The cursor with a number; made when there is none."""
         cursor = self.cursors.get(number)
         if cursor is None:
-            notify = self._has_settled if self.durable else None
+            notify = self._has_state if self.durable else None
             cursor = self.cursors[number] = Cursor(number, notify)
         return cursor
 
-    def _has_settled(self) -> None:
+    def _has_state(self) -> None:
         if not self.closed:
-            self._owner.has_settled(self)
+            self._owner.has_state(self)
 
     def low_water(self) -> int:
         """Every cursor has settled all offsets below."""
@@ -302,16 +307,16 @@ class PartitionLog:
         # The newest segment stays: it is still written.
         retention = self.retention
         assert retention is not None
-        kept = sum(segment.size for segment in self.segments)
+        kept = sum(segment.file_bytes for segment in self.segments)
         for segment in self.segments[:-1]:
             age = self._owner.now() - segment.last_time
             too_old = retention.age_max is not None and age > retention.age_max
             too_much = retention.bytes_max is not None and kept > retention.bytes_max
             if not too_old and not too_much:
                 break
-            kept -= segment.size
+            kept -= segment.file_bytes
             for cursor in self.cursors.values():
-                cursor.settle(cursor.low_water, segment.end_offset)
+                cursor.settle(cursor.low_water, segment.end_offset, Reason.EXPIRED)
 
     def tail_bytes(self) -> int:
         """Memory of the batches that are kept."""
@@ -379,6 +384,10 @@ class PartitionLog:
         self.flushed()
         if self._unflushed:
             self._owner.has_unflushed(self)
+
+    def sealed_segments(self) -> list[Segment]:
+        """Segments whose files are complete and synced; none while a flush may be sealing one."""
+        return [] if self._flushing or self.closed else self.segments[:-1]
 
     def evict(self, size: int) -> int:
         """Forget up to `size` bytes of batches that segments hold; returns what was freed."""

@@ -15,6 +15,7 @@ from types import ModuleType
 
 HOT_MODULES = (
     "log_backend.record_batch",
+    "log_backend.record_selection",
     "amqp_front.frame_cutter",
     "amqp_front.deliver_frames",
 )

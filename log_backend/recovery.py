@@ -3,14 +3,15 @@
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from log_backend.cursor import cursor_number, partition_prefix
+from log_backend.cursor_snapshot import cursor_number, partition_prefix
 from log_backend.disk import Disk
-from log_backend.journal_block import Block, JournalEntry
+from log_backend.journal_block import Block, JournalEntry, Reason
 from log_backend.log_directory import base_offsets, segment_path
 from log_backend.metadata import MetadataStore
 from log_backend.partition_log import PartitionLog
 from log_backend.record_batch import RecordBatch
 from log_backend.segment import open_active, open_sealed
+from log_backend.segment_forms import leave_one_form
 from log_backend.segment_writer import SegmentWriter
 
 
@@ -37,7 +38,7 @@ class Recovery:
             Whether a checkpoint has something to sync.
 
         Raises:
-            SegmentDamaged: what was durable cannot be read.
+            SegmentDamaged, SnapshotDamaged: what was durable cannot be read.
         """
         self._restore_cursors(partition)
         names = self._disk.list_directory(partition.directory)
@@ -45,6 +46,7 @@ class Recovery:
             # Of a deleted queue of the same name; gone before anything of this one is written.
             self._remove_directory(partition.directory)
             names = []
+        leave_one_form(self._disk, partition.directory, names)
         return self._open_segments(partition, base_offsets(names))
 
     def replay(self, blocks: Iterable[Block], partitions: Mapping[int, PartitionLog]) -> int:
@@ -69,9 +71,9 @@ class Recovery:
         for key, entry in self._metadata.scan(partition_prefix(partition.number)):
             snapshots.setdefault(cursor_number(key), []).append((key, entry.value))
         for number, snapshot in snapshots.items():
-            next_offset, synced_offset = partition.open_cursor(number).restore(snapshot)
-            self._know(partition, next_offset)
-            partition.synced_offset = max(partition.synced_offset, synced_offset)
+            marks = partition.open_cursor(number).restore(snapshot)
+            self._know(partition, marks.next_offset)
+            partition.synced_offset = max(partition.synced_offset, marks.synced_offset)
 
     def _open_segments(self, partition: PartitionLog, bases: list[int]) -> bool:
         if not bases:
@@ -94,7 +96,7 @@ class Recovery:
             gone = [(0, bases[0])]  # only its retention takes records; all are journaled
         for cursor in partition.cursors.values():
             for first, behind in gone:
-                cursor.settle(first, behind)
+                cursor.settle(first, behind, Reason.LOST)
         return segment.unsynced
 
     def _replay(self, partition: PartitionLog, entry: JournalEntry) -> None:
@@ -103,11 +105,8 @@ class Recovery:
             change.records.payload = bytearray(change.records.payload)
             partition.recovered(change)
             return
-        cursor = partition.open_cursor(change.cursor)
-        for first, end in change.ranges:
-            cursor.settle(first, end)
-            # Its records may be gone, but their offsets must not be given again.
-            self._know(partition, end)
+        # Records may be gone, but offsets that an entry speaks of must not be given again.
+        self._know(partition, partition.open_cursor(change.cursor).replay(change))
 
     def _know(self, partition: PartitionLog, offset: int) -> None:
         known = self._known_offsets.get(partition.number, 0)

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from log_backend.compressed_segment import cut_blocks
 from log_backend.disk import Disk
 from log_backend.record_batch import (
     HEADER_BYTES,
@@ -25,6 +26,8 @@ from log_backend.record_batch import (
     decode_batch,
     decode_header,
 )
+from log_backend.segment_file import SegmentDamaged as SegmentDamaged
+from log_backend.segment_file import SegmentFile, open_segment_file
 
 RELATIVE_OFFSET_MAX = 2**32 - 1  # of an index entry
 INDEX_INTERVAL_BYTES = 4_096  # of log between two index entries
@@ -40,15 +43,6 @@ Ranges = list[tuple[int, int]]  # [first, end) offsets
 _TIME_INDEX = struct.Struct("<qI")
 
 
-class SegmentDamaged(Exception):
-    """A sealed or synced part of a segment holds no whole batch; the file and place are named."""
-
-    def __init__(self, path: Path, position: int, reason: str) -> None:
-        super().__init__(f"{path} is damaged at byte {position}: {reason}")
-        self.path = path
-        self.position = position
-
-
 class Segment:
     """What is known of one segment file.
 
@@ -61,6 +55,8 @@ class Segment:
             so far.
         unsynced: written since the last sync.
         transient: some batch is not persistent.
+        compressed_bytes: size of its file, when that has the compressed form.
+        compressible: nothing speaks against compressing it in this run.
     """
 
     __slots__ = (
@@ -68,6 +64,8 @@ class Segment:
         "_positions",
         "_times",
         "base_offset",
+        "compressed_bytes",
+        "compressible",
         "end_offset",
         "last_time",
         "path",
@@ -88,6 +86,8 @@ class Segment:
         self.last_time = 0
         self.unsynced = False
         self.transient = False
+        self.compressed_bytes: int | None = None
+        self.compressible = True
         self._offsets = array("Q")
         self._positions = array("Q")
         self._times = array("q")
@@ -120,6 +120,15 @@ class Segment:
         """All batches that were added are in the file."""
         self.written_end = self.end_offset
         self.written_size = self.size
+
+    @property
+    def file_bytes(self) -> int:
+        """What its batches take on the disk."""
+        return self.size if self.compressed_bytes is None else self.compressed_bytes
+
+    def blocks(self) -> list[tuple[int, int]]:
+        """Stretches of whole batches, [start, end), each to be compressed on its own."""
+        return cut_blocks(self._positions, self.size)
 
     def position_of(self, offset: int) -> int:
         """A position at or before the batch with an offset."""
@@ -191,37 +200,35 @@ def read_batches(disk: Disk, path: Path, position: int, end: int, offset: int) -
     Raises:
         SegmentDamaged: a batch fails a check.
     """
-    file = disk.open(path)
+    file = open_segment_file(disk, path)
     try:
         batches: list[RecordBatch] = []
         total = 0
-        for batch, at, size in _headers(disk, file, path, position, end):
+        for batch, at, size in _headers(file, position, end):
             if batch.end_offset <= offset:
                 continue
             try:
-                batches.append(decode_batch(disk.read(file, at, size), 0))
+                batches.append(decode_batch(file.read(at, size), 0))
             except CorruptBatch as error:
-                raise SegmentDamaged(path, at, error.reason) from None
+                raise SegmentDamaged(file.path, at, error.reason) from None
             total += size
             if total >= READ_BYTES:
                 break
         return batches
     finally:
-        disk.close(file)
+        file.close()
 
 
-def _headers(
-    disk: Disk, file: int, path: Path, position: int, end: int
-) -> Iterator[tuple[RecordBatch, int, int]]:
+def _headers(file: SegmentFile, position: int, end: int) -> Iterator[tuple[RecordBatch, int, int]]:
     window, window_at = bytearray(), position
     while position < end:
         at = position - window_at
         if at + HEADER_BYTES > len(window):
-            window, window_at, at = disk.read(file, position, 65_536), position, 0
+            window, window_at, at = file.read(position, 65_536), position, 0
         try:
             batch = decode_header(window[at : at + HEADER_BYTES])
         except CorruptBatch as error:
-            raise SegmentDamaged(path, position, error.reason) from None
+            raise SegmentDamaged(file.path, position, error.reason) from None
         size = batch_bytes(window, at)
         yield batch, position, size
         position += size
@@ -238,26 +245,27 @@ def open_sealed(disk: Disk, path: Path, base_offset: int) -> tuple[Segment, Rang
     """
     segment = Segment(path, base_offset)
     transient: Ranges = []
-    file = disk.open(path)
+    file = open_segment_file(disk, path)
     try:
-        size = disk.size(file)
+        size = file.size
+        segment.compressed_bytes = file.compressed_bytes
         position = 0
         indexed = segment.load_index(
             _content(disk, path.with_suffix(".index")),
             _content(disk, path.with_suffix(".timeindex")),
         )
         if indexed and segment.last_indexed_position >= size > 0:
-            raise SegmentDamaged(path, size, "the file is cut off")
+            raise SegmentDamaged(file.path, size, "the file is cut off")
         if indexed and not segment.transient:
             position = segment.last_indexed_position
         else:
             segment.clear_index()
-        for batch, at, length in _headers(disk, file, path, position, size):
+        for batch, at, length in _headers(file, position, size):
             segment.add(batch, at, length)
             if not batch.records.persistent:
                 transient.append((batch.base_offset, batch.end_offset))
     finally:
-        disk.close(file)
+        file.close()
     segment.written()
     return segment, transient
 

@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from log_backend.disk import Disk, DiskFull, is_full
+from log_backend.log_directory import COMPRESSED, PLAIN
 from log_backend.partition_log import SegmentWrite
 from log_backend.segment import Segment
 
@@ -31,9 +32,10 @@ class SegmentWriter:
             self._write(each)
             each.done = True
         for segment in to_sync:
-            if not segment.path.exists():
-                continue  # settled and removed meanwhile
-            file = self._disk.open(segment.path)
+            try:
+                file = self._disk.open(segment.path)
+            except FileNotFoundError:
+                continue  # settled and removed meanwhile, or compressed: then that form is synced
             try:
                 self._disk.sync(file)
             finally:
@@ -45,7 +47,7 @@ class SegmentWriter:
     def remove(self, segments: Sequence[Segment]) -> None:
         """Delete segments and their indexes, in order."""
         for segment in segments:
-            for suffix in (".index", ".timeindex", ".log"):
+            for suffix in (".index", ".timeindex", PLAIN, COMPRESSED):
                 path = segment.path.with_suffix(suffix)
                 if path.exists():
                     self._disk.remove(path)

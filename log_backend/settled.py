@@ -1,17 +1,14 @@
-"""Which offsets of a partition are settled: a low-water mark and bitmaps above it.
+"""Which offsets of a partition are settled: a low-water mark and chunks above it.
 
-Offsets settle out of order, so above the mark there are holes. A chunk of 65,536 offsets that has
-both kinds is a bitmap of 8 KiB; the cost follows the chunks with holes, not the backlog, and has no cap.
+Offsets settle out of order, so above the mark there are holes. They are kept in chunks of 65,536 offsets
+(`settled_chunk.py`): the cost follows the holes, not the backlog, is at most a bit an offset, and has no cap.
 """
 
-import re
 from collections.abc import Iterator
 
-CHUNK_OFFSETS = 65_536
-CHUNK_BYTES = CHUNK_OFFSETS // 8
+from log_backend.settled_chunk import BITMAP_BYTES, CHUNK_OFFSETS, Bitmap, Chunk, Runs
 
-_NOT_FULL = re.compile(rb"[^\xff]")  # finds the first byte with a hole, at the speed of C
-_NOT_EMPTY = re.compile(rb"[^\x00]")
+_CHUNK_MASK = (1 << CHUNK_OFFSETS) - 1
 
 
 class SettledSet:
@@ -19,29 +16,59 @@ class SettledSet:
 
     Attributes:
         low_water: every offset below is settled; itself it is not.
-        chunks: chunk number to bitmap, least significant bit first, for chunks above the mark in which
-            some offset is settled.
-        dirty_chunks: chunks that changed or went since the last snapshot.
+        chunks: by number, for those above the mark in which some offset is settled.
+        dirty_chunks: numbers of the chunks that changed or went since the last snapshot.
     """
 
     __slots__ = ("chunks", "dirty_chunks", "low_water")
 
     def __init__(self, low_water: int = 0) -> None:
         self.low_water = low_water
-        self.chunks: dict[int, bytearray] = {}
+        self.chunks: dict[int, Chunk] = {}
         self.dirty_chunks: set[int] = set()
 
     def settle(self, first: int, end: int) -> int:
         """Settle [first, end); returns how many of them were not settled before."""
-        first = max(first, self.low_water)
+        low_water = self.low_water
+        if first < low_water:
+            first = low_water
         if first >= end:
             return 0
-        if first == self.low_water and not self.chunks:
+        if first > low_water:
+            return self._mark(first, end)
+        if not self.chunks:
             self.low_water = end
             return end - first
-        added = self._mark(first, end)
-        if first == self.low_water:
-            self._advance()
+        return self._settle_lowest(end)
+
+    def settle_bits(self, first: int, bitmap: bytes) -> int:
+        """Settle the offsets whose bits are set, counted from `first`; returns how many were not before."""
+        added = 0
+        bits = int.from_bytes(bitmap, "little")
+        if first < self.low_water:
+            bits >>= self.low_water - first
+            first = self.low_water
+        number, place = divmod(first, CHUNK_OFFSETS)
+        bits <<= place
+        while bits:
+            piece = bits & _CHUNK_MASK
+            if piece:
+                added += self._merge(number, piece)
+            bits >>= CHUNK_OFFSETS
+            number += 1
+        if self.low_water in self:
+            self._settle_lowest(self.low_water + 1)
+        return added
+
+    def _merge(self, number: int, bits: int) -> int:
+        chunk = self.chunks.get(number)
+        if isinstance(chunk, Runs):
+            chunk = Bitmap.of(chunk)
+        elif chunk is None:
+            chunk = Bitmap(bytearray(BITMAP_BYTES))
+        added = chunk.merge(bits)
+        self.chunks[number] = chunk.smallest() if chunk.misfit else chunk
+        self.dirty_chunks.add(number)
         return added
 
     def __contains__(self, offset: int) -> bool:
@@ -49,16 +76,13 @@ class SettledSet:
         if offset < self.low_water:
             return True
         chunk = self.chunks.get(offset // CHUNK_OFFSETS)
-        if chunk is None:
-            return False
-        place = offset % CHUNK_OFFSETS
-        return bool(chunk[place >> 3] >> (place & 7) & 1)
+        return chunk is not None and offset % CHUNK_OFFSETS in chunk
 
     def unsettled_from(self, offset: int) -> int:
         """The first unsettled offset at or above an offset."""
         offset = max(offset, self.low_water)
         while (chunk := self.chunks.get(offset // CHUNK_OFFSETS)) is not None:
-            place = _find(chunk, offset % CHUNK_OFFSETS, settled=False)
+            place = chunk.unsettled_from(offset % CHUNK_OFFSETS)
             offset += place - offset % CHUNK_OFFSETS
             if place < CHUNK_OFFSETS:
                 break
@@ -72,7 +96,7 @@ class SettledSet:
             chunk = self.chunks.get(offset // CHUNK_OFFSETS)
             base = offset - offset % CHUNK_OFFSETS
             if chunk is not None:
-                place = _find(chunk, offset - base, settled=True)
+                place = chunk.settled_from(offset - base)
                 if place < CHUNK_OFFSETS:
                     return min(base + place, end)
             offset = base + CHUNK_OFFSETS
@@ -82,71 +106,69 @@ class SettledSet:
         """How many offsets of [first, end) are settled."""
         total = max(0, min(self.low_water, end) - first)
         first = max(first, self.low_water)
-        for number, low, high in _pieces(first, end):
-            chunk = self.chunks.get(number)
-            if chunk is not None:
-                bits = int.from_bytes(chunk, "little") >> low
-                total += (bits & ((1 << (high - low)) - 1)).bit_count()
+        if self.chunks and first < end:
+            for number in self._numbers(first // CHUNK_OFFSETS, (end - 1) // CHUNK_OFFSETS + 1):
+                base = number * CHUNK_OFFSETS
+                low, high = max(first - base, 0), min(end - base, CHUNK_OFFSETS)
+                total += self.chunks[number].count(low, high)
         return total
 
-    def restore_chunk(self, number: int, bitmap: bytes) -> None:
+    def restore_chunk(self, number: int, chunk: Chunk) -> None:
         """Put back a chunk of a snapshot; call `settle` afterwards for later changes."""
         if (number + 1) * CHUNK_OFFSETS > self.low_water:
-            self.chunks[number] = bytearray(bitmap)
+            self.chunks[number] = chunk.smallest()
+
+    def shrink(self) -> None:
+        """Give the chunks that changed since the last snapshot their smallest form."""
+        for number in self.dirty_chunks:
+            chunk = self.chunks.get(number)
+            if chunk is not None:
+                self.chunks[number] = chunk.smallest()
 
     def _mark(self, first: int, end: int) -> int:
         added = 0
-        for number, low, high in _pieces(first, end):
-            chunk = self.chunks.setdefault(number, bytearray(CHUNK_BYTES))
+        chunks = self.chunks
+        while first < end:
+            number, low = divmod(first, CHUNK_OFFSETS)
+            high = end - first + low
+            if high > CHUNK_OFFSETS:
+                high = CHUNK_OFFSETS
+            chunk = chunks.get(number)
+            if chunk is None:
+                chunk = chunks[number] = Runs()
+            added += chunk.add(low, high)
+            if chunk.misfit:
+                chunks[number] = chunk.smallest()
             self.dirty_chunks.add(number)
-            added += _set_bits(chunk, low, high)
+            first += high - low
         return added
 
-    def _advance(self) -> None:
-        self.low_water = self.unsettled_from(self.low_water)
-        done = [number for number in self.chunks if (number + 1) * CHUNK_OFFSETS <= self.low_water]
-        for number in done:
-            del self.chunks[number]
-            self.dirty_chunks.add(number)
-        number = self.low_water // CHUNK_OFFSETS
+    def _settle_lowest(self, end: int) -> int:
+        # From the mark on: nothing below the new mark needs a chunk.
+        first = self.low_water
+        added = end - first - self.count_from(first, end)
+        self.low_water = low_water = self.unsettled_from(end)
+        number = low_water // CHUNK_OFFSETS
+        for passed in self._numbers(first // CHUNK_OFFSETS, number):
+            del self.chunks[passed]
+            self.dirty_chunks.add(passed)
         chunk = self.chunks.get(number)
-        if chunk is not None and self._nothing_above(chunk):
+        if chunk is not None and chunk.settled_from(low_water % CHUNK_OFFSETS) == CHUNK_OFFSETS:
             del self.chunks[number]
             self.dirty_chunks.add(number)
+        return added
 
-    def _nothing_above(self, chunk: bytearray) -> bool:
-        return _find(chunk, self.low_water % CHUNK_OFFSETS, settled=True) == CHUNK_OFFSETS
+    def _numbers(self, first: int, end: int) -> list[int]:
+        # The chunks there are of [first, end), which may be wide.
+        if end - first > len(self.chunks):
+            return [number for number in self.chunks if first <= number < end]
+        return [number for number in range(first, end) if number in self.chunks]
 
 
-def _pieces(first: int, end: int) -> Iterator[tuple[int, int, int]]:
+def pieces(first: int, end: int) -> Iterator[tuple[int, int, int]]:
     """Cut [first, end) at chunk borders: chunk number, first and end place within it."""
     while first < end:
         number, low = divmod(first, CHUNK_OFFSETS)
         high = min(CHUNK_OFFSETS, end - number * CHUNK_OFFSETS)
         yield number, low, high
         first = number * CHUNK_OFFSETS + high
-
-
-def _set_bits(chunk: bytearray, low: int, high: int) -> int:
-    """Set the bits [low, high); returns how many were clear."""
-    first_byte, last_byte = low >> 3, (high - 1) >> 3
-    width = last_byte - first_byte + 1
-    mask = ((1 << (high - low)) - 1) << (low & 7)
-    before = int.from_bytes(chunk[first_byte : last_byte + 1], "little")
-    after = before | mask
-    chunk[first_byte : last_byte + 1] = after.to_bytes(width, "little")
-    return after.bit_count() - before.bit_count()
-
-
-def _find(chunk: bytearray, place: int, *, settled: bool) -> int:
-    """The first place at or above `place` whose bit has a value, or CHUNK_OFFSETS."""
-    byte = chunk[place >> 3] ^ (0 if settled else 0xFF)
-    byte >>= place & 7
-    if byte:
-        return place + (byte & -byte).bit_length() - 1
-    match = (_NOT_EMPTY if settled else _NOT_FULL).search(chunk, (place >> 3) + 1)
-    if match is None:
-        return CHUNK_OFFSETS
-    at = match.start()
-    byte = chunk[at] ^ (0 if settled else 0xFF)
-    return at * 8 + (byte & -byte).bit_length() - 1

@@ -6,12 +6,14 @@ newest, it is the end.
 
 import re
 from collections.abc import Collection, Generator, Iterable, Iterator
+from contextlib import suppress
 from itertools import pairwise, zip_longest
 from pathlib import Path
 from urllib.parse import unquote
 
 from log_backend.log_directory import (
     base_offsets,
+    compressed_path,
     directory_name,
     partition_directory,
     segment_path,
@@ -131,7 +133,7 @@ def _base_offset(segment: Path) -> int:
 
 
 def _size(segment: Path) -> int:
-    try:
-        return segment.stat().st_size
-    except FileNotFoundError:
-        return 0
+    for path in (segment, compressed_path(segment)):
+        with suppress(FileNotFoundError):
+            return path.stat().st_size
+    return 0

@@ -1,4 +1,4 @@
-"""A segment as a file: record batches one after the other, and an index beside it."""
+"""A segment as a file: record batches one after the other, compressed or not, and an index beside it."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -6,6 +6,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from log_backend.compressed_segment import CompressedSegment, CorruptCompression
+from log_backend.log_directory import compressed_path
 from log_backend.record_batch import (
     HEADER_BYTES,
     CorruptBatch,
@@ -20,7 +22,7 @@ STRETCH_BYTES = 1024 * 1024  # read at once: longer does not make files faster, 
 
 
 class SegmentFile:
-    """One segment, open for reading; positions count from the start of its file.
+    """One segment, open for reading; positions count from the start of it, not compressed.
 
     Batches are views of a stretch of the file held in memory. It is read, not mapped: the broker
     may cut or remove the file meanwhile, and a map of a file that shrinks kills its process.
@@ -29,9 +31,21 @@ class SegmentFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.base_offset = int(path.stem)
-        self._file = path.open("rb")
+        try:
+            self._file = path.open("rb")
+        except FileNotFoundError:
+            # In this order: the broker removes the first form when the other one is there.
+            self.path = compressed_path(path)
+            self._file = self.path.open("rb")
+        self._compressed: CompressedSegment | None = None
         self._stretch = memoryview(b"")
         self._stretch_at = 0
+        if self.path != path:
+            try:
+                self._compressed = self._open_compressed()
+            except DamagedSegment:
+                self._file.close()
+                raise
 
     def __enter__(self) -> Self:
         return self
@@ -114,7 +128,7 @@ class SegmentFile:
     def _ends_at(self, position: int) -> bool:
         if self._view(position, 1):
             return False
-        if position > self._file.seek(0, 2):
+        if position > (self._compressed.size if self._compressed else self._file.seek(0, 2)):
             raise DamagedSegment(self.path, position, "the batch before is cut off")
         return True
 
@@ -137,8 +151,28 @@ class SegmentFile:
         """Bytes of the file, fewer at its end."""
         at = position - self._stretch_at
         if at < 0 or at + size > len(self._stretch):
-            self._file.seek(position)
-            self._stretch = memoryview(self._file.read(max(size, STRETCH_BYTES)))
+            self._stretch = memoryview(self._read(position, max(size, STRETCH_BYTES)))
             self._stretch_at = position
             at = 0
         return self._stretch[at : at + size]
+
+    def _read(self, position: int, size: int) -> bytes | bytearray:
+        if self._compressed is None:
+            return self._read_file(position, size)
+        try:
+            return self._compressed.read(position, size)
+        except CorruptCompression as error:
+            raise DamagedSegment(self.path, position, error.reason) from None
+
+    def _read_file(self, file_offset: int, size: int) -> bytes:
+        self._file.seek(file_offset)
+        return self._file.read(size)
+
+    def _open_compressed(self) -> CompressedSegment:
+        try:
+            segment = CompressedSegment(self._read_file, self._file.seek(0, 2))
+        except CorruptCompression as error:
+            raise DamagedSegment(self.path, 0, error.reason) from None
+        if segment.base_offset != self.base_offset:
+            raise DamagedSegment(self.path, 0, "the header names another segment")
+        return segment

@@ -31,7 +31,11 @@ IMPORT_TABLE = {
 COMPOSITION_ROOT = "amqp_front/__main__.py"
 
 # Spark's executors find and decode records by the stored formats, and know nothing else of the log.
-FORMAT_MODULES = {"log_backend.log_directory", "log_backend.record_batch"}
+FORMAT_MODULES = {
+    "log_backend.compressed_segment",
+    "log_backend.log_directory",
+    "log_backend.record_batch",
+}
 
 # What a package must never know, beside packages of ours.
 UNKNOWN_LIBRARIES = {

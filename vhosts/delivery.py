@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from typing import Protocol
 
-from log_backend import Records
+from log_backend import Reason, Records
 
 
 class DeliverySource(Protocol):
@@ -16,11 +16,14 @@ class DeliverySource(Protocol):
     def on_ready(self) -> None:
         """Dispatch what is ready after this turn."""
 
-    def settle(self, first: int, end: int) -> None:
+    def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
         """Be done with messages that were handed out."""
 
     def give_back(self, first: int, end: int) -> None:
         """Make messages ready again that were handed out, in their old place."""
+
+    def delivery_count(self, offset: int) -> int:
+        """How often an unsettled message was delivered again, the last delivery included."""
 
 
 class Delivery:
@@ -33,9 +36,18 @@ class Delivery:
         count: records handed out.
         offset: of the first record in the partition's log.
         redelivered: they were handed out before.
+        partition_index: of the partition they were read from, when the queue has several; else None.
     """
 
-    __slots__ = ("count", "index", "offset", "partition", "records", "redelivered")
+    __slots__ = (
+        "count",
+        "index",
+        "offset",
+        "partition",
+        "partition_index",
+        "records",
+        "redelivered",
+    )
 
     def __init__(
         self,
@@ -52,6 +64,7 @@ class Delivery:
         self.count = count
         self.offset = offset
         self.redelivered = redelivered
+        self.partition_index: int | None = None
 
 
 def fitting(records: Records, index: int, count: int, bytes_max: int) -> int:

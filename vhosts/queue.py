@@ -9,7 +9,9 @@ from log_backend import Records
 from vhosts.consumer import Consumer
 from vhosts.delivery import Delivery
 from vhosts.errors import ConsumptionRefused, NotReadable, QueueLocked
-from vhosts.queue_arguments import is_stream
+from vhosts.partitioned_reader import PartitionedReader
+from vhosts.partitioner import partitioner
+from vhosts.queue_arguments import counts_deliveries, is_stream
 from vhosts.queue_partition import QueuePartition
 from vhosts.stream_reader import StreamReader, stream_position
 
@@ -48,6 +50,8 @@ class Queue:
         "_consumers",
         "_loading",
         "_next_consumer",
+        "_next_partition",
+        "_partitioner",
         "_readers",
         "_scheduled",
         "declaring",
@@ -75,8 +79,10 @@ class Queue:
         self.declaring: Awaitable[int] | None = None
         self._call_soon = call_soon
         self._consumers: list[Consumer] = []
-        self._readers: list[StreamReader] = []
+        self._readers: list[StreamReader | PartitionedReader] = []
+        self._partitioner = partitioner(properties.arguments)
         self._next_consumer = 0
+        self._next_partition = 0
         self._loading: list[Callable[[], None]] = []
         self._scheduled = False
 
@@ -89,6 +95,11 @@ class Queue:
     def is_stream(self) -> bool:
         """Consumers read its log and take nothing away."""
         return is_stream(self.properties.arguments)
+
+    @property
+    def counts_deliveries(self) -> bool:
+        """What it delivers again says how often: `x-delivery-count`."""
+        return counts_deliveries(self.properties.arguments)
 
     @property
     def ready(self) -> int:
@@ -122,7 +133,10 @@ class Queue:
         Returns:
             The journal position that makes them durable, or 0: see `PartitionLog.append`.
         """
-        position = self.partitions[0].log.append(records, waited=waited)
+        if self._partitioner is None:
+            position = self.partitions[0].log.append(records, waited=waited)
+        else:
+            position = self._partitioner.publish(self.partitions, records, waited=waited)
         if self._consumers or self._readers:
             self.wake()
         return position
@@ -152,11 +166,13 @@ class Queue:
             NotReadable: the queue keeps no log.
             InvalidStreamOffset: there is no such place.
         """
+        readers = []
         for partition in self.partitions:
             if partition.log.retention is None:
                 raise NotReadable(self.name, self.vhost)
             position = stream_position(partition.log, wanted, now)
-            self._readers.append(StreamReader(partition.log, consumer, position, self.wake))
+            readers.append(StreamReader(partition.log, consumer, position, self.wake))
+        self._readers.append(readers[0] if len(readers) == 1 else PartitionedReader(readers))
         self.had_consumer = True
         self.wake()
 
@@ -206,7 +222,7 @@ class Queue:
         if self._consumers:
             self._serve()
 
-    def _feed(self, reader: StreamReader) -> None:
+    def _feed(self, reader: StreamReader | PartitionedReader) -> None:
         sent = 0
         while not self.deleted and (credit := reader.consumer.credit()) > 0:
             if sent > TURN_BYTES_MAX:
@@ -267,8 +283,14 @@ class Queue:
         return bisect_right(consumers, _rank(consumers[first]), first, key=_rank)
 
     def _take(self, count: int) -> Delivery | None:
-        for partition in self.partitions:
-            delivery = partition.take(count, DELIVERY_BYTES_MAX)
+        partitions = self.partitions
+        if len(partitions) == 1:
+            return partitions[0].take(count, DELIVERY_BYTES_MAX)
+        # Each partition in its turn, so that a busy one does not keep the others waiting.
+        for _ in partitions:
+            at = self._next_partition
+            self._next_partition = (at + 1) % len(partitions)
+            delivery = partitions[at].take(count, DELIVERY_BYTES_MAX)
             if delivery is not None:
                 return delivery
         return None

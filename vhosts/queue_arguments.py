@@ -13,7 +13,11 @@ _AGE = re.compile(r"([0-9]{1,9})([smhdDMY])")
 
 QUEUE_TYPES = ("classic", "quorum", "stream")
 OVERFLOWS = ("drop-head", "reject-publish", "reject-publish-dlx")
+COMPRESSIONS = ("none", "zstd", "lz4")
 STRATEGIES = ("at-most-once", "at-least-once")
+
+PARTITIONS_MAX = 256  # each costs memory, a directory, and the dispatcher a look in its turn
+HEADER_NAME_BYTES_MAX = 255  # a short string: no longer name can be in a message
 
 Check = Callable[[object], str | None]  # what is wrong with a value
 
@@ -40,6 +44,14 @@ def _one_of(*values: str) -> Check:
 
 def _text(value: object) -> str | None:
     return None if isinstance(value, str) else f"unacceptable type '{field_type(value)}'"
+
+
+def _header_name(value: object) -> str | None:
+    if not isinstance(value, str):
+        return _text(value)
+    if 1 <= len(value.encode()) <= HEADER_NAME_BYTES_MAX:
+        return None
+    return f"a header's name has 1 to {HEADER_NAME_BYTES_MAX} bytes"
 
 
 def _flag(value: object) -> str | None:
@@ -69,6 +81,15 @@ KNOWN: Mapping[str, Check] = {
     "x-queue-type": _one_of(*QUEUE_TYPES),
     "x-max-age": _age,
     "x-retention": _age,
+    "x-partitions": _integer(1, PARTITIONS_MAX),
+    "x-partition-key": _header_name,
+    "x-compression": _one_of(*COMPRESSIONS),
+}
+
+# Arguments that say nothing without another one.
+NEEDED: Mapping[str, str] = {
+    "x-dead-letter-routing-key": "x-dead-letter-exchange",
+    "x-partition-key": "x-partitions",
 }
 
 
@@ -83,9 +104,9 @@ def check_arguments(queue: str, vhost: str, arguments: Mapping[str, object]) -> 
         reason = check(value) if check else None
         if reason is not None:
             raise InvalidQueueArgument(queue, vhost, name, reason)
-    if "x-dead-letter-routing-key" in arguments and "x-dead-letter-exchange" not in arguments:
-        reason = "there is no 'x-dead-letter-exchange'"
-        raise InvalidQueueArgument(queue, vhost, "x-dead-letter-routing-key", reason)
+    for name, needed in NEEDED.items():
+        if name in arguments and needed not in arguments:
+            raise InvalidQueueArgument(queue, vhost, name, f"there is no '{needed}'")
 
 
 def check_equivalent(
@@ -107,6 +128,11 @@ def is_stream(arguments: Mapping[str, object]) -> bool:
     return arguments.get("x-queue-type") == "stream"
 
 
+def counts_deliveries(arguments: Mapping[str, object]) -> bool:
+    """Whether what a queue delivers again says how often: `x-delivery-count`."""
+    return arguments.get("x-queue-type") == "quorum"
+
+
 def retention(arguments: Mapping[str, object]) -> Retention | None:
     """What a queue keeps longer than its consumers need; None: nothing."""
     settled_age = _microseconds(arguments.get("x-retention"))
@@ -119,6 +145,12 @@ def retention(arguments: Mapping[str, object]) -> Retention | None:
             bytes_max=bytes_max if isinstance(bytes_max, int) else None,
         )
     return None if settled_age is None else Retention(settled_age)
+
+
+def compression(arguments: Mapping[str, object]) -> str | None:
+    """How a queue wants its sealed segments compressed; None: it does not say."""
+    chosen = arguments.get("x-compression")
+    return chosen if isinstance(chosen, str) else None
 
 
 def _microseconds(value: object) -> int | None:

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Callable
 
-from log_backend import PartitionLog
+from log_backend import PartitionLog, Reason
 from vhosts.delivery import Delivery, fitting
 
 
@@ -15,10 +15,14 @@ class QueuePartition:
         next_offset: everything below was handed out, returned or settled.
         in_flight: handed out and neither settled nor returned.
 
+    What an earlier run handed out and nobody settled is ready, and comes as redelivered; the cursor says
+    how far that goes.
+
     Invariant: `returned` holds disjoint, ascending [first, end) ranges below `next_offset`.
     """
 
     __slots__ = (
+        "_delivered_before",
         "_notify",
         "_returned_count",
         "_settled_ahead",
@@ -34,6 +38,7 @@ class QueuePartition:
         self.cursor = log.open_cursor()
         self._notify = on_ready
         self.next_offset = self.cursor.low_water
+        self._delivered_before = self.cursor.handed_out  # by an earlier run, up to there
         self.in_flight = 0
         self.returned: list[tuple[int, int]] = []
         self._returned_count = 0
@@ -66,6 +71,8 @@ class QueuePartition:
             first, end = self._skip_settled(), self.log.next_offset
             if first >= end:
                 return None
+            if first < self._delivered_before < end:
+                end = self._delivered_before
         batch = self.log.read(first)
         if batch is None:
             self.log.load(first, self.on_ready)
@@ -76,22 +83,26 @@ class QueuePartition:
         end = min(end, batch.end_offset, first + count_max)
         index = first - batch.base_offset
         count = fitting(batch.records, index, end - first, bytes_max)
-        redelivered = bool(self.returned)
-        if redelivered:
+        if self.returned:
+            redelivered = True
             self._take_returned(count)
         else:
+            redelivered = first < self._delivered_before
             if self._settled_ahead:
                 count = self.cursor.settled.settled_from(first, first + count) - first
             self.next_offset = first + count
+            self.cursor.hand_out(first + count)
+        if redelivered:
+            self.cursor.redeliver(first, first + count)
         self.in_flight += count
         return Delivery(self, batch.records, index, count, first, redelivered)
 
-    def settle(self, first: int, end: int) -> None:
+    def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
         """Be done with messages that were handed out."""
         self.in_flight -= end - first
         if self.log.closed:
             return  # its files may by now be those of another queue of the same name
-        self.cursor.settle(first, end)
+        self.cursor.settle(first, end, reason)
         self.log.release()
 
     def give_back(self, first: int, end: int) -> None:
@@ -106,14 +117,21 @@ class QueuePartition:
             end = self.returned.pop(at)[1]
         self.returned.insert(at, (first, end))
 
+    def delivery_count(self, offset: int) -> int:
+        """How often an unsettled message was delivered again, the last delivery included.
+
+        It was returned so often, and once more if it is ready again.
+        """
+        return self.cursor.delivery_counts[offset]
+
     def purge(self) -> int:
         """Settle everything that is ready; returns how many messages that were."""
         count = self.ready
         for first, end in self.returned:
-            self.cursor.settle(first, end)
+            self.cursor.settle(first, end, Reason.PURGED)
         self.returned.clear()
         self._returned_count = 0
-        self.cursor.settle(self.next_offset, self.log.next_offset)
+        self.cursor.settle(self.next_offset, self.log.next_offset, Reason.PURGED)
         self.next_offset = self.log.next_offset
         self._settled_ahead = 0
         self.log.release()
@@ -138,7 +156,7 @@ class QueuePartition:
         # No batch holds these offsets: transient messages of an earlier run.
         if self.returned:
             self._take_returned(end - first)
-            self.cursor.settle(first, end)
+            self.cursor.settle(first, end, Reason.LOST)
         else:
-            self._settled_ahead += self.cursor.settle(first, end)
+            self._settled_ahead += self.cursor.settle(first, end, Reason.LOST)
         self.log.release()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from exchanges import field_type
-from log_backend import PartitionLog
+from log_backend import PartitionLog, Reason
 from vhosts.consumer import Consumer
 from vhosts.delivery import Delivery, fitting
 from vhosts.errors import InvalidStreamOffset
@@ -85,11 +85,15 @@ class StreamReader:
         """See `DeliverySource`."""
         self._wake()
 
-    def settle(self, first: int, end: int) -> None:
+    def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
         """See `DeliverySource`: what was read stays in the log."""
 
     def give_back(self, first: int, end: int) -> None:
         """See `DeliverySource`: what was read is not read again."""
+
+    def delivery_count(self, offset: int) -> int:
+        """See `DeliverySource`: nothing is delivered again."""
+        return 0
 
     def take(self, count_max: int, bytes_max: int) -> Delivery | None:
         """Hand out the next records of one batch; None at the end, or while they are loaded."""

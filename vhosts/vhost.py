@@ -23,8 +23,15 @@ from vhosts.errors import (
     QueueLocked,
     QueueNotEmpty,
 )
+from vhosts.partitioner import partition_count
 from vhosts.queue import Queue, QueueProperties
-from vhosts.queue_arguments import check_arguments, check_equivalent, is_stream, retention
+from vhosts.queue_arguments import (
+    check_arguments,
+    check_equivalent,
+    compression,
+    is_stream,
+    retention,
+)
 from vhosts.queue_partition import QueuePartition
 from vhosts.topology_record import (
     BindingRecord,
@@ -37,7 +44,7 @@ from vhosts.topology_record import (
 )
 from vhosts.topology_writer import TopologyWriter
 
-DELETIONS_MAX = 64  # of one turn: about 5 ms
+DELETIONS_MAX = 64  # partitions of one turn, but one queue whole: about 5 ms
 
 Durable = Awaitable[int] | None  # None: nothing has to become durable
 
@@ -45,8 +52,8 @@ Durable = Awaitable[int] | None  # None: nothing has to become durable
 class PartitionNumbers(Protocol):
     """Gives numbers to partitions, each once."""
 
-    def take(self) -> tuple[int, Change]:
-        """A number, and the change that keeps it from being given again."""
+    def take(self, count: int) -> tuple[list[int], Change]:
+        """Numbers, and the change that keeps them from being given again."""
 
 
 class VirtualHost:
@@ -198,15 +205,15 @@ class VirtualHost:
             check_not_reserved("queue", properties.name)
         check_arguments(properties.name, self.name, properties.arguments)
         self._check_stream(properties)
-        number, number_change = self._numbers.take()
+        numbers, number_change = self._numbers.take(partition_count(properties.arguments))
         owner = connection if properties.exclusive else None
         if not _stored(properties):
-            queue = self._add_queue(properties, owner, [number])
+            queue = self._add_queue(properties, owner, numbers)
             self.routing.add_queue(queue.name, durable=False)
             return queue, None
-        stored = queue_change(self.name, properties, [number])
+        stored = queue_change(self.name, properties, numbers)
         durable = self._writer.submit([number_change, stored])
-        queue = self._add_queue(properties, owner, [number])
+        queue = self._add_queue(properties, owner, numbers)
         queue.declaring = asyncio.ensure_future(self._admit(queue, durable))
         return queue, queue.declaring
 
@@ -262,8 +269,11 @@ class VirtualHost:
     def connection_closed(self, connection: object) -> None:
         """Delete the exclusive queues of a connection; if there are many, in several turns."""
         owned = self._owned.get(connection, {})
+        deleted = 0
         for queue in list(islice(owned.values(), DELETIONS_MAX)):
-            self.delete_queue(queue)
+            if deleted < DELETIONS_MAX:
+                deleted += len(queue.partitions)
+                self.delete_queue(queue)
         if owned:
             self._call_soon(lambda: self.connection_closed(connection))
         else:
@@ -312,6 +322,7 @@ class VirtualHost:
             index,
             durable=_stored(properties),
             retention=retention(properties.arguments),
+            compression=compression(properties.arguments),
         )
 
     def _applied(self, change: TopologyChange, more: Sequence[Change] = ()) -> Durable:

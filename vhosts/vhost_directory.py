@@ -66,11 +66,12 @@ class VhostDirectory:
         await durable
         return vhost
 
-    def take(self) -> tuple[int, Change]:
-        """A partition number, and the change that keeps it from being given again."""
-        number = self._next_partition
-        self._next_partition += 1
-        return number, Change(NEXT_PARTITION_KEY, b"%d" % self._next_partition)
+    def take(self, count: int) -> tuple[list[int], Change]:
+        """Partition numbers, and the change that keeps them from being given again."""
+        first = self._next_partition
+        self._next_partition += count
+        numbers = list(range(first, self._next_partition))
+        return numbers, Change(NEXT_PARTITION_KEY, b"%d" % self._next_partition)
 
     def _open(self, name: str) -> VirtualHost:
         vhost = VirtualHost(name, self._logs, self._writer, self, self._call_soon)

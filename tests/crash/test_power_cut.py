@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from crash.powered_disk import PoweredDisk
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, start_store, unsettled
 
-from log_backend.log_store import LogOptions
+from log_backend.log_options import LogOptions
 from log_backend.metadata import Change, MetadataStore
 from log_backend.partition_log import PartitionLog
 
@@ -33,6 +34,15 @@ LIMITS = LogOptions(
 )
 
 
+@dataclass
+class CursorState:
+    """What a cursor was told of its messages."""
+
+    handed_out: int = 0
+    settled: set[int] = field(default_factory=set)
+    redelivered: dict[int, int] = field(default_factory=dict)
+
+
 class Promises:
     """The records of one partition: appended, durable for certain, settled by somebody."""
 
@@ -41,9 +51,21 @@ class Promises:
         self.positions: dict[int, int] = {}
         self.settled: set[int] = set()
         self.confirmed: set[int] = set()
+        self.state = CursorState()
+        self.durable_state = CursorState()
+        self._states: dict[int, CursorState] = {}
+
+    def note_state(self, position: int) -> None:
+        """What the cursor knows at this moment is durable with a record that is appended now."""
+        state = self.state
+        self._states[position] = CursorState(
+            state.handed_out, set(state.settled), dict(state.redelivered)
+        )
 
     def note_durable(self, position: int) -> None:
         """The journal has reached a position."""
+        for needed in sorted(each for each in self._states if each <= position):
+            self.durable_state = self._states.pop(needed)
         reached = [offset for offset, needed in self.positions.items() if needed <= position]
         for offset in reached:
             del self.positions[offset]
@@ -53,6 +75,7 @@ class Promises:
         """The node dies."""
         self.note_durable(durable_position)
         self.positions.clear()
+        self._states.clear()
 
 
 class Node:
@@ -62,8 +85,10 @@ class Node:
         self.disk = disk
         self.choice = choice
         self.promises = promises
+        # What one start compressed, the next one reads, whatever it compresses itself.
+        compression = choice.choice(("none", "zstd", "lz4"))
         self.store, self.partitions = start_store(
-            disk.root, options=LIMITS, disk=disk, queues=QUEUES
+            disk.root, options=LIMITS, disk=disk, queues=QUEUES, compression=compression
         )
         self._metadata = WatchedMetadata(self.store.metadata, disk)
         self.store.on_durable = self._durable
@@ -79,8 +104,10 @@ class Node:
             if self.disk.operations >= self._end_at:
                 return
             partition = self.choice.randrange(len(QUEUES))
-            if self.choice.random() < 0.7:
+            if self.choice.random() < 0.6:
                 self._append(self.partitions[partition], self.promises[partition])
+            elif self.choice.random() < 0.4:
+                self._hand_out(self.partitions[partition], self.promises[partition].state)
             else:
                 self._settle(self.partitions[partition], self.promises[partition])
             if self.choice.random() < 0.5:
@@ -92,7 +119,9 @@ class Node:
         first = partition.next_offset
         bodies = [b"%d " % offset + bytes(size) for offset in range(first, first + count)]
         position = partition.append(records(bodies), waited=self.choice.random() < 0.8)
+        promises.note_state(position)
         for offset, body in enumerate(bodies, first):
+            assert offset not in promises.durable_state.settled, "an offset is given twice"
             promises.appended[offset] = body
             promises.positions[offset] = position
             promises.confirmed.discard(offset)
@@ -106,8 +135,19 @@ class Node:
         end = min(partition.next_offset, first + self.choice.randint(1, 12))
         if first < end:
             promises.settled.update(range(first, end))
+            promises.state.settled.update(range(first, end))
             cursor.settle(first, end)
             partition.release()
+
+    def _hand_out(self, partition: PartitionLog, state: CursorState) -> None:
+        cursor = partition.open_cursor()
+        end = min(partition.next_offset, state.handed_out + self.choice.randint(0, 9))
+        state.handed_out = max(state.handed_out, end)
+        cursor.hand_out(end)
+        again = self.choice.randint(0, end)
+        if again < end and again not in cursor.settled:
+            state.redelivered[again] = state.redelivered.get(again, 0) + 1
+            cursor.redeliver(again, again + 1)
 
     def end(self, target: Path) -> PoweredDisk:
         """End by a power cut or a kill: what is left of the data, below another directory."""
@@ -170,7 +210,21 @@ async def check(node: Node) -> None:
             assert promises.appended[offset] == body, f"{queue}: other bytes at {offset}"
         lost = promises.confirmed - promises.settled - set(found)
         assert not lost, f"{queue}: confirmed records are lost: {sorted(lost)[:10]}"
+        _check_state(queue, partition, promises.durable_state, set(found))
         _forget_lost(partition, promises, set(found))
+
+
+def _check_state(
+    queue: str, partition: PartitionLog, durable: CursorState, found: set[int]
+) -> None:
+    cursor = partition.open_cursor()
+    back = durable.settled & found
+    assert not back, f"{queue}: what was settled came back: {sorted(back)[:10]}"
+    handed_out = max(cursor.handed_out, cursor.low_water)
+    assert handed_out >= durable.handed_out, f"{queue}: it is not known what was handed out"
+    for offset in found:
+        count = cursor.delivery_counts[offset]
+        assert count >= durable.redelivered.get(offset, 0), f"{queue}: deliveries of {offset}"
 
 
 def _forget_lost(partition: PartitionLog, promises: Promises, found: set[int]) -> None:
@@ -178,6 +232,11 @@ def _forget_lost(partition: PartitionLog, promises: Promises, found: set[int]) -
     promises.confirmed &= found
     promises.settled = set(range(partition.next_offset)) - found
     promises.appended = {offset: promises.appended[offset] for offset in found}
+    cursor = partition.open_cursor()
+    counts = {offset: cursor.delivery_counts[offset] for offset in found}
+    promises.state = CursorState(
+        max(cursor.handed_out, cursor.low_water), set(promises.durable_state.settled), counts
+    )
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))

@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import cycle
 
 import pytest
 from broker_process import BrokerProcess
@@ -127,8 +128,9 @@ def new_history() -> History:
 def declare_all(url: str, history: History) -> None:
     connection = Connection(url)
     names = [BARRIER_QUEUE, *(messages.queue for messages in history.messages)]
-    for name in names:
-        declare = commands.Queue.Declare(queue=name, durable=True)
+    for name, compression in zip(names, cycle(("none", "zstd", "lz4"))):
+        arguments = {"x-compression": compression}
+        declare = commands.Queue.Declare(queue=name, durable=True, arguments=arguments)
         connection.call(declare, commands.Queue.DeclareOk)
     connection.close()
 

@@ -5,13 +5,26 @@ A file is written once, when its format version is new; afterwards it must never
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
+from unit.log_backend.compressed_bytes import packed
 from unit.log_backend.log_records import records
 
-from log_backend.journal_block import JournalEntry, Settlement, encode_block
+from log_backend.compressed_segment import LZ4, ZSTD
+from log_backend.cursor_snapshot import Marks, SnapshotWriter
+from log_backend.journal_block import (
+    HandedOut,
+    JournalEntry,
+    Reason,
+    Redelivered,
+    Settlement,
+    encode_block,
+)
+from log_backend.metadata import Change
 from log_backend.record_batch import RecordBatch
 from log_backend.segment import Segment
+from log_backend.settled_chunk import BITMAP_BYTES, Bitmap, Runs
 
 FOLDER = Path(__file__).parent
 TIME = 1_700_000_000_000_000
@@ -33,13 +46,25 @@ KEY_COLUMN = RecordBatch(
     (1 << 40) + 5,
     8,
 )
+SCATTERED = [(368_700, 368_701), (368_702, 368_705), (368_706, 368_707), (368_760, 368_764)]
 ENTRIES = [
     JournalEntry(3, SHARED_KEY),
     JournalEntry(4, Settlement(0, [(0, 17), (20, 368_769)])),
-    JournalEntry(5, Settlement(2, [])),
+    JournalEntry(5, Settlement(2, [], Reason.PURGED)),
+    JournalEntry(4, Settlement(1, [(18, 19)], Reason.LOST)),
+    JournalEntry(4, Settlement(0, SCATTERED, Reason.REJECTED)),
+    JournalEntry(4, HandedOut(0, 368_772)),
+    JournalEntry(4, Redelivered(0, [(17, 18, 3), (19, 20, 1)])),
 ]
 BLOCK_FILE, BLOCK_POSITION, BLOCK_DURABLE = 17, 1_002, 1_001
 INDEXED_BATCHES = 12
+SNAPSHOT = SnapshotWriter(4, 1)
+MARKS = Marks(17, 368_772, 1_000, 368_770)
+RUNS = [(3, 5), (9, 10), (65_000, 65_536)]
+# Nothing that could be packed: what comes out of a packer depends on its version.
+BITMAP = b"".join(sha256(bytes((number,))).digest() for number in range(BITMAP_BYTES // 32))
+COUNTS = [(131_072, 131_073, 3), (131_080, 196_608, 1)]
+COMPRESSED_BASE = 368_769
 
 
 def segment() -> Segment:
@@ -52,6 +77,24 @@ def segment() -> Segment:
     return found
 
 
+def snapshot_entries() -> dict[str, Change]:
+    """An entry of each form of a cursor's snapshot."""
+    runs = Runs()
+    for first, end in RUNS:
+        runs.add(first, end)
+    return {
+        "cursor-marks-1.bin": SNAPSHOT.marks(MARKS),
+        "cursor-runs-1.bin": SNAPSHOT.settled(3, runs),
+        "cursor-bitmap-1.bin": SNAPSHOT.settled(4, Bitmap(bytearray(BITMAP))),
+        "cursor-counts-1.bin": SNAPSHOT.counts(2, COUNTS),
+    }
+
+
+def compressed_blocks() -> list[bytes]:
+    """Two blocks, the second of which does not get smaller."""
+    return [_batch(SHARED_KEY) * 3, _batch(KEY_COLUMN)[:16]]
+
+
 def files() -> dict[str, bytes]:
     """Name and content of every golden file, as written today."""
     (index_path, index), (time_path, times) = segment().index_files()
@@ -61,6 +104,11 @@ def files() -> dict[str, bytes]:
         "journal-block-1.bin": encode_block(BLOCK_FILE, BLOCK_POSITION, BLOCK_DURABLE, ENTRIES),
         index_path.name: index,
         time_path.name: times,
+        **{name: each.key + (each.value or b"") for name, each in snapshot_entries().items()},
+        "segment-1-zstd.zlog": packed(ZSTD, COMPRESSED_BASE, compressed_blocks()),
+        "segment-1-lz4.zlog": packed(LZ4, COMPRESSED_BASE, compressed_blocks()),
+        "segment-1-stored-zstd.zlog": packed(ZSTD, 7, compressed_blocks()[1:]),
+        "segment-1-stored-lz4.zlog": packed(LZ4, 7, compressed_blocks()[1:]),
     }
 
 

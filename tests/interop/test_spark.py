@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from broker_process import BrokerProcess
+from compressed_queue import ORDERS, SMALL_SEGMENTS, publish, wait_until_compressed
 from pamqp.commands import Basic
+from pika_client import Clients
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from unit.spark_bridge.log_files import LogFiles, numbered, records
 
+from log_backend import key_partition
 from spark_bridge import register
 
 ROOT = Path(__file__).parents[2]
@@ -159,6 +165,41 @@ def test_a_hundred_thousand_records_are_counted(spark: SparkSession, tmp_path: P
     assert sorted(map(tuple, sums.collect())) == [(p, 50_000, 0, 49_999, 50_000) for p in (0, 1)]
 
 
+def test_the_partitions_of_a_queue_are_read_as_the_broker_filled_them(
+    spark: SparkSession, fresh_broker: Callable[..., BrokerProcess]
+) -> None:
+    broker = fresh_broker(ROUTELOG_SEGMENT_BYTES="65536")
+    clients = Clients(broker.url)
+    channel = clients.channel()
+    arguments = {"x-queue-type": "stream", "x-partitions": 3}
+    channel.queue_declare("orders-1", durable=True, arguments=arguments)
+    channel.queue_bind("orders-1", "amq.topic", "#")
+    published: dict[str, list[str]] = {}
+    for number in range(2_000):
+        key = f"order.{number % 40}"
+        published.setdefault(key, []).append(f"{number} ".ljust(100))
+        channel.basic_publish("amq.topic", key, published[key][-1].encode())
+    ready = channel.queue_declare("orders-1", passive=True).method.message_count
+    clients.close()
+    assert (ready, broker.terminate()) == (2_000, 0)
+
+    schema = "queue string, partition int, offset long, routing_key string, body binary"
+    rows = load(spark, broker.data_dir, schema=schema, subscribe="orders-1").collect()
+    assert {row.queue for row in rows} == {"orders-1"}
+    found: dict[str, list[str]] = {}
+    for row in sorted(rows, key=lambda row: (row.partition, row.offset)):
+        assert row.partition == key_partition(row.routing_key.encode(), 3)
+        found.setdefault(row.routing_key, []).append(row.body.decode())
+    assert found == published
+    for partition in range(3):
+        own = sorted(row.offset for row in rows if row.partition == partition)
+        assert own == list(range(len(own)))
+        assert own
+        assigned = json.dumps({"orders-1": [partition]})
+        places = offsets(spark, broker.data_dir, assign=assigned, startingOffsets="earliest")
+        assert places == [(partition, offset) for offset in own]
+
+
 def test_a_schema_is_the_choice_of_columns(spark: SparkSession, tmp_path: Path) -> None:
     LogFiles(tmp_path).numbered_segment(0, 2)
     frame = load(
@@ -246,3 +287,22 @@ def test_the_format_works_from_sql(spark: SparkSession, tmp_path: Path) -> None:
         f" options (path '{tmp_path}', subscribe 'audit')"
     )
     assert spark.sql("select max(offset), count(*) from log").collect() == [(2, 3)]
+
+
+def test_what_a_broker_compressed(spark: SparkSession, fresh_broker: Callable[..., Any]) -> None:
+    broker = fresh_broker(**SMALL_SEGMENTS)
+    clients = Clients(broker.url)
+    kept = {
+        "audit": {"x-compression": "zstd", "x-retention": "1h"},
+        "events": {"x-compression": "lz4", "x-queue-type": "stream"},
+    }
+    for queue, arguments in kept.items():
+        publish(clients.channel(), queue, **arguments)
+        wait_until_compressed(broker, queue)
+    clients.close()
+    for queue in kept:
+        frame = load(spark, broker.data_dir, subscribe=queue).orderBy("offset")
+        rows = frame.select("offset", "body").collect()
+        assert [(row.offset, bytes(row.body)) for row in rows] == list(enumerate(ORDERS))
+    middle = load(spark, broker.data_dir, subscribe="audit", startingOffsets='{"audit": {"0": 50}}')
+    assert middle.count() == len(ORDERS) - 50

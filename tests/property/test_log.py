@@ -16,11 +16,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, copy_of, durable, open_store, unsettled, until
 
-from log_backend.log_store import LogOptions
+from log_backend.log_options import LogOptions
 from log_backend.partition_log import PartitionLog
 
 EXAMPLES = int(os.environ.get("ROUTELOG_TEST_EXAMPLES", "40"))
 QUEUES = ("plain", "a queue/with ~ a name", "third")
+COMPRESSIONS = ("none", "zstd", "lz4")  # of these queues
 LIMITS = LogOptions(
     journal_file_bytes=MIB,
     journal_files_max=3,
@@ -34,18 +35,26 @@ Result = TypeVar("Result")
 
 
 class QueueModel:
-    """The records of one partition that nobody has settled, by offset."""
+    """The records of one partition that nobody has settled, by offset, and who was given them."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.next_offset = 0
         self.unsettled: dict[int, bytes] = {}
         self.transient: set[int] = set()
+        self.handed_out = 0
+        self.redelivered: dict[int, int] = {}
+
+    def forget(self, offset: int) -> None:
+        """It is settled."""
+        del self.unsettled[offset]
+        self.redelivered.pop(offset, None)
 
     def restarted(self) -> None:
         """Transient records end with a run."""
         for offset in self.transient:
-            self.unsettled.pop(offset, None)
+            if offset in self.unsettled:
+                self.forget(offset)
         self.transient.clear()
 
 
@@ -84,14 +93,19 @@ class LogMachine(RuleBasedStateMachine):
         async def opened() -> None:
             self.store = open_store(self.data, LIMITS)
             self.partitions: list[PartitionLog] = [
-                self.store.open_partition(model.number, "/", queue, 0, durable=True)
-                for queue, model in zip(QUEUES, self.models, strict=True)
+                self._open_partition(model.number, number)
+                for number, model in enumerate(self.models)
             ]
             self.store.recover()
             self.epoch += 1
             self.store.start(self.epoch)
 
         self._run(opened())
+
+    def _open_partition(self, number: int, queue: int) -> PartitionLog:
+        return self.store.open_partition(
+            number, "/", QUEUES[queue], 0, durable=True, compression=COMPRESSIONS[queue]
+        )
 
     # -- work
 
@@ -156,7 +170,7 @@ class LogMachine(RuleBasedStateMachine):
                 gone = [offset for offset in range(first, end) if offset in model.unsettled]
                 assert cursor.settle(first, end) == len(gone)
                 for offset in gone:
-                    del model.unsettled[offset]
+                    model.forget(offset)
                 log.release()
 
         self._run(settled())
@@ -169,9 +183,39 @@ class LogMachine(RuleBasedStateMachine):
             model, log = self.models[partition], self.partitions[partition]
             log.open_cursor().settle(0, model.next_offset)
             log.release()
-            model.unsettled.clear()
+            for offset in list(model.unsettled):
+                model.forget(offset)
 
         self._run(settled())
+
+    @rule(partition=PARTITIONS, count=st.integers(1, 12))
+    def hand_out(self, partition: int, count: int) -> None:
+        """Deliver some that were not delivered yet."""
+
+        async def handed_out() -> None:
+            model, log = self.models[partition], self.partitions[partition]
+            low = max(model.handed_out, log.open_cursor().low_water)
+            model.handed_out = max(model.handed_out, min(low + count, model.next_offset))
+            log.open_cursor().hand_out(model.handed_out)
+
+        self._run(handed_out())
+
+    @rule(partition=PARTITIONS, start=st.floats(0, 1), length=st.integers(1, 12))
+    def redeliver(self, partition: int, start: float, length: int) -> None:
+        """Deliver some again: of those that were, a few without a settled one among them."""
+
+        async def redelivered() -> None:
+            model, log = self.models[partition], self.partitions[partition]
+            delivered = [o for o in sorted(model.unsettled) if o < model.handed_out]
+            if not delivered:
+                return
+            first = end = delivered[int(start * (len(delivered) - 1))]
+            while end in model.unsettled and end < min(first + length, model.handed_out):
+                model.redelivered[end] = model.redelivered.get(end, 0) + 1
+                end += 1
+            log.open_cursor().redeliver(first, end)
+
+        self._run(redelivered())
 
     @rule()
     def flush(self) -> None:
@@ -196,9 +240,7 @@ class LogMachine(RuleBasedStateMachine):
             changes = self.store.close_partition(self.partitions[partition])
             self.store.metadata.apply(changes, synced=False)
             self.models[partition] = QueueModel(self.next_number)
-            self.partitions[partition] = self.store.open_partition(
-                self.next_number, "/", QUEUES[partition], 0, durable=True
-            )
+            self.partitions[partition] = self._open_partition(self.next_number, partition)
             self.next_number += 1
 
         self._run(made())
@@ -233,7 +275,7 @@ class LogMachine(RuleBasedStateMachine):
     async def _all_durable(self) -> None:
         # A settlement is collected before each commit, so it is durable with the next record.
         barrier = self.store.open_partition(10**9, "/", "barrier", 0, durable=True)
-        await until(lambda: not self.store._with_settled)
+        await until(lambda: not self.store._with_state)
         await durable(self.store, barrier.append(records([b"barrier"]), waited=True))
         barrier.open_cursor().settle(0, barrier.next_offset)
         barrier.release()
@@ -253,11 +295,18 @@ class LogMachine(RuleBasedStateMachine):
             assert log.next_offset <= model.next_offset
             assert log.next_offset > max(model.unsettled, default=-1)
             model.next_offset = log.next_offset
+            model.handed_out = min(model.handed_out, log.next_offset)
 
     def _check(self, number: int) -> None:
         model, log = self.models[number], self.partitions[number]
         found = self._run(unsettled(log))
         assert found == sorted(model.unsettled.items())
+        cursor = log.open_cursor()
+        # Where the marks differ, everything is settled.
+        low, high = sorted((cursor.handed_out, model.handed_out))
+        assert not [offset for offset in model.unsettled if low <= offset < high]
+        counts = {o: cursor.delivery_counts[o] for o in model.unsettled}
+        assert counts == {o: model.redelivered.get(o, 0) for o in model.unsettled}
 
     @invariant()
     @precondition(lambda self: hasattr(self, "store"))

@@ -10,15 +10,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from amqp_front.unacked import Unacked, UnackedRun, UnknownDeliveryTag
+from log_backend import Reason
 
 
 class Source:
     """Stands for a partition: only who it is counts here."""
 
-    def settle(self, first: int, end: int) -> None:
+    def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
         raise AssertionError
 
     def give_back(self, first: int, end: int) -> None:
+        raise AssertionError
+
+    def delivery_count(self, offset: int) -> int:
         raise AssertionError
 
     @property

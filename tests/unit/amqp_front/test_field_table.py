@@ -120,7 +120,7 @@ def test_the_end_of_a_field_is_found() -> None:
     ends = []
     at = 0
     while at < len(data):
-        at = reader.field_end(at, len(data))
+        at = reader.field_end(at)
         ends.append(at)
     assert ends == [4, 14, 17]
 

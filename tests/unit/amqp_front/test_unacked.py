@@ -3,14 +3,18 @@
 import pytest
 
 from amqp_front.unacked import Unacked, UnackedRun, UnknownDeliveryTag
+from log_backend import Reason
 
 
 class Source:
     ready = 0
 
-    def settle(self, first: int, end: int) -> None: ...
+    def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None: ...
     def give_back(self, first: int, end: int) -> None: ...
     def on_ready(self) -> None: ...
+
+    def delivery_count(self, offset: int) -> int:
+        return 0
 
 
 SOURCE = Source()

@@ -11,7 +11,8 @@ from unit.log_backend.log_records import records
 
 from log_backend.clock import SystemClock
 from log_backend.disk import Disk, SystemDisk
-from log_backend.log_store import LogOptions, LogStore
+from log_backend.log_options import LogOptions
+from log_backend.log_store import LogStore
 from log_backend.partition_log import PartitionLog
 from log_backend.retention import Retention
 
@@ -45,11 +46,14 @@ def start_store(
     queues: Sequence[str] = ("q",),
     epoch: int = 1,
     retention: Retention | None = None,
+    compression: str | None = None,
 ) -> tuple[LogStore, list[PartitionLog]]:
     """A store that accepts appends, with a durable partition a queue, numbered from 1."""
     store = open_store(data, options, disk)
     partitions = [
-        store.open_partition(number, "/", queue, 0, durable=True, retention=retention)
+        store.open_partition(
+            number, "/", queue, 0, durable=True, retention=retention, compression=compression
+        )
         for number, queue in enumerate(queues, 1)
     ]
     store.recover()

@@ -1,7 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log_backend.cursor import Cursor, cursor_number, partition_prefix
+from log_backend.cursor import Cursor
+from log_backend.cursor_snapshot import Marks, cursor_number, partition_prefix
+from log_backend.journal_block import HandedOut, Reason, Redelivered, Settlement, StateChange
 from log_backend.metadata import Change
 
 RANGES = st.lists(st.tuples(st.integers(0, 200_000), st.integers(1, 70_000)), max_size=8)
@@ -33,15 +35,20 @@ def test_a_cursor_is_restored_from_its_snapshots(
             cursor.settle(first, first + count)
         apply(stored, cursor.snapshot(5, 400_000, 300_000))
     restored = Cursor(3, None)
-    assert restored.restore(sorted(stored.items())) == (400_000, 300_000)
+    marks = restored.restore(sorted(stored.items()))
+    assert marks == Marks(cursor.low_water, 400_000, 300_000)
     assert restored.low_water == cursor.low_water
-    assert restored.settled.chunks == cursor.settled.chunks
-    assert restored.take_unjournaled() == []
+    assert contents(restored) == contents(cursor)
+    assert restored.take_changes() == []
+
+
+def contents(cursor: Cursor) -> dict[int, bytes]:
+    return {number: chunk.encode() for number, chunk in cursor.settled.chunks.items()}
 
 
 def test_a_cursor_without_a_snapshot_starts_at_the_beginning() -> None:
     cursor = Cursor(0, None)
-    assert cursor.restore([]) == (0, 0)
+    assert cursor.restore([]) == Marks()
     assert cursor.low_water == 0
 
 
@@ -61,6 +68,19 @@ def test_keys_of_a_cursor_are_below_those_of_its_partition_only() -> None:
     assert {cursor_number(key) for key in keys} == {7}
 
 
+def plain(changes: list[StateChange]) -> list[tuple[object, ...]]:
+    """What the journal would be told, as tuples."""
+    found: list[tuple[object, ...]] = []
+    for change in changes:
+        if isinstance(change, Settlement):
+            found.append((change.reason, *change.ranges))
+        elif isinstance(change, HandedOut):
+            found.append(("handed out", change.end))
+        else:
+            found.append(("redelivered", *change.counts))
+    return found
+
+
 def test_settled_ranges_wait_for_the_journal_once() -> None:
     calls = Calls()
     cursor = Cursor(0, calls)
@@ -68,30 +88,185 @@ def test_settled_ranges_wait_for_the_journal_once() -> None:
     assert calls.count == 1
     cursor.settle(5, 7)
     cursor.settle(20, 30)
-    assert cursor.take_unjournaled() == [(0, 7), (20, 30)]
-    assert cursor.take_unjournaled() == []
+    assert calls.count == 1
+    assert plain(cursor.take_changes()) == [(Reason.ACKED, (0, 7), (20, 30))]
+    assert cursor.take_changes() == []
+
+
+def test_ranges_are_journaled_with_the_reason_why_they_are_settled() -> None:
+    cursor = Cursor(0, Calls())
+    cursor.settle(0, 5, Reason.PURGED)
+    cursor.settle(5, 7)
+    cursor.settle(7, 8, Reason.REJECTED)
+    cursor.settle(8, 9, Reason.PURGED)
+    cursor.settle(9, 12, Reason.PURGED)
+    assert plain(cursor.take_changes()) == [
+        (Reason.ACKED, (5, 7)),
+        (Reason.PURGED, (0, 5), (8, 12)),
+        (Reason.REJECTED, (7, 8)),
+    ]
 
 
 def test_what_is_settled_already_does_not_go_to_the_journal_again() -> None:
     calls = Calls()
     cursor = Cursor(0, calls)
     cursor.settle(0, 5)
-    cursor.take_unjournaled()
+    cursor.take_changes()
     assert cursor.settle(1, 4) == 0
-    assert cursor.take_unjournaled() == []
+    assert cursor.take_changes() == []
     assert calls.count == 1
 
 
-def test_a_cursor_that_nobody_journals_keeps_no_ranges() -> None:
+def test_a_cursor_that_nobody_journals_keeps_nothing_for_the_journal() -> None:
     cursor = Cursor(0, None)
+    cursor.hand_out(9)
+    cursor.redeliver(5, 6)
     cursor.settle(0, 5)
-    assert cursor.take_unjournaled() == []
+    cursor.settle(8, 9, Reason.REJECTED)
+    assert [type(change) for change in cursor.take_changes()] == [HandedOut]
 
 
 def test_ranges_settled_after_the_journal_took_the_others_are_announced_again() -> None:
     calls = Calls()
     cursor = Cursor(0, calls)
     cursor.settle(0, 1)
-    cursor.take_unjournaled()
+    cursor.take_changes()
     cursor.settle(5, 6)
     assert calls.count == 2
+
+
+def test_many_deliveries_are_one_mark_for_the_journal() -> None:
+    calls = Calls()
+    cursor = Cursor(0, calls)
+    for end in range(1, 1000):
+        cursor.hand_out(end)
+    assert calls.count == 1
+    assert plain(cursor.take_changes()) == [("handed out", 999)]
+    assert cursor.take_changes() == []
+    cursor.hand_out(50)
+    assert calls.count == 1
+    assert cursor.handed_out == 999
+
+
+def test_what_is_delivered_and_settled_at_once_needs_no_mark() -> None:
+    cursor = Cursor(0, Calls())
+    cursor.hand_out(10)
+    cursor.settle(0, 10)
+    assert plain(cursor.take_changes()) == [(Reason.ACKED, (0, 10))]
+    cursor.hand_out(12)
+    cursor.settle(11, 12)
+    assert plain(cursor.take_changes()) == [(Reason.ACKED, (11, 12)), ("handed out", 12)]
+
+
+def test_counts_are_journaled_as_they_are_not_as_they_changed() -> None:
+    calls = Calls()
+    cursor = Cursor(0, calls)
+    cursor.hand_out(10)
+    cursor.take_changes()
+    cursor.redeliver(2, 6)
+    cursor.redeliver(4, 8)
+    assert calls.count == 2
+    assert plain(cursor.take_changes()) == [("redelivered", (2, 6, 1), (4, 6, 2), (6, 8, 1))]
+    cursor.redeliver(5, 6)
+    assert plain(cursor.take_changes()) == [("redelivered", (5, 6, 3))]
+    assert [cursor.delivery_counts[offset] for offset in range(9)] == [0, 0, 1, 1, 2, 3, 1, 1, 0]
+
+
+def test_counts_of_settled_messages_are_forgotten() -> None:
+    cursor = Cursor(0, None)
+    cursor.redeliver(5, 8)
+    cursor.settle(6, 8)
+    cursor.settle(5, 6)
+    assert not cursor.delivery_counts.chunks
+
+
+WORK = st.lists(
+    st.one_of(
+        st.tuples(st.just("settle"), st.integers(0, 40), st.integers(1, 9)),
+        st.tuples(st.just("redeliver"), st.integers(0, 40), st.integers(1, 3)),
+        st.tuples(st.just("hand out"), st.integers(0, 50), st.just(0)),
+        st.tuples(st.just("commit"), st.just(0), st.just(0)),
+        st.tuples(st.just("checkpoint"), st.just(0), st.just(0)),
+    ),
+    max_size=30,
+)
+
+
+@given(work=WORK)
+def test_a_replay_over_a_later_snapshot_changes_nothing(work: list[tuple[str, int, int]]) -> None:
+    cursor, stored, journal = Cursor(0, Calls()), dict[bytes, bytes](), list[StateChange]()
+    for what, first, length in [*work, ("commit", 0, 0)]:
+        if what == "settle":
+            cursor.settle(first, first + length)
+        elif what == "hand out":
+            cursor.hand_out(first)
+        elif what == "redeliver":
+            first = cursor.settled.unsettled_from(first)
+            cursor.redeliver(first, cursor.settled.settled_from(first, first + length))
+        elif what == "commit":
+            journal += cursor.take_changes()
+        else:
+            apply(stored, cursor.snapshot(5, 100, 0))
+    restored = Cursor(0, Calls())
+    restored.restore(sorted(stored.items()))
+    for change in [*journal, *journal[len(journal) // 2 :]]:
+        restored.replay(change)
+    assert state(restored) == state(cursor)
+
+
+def state(cursor: Cursor) -> tuple[int, list[bool], list[int]]:
+    offsets = range(60)
+    settled = [offset in cursor.settled for offset in offsets]
+    counts = [0 if settled[o] else cursor.delivery_counts[o] for o in offsets]
+    return max(cursor.handed_out, cursor.low_water), settled, counts
+
+
+def test_a_replay_tells_which_offsets_were_spoken_of() -> None:
+    cursor = Cursor(0, Calls())
+    assert cursor.replay(Settlement(0, [(4, 9), (1, 2)], Reason.PURGED)) == 9
+    assert cursor.replay(HandedOut(0, 12)) == 12
+    assert cursor.replay(Redelivered(0, [(10, 11, 2)])) == 11
+    assert cursor.replay(Settlement(0, [])) == 0
+    assert cursor.replay(Redelivered(0, [])) == 0
+
+
+def test_what_is_replayed_goes_to_the_journal_again() -> None:
+    # The file that it was read from is given back to the journal.
+    calls = Calls()
+    cursor = Cursor(0, calls)
+    changes = [Redelivered(0, [(10, 11, 2)]), HandedOut(0, 12), Settlement(0, [(4, 9)])]
+    for change in changes:
+        cursor.replay(change)
+    assert calls.count == 1
+    assert plain(cursor.take_changes()) == [
+        ("redelivered", (10, 11, 2)),
+        (Reason.ACKED, (4, 9)),
+        ("handed out", 12),
+    ]
+
+
+def test_scattered_acks_are_journaled_as_bits_and_replayed_at_once() -> None:
+    cursor = Cursor(0, Calls())
+    for offset in range(100_001, 300_000, 2):
+        cursor.settle(offset, offset + 1)
+    cursor.settle(100_000, 100_001)
+    (change,) = cursor.take_changes()
+    assert isinstance(change, Settlement)
+    assert change.size() < 200_000 // 8 + 40
+    assert list(change.ranges)[-1] == (100_000, 100_001)
+    read = Settlement.decode(change.encode())
+    assert read.size() == change.size()
+    assert [*read.ranges][:2] == [(100_000, 100_002), (100_003, 100_004)]
+    calls = Calls()
+    restored = Cursor(0, calls)
+    assert restored.replay(read) == 300_000
+    assert contents_at(restored, 99_990) == contents_at(cursor, 99_990)
+    assert calls.count == 1
+    (again,) = restored.take_changes()
+    assert again.encode() == change.encode()
+    assert restored.replay(read) == 300_000
+    assert restored.take_changes() == []
+
+
+def contents_at(cursor: Cursor, first: int) -> list[bool]:
+    return [offset in cursor.settled for offset in range(first, 300_100)]

@@ -163,6 +163,18 @@ async def test_each_commit_collects(owner: Owner, directory: Path) -> None:
     assert [each.partition for each in second.entries] == [1, 4]
 
 
+async def test_what_wants_to_be_collected_during_a_commit_is_collected_after_it(
+    owner: Owner, disk: WatchedDisk
+) -> None:
+    arrived, released = disk.hold("sync", "*.journal")
+    owner.journal.append(entry(0), waited=True)
+    await until(arrived.is_set)
+    owner.to_collect = [JournalEntry(1, Settlement(0, [(0, 1)]))]
+    owner.journal.wake_later()
+    released.set()
+    await until(lambda: owner.durable == [1, 2])
+
+
 async def test_a_commit_is_cut_into_blocks_of_bounded_size(
     owner: Owner, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,19 +4,29 @@ from unit.log_backend.log_records import batch, bodies_of
 from log_backend.journal_block import (
     BLOCK_ALIGNMENT,
     BLOCK_HEADER_BYTES,
+    MAGIC,
     Block,
+    HandedOut,
     JournalEntry,
+    Reason,
+    Redelivered,
     Settlement,
+    UnknownEntry,
     decode_block,
     encode_block,
 )
-from log_backend.record_batch import RecordBatch
+from log_backend.record_batch import RecordBatch, crc32c
 
 FILE = 17
+SCATTERED = [(9, 12), *((offset, offset + 1) for offset in range(20, 90, 2)), (93, 500)]
 ENTRIES = [
     JournalEntry(1, batch([b"one", b"two"], 5)),
     JournalEntry(2, Settlement(0, [(0, 5), (9, 1 << 40)])),
     JournalEntry(3, batch([b"x" * 5000], 1 << 40)),
+    JournalEntry(2, HandedOut(1, 1 << 41)),
+    JournalEntry(2, Redelivered(0, [(3, 5, 1), (9, 1 << 40, 1 << 33)])),
+    JournalEntry(2, Settlement(7, [(1, 2)], Reason.EXPIRED)),
+    JournalEntry(2, Settlement(7, SCATTERED, Reason.REJECTED)),
 ]
 
 
@@ -28,13 +38,22 @@ def test_what_is_encoded_is_decoded() -> None:
     found = decode_block(bytearray(block()), 0, FILE)
     assert found is not None
     assert (found.position, found.durable) == (8, 7)
-    assert [entry.partition for entry in found.entries] == [1, 2, 3]
-    first, second, third = (entry.change for entry in found.entries)
+    assert [entry.partition for entry in found.entries] == [1, 2, 3, 2, 2, 2, 2]
+    first, second, third, fourth, fifth, sixth, seventh = (entry.change for entry in found.entries)
     assert isinstance(first, RecordBatch)
     assert isinstance(second, Settlement)
     assert isinstance(third, RecordBatch)
     assert (first.base_offset, bodies_of(first)) == (5, [b"one", b"two"])
     assert (second.cursor, second.ranges) == (0, [(0, 5), (9, 1 << 40)])
+    assert second.reason is Reason.ACKED
+    assert isinstance(fourth, HandedOut)
+    assert (fourth.cursor, fourth.end) == (1, 1 << 41)
+    assert isinstance(fifth, Redelivered)
+    assert (fifth.cursor, fifth.counts) == (0, [(3, 5, 1), (9, 1 << 40, 1 << 33)])
+    assert isinstance(sixth, Settlement)
+    assert (sixth.cursor, sixth.ranges, sixth.reason) == (7, [(1, 2)], Reason.EXPIRED)
+    assert isinstance(seventh, Settlement)
+    assert (seventh.cursor, seventh.ranges, seventh.reason) == (7, SCATTERED, Reason.REJECTED)
     assert third.base_offset == 1 << 40
 
 
@@ -111,3 +130,19 @@ def test_a_length_beyond_the_file_is_no_block() -> None:
     assert decode_block(huge, 0, FILE) is None
     huge[32:36] = (BLOCK_HEADER_BYTES - 1).to_bytes(4, "little")
     assert decode_block(huge, 0, FILE) is None
+
+
+def checked(body: bytes) -> bytearray:
+    """A block with a right checksum around these bytes."""
+    return bytearray(MAGIC + crc32c(body).to_bytes(4, "little") + body)
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "problem"), [(0, 9, "kind is not known"), (24 + 4, 77, "77 is not a valid")]
+)
+def test_an_entry_of_a_later_version_is_said_to_be_one(at: int, value: int, problem: str) -> None:
+    whole = bytearray(encode_block(FILE, 1, 0, [JournalEntry(3, Settlement(0, [(1, 2)]))]))
+    whole[BLOCK_HEADER_BYTES + at] = value
+    length = int.from_bytes(whole[32:36], "little")
+    with pytest.raises(UnknownEntry, match=f"partition 3: .*{problem}"):
+        decode_block(checked(bytes(whole[8:length])), 0, FILE)

@@ -19,7 +19,8 @@ from unit.log_backend.open_store import (
 from unit.log_backend.watched_disk import WatchedDisk
 
 from log_backend.disk import DirectoryLocked
-from log_backend.log_store import LogOptions, LogStore
+from log_backend.log_options import LogOptions
+from log_backend.log_store import LogStore
 
 
 async def test_records_and_settlements_survive_a_clean_restart(data: Path) -> None:
@@ -66,7 +67,7 @@ async def test_offsets_of_settled_records_are_not_given_again_after_a_crash(data
     append(partition, 2, persistent=False)
     partition.open_cursor().settle(5, 7)
     store.journal.wake_later()
-    await until(lambda: not store._with_settled and idle(store))
+    await until(lambda: not store._with_state and idle(store))
     left = await crash(store, data)
     await store.aclose()
     store, (partition,) = start_store(left)

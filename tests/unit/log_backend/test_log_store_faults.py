@@ -21,7 +21,7 @@ from unit.log_backend.open_store import (
 from unit.log_backend.watched_disk import WatchedDisk, recycled
 
 from log_backend.journal import JournalFailed
-from log_backend.log_store import LogOptions
+from log_backend.log_options import LogOptions
 from log_backend.metadata import MetadataUnavailable
 from log_backend.segment import SegmentDamaged
 

@@ -22,7 +22,7 @@ from unit.log_backend.open_store import (
 from unit.log_backend.watched_disk import WatchedDisk, recycled
 
 from log_backend.disk_space import METADATA_BYTES
-from log_backend.log_store import LogOptions
+from log_backend.log_options import LogOptions
 
 CAPACITY = 64 * MIB
 OPTIONS = LogOptions(

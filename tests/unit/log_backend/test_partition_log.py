@@ -5,7 +5,8 @@ import pytest
 from unit.log_backend.log_records import bodies_of, records
 from unit.log_backend.open_store import QUIET, start_store, unsettled
 
-from log_backend.log_store import LogOptions, LogStore
+from log_backend.log_options import LogOptions
+from log_backend.log_store import LogStore
 from log_backend.partition_log import PartitionClosed, PartitionLog
 from log_backend.retention import Retention
 

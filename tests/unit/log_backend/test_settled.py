@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from log_backend.settled import CHUNK_BYTES, CHUNK_OFFSETS, SettledSet
+from log_backend.settled import SettledSet
+from log_backend.settled_chunk import CHUNK_OFFSETS, FULL, Chunk
 
 # Around the borders of chunks and bytes, where mistakes live.
 EDGES = [0, 1, 7, 8, 9, 63, 64, 65_527, 65_528, 65_535, 65_536, 65_537, 131_071, 131_072, 196_608]
@@ -41,29 +42,78 @@ def check_ranges(settled: SettledSet, naive: set[int], probes: list[int]) -> Non
             assert settled.settled_from(first, end) == (inside[0] if inside else end)
 
 
+@settings(deadline=None)
 @given(ranges=st.lists(RANGES, max_size=8), more=st.lists(RANGES, max_size=8))
 def test_a_snapshot_of_mark_and_dirty_chunks_is_enough(
     ranges: list[tuple[int, int]], more: list[tuple[int, int]]
 ) -> None:
-    settled, stored = SettledSet(), dict[int, bytes]()
+    settled, stored = SettledSet(), dict[int, Chunk]()
     for part in (ranges, more):
         for first, count in part:
             settled.settle(first, first + count)
+        settled.shrink()
         for number in settled.dirty_chunks:
             chunk = settled.chunks.get(number)
             if chunk is None:
                 stored.pop(number, None)
             else:
-                stored[number] = bytes(chunk)
+                stored[number] = type(chunk).decode(chunk.encode())
         settled.dirty_chunks.clear()
     restored = SettledSet(settled.low_water)
-    for number, bitmap in stored.items():
-        restored.restore_chunk(number, bitmap)
+    for number, chunk in stored.items():
+        restored.restore_chunk(number, chunk)
     assert restored.low_water == settled.low_water
-    assert restored.chunks == settled.chunks
+    assert contents(restored) == contents(settled)
     assert restored.settle(settled.low_water, settled.low_water + 1) == 1
     settled.settle(settled.low_water, settled.low_water + 1)
     assert restored.low_water == settled.low_water
+
+
+def contents(settled: SettledSet) -> dict[int, bytes]:
+    return {number: chunk.encode() for number, chunk in settled.chunks.items()}
+
+
+@pytest.mark.parametrize("step", [2, 3, 100])
+def test_scattered_offsets_settle_to_the_same_set_in_any_order(step: int) -> None:
+    # Through every form of a chunk: a few runs, a bitmap, runs again, no hole.
+    settled, naive = SettledSet(), set[int]()
+    count = 2 * CHUNK_OFFSETS
+    for start in (*range(1, step), 0):
+        for offset in range(start, count, step):
+            assert settled.settle(offset, offset + 1) == 1
+            naive.add(offset)
+        for probe in (0, 1, CHUNK_OFFSETS - 1, CHUNK_OFFSETS, count - 1):
+            assert (probe in settled) == (probe in naive)
+        assert settled.count_from(0, count) == len(naive)
+    assert settled.low_water == count
+    assert not settled.chunks
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    ranges=st.lists(RANGES, max_size=4),
+    pieces=st.lists(
+        st.tuples(OFFSETS, st.one_of(st.binary(max_size=40), st.just(b"\xff" * 9_000))), max_size=5
+    ),
+)
+def test_bits_are_settled_as_their_offsets_are(
+    ranges: list[tuple[int, int]], pieces: list[tuple[int, bytes]]
+) -> None:
+    one, other = SettledSet(), SettledSet()
+    for settled in (one, other):
+        for first, count in ranges:
+            settled.settle(first, first + count)
+    for first, bitmap in pieces:
+        added = 0
+        for place in range(8 * len(bitmap)):
+            if bitmap[place >> 3] >> (place & 7) & 1:
+                added += one.settle(first + place, first + place + 1)
+        assert other.settle_bits(first, bitmap) == added
+        assert other.low_water == one.low_water
+    assert [offset in other for offset in range(300_000)] == [
+        offset in one for offset in range(300_000)
+    ]
+    assert other.chunks.keys() == one.chunks.keys()
 
 
 def test_a_set_without_holes_needs_no_chunk() -> None:
@@ -71,6 +121,17 @@ def test_a_set_without_holes_needs_no_chunk() -> None:
     assert settled.settle(0, 10**12) == 10**12
     assert not settled.chunks
     assert not settled.dirty_chunks
+
+
+def test_chunks_without_holes_are_one_shared_object() -> None:
+    settled = SettledSet()
+    settled.settle(1, CHUNK_OFFSETS)
+    for offset in range(CHUNK_OFFSETS, 3 * CHUNK_OFFSETS, 64):
+        settled.settle(offset, offset + 64)
+    settled.settle(3 * CHUNK_OFFSETS, 5 * CHUNK_OFFSETS)
+    assert [settled.chunks[number] for number in range(1, 5)] == [FULL] * 4
+    assert settled.settle(2 * CHUNK_OFFSETS + 5, 2 * CHUNK_OFFSETS + 6) == 0
+    assert list(FULL.borders) == [0]
 
 
 def test_filling_the_last_hole_frees_the_chunks() -> None:
@@ -83,6 +144,17 @@ def test_filling_the_last_hole_frees_the_chunks() -> None:
     assert settled.dirty_chunks == {0, 1, 2}
 
 
+def test_the_mark_passes_chunks_that_are_far_below_others() -> None:
+    settled = SettledSet()
+    far = 10**12 // CHUNK_OFFSETS
+    settled.settle(far * CHUNK_OFFSETS + 3, far * CHUNK_OFFSETS + 5)
+    assert settled.settle(0, far * CHUNK_OFFSETS + 1) == far * CHUNK_OFFSETS + 1
+    assert settled.low_water == far * CHUNK_OFFSETS + 1
+    assert settled.settle(settled.low_water, settled.low_water + 2) == 2
+    assert settled.low_water == far * CHUNK_OFFSETS + 5
+    assert not settled.chunks
+
+
 @pytest.mark.parametrize(("first", "end"), [(5, 5), (7, 3), (0, 0)])
 def test_an_empty_range_settles_nothing(first: int, end: int) -> None:
     settled = SettledSet(2)
@@ -93,5 +165,5 @@ def test_an_empty_range_settles_nothing(first: int, end: int) -> None:
 
 def test_a_chunk_below_the_mark_is_not_restored() -> None:
     settled = SettledSet(CHUNK_OFFSETS)
-    settled.restore_chunk(0, b"\xff" * CHUNK_BYTES)
+    settled.restore_chunk(0, FULL)
     assert not settled.chunks

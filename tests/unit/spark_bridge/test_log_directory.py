@@ -3,8 +3,11 @@
 from pathlib import Path
 
 import pytest
+from unit.log_backend.compressed_bytes import packed
 from unit.spark_bridge.log_files import LogFiles, batch_bytes, numbered
 
+from log_backend.compressed_segment import ZSTD
+from log_backend.log_directory import compressed_path
 from spark_bridge.errors import BadOption, DamagedSegment, RecordsLost
 from spark_bridge.log_directory import LogDirectory
 from spark_bridge.log_store import LogPartition, OffsetRange
@@ -184,3 +187,16 @@ def test_a_segment_removed_while_a_range_is_read_is_a_loss(log: LogFiles) -> Non
             log.numbered_segment(3, 3)
         else:
             assert [batch.base_offset for batch in batches] == [6]
+
+
+def test_compressed_segments_are_found_and_read_among_others(log: LogFiles) -> None:
+    paths = [log.numbered_segment(0, 300, 200), log.numbered_segment(500, 300)]
+    log.numbered_segment(800, 4)
+    data = paths[0].read_bytes()
+    compressed_path(paths[0]).write_bytes(packed(ZSTD, 0, [data]))
+    paths[0].unlink()
+    compressed_path(paths[1]).write_bytes(packed(ZSTD, 500, [paths[1].read_bytes()]))  # both forms
+    first, second, third = LogDirectory(log.data).extents(AUDIT)
+    assert (first.start, second.start, third.start, third.end) == (0, 500, 800, 804)
+    assert first.bytes_estimate == compressed_path(paths[0]).stat().st_size < len(data)
+    assert read(log, 0, 804) == list(range(804))

@@ -3,8 +3,11 @@
 from pathlib import Path
 
 import pytest
+from unit.log_backend.compressed_bytes import packed
 from unit.spark_bridge.log_files import LogFiles, batch_bytes, numbered, records, write_index
 
+from log_backend.compressed_segment import CODECS
+from log_backend.log_directory import compressed_path
 from spark_bridge.errors import DamagedSegment
 from spark_bridge.segment_file import STRETCH_BYTES, SegmentFile
 
@@ -138,3 +141,43 @@ def test_half_an_index_entry_at_the_end_is_ignored(log: LogFiles) -> None:
     path.with_suffix(".index").write_bytes(bytes(8) + b"\x03\x00\x00")
     with SegmentFile(path) as segment:
         assert segment.position_of(0) == 0
+
+
+@pytest.fixture(params=CODECS.values(), ids=CODECS.keys())
+def compressed(log: LogFiles, request: pytest.FixtureRequest) -> Path:
+    """A segment of three batches from offset 7 that a broker has compressed; its first path."""
+    path = log.numbered_segment(7, 300, 100, 200)
+    data = path.read_bytes()
+    cut = len(batch_bytes(numbered(7, 300), 7))
+    compressed_path(path).write_bytes(packed(request.param, 7, [data[:cut], data[cut:]]))
+    path.unlink()
+    return path
+
+
+def test_a_compressed_segment_has_the_same_batches(compressed: Path) -> None:
+    assert offsets(compressed) == [7, 307, 407]
+    with SegmentFile(compressed) as segment:
+        end_offset, end = segment.valid_end()
+        assert end_offset == 607
+        assert segment.position_of(10_000) == end
+        for offset, base in ((7, 7), (306, 7), (307, 307), (600, 407)):
+            assert next(iter(segment.batches(segment.position_of(offset)))).base_offset == base
+
+
+def test_every_flipped_byte_of_a_compressed_segment_is_noticed(compressed: Path) -> None:
+    path = compressed_path(compressed)
+    data = path.read_bytes()
+    for at in range(len(data)):
+        damaged = bytearray(data)
+        damaged[at] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(DamagedSegment) as caught:
+            offsets(compressed)
+        assert caught.value.path == path
+
+
+def test_a_compressed_segment_of_another_name_is_refused(compressed: Path) -> None:
+    other = compressed.with_stem("8".zfill(20))
+    compressed_path(compressed).rename(compressed_path(other))
+    with pytest.raises(DamagedSegment, match="names another segment"):
+        SegmentFile(other)

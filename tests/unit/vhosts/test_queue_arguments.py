@@ -7,7 +7,7 @@ import pytest
 
 from log_backend import Retention
 from vhosts.errors import InvalidQueueArgument, QueueInequivalent
-from vhosts.queue_arguments import KNOWN, check_arguments, check_equivalent, retention
+from vhosts.queue_arguments import KNOWN, check_arguments, check_equivalent, compression, retention
 
 INTEGERS = (
     "x-expires",
@@ -17,6 +17,7 @@ INTEGERS = (
     "x-max-priority",
     "x-delivery-limit",
     "x-consumer-timeout",
+    "x-partitions",
 )
 TEXTS = ("x-dead-letter-exchange", "x-dead-letter-routing-key")
 
@@ -74,6 +75,7 @@ def test_a_flag_is_a_boolean(value: object) -> None:
         ("x-max-length-bytes", 0, 2**63 - 1),
         ("x-max-priority", 0, 255),
         ("x-delivery-limit", -1, 2**63 - 1),
+        ("x-partitions", 1, 256),
     ],
 )
 def test_numbers_have_their_range(name: str, low: int, high: int) -> None:
@@ -92,6 +94,7 @@ def test_numbers_have_their_range(name: str, low: int, high: int) -> None:
         ("x-overflow", ["drop-head", "reject-publish", "reject-publish-dlx"]),
         ("x-queue-type", ["classic", "quorum", "stream"]),
         ("x-dead-letter-strategy", ["at-most-once", "at-least-once"]),
+        ("x-compression", ["zstd", "lz4", "none"]),
     ],
 )
 def test_words_are_of_their_list(name: str, values: list[str]) -> None:
@@ -120,6 +123,15 @@ def test_ages_are_a_number_and_a_unit(name: str) -> None:
         "9" * 10 + "s",
     ):
         assert complaint(**{name: other}) is not None
+
+
+def test_a_partition_key_is_a_headers_name_and_needs_partitions() -> None:
+    for name in ("k", "größe", "k" * 255):
+        assert complaint(x_partitions=1, x_partition_key=name) is None
+    for other in (*EACH_TYPE, "", "k" * 256, "ß" * 128):
+        if other != "5":
+            assert complaint(x_partitions=2, x_partition_key=other) is not None
+    assert "there is no 'x-partitions'" in (complaint(x_partition_key="k") or "")
 
 
 def test_a_dead_letter_key_needs_its_exchange() -> None:
@@ -196,3 +208,9 @@ def test_a_stream_keeps_what_its_limits_allow() -> None:
 def test_without_retention_settled_messages_go_at_once(value: object) -> None:
     assert retention({"x-retention": value}) is None
     assert retention({}) is None
+
+
+def test_compression_is_what_the_queue_says_if_it_does() -> None:
+    assert compression({"x-compression": "zstd"}) == "zstd"
+    assert compression({"x-compression": "none"}) == "none"
+    assert compression({}) is None

@@ -41,6 +41,7 @@ class PartitionAgainstList(RuleBasedStateMachine):
         super().__init__()
         self.partition = memory_partition()
         self.fates: list[str] = []
+        self.deliveries: list[int] = []  # of each message
 
     def places(self, fate: str) -> list[int]:
         return [offset for offset, each in enumerate(self.fates) if each == fate]
@@ -58,6 +59,7 @@ class PartitionAgainstList(RuleBasedStateMachine):
         first = len(self.fates)
         self.partition.log.append(records(*numbered(first, first + count)))
         self.fates += [READY] * count
+        self.deliveries += [0] * count
 
     @rule(count=st.integers(1, 8))
     def take(self, count: int) -> None:
@@ -71,8 +73,9 @@ class PartitionAgainstList(RuleBasedStateMachine):
         assert 1 <= delivery.count <= count
         assert list(taken) == expected[: delivery.count]
         assert bodies(delivery) == [f"m{offset}" for offset in taken]
-        fates = {self.fates[offset] for offset in taken}
-        assert fates == ({RETURNED} if delivery.redelivered else {READY})
+        for offset in taken:
+            assert delivery.redelivered == (self.deliveries[offset] > 0)
+            self.deliveries[offset] += 1
         self.fates[taken.start : taken.stop] = [HELD] * delivery.count
 
     @precondition(lambda self: HELD in self.fates)
@@ -112,6 +115,12 @@ class PartitionAgainstList(RuleBasedStateMachine):
         ]
 
     @invariant()
+    def the_counts_are_right(self) -> None:
+        for offset, deliveries in enumerate(self.deliveries):
+            if self.fates[offset] != SETTLED:
+                assert self.partition.delivery_count(offset) == max(0, deliveries - 1)
+
+    @invariant()
     def returned_ranges_are_disjoint_and_ascending(self) -> None:
         edges = [edge for span in self.partition.returned for edge in span]
         assert edges == sorted(set(edges))
@@ -129,11 +138,11 @@ TestPartitionAgainstList.settings = settings(
 TIGHT = LogOptions(journal_file_bytes=1024 * 1024, memory_tail_bytes=32 * 1024, flush_seconds=3600)
 
 
-async def taken(queue: Queue) -> Delivery:
+async def taken(queue: Queue, count: int = 3) -> Delivery:
     """The next delivery, loaded if it must be."""
     (partition,) = queue.partitions
     async with asyncio.timeout(10):
-        while (delivery := partition.take(3, 1 << 20)) is None:
+        while (delivery := partition.take(count, 1 << 20)) is None:
             loaded = asyncio.Event()
             assert queue.when_loaded(loaded.set)
             await loaded.wait()
@@ -208,6 +217,65 @@ async def test_what_was_settled_out_of_order_is_skipped_after_a_restart(tmp_path
             seen += bodies(await taken(queue))
         assert seen == [f"m{n}" for n in (0, 1, 5, 6, 8, 15, 16, 17, 18, 19)]
         assert queue.unacked == 10
+
+
+async def test_what_was_handed_out_comes_as_redelivered_after_a_restart(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        queue, done = node.vhost.declare_queue(QueueProperties("q", durable=True), object())
+        assert done is not None
+        await done
+        fill(queue, 20, 10)
+        (partition,) = queue.partitions
+        before = [partition.take(4, 1 << 20) for _ in range(3)]  # 0 to 3, 4 to 7, 8 and 9
+        assert [each.redelivered for each in before if each] == [False] * 3
+        assert partition.take(1, 1 << 20)
+        partition.settle(2, 6)
+        partition.give_back(7, 9)
+        again = partition.take(9, 1 << 20)
+        assert again is not None
+        assert (again.offset, again.count, again.redelivered) == (7, 2, True)
+    async with running_node(tmp_path) as node:
+        queue = node.vhost.queues["q"]
+        (partition,) = queue.partitions
+        seen = []
+        while queue.ready:
+            delivery = await taken(queue, 9)
+            places = range(delivery.offset, delivery.offset + delivery.count)
+            counts = [partition.delivery_count(offset) for offset in places]
+            seen.append((bodies(delivery), delivery.redelivered, counts))
+        assert seen == [
+            (numbered(0, 2), True, [1, 1]),
+            (numbered(6, 10), True, [1, 2, 2, 1]),
+            (numbered(10, 11), True, [1]),
+            (numbered(11, 20), False, [0] * 9),
+        ]
+
+
+async def test_a_delivery_ends_where_the_messages_of_an_earlier_run_do(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        queue, done = node.vhost.declare_queue(QueueProperties("q", durable=True), object())
+        assert done is not None
+        await done
+        fill(queue, 10, 10)
+        assert queue.partitions[0].take(3, 1 << 20)
+    async with running_node(tmp_path) as node:
+        for count, redelivered in ((3, True), (7, False)):
+            delivery = await taken(node.vhost.queues["q"], 100)
+            assert (delivery.count, delivery.redelivered) == (count, redelivered)
+
+
+async def test_a_purge_takes_the_counts_of_what_it_takes(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        queue, _ = node.vhost.declare_queue(QueueProperties("q"), object())
+        fill(queue, 10, 10)
+        (partition,) = queue.partitions
+        for _ in range(2):
+            delivery = partition.take(4, 1 << 20)
+            assert delivery is not None
+            partition.give_back(1, 4)
+        assert [partition.delivery_count(offset) for offset in range(4)] == [0, 1, 1, 1]
+        partition.purge()
+        assert partition.cursor.delivery_counts.chunks == {}
 
 
 async def test_an_ack_after_the_end_of_a_queue_leaves_its_successors_files_alone(

@@ -1,0 +1,89 @@
+"""A segment's bytes, whichever of its two forms is on the disk.
+
+A segment is written as `<base offset>.log`. A sealed one may be replaced by its compressed form,
+`<base offset>.zlog`: complete before it has that name, and there before the other goes. It keeps its
+first name in memory, and positions in it do not change.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from log_backend.compressed_segment import CompressedSegment, CorruptCompression
+from log_backend.disk import Disk
+from log_backend.log_directory import COMPRESSED, compressed_path
+
+
+class SegmentDamaged(Exception):
+    """A sealed or synced part of a segment holds no whole batch; the file and place are named."""
+
+    def __init__(self, path: Path, position: int, reason: str) -> None:
+        super().__init__(f"{path} is damaged at byte {position}: {reason}")
+        self.path = path
+        self.position = position
+
+
+class SegmentFile:
+    """A segment, open for reading.
+
+    Attributes:
+        path: of the file that is open.
+        size: of the segment, not compressed.
+        compressed_bytes: what the compressed form takes on the disk; None: it is not compressed.
+    """
+
+    def __init__(self, disk: Disk, path: Path) -> None:
+        self.path = path
+        self.compressed_bytes: int | None = None
+        self._disk = disk
+        self._file = file = disk.open(path)
+        self._read: Callable[[int, int], bytearray] = lambda at, size: disk.read(file, at, size)
+        try:
+            self.size = disk.size(file)
+            if path.suffix == COMPRESSED:
+                self._unpack()
+        except BaseException:
+            disk.close(file)
+            raise
+
+    def _unpack(self) -> None:
+        try:
+            segment = CompressedSegment(self._read, self.size)
+            if segment.base_offset != int(self.path.stem):
+                raise CorruptCompression(0, "the header names another segment")
+        except CorruptCompression as error:
+            raise SegmentDamaged(self.path, 0, error.reason) from None
+        self.compressed_bytes = self.size
+        self.size = segment.size
+        self._read = segment.read
+
+    def read(self, position: int, size: int) -> bytearray:
+        """Up to `size` bytes; fewer only at the end of the segment.
+
+        Raises:
+            SegmentDamaged: a compressed block fails a check.
+        """
+        try:
+            return self._read(position, size)
+        except CorruptCompression as error:
+            raise SegmentDamaged(self.path, position, error.reason) from None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._disk.close(self._file)
+
+
+def open_segment_file(disk: Disk, path: Path) -> SegmentFile:
+    """Open a segment in the form that it has.
+
+    Args:
+        path: of its first form, `.log`.
+
+    Raises:
+        FileNotFoundError: there is neither form: it was removed.
+        SegmentDamaged: header or table of the compressed form fail a check.
+    """
+    try:
+        return SegmentFile(disk, path)
+    except FileNotFoundError:
+        # In this order: the compressed form is there before the other one goes.
+        return SegmentFile(disk, compressed_path(path))

@@ -1,0 +1,25 @@
+"""The benchmark of restarts finds what it stored; here it is small, and no time is judged."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks.restart import tool
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["backlog", "--messages", "3000"],
+        ["queues", "--count", "700"],
+        ["queues", "--count", "20", "--messages", "3"],
+    ],
+    ids=["backlog", "queues", "filled queues"],
+)
+def test_a_broker_comes_back_after_both_ends(arguments: list[str], tmp_path: Path) -> None:
+    result = CliRunner().invoke(tool, [*arguments, "--folder", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert "SIGKILL" in result.output
+    assert "clean stop" in result.output
+    assert not list(tmp_path.iterdir()), "it leaves nothing behind"

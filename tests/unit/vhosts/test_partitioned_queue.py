@@ -1,0 +1,397 @@
+"""A queue of several partitions: one queue to its consumers, an order for each key."""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from queue_samples import Node, Taker, bodies, give_back, records, running_node, settle
+
+from log_backend import PERSISTENT, LogOptions, Records, encode_records, key_partition
+from vhosts import Delivery, Queue, QueueNotEmpty, QueueProperties
+from vhosts.queue import DELIVERY_COUNT_MAX
+from vhosts.vhost import DELETIONS_MAX
+
+PARTITIONS = 4
+CONNECTION = object()
+TIGHT = LogOptions(journal_file_bytes=1024 * 1024, memory_tail_bytes=32 * 1024, flush_seconds=3600)
+
+
+def key_of(partition: int, partitions: int = PARTITIONS) -> bytes:
+    """A routing key that belongs to a partition."""
+    keys = (b"key %d" % number for number in range(10_000))
+    return next(key for key in keys if key_partition(key, partitions) == partition)
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    async with running_node(tmp_path) as running:
+        yield running
+
+
+def declare(
+    node: Node,
+    partitions: int = PARTITIONS,
+    *,
+    name: str = "q",
+    durable: bool = True,
+    exclusive: bool = False,
+    **arguments: object,
+) -> Queue:
+    named = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
+    properties = QueueProperties(
+        name, durable, exclusive, arguments={"x-partitions": partitions, **named}
+    )
+    return node.vhost.declare_queue(properties, CONNECTION)[0]
+
+
+@pytest.fixture
+def queue(node: Node) -> Queue:
+    return declare(node)
+
+
+def keyed(*messages: tuple[int, str]) -> Records:
+    """Messages by partition and body, each with a key of that partition."""
+    rows, source = array("i"), bytearray()
+    for partition, body in messages:
+        for part in (key_of(partition), b"\0\0", body.encode()):
+            rows.extend((len(source), len(part)))
+            source += part
+    buffer, table = memoryview(source), memoryview(rows)
+    found: Records = encode_records(buffer, table, None, len(messages), b"", None, PERSISTENT, 0)
+    return found
+
+
+def spread(queue: Queue, count: int) -> None:
+    """Publish `p<partition>.<number>`, so many to each partition, in one run."""
+    pairs = [(partition, number) for number in range(count) for partition in range(PARTITIONS)]
+    queue.publish(keyed(*[(p, f"p{p}.{number}") for p, number in pairs]), waited=False)
+
+
+def of_partition(partition: int, found: list[str]) -> list[str]:
+    return [body for body in found if body.startswith(f"p{partition}.")]
+
+
+def assert_ordered(found: list[str], count: int) -> None:
+    """All of `spread` is there once, and each partition in its order."""
+    assert len(found) == count * PARTITIONS
+    for partition in range(PARTITIONS):
+        wanted = [f"p{partition}.{number}" for number in range(count)]
+        assert of_partition(partition, found) == wanted
+
+
+# -- declaration and life
+
+
+async def test_the_partitions_of_a_durable_queue_come_back_with_their_messages(
+    tmp_path: Path,
+) -> None:
+    async with running_node(tmp_path) as node:
+        queue = declare(node)
+        assert queue.declaring is not None
+        await queue.declaring
+        spread(queue, 3)
+        numbers = [partition.log.number for partition in queue.partitions]
+        assert len(set(numbers)) == PARTITIONS
+    async with running_node(tmp_path) as node:
+        queue = node.vhost.queues["q"]
+        assert [partition.log.number for partition in queue.partitions] == numbers
+        queue.publish(keyed((2, "p2.3")), waited=False)
+        taker = Taker()
+        queue.add_consumer(taker)
+        await until_delivered(node, taker, 3 * PARTITIONS + 1)
+        assert of_partition(2, taker.bodies()) == ["p2.0", "p2.1", "p2.2", "p2.3"]
+        fresh = declare(node, name="other")
+        assert not set(numbers) & {partition.log.number for partition in fresh.partitions}
+
+
+async def test_a_deleted_queue_leaves_no_files_and_gives_no_number_again(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        queue = declare(node)
+        assert queue.declaring is not None
+        await queue.declaring
+        spread(queue, 3)
+        await node.logs.flush()
+        directories = [partition.log.directory for partition in queue.partitions]
+        assert all(directory.is_dir() for directory in directories)
+        numbers = [partition.log.number for partition in queue.partitions]
+        deleted = node.vhost.delete_queue(queue)[1]
+        assert deleted is not None
+        await deleted
+        again = declare(node, 2)
+        assert again.declaring is not None
+        await again.declaring
+        assert min(p.log.number for p in again.partitions) > max(numbers)
+        assert again.ready == 0
+    assert not any(directory.exists() for directory in directories)
+    async with running_node(tmp_path) as node:
+        assert len(node.vhost.queues["q"].partitions) == 2
+        assert node.vhost.queues["q"].ready == 0
+
+
+async def test_queues_that_are_not_stored_have_partitions_too(node: Node) -> None:
+    for name, exclusive in (("transient", False), ("exclusive", True)):
+        queue = declare(node, name=name, durable=False, exclusive=exclusive)
+        spread(queue, 5)
+        taker = Taker(no_ack=True)
+        queue.add_consumer(taker)
+        node.turns.run()
+        assert_ordered(taker.bodies(), 5)
+
+
+def test_exclusive_queues_of_many_partitions_go_in_several_turns(node: Node) -> None:
+    for number in range(5):
+        declare(node, DELETIONS_MAX // 2, name=f"mine{number}", durable=False, exclusive=True)
+    node.vhost.connection_closed(CONNECTION)
+    assert len(node.vhost.queues) == 3
+    assert node.turns.one() == 1
+    assert len(node.vhost.queues) == 1
+    node.turns.run()
+    assert not node.vhost.queues
+
+
+# -- consuming
+
+
+def test_a_consumer_gets_the_messages_of_all_partitions(node: Node, queue: Queue) -> None:
+    spread(queue, 20)
+    taker = Taker(prefetch=7)
+    queue.add_consumer(taker)
+    got: list[str] = []
+    while queue.ready:
+        node.turns.run()
+        got += taker.bodies()
+        taker.settle_all()
+        queue.wake()
+    assert_ordered(got, 20)
+    assert (queue.ready, queue.unacked) == (0, 0)
+
+
+def test_a_busy_partition_keeps_no_other_waiting(node: Node, queue: Queue) -> None:
+    for _ in range(3 * DELIVERY_COUNT_MAX // 1_000):
+        queue.publish(keyed(*[(1, "p1.x")] * 1_000), waited=False)
+    queue.publish(keyed((0, "p0.0"), (3, "p3.0"), (3, "p3.1")), waited=False)
+    taker = Taker(prefetch=1)
+    queue.add_consumer(taker)
+    got: list[str] = []
+    for _ in range(7):
+        node.turns.run()
+        got += taker.bodies()
+        taker.settle_all()
+        queue.wake()
+    assert len(got) == 7
+    assert got.index("p0.0") < 3
+    assert got.index("p3.1") < 6
+
+
+def test_single_messages_are_taken_from_each_partition_in_turn(queue: Queue) -> None:
+    spread(queue, 3)
+    got = [bodies(delivery)[0] for _ in range(12) if (delivery := queue.get())]
+    assert_ordered(got, 3)
+    for first in range(0, 12, PARTITIONS):
+        assert len({body[:2] for body in got[first : first + PARTITIONS]}) == PARTITIONS
+    assert queue.get() is None
+
+
+def test_what_comes_back_goes_to_its_old_place_in_its_partition(node: Node, queue: Queue) -> None:
+    spread(queue, 4)
+    taken = [delivery for _ in range(16) if (delivery := queue.get())]
+    assert (queue.ready, queue.unacked) == (0, 16)
+    kept = taken.pop(5)
+    for delivery in reversed(taken):
+        give_back(delivery)
+    assert (queue.ready, queue.unacked) == (15, 1)
+    taker = Taker()
+    queue.add_consumer(taker)
+    node.turns.run()
+    assert all(delivery.redelivered for delivery in taker.deliveries)
+    got, (missing,) = taker.bodies(), bodies(kept)
+    for partition in range(PARTITIONS):
+        wanted = [f"p{partition}.{number}" for number in range(4)]
+        assert of_partition(partition, got) == [body for body in wanted if body != missing]
+
+
+def test_counts_purge_and_deletion_see_all_partitions(node: Node, queue: Queue) -> None:
+    spread(queue, 6)
+    held = queue.get()
+    assert held is not None
+    assert (queue.ready, queue.unacked) == (23, 1)
+    with pytest.raises(QueueNotEmpty):
+        node.vhost.delete_queue(queue, if_empty=True)
+    assert queue.purge() == 23
+    assert (queue.ready, queue.unacked) == (0, 1)
+    settle(held)
+    queue.publish(keyed((3, "p3.last")), waited=False)
+    with pytest.raises(QueueNotEmpty):
+        node.vhost.delete_queue(queue, if_empty=True)
+    assert queue.purge() == 1
+    assert node.vhost.delete_queue(queue, if_empty=True)[0] == 0
+
+
+# -- partitions that are on disk only
+
+
+async def until_delivered(node: Node, taker: Taker, count: int) -> None:
+    async with asyncio.timeout(10):
+        while len(taker.bodies()) < count:
+            node.turns.run()
+            await asyncio.sleep(0)
+
+
+async def filled_on_disk(node: Node, name: str = "q") -> Queue:
+    """A queue whose partitions have 60 kB in segments and nothing in memory."""
+    queue = declare(node, name=name)
+    for partition in range(PARTITIONS):
+        for number in range(3):
+            text = f"p{partition}.{number} ".ljust(20_000)
+            queue.publish(keyed((partition, text)), waited=False)
+    await node.logs.flush()
+    assert queue.get() is None
+    return queue
+
+
+def short(found: list[str]) -> list[str]:
+    return [body.strip() for body in found]
+
+
+async def test_partitions_are_loaded_each_for_itself(tmp_path: Path) -> None:
+    async with running_node(tmp_path, TIGHT) as node:
+        queue = await filled_on_disk(node)
+        taker = Taker(prefetch=2)
+        queue.add_consumer(taker)
+        got: list[str] = []
+        async with asyncio.timeout(10):
+            while len(got) < 3 * PARTITIONS:
+                node.turns.run()
+                got += short(taker.bodies())
+                taker.settle_all()
+                queue.wake()
+                await asyncio.sleep(0)
+        assert_ordered(got, 3)
+
+
+async def test_a_message_on_disk_is_got_after_it_was_loaded(tmp_path: Path) -> None:
+    async with running_node(tmp_path, TIGHT) as node:
+        queue = await filled_on_disk(node)
+        got: list[str] = []
+        async with asyncio.timeout(10):
+            while queue.ready:
+                delivery = queue.get()
+                if delivery is not None:
+                    got += short(bodies(delivery))
+                    continue
+                loaded = asyncio.Event()
+                if queue.when_loaded(loaded.set):
+                    await loaded.wait()
+        assert_ordered(got, 3)
+
+
+async def test_a_partition_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) -> None:
+    async with running_node(tmp_path, TIGHT) as node:
+        queue = declare(node)
+        for partition in range(PARTITIONS):
+            for number in range(3):
+                text = f"p{partition}.{number} ".ljust(20_000)
+                queue.publish(keyed((partition, text)), waited=False)
+        await node.logs.flush()
+        (segment,) = queue.partitions[2].log.segments
+        content = bytearray(segment.path.read_bytes())
+        content[200] ^= 1
+        segment.path.write_bytes(content)
+        taker = Taker()
+        queue.add_consumer(taker)
+        await until_delivered(node, taker, 9)
+        queue.publish(keyed((1, "p1.3"), (0, "p0.3")), waited=False)
+        await until_delivered(node, taker, 11)
+        got = short(taker.bodies())
+        assert of_partition(2, got) == []
+        for partition, count in ((0, 4), (1, 4), (3, 3)):
+            wanted = [f"p{partition}.{number}" for number in range(count)]
+            assert of_partition(partition, got) == wanted
+        assert queue.ready == 3
+
+
+async def test_who_is_served_from_elsewhere_meanwhile_is_called_once_by_a_load(
+    tmp_path: Path,
+) -> None:
+    async with running_node(tmp_path, TIGHT) as node:
+        log = declare(node).partitions[0].log
+        log.append(records("x" * 60_000))
+        log.append(records("y" * 60_000))
+        await node.logs.flush()
+        calls: list[None] = []
+        loaded = asyncio.Event()
+
+        def done() -> None:
+            calls.append(None)
+            loaded.set()
+
+        for _ in range(5):
+            log.load(0, done)
+        async with asyncio.timeout(10):
+            await loaded.wait()
+        assert calls == [None]
+
+
+# -- reading
+
+
+def places(taker: Taker) -> list[tuple[int | None, int]]:
+    """Partition and offset of what was delivered."""
+    return [
+        (delivery.partition_index, delivery.offset + at)
+        for delivery in taker.deliveries
+        for at in range(delivery.count)
+    ]
+
+
+def test_a_reader_is_one_consumer_and_is_given_all_partitions_in_turn(node: Node) -> None:
+    stream = declare(node, queue_type="stream")
+    spread(stream, 5)
+    stream.publish(keyed(*[(1, "p1.more")] * 1_000), waited=False)
+    taker = Taker(prefetch=12)
+    stream.add_reader(taker, "first", 0)
+    assert stream.consumer_count == 1
+    node.turns.run()
+    assert len(places(taker)) == 12
+    rest: list[tuple[int | None, int]] = []
+    for _ in range(3):
+        rest += places(taker)
+        taker.settle_all()
+        stream.wake()
+        node.turns.run()
+    rest += places(taker)
+    for partition in (0, 2, 3):
+        assert [offset for at, offset in rest if at == partition] == list(range(5))
+    of_busy = [offset for at, offset in rest if at == 1]
+    assert of_busy == list(range(48 - 15))
+    stream.remove_consumer(taker)
+    assert stream.consumer_count == 0
+
+
+def test_an_offset_is_one_of_each_partition(node: Node) -> None:
+    stream = declare(node, queue_type="stream")
+    spread(stream, 5)
+    taker = Taker()
+    stream.add_reader(taker, 3, 0)
+    node.turns.run()
+    assert sorted(places(taker)) == [(p, offset) for p in range(PARTITIONS) for offset in (3, 4)]
+
+
+def test_readers_of_one_partition_are_told_no_partition(node: Node) -> None:
+    stream = declare(node, 1, queue_type="stream")
+    stream.publish(records("a", "b"), waited=False)
+    taker = Taker()
+    stream.add_reader(taker, "first", 0)
+    node.turns.run()
+    assert places(taker) == [(None, 0), (None, 1)]
+
+
+def test_a_delivery_of_a_consumer_has_no_partition(node: Node, queue: Queue) -> None:
+    spread(queue, 1)
+    delivery = queue.get()
+    assert isinstance(delivery, Delivery)
+    assert delivery.partition_index is None
