@@ -15,7 +15,9 @@ PACKAGES := $(wildcard amqp_front benchmarks exchanges log_backend management mi
 HOT_SOURCES := $(shell sed -nE '/^HOT_MODULES/,/^$$/s/.*"(.*)".*/\1/p' setup.py)
 KERNEL := $(wildcard $(HOT_SOURCES) $(HOT_SOURCES:.py=.pxd))
 
-.PHONY: help setup java demo serve test check format bench clean
+N := 2000
+
+.PHONY: help setup java demo serve test crash check format bench clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
@@ -31,6 +33,11 @@ serve: setup ## run a broker on 127.0.0.1:5672 with its data in ./data
 
 test: setup java ## run every test
 	@$(BIN)/python -m pytest
+
+crash: setup ## N=2000: kill -9, power cuts and disk faults, all of them; an hour
+	@.ci/system-packages crash
+	@ROUTELOG_TEST_KILLS=$(N) ROUTELOG_TEST_CUTS=all ROUTELOG_TEST_CUT_OUTCOMES=2 ROUTELOG_TEST_FAULTS=all \
+		ROUTELOG_TEST_POWER_CUTS=400 ROUTELOG_TEST_EXT4_CUTS=50 $(BIN)/python -m pytest -m crash tests/crash
 
 check: setup ## format, lint, strict types, architecture, unit tests
 	@$(BIN)/ruff format --check .

@@ -21,6 +21,7 @@ from amqp_front.gate import Gate
 from amqp_front.services import Services
 from log_backend import (
     DirectoryLocked,
+    Durability,
     JournalDamaged,
     LogOptions,
     LogStore,
@@ -42,6 +43,16 @@ log = logging.getLogger(__name__)
 STOP_SECONDS_MAX = 5.0  # for clients to answer connection.close when the broker stops
 SWITCH_SECONDS = 0.0005  # so that the journal's thread gets its turn soon after a sync
 BACKLOG = 1_024  # connections that the kernel accepts for us
+
+# What the data directory may answer while it is read, and written for the first time.
+START_FAULTS = (
+    OSError,
+    JournalDamaged,
+    MetadataCorrupt,
+    MetadataUnavailable,
+    SegmentDamaged,
+    UnknownEntry,
+)
 
 ClaimEpoch = Callable[[MetadataStore], int]
 
@@ -81,31 +92,37 @@ class Broker:
             self._logs = logs = _open_logs(config, loop)
         except DirectoryLocked as error:
             raise StartError(str(error)) from None
-        except (OSError, MetadataCorrupt, MetadataUnavailable) as error:
+        except START_FAULTS as error:
             raise StartError(f"data directory {config.data_dir}: {error}") from None
         clock = SystemClock()
         self._writer = MetadataWriter(logs.metadata, loop)
         self._passwords = PasswordVerifier(clock.monotonic, key=random_key())
         users = UserDirectory(self._writer, self._passwords.hash)
-        vhosts = VhostDirectory(logs, self._writer, loop.call_soon)
+        vhosts = VhostDirectory(
+            logs,
+            self._writer,
+            loop.call_soon,
+            default_durability=Durability(config.default_durability),
+        )
         try:
             users.load(logs.metadata)
             vhosts.load(logs.metadata)
             replayed = logs.recover()
-        except (OSError, MetadataCorrupt, JournalDamaged, SegmentDamaged, UnknownEntry) as error:
+            vhosts.recovered()
+            gate = Gate(loop)
+            logs.on_pressure = gate.close_for
+            log.info("recovered %d journal entries", replayed)
+            logs.start(self._claim_epoch(logs.metadata))
+            await vhosts.add(config.default_vhost)
+            await users.create_default_user(
+                config.default_user, config.default_password.encode(), config.default_vhost
+            )
+        except START_FAULTS as error:
             raise StartError(f"data directory {config.data_dir}: {error}") from None
-        vhosts.recovered()
-        gate = Gate(loop)
-        logs.on_pressure = gate.close_for
-        log.info("recovered %d journal entries", replayed)
-        logs.start(self._claim_epoch(logs.metadata))
-        await vhosts.add(config.default_vhost)
-        await users.create_default_user(
-            config.default_user, config.default_password.encode(), config.default_vhost
-        )
         confirms = ConfirmBoard(loop.call_soon)
-        confirms.position = logs.journal.durable
+        confirms.durable(logs.journal.durable)
         logs.on_durable = confirms.durable
+        logs.on_written = confirms.written
         logs.on_failure = lambda error: confirms.failed()
         self._services = Services(
             config=config,

@@ -25,6 +25,7 @@ from amqp_front.errors import (
     reply_text,
 )
 from amqp_front.frame_cutter import FRAME_METHOD
+from amqp_front.journal_positions import NOTHING, JournalPositions
 from amqp_front.methods import (
     ACCESS_REQUEST_OK,
     AccessRequest,
@@ -304,17 +305,17 @@ class Channel:
 
     def _tx_commit(self, method: Any) -> None:
         publishes, settlements = self._selected().take()
-        position = 0
+        needed = NOTHING
         for run in publishes:
-            position = max(position, self.publisher.publish(run))
+            needed = needed.joined(self.publisher.publish(run))
         for settlement in settlements:
             self.consumption.settle(settlement)
         frame = encode_method(self.number, commands.Tx.CommitOk)
-        if not position:
+        if needed == NOTHING:
             self._answer(frame)
             return
-        durable = _DurablePosition(self.services, position)
-        self.connection.wait_for(durable.reached, lambda: self._answer(frame))
+        commit = _Commit(self.services, needed)
+        self.connection.wait_for(commit.reached, lambda: self._answer(frame))
 
     def _tx_rollback(self, method: Any) -> None:
         self._selected().take()
@@ -351,15 +352,15 @@ class Channel:
         self._transaction = None
 
 
-class _DurablePosition:
-    # A waiter for one journal position.
-    def __init__(self, services: Services, position: int) -> None:
+class _Commit:
+    # Waits until the journal covers what a transaction needs.
+    def __init__(self, services: Services, needed: JournalPositions) -> None:
         self.reached = services.loop.create_future()
-        self._position = position
-        services.confirms.wait(self, position)
+        self._needed = needed
+        services.confirms.wait(self, needed)
 
-    def durable(self, position: int) -> bool:
-        if position < self._position:
+    def journal_reached(self, reached: JournalPositions) -> bool:
+        if not reached.cover(self._needed):
             return True
         if not self.reached.done():
             self.reached.set_result(None)

@@ -50,6 +50,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     # Room for what goes on while publishers wait: topology, snapshots, segments of what was journaled.
     disk_reserve_bytes: Annotated[int, Meta(ge=0)] = 256 * MIB
     default_compression: Literal["none", "zstd", "lz4"] = "none"
+    default_durability: Literal["memory", "os", "disk"] = "disk"
 
     default_user: Name = "guest"
     default_password: Annotated[str, Meta(min_length=1)] = "guest"

@@ -3,19 +3,24 @@
 from collections.abc import Callable
 from typing import Protocol
 
+from amqp_front.journal_positions import NOTHING, JournalPositions
+
 
 class Waiter(Protocol):
-    """Something that waits for journal positions."""
+    """Something that waits until the journal has come far enough."""
 
-    def durable(self, position: int) -> bool:
-        """The journal has reached a position; returns whether it waits for more."""
+    def journal_reached(self, reached: JournalPositions) -> bool:
+        """The journal has come so far; returns whether it waits for more."""
 
     def journal_failed(self) -> None:
-        """The journal will reach no further position."""
+        """The journal will come no further."""
 
 
 class ConfirmBoard:
     """The channels that have unconfirmed publishes.
+
+    Attributes:
+        reached: how far the journal has come.
 
     Args:
         call_soon: runs a function after this turn of the event loop, so that the confirms of a
@@ -23,15 +28,15 @@ class ConfirmBoard:
     """
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
-        self.position = 0
+        self.reached = NOTHING
         self._call_soon = call_soon
         self._waiters: set[Waiter] = set()
         self._scheduled = False
 
-    def wait(self, waiter: Waiter, position: int) -> None:
-        """Tell a waiter when the position is durable, after this turn at the earliest."""
+    def wait(self, waiter: Waiter, needed: JournalPositions) -> None:
+        """Tell a waiter when the journal covers what it needs, after this turn at the earliest."""
         self._waiters.add(waiter)
-        if position <= self.position and not self._scheduled:
+        if not self._scheduled and self.reached.cover(needed):
             self._scheduled = True
             self._call_soon(self._turn)
 
@@ -39,18 +44,25 @@ class ConfirmBoard:
         """Tell a waiter nothing more."""
         self._waiters.discard(waiter)
 
+    def written(self, position: int) -> None:
+        """The journal is written up to a position."""
+        self._advance(JournalPositions(position, self.reached.durable))
+
     def durable(self, position: int) -> None:
-        """The journal has reached a position."""
-        self.position = position
-        done = [waiter for waiter in self._waiters if not waiter.durable(position)]
-        self._waiters.difference_update(done)
+        """The journal is written and durable up to a position."""
+        self._advance(JournalPositions(position, position))
 
     def failed(self) -> None:
-        """The journal will reach no further position."""
+        """The journal will come no further."""
         waiters, self._waiters = self._waiters, set()
         for waiter in waiters:
             waiter.journal_failed()
 
     def _turn(self) -> None:
         self._scheduled = False
-        self.durable(self.position)
+        self._advance(self.reached)
+
+    def _advance(self, reached: JournalPositions) -> None:
+        self.reached = reached
+        done = [waiter for waiter in self._waiters if not waiter.journal_reached(reached)]
+        self._waiters.difference_update(done)

@@ -1,13 +1,15 @@
-"""Publisher confirms of a channel: which publishes wait for which journal position."""
+"""Publisher confirms of a channel: which publishes wait for which positions of the journal."""
 
 from collections import deque
 
+from amqp_front.journal_positions import EVERYTHING, JournalPositions
+
 
 class Confirms:
-    """Publishes in order, each waiting for a journal position; 0 waits for nothing.
+    """Publishes in order, each waiting until the journal has come far enough.
 
     A confirm covers everything before it (`multiple`), so a publish is confirmed when it and all
-    before it are durable.
+    before it have what they wait for.
 
     Attributes:
         next_tag: delivery tag of the next publish.
@@ -18,29 +20,29 @@ class Confirms:
     def __init__(self) -> None:
         self.next_tag = 1
         self._confirmed = 0
-        self._waiting: deque[tuple[int, int]] = deque()  # (last tag, journal position)
+        self._waiting: deque[tuple[int, JournalPositions]] = deque()  # (last tag, what it needs)
 
-    def add(self, count: int, position: int) -> None:
-        """Count publishes that are durable at a journal position."""
+    def add(self, count: int, needed: JournalPositions) -> None:
+        """Count publishes that are confirmed when the journal covers what they need."""
         self.next_tag += count
         last = self.next_tag - 1
-        if self._waiting and self._waiting[-1][1] == position:
-            self._waiting[-1] = (last, position)
+        if self._waiting and self._waiting[-1][1] == needed:
+            self._waiting[-1] = (last, needed)
         else:
-            self._waiting.append((last, position))
+            self._waiting.append((last, needed))
 
     def waits(self) -> bool:
         """Whether some publish is not confirmed."""
         return bool(self._waiting)
 
-    def take_durable(self, durable: int) -> tuple[int, bool] | None:
+    def take_covered(self, reached: JournalPositions) -> tuple[int, bool] | None:
         """The tag up to which publishes can be confirmed, and whether that is more than one.
 
         Returns:
             None when there is nothing to confirm.
         """
         last = 0
-        while self._waiting and self._waiting[0][1] <= durable:
+        while self._waiting and reached.cover(self._waiting[0][1]):
             last = self._waiting.popleft()[0]
         if not last:
             return None
@@ -50,4 +52,4 @@ class Confirms:
 
     def take_all(self) -> tuple[int, bool] | None:
         """The tag up to which publishes must be refused because the journal failed."""
-        return self.take_durable(1 << 63)
+        return self.take_covered(EVERYTHING)

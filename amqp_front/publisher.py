@@ -20,10 +20,11 @@ from amqp_front.errors import (
     HardError,
     SoftError,
 )
+from amqp_front.journal_positions import NOTHING, JournalPositions
 from amqp_front.properties import EXPIRATION, REPLY_TO, USER_ID, Properties, copies
 from amqp_front.services import Services
 from exchanges import Route
-from log_backend import PERSISTENT, JournalFailed, Records
+from log_backend import PERSISTENT, Durability, JournalFailed, Records
 from vhosts import PermissionCache, Queue, ResourceKind, Verb, VirtualHost
 
 _INSPECTED = EXPIRATION | USER_ID | REPLY_TO | CARBON_COPY
@@ -53,7 +54,7 @@ class Publisher:
 
     Attributes:
         confirming: confirm.select was called.
-        waited: the client waits until its publishes are durable.
+        waited: the client waits until its publishes are as safe as their queues promise.
     """
 
     def __init__(self, channel: PublishingChannel) -> None:
@@ -82,26 +83,26 @@ class Publisher:
             raise HardError(NOT_IMPLEMENTED, "immediate=true")
         return self._inspected(run) if run.property_flags & _INSPECTED else iter((run,))
 
-    def publish(self, run: PublishRun) -> int:
+    def publish(self, run: PublishRun) -> JournalPositions:
         """Carry out a checked run.
 
         Returns:
-            The journal position that makes it durable; 0 for none.
+            What its confirm waits for.
         """
         try:
-            position = self._publish(run)
+            needed = self._publish(run)
         except JournalFailed:
             if not self.confirming:
                 raise
-            self._confirms.add(run.count, 0)
+            self._confirms.add(run.count, NOTHING)
             self.journal_failed()
-            return 0
+            return NOTHING
         if self.confirming:
-            self._confirms.add(run.count, position)
-            self._board.wait(self, position)
-        return position
+            self._confirms.add(run.count, needed)
+            self._board.wait(self, needed)
+        return needed
 
-    def _publish(self, run: PublishRun) -> int:
+    def _publish(self, run: PublishRun) -> JournalPositions:
         exchange = run.exchange.decode()
         routing = self._vhost.routing
         routes = routing.cached_routes(exchange)
@@ -119,14 +120,17 @@ class Publisher:
             return self._to_route(run, route, None)
         keys = run.keys()
         if not exchange and any(key.startswith(ADDRESS_PREFIX) for key in keys):
-            return max(self._publish(single) for single in _singles(run, keys))
+            needed = NOTHING
+            for single in _singles(run, keys):
+                needed = needed.joined(self._publish(single))
+            return needed
         found = [
             route if (route := routes.get(key)) is not None else routing.route(exchange, key)
             for key in keys
         ]
         return self._to_routes(run, found)
 
-    def _to_routes(self, run: PublishRun, found: Sequence[Route]) -> int:
+    def _to_routes(self, run: PublishRun, found: Sequence[Route]) -> JournalPositions:
         # One batch for each queue, so that its order is the publisher's.
         indexes: dict[str, list[int]] = {}
         unrouted: list[int] = []
@@ -140,27 +144,33 @@ class Publisher:
         shared: dict[tuple[int, ...], list[str]] = {}
         for name, chosen in indexes.items():
             shared.setdefault(tuple(chosen), []).append(name)
-        position = 0
+        needed = NOTHING
         for selection, names in shared.items():
             whole = None if len(selection) == run.count else list(selection)
-            position = max(position, self._to_route(run, tuple(names), whole))
-        return position
+            needed = needed.joined(self._to_route(run, tuple(names), whole))
+        return needed
 
-    def _to_route(self, run: PublishRun, route: Route, selection: list[int] | None) -> int:
+    def _to_route(
+        self, run: PublishRun, route: Route, selection: list[int] | None
+    ) -> JournalPositions:
         if not route:
             self._return(run, range(run.count))
-            return 0
+            return NOTHING
         attributes = PERSISTENT if run.persistent else 0
         records = run.records(selection, attributes, self._clock.now())
         return self._append(records, self._vhost.targets(route))
 
-    def _append(self, records: Records, queues: Sequence[Queue]) -> int:
-        position = 0
+    def _append(self, records: Records, queues: Sequence[Queue]) -> JournalPositions:
+        written = durable = 0
         for queue in queues:
-            position = max(position, queue.publish(records, waited=self.waited))
-        return position
+            position = queue.publish(records, waited=self.waited)
+            if queue.durability is Durability.DISK:
+                durable = max(durable, position)
+            else:
+                written = max(written, position)
+        return JournalPositions(written, durable)
 
-    def _publish_by_headers(self, run: PublishRun, exchange: str) -> int:
+    def _publish_by_headers(self, run: PublishRun, exchange: str) -> JournalPositions:
         route = self._vhost.routing.route
         keys = run.keys()
         found = [
@@ -169,7 +179,7 @@ class Publisher:
         ]
         return self._to_routes(run, found)
 
-    def _publish_copies(self, run: PublishRun, exchange: str) -> int:
+    def _publish_copies(self, run: PublishRun, exchange: str) -> JournalPositions:
         properties = Properties(run.properties(0))
         headers = properties.headers()
         names: dict[str, None] = {}
@@ -182,13 +192,13 @@ class Publisher:
             run = single_run(run.channel, run.exchange, run.keys()[0], flags, bare, body)
         return self._to_route(run, tuple(names), None)
 
-    def _reply(self, run: PublishRun, address: bytes) -> int:
+    def _reply(self, run: PublishRun, address: bytes) -> JournalPositions:
         consumer = self._channel.services.replies.find(address)
         if consumer is None:
             self._return(run, range(run.count))
         else:
             consumer.reply(run.records(None, 0, self._clock.now()))
-        return 0
+        return NOTHING
 
     def _return(self, run: PublishRun, indexes: Sequence[int]) -> None:
         if not run.mandatory:
@@ -255,9 +265,9 @@ class Publisher:
 
     # -- confirms (Waiter)
 
-    def durable(self, position: int) -> bool:
+    def journal_reached(self, reached: JournalPositions) -> bool:
         """See `Waiter`."""
-        taken = self._confirms.take_durable(position)
+        taken = self._confirms.take_covered(reached)
         if taken is not None:
             tag, several = taken
             self._channel.write(

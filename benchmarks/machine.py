@@ -97,20 +97,36 @@ def _send(address: tuple[str, int], frames: memoryview) -> None:
             connection.sendall(frames)
 
 
+class SyncProbe:
+    """A file whose blocks are allocated and written already, to be overwritten and synced."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._syncs = 0
+        os.pwrite(self._file, bytes(_SYNC_FILE_BYTES), 0)
+        os.fsync(self._file)
+
+    def sync_seconds(self) -> float:
+        """Time of one write of 4 KiB and its fdatasync."""
+        offset = self._syncs * _SYNC_WRITE_BYTES % _SYNC_FILE_BYTES
+        self._syncs += 1
+        started = time.perf_counter()
+        os.pwrite(self._file, b"s" * _SYNC_WRITE_BYTES, offset)
+        os.fdatasync(self._file)
+        return time.perf_counter() - started
+
+    def close(self) -> None:
+        """Remove the file."""
+        os.close(self._file)
+        self._path.unlink()
+
+
 def _sync_seconds(path: Path, seconds: float) -> list[float]:
-    """Times of write and fdatasync in a file whose blocks are already allocated and written."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        os.pwrite(descriptor, bytes(_SYNC_FILE_BYTES), 0)
-        os.fsync(descriptor)
-        times: list[float] = []
-        deadline = time.monotonic() + seconds
-        while (started := time.monotonic()) < deadline or not times:
-            offset = len(times) * _SYNC_WRITE_BYTES % _SYNC_FILE_BYTES
-            os.pwrite(descriptor, b"s" * _SYNC_WRITE_BYTES, offset)
-            os.fdatasync(descriptor)
-            times.append(time.monotonic() - started)
-        return times
-    finally:
-        os.close(descriptor)
-        path.unlink()
+    probe = SyncProbe(path)
+    deadline = time.perf_counter() + seconds
+    times = [probe.sync_seconds()]
+    while time.perf_counter() < deadline:
+        times.append(probe.sync_seconds())
+    probe.close()
+    return times

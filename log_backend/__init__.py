@@ -9,9 +9,11 @@ from log_backend.clock import Clock, SystemClock
 from log_backend.cursor import Cursor
 from log_backend.cursor_snapshot import SnapshotDamaged
 from log_backend.disk import DirectoryLocked, Disk, SystemDisk
+from log_backend.durability import Durability
 from log_backend.file_system import doubt
-from log_backend.journal import JournalDamaged, JournalFailed
+from log_backend.journal import JournalFailed
 from log_backend.journal_block import Reason, UnknownEntry
+from log_backend.journal_reader import JournalDamaged
 from log_backend.log_options import LogOptions
 from log_backend.log_store import LogStore
 from log_backend.metadata import (
@@ -37,6 +39,7 @@ __all__ = [
     "Cursor",
     "DirectoryLocked",
     "Disk",
+    "Durability",
     "Entry",
     "JournalDamaged",
     "JournalFailed",

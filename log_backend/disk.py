@@ -80,6 +80,12 @@ class Disk(Protocol):
     def file_system(self, path: Path) -> str:
         """Kind of the file system that holds a path, such as "ext4"; empty when nobody can say."""
 
+    def write_synced(self, file: int, position: int, buffers: Sequence[Buffer]) -> None:
+        """Write all buffers and make them durable, but nothing else of the file.
+
+        An error is final, as with `sync`.
+        """
+
     def fill_with_zeros(self, file: int, size: int) -> None:
         """Write zeros from the start, so that later writes change no metadata, and sync them."""
 
@@ -163,10 +169,16 @@ class SystemDisk:
             position += self._write_vector(file, position, list(buffers[at : at + _VECTOR_MAX]))
         return position - start
 
-    def _write_vector(self, file: int, position: int, vector: list[Buffer]) -> int:
+    def write_synced(self, file: int, position: int, buffers: Sequence[Buffer]) -> None:
+        """See `Disk`; one system call, so the caller waits once for the interpreter's lock."""
+        for at in range(0, len(buffers), _VECTOR_MAX):
+            vector = list(buffers[at : at + _VECTOR_MAX])
+            position += self._write_vector(file, position, vector, os.RWF_DSYNC)
+
+    def _write_vector(self, file: int, position: int, vector: list[Buffer], flags: int = 0) -> int:
         written = 0
         while vector:
-            done = os.pwritev(file, vector, position + written)
+            done = os.pwritev(file, vector, position + written, flags)
             written += done
             while vector and done >= len(vector[0]):
                 done -= len(vector.pop(0))

@@ -4,6 +4,10 @@ Entries gather in a group; when the disk is free, the group becomes one block, w
 zeros and synced by one thread. While it syncs, the next group gathers by itself, so no timer decides how
 many changes share a sync. A timer only bounds how long changes lie that nobody waits for.
 
+A block in which no entry asks for a sync is written only. So there are two positions: `written`, which the
+end of the process cannot take back, and `durable`, which a power cut cannot. A sync makes everything before
+it durable too, in earlier files as well.
+
 Everything here runs on the event loop but `_write_blocks`, the commit thread, and what is handed to the
 executor: preparing and recycling files.
 """
@@ -19,14 +23,14 @@ from queue import SimpleQueue
 
 from log_backend.disk import Disk, DiskFull
 from log_backend.journal_block import (
-    BLOCK_ALIGNMENT,
     BLOCK_HEADER_BYTES,
     Block,
     JournalEntry,
-    decode_block,
-    encode_block,
+    aligned,
+    block_buffers,
 )
 from log_backend.journal_files import JournalFile, JournalFiles
+from log_backend.journal_reader import JournalReader
 
 log = logging.getLogger(__name__)
 
@@ -44,40 +48,37 @@ class JournalFailed(Exception):
         self.cause = cause
 
 
-class JournalDamaged(Exception):
-    """A block that was durable is missing or damaged; the journal file and place are named."""
-
-    def __init__(self, path: Path, at: int, position: int) -> None:
-        super().__init__(f"{path} is damaged before byte {at}: commit {position} is missing")
-        self.path = path
-
-
 class _Group:
     # The entries of one future block.
-    __slots__ = ("bytes", "entries", "position", "waited")
+    __slots__ = ("bytes", "entries", "position", "synced", "waited")
 
     def __init__(self, position: int) -> None:
         self.position = position
         self.entries: list[JournalEntry] = []
         self.bytes = 0
         self.waited = False
+        self.synced = False
 
 
 class Journal:
-    """Appends changes, says when they are durable.
+    """Appends changes, says when they are written and when they are durable.
 
     Attributes:
-        durable: position of the last synced block; everything at or below it survives a crash.
+        written: position of the last block that the operating system has: it survives the end of the
+            process.
+        durable: position of the last synced block: everything at or below it survives a power cut.
+            Never above `written`.
         failure: set once, when the disk failed.
         frugal: space is low: more than FILES_MIN files are not made.
         refused: there was no room for another file, or a block that is larger; `go_on` tries again.
         on_disk_full: called when `refused` is set.
 
     Args:
-        on_durable: called with the new `durable`.
+        on_durable: called with the new `durable`, which is also the new `written`.
+        on_written: called with the new `written` when that is all that changed.
         on_failure: called once; pending entries are not durable and never will be.
-        on_file_full: a file is complete and durable; give it to `recycle` when segments and
-            snapshots hold what is in it.
+        on_file_full: a file is complete; give it to `recycle` when what is in it is durable in
+            segments and snapshots.
         collect: called before each commit; may append.
         on_pressure: called with True when too much waits for the disk, and with False at half.
     """
@@ -92,24 +93,27 @@ class Journal:
         file_bytes: int,
         files_max: int,
         on_durable: Callable[[int], None],
+        on_written: Callable[[int], None],
         on_failure: Callable[[JournalFailed], None],
         on_file_full: Callable[[JournalFile], None],
         collect: Callable[[], None],
         on_pressure: Callable[[bool], None],
     ) -> None:
-        self._journal_files = JournalFiles(directory, disk)
-        self._file_bytes = file_bytes
         self._disk = disk
+        self._journal_files = JournalFiles(directory, disk)
+        self._reader = JournalReader(self._journal_files)
         self._loop = loop
         self._executor = executor
+        self._file_bytes = file_bytes
         self._files_max = files_max
         self._on_durable = on_durable
+        self._on_written = on_written
         self._on_failure = on_failure
         self._on_file_full = on_file_full
         self._collect = collect
         self._uncollected = False
         self._on_pressure = on_pressure
-        self.durable = 0
+        self.written = self.durable = 0
         self.failure: JournalFailed | None = None
         self.frugal = False
         self.refused = False
@@ -118,7 +122,6 @@ class Journal:
         self._pending_bytes = 0
         self._pressed = False
         self._committing = False
-        self._stalled = False  # no file has room: what can be collected stays where it is
         self._scheduled: asyncio.Handle | None = None
         self._delayed: asyncio.TimerHandle | None = None
         self._file: JournalFile | None = None
@@ -129,8 +132,9 @@ class Journal:
         self._in_making: set[asyncio.Future[JournalFile]] = set()
         self._closing: asyncio.Future[None] | None = None
         self._closed = False
-        self._abandoned = False
+        self._stalled = False  # no file has room: what can be collected stays where it is
         self._held_back: _Group | None = None  # the block that found no room
+        self._abandoned = False
         self._jobs: SimpleQueue[tuple[JournalFile, int, int, _Group] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._write_blocks, name="journal", daemon=True)
 
@@ -140,56 +144,42 @@ class Journal:
         Raises:
             JournalDamaged: a block that had been durable cannot be read.
         """
-        expected = 0
-        for number in self._journal_files.numbers():
-            self._next_number = number + 1
-            path = self._journal_files.path(number)
-            content = self._journal_files.read(number)
-            at = end = 0
-            while at < len(content):
-                block = decode_block(content, at, number)
-                if block is None:
-                    at += BLOCK_ALIGNMENT
-                    continue
-                if at != end:  # a block is written when the one before it is durable
-                    raise JournalDamaged(path, at, expected or block.durable)
-                if expected and block.position != expected:
-                    if block.durable >= expected:
-                        raise JournalDamaged(path, at, expected)
-                    return
-                yield block
-                self.durable = block.position
-                expected = block.position + 1
-                at += _aligned(block.length)
-                end = at
+        yield from self._reader.blocks()
+        self.written = self.durable = max(0, self._reader.end - 1)
 
     def start(self) -> None:
         """Begin to accept entries; files of earlier runs become complete files at once."""
+        for mark, blocks in self._reader.behind.items():
+            path = self._journal_files.path(mark)
+            log.warning("%s: dropped %d commits behind lost ones, none synced", path, len(blocks))
+            self._journal_files.erase(mark, blocks)
+        self._journal_files.remove_unfinished()
         self._groups.append(_Group(self.durable + 1))
         self._thread.start()
-        for number in self._journal_files.numbers():
-            file = self._journal_files.open(number)  # synced: later blocks build on it
+        for mark in self._journal_files.marks():
+            self._next_number = mark.number
             self._files += 1
-            self._on_file_full(file)
-        self._next_number = max(self._next_number, 1)
-        self._journal_files.remove_unfinished()
+            doubtful = self._reader.doubtful.get(mark, [])
+            self._on_file_full(self._journal_files.open(mark, doubtful))
+        self._next_number += 1
         self._prepare()
 
-    def append(self, entry: JournalEntry, *, waited: bool) -> int:
+    def append(self, entry: JournalEntry, *, waited: bool, synced: bool = True) -> int:
         """Add a change to the next commit.
 
         Args:
             waited: somebody waits for it, so commit as soon as the disk is free; otherwise within
                 COMMIT_DELAY_SECONDS.
+            synced: it has to survive a power cut; otherwise it is only written, unless something
+                else in its block, or behind it, asks for a sync.
 
         Returns:
-            The position that makes it durable.
+            Its position: compare it with `durable`, or with `written` when that is enough.
 
         Raises:
             JournalFailed: the disk failed before; nothing was added.
         """
-        if self.failure is not None:
-            raise self.failure
+        self.check()
         size = entry.size()
         size += -size % 8
         group = self._groups[-1]
@@ -198,6 +188,7 @@ class Journal:
             self._groups.append(group)
         group.entries.append(entry)
         group.bytes += size
+        group.synced |= synced
         self._pending_bytes += size
         if waited:
             group.waited = True
@@ -208,6 +199,15 @@ class Journal:
             self._pressed = True
             self._on_pressure(True)
         return group.position
+
+    def check(self) -> None:
+        """Refuse to go on when the disk has failed.
+
+        Raises:
+            JournalFailed: it has.
+        """
+        if self.failure is not None:
+            raise self.failure
 
     def wake_later(self) -> None:
         """There is something to `collect`; commit it within COMMIT_DELAY_SECONDS."""
@@ -254,11 +254,11 @@ class Journal:
                 break
             self._closing = self._loop.create_future()
             await self._closing
-        self._closed = True
-        while self._in_making:  # nothing is renamed any more when this returns
-            await asyncio.wait(self._in_making)
         self._jobs.put(None)
         await self._loop.run_in_executor(None, self._thread.join)
+        self._closed = True  # from here on the thread needs no file that comes back
+        while self._in_making:  # nothing is renamed any more when this returns
+            await asyncio.wait(self._in_making)
         for handle in (self._scheduled, self._delayed):
             if handle is not None:
                 handle.cancel()
@@ -288,7 +288,7 @@ class Journal:
         self._uncollected = False
         self._collect()
         group = self._groups[0]
-        if not group.entries or not self._have_room(_aligned(BLOCK_HEADER_BYTES + group.bytes)):
+        if not group.entries or not self._have_room(aligned(BLOCK_HEADER_BYTES + group.bytes)):
             return
         file = self._file
         assert file is not None
@@ -296,22 +296,28 @@ class Journal:
         if not self._groups:
             self._groups.append(_Group(group.position + 1))
         self._committing = True
+        file.first = file.first or group.position
         self._jobs.put((file, file.at, self.durable, group))
-        file.at += _aligned(BLOCK_HEADER_BYTES + group.bytes)
+        file.at += aligned(BLOCK_HEADER_BYTES + group.bytes)
 
     def _committed(self, group: _Group) -> None:
         self._committing = False
         self.refused = False
-        self.durable = group.position
+        self.written = group.position
         self._pending_bytes -= group.bytes
         if self._pressed and self._pending_bytes < PENDING_BYTES_HIGH // 2:
             self._pressed = False
             self._on_pressure(False)
-        self._on_durable(self.durable)
+        if group.synced:
+            self.durable = group.position
         if self._groups[0].waited:
-            self._wake()
+            self._commit()  # first: the disk works while the confirms go out
         elif self._groups[0].entries or self._uncollected:
             self._wake_later()
+        if group.synced:
+            self._on_durable(group.position)
+        else:
+            self._on_written(group.position)
         self._progress()
 
     def _not_committed(self, file: JournalFile, at: int, group: _Group, error: DiskFull) -> None:
@@ -341,20 +347,40 @@ class Journal:
             self._closing.set_result(None)
 
     def _write_blocks(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            file, at, durable, group = job
-            try:
-                block = encode_block(file.number, group.position, durable, group.entries)
-                if at + len(block) > file.size:  # larger than a whole file
-                    self._journal_files.grow(file.file, file.size, at + len(block))
-                self._disk.write(file.file, at, [block])
-                self._disk.sync(file.file)
-            except DiskFull as error:
-                self._loop.call_soon_threadsafe(self._not_committed, file, at, group, error)
-            except (OSError, MemoryError) as error:
-                self._loop.call_soon_threadsafe(self._failed, error)
-            else:
+        unsynced: set[int] = set()  # files; one may have been recycled since, which does no harm
+        try:
+            while (job := self._jobs.get()) is not None:
+                file, at, durable, group = job
+                try:
+                    self._allocate(file, at, group)
+                except DiskFull as error:
+                    parts = (file, at, group, error)
+                    self._loop.call_soon_threadsafe(self._not_committed, *parts)
+                    continue
+                marks = (group.position, file.first, durable)
+                block = block_buffers(file.mark, *marks, group.entries)
+                if group.synced and not unsynced:
+                    self._disk.write_synced(file.file, at, block)
+                else:
+                    unsynced.add(file.file)
+                    self._disk.write(file.file, at, block)
+                    if group.synced:
+                        self._sync(unsynced)
                 self._loop.call_soon_threadsafe(self._committed, group)
+            if self.failure is None:
+                self._sync(unsynced)  # a clean stop leaves nothing to a power cut
+        except Exception as error:  # also a fault of ours: or its waiters would wait for ever
+            self._loop.call_soon_threadsafe(self._failed, error)
+
+    def _allocate(self, file: JournalFile, at: int, group: _Group) -> None:
+        end = at + BLOCK_HEADER_BYTES + group.bytes
+        if end > file.size:  # larger than a whole file
+            self._journal_files.grow(file.file, file.size, end)
+
+    def _sync(self, files: set[int]) -> None:
+        for file in files:
+            self._disk.sync(file)
+        files.clear()
 
     # -- files
 
@@ -402,16 +428,10 @@ class Journal:
         if isinstance(error, DiskFull):
             self._files -= 1
             self._refuse(error)
-        elif isinstance(error, OSError):
+        elif isinstance(error, Exception):
             self._failed(error)
-        elif error is not None:
-            raise error
-        else:
+        elif error is None:
             self.refused = False
             self._ready.append(future.result())
             self._commit()
         self._progress()
-
-
-def _aligned(size: int) -> int:
-    return size + -size % BLOCK_ALIGNMENT

@@ -3,15 +3,17 @@
 All integers are little-endian; a block starts at a multiple of 4,096 bytes, so that writing it never
 touches a page of a block that is already durable::
 
-    block                                             entry
-     0  magic       4s  b"RLJ1"                        0  kind       u8   1 to 4, see below
-     4  crc         u32 CRC-32C of [8:length]          1  zeros      7
-     8  file        u64 number of the journal file     8  partition  u64
-    16  position    u64 of this block, by one more     16 length     u32  of the content
-    24  durable     u64 position known durable before  20 zeros      4
-    32  length      u32 in bytes, without padding      24 content, padded with zeros to a multiple of 8
-    36  entries     u32
-    40  entries, one behind the other
+    block                                              entry
+     0  magic       4s  b"RLJ1"                         0  kind       u8   1 to 4, see below
+     4  crc         u32 CRC-32C of [8:length]           1  zeros      7
+     8  file        u64 number of the journal file      8  partition  u64
+    16  salt        u64 of the journal file            16 length     u32  of the content
+    24  position    u64 of this block, by one more     20 zeros      4
+    32  first       u64 position of the file's first   24 content, padded with zeros to a multiple of 8
+    40  durable     u64 position known durable before
+    48  length      u32 in bytes, without padding
+    52  entries     u32
+    56  entries, one behind the other
 
     1  BATCH        a record batch
     2  SETTLED      cursor u32, reason u8, packed u8, zeros 2, then
@@ -25,22 +27,24 @@ crash may take the last ones. They say what is, not what changed, and nothing fa
 already higher stays, and what is settled stays settled. Replaying them once more, or over a later snapshot,
 changes nothing.
 
-The file number is under the checksum, so that what a recycled file held before never parses. Zeros are
-no block. A block that is missing although a later one calls it durable is damage; otherwise the journal
-simply ends there.
+Number and salt of the file are under the checksum, so that what a recycled file held before never parses,
+and neither does a block that a client put into the body of a message: nobody outside knows the salt. Zeros
+are no block. A block that is missing although a later one calls it durable is damage; otherwise the journal
+ends there.
 """
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from itertools import chain
+from typing import NamedTuple
 
 from log_backend.record_batch import RecordBatch, batch_bytes, crc32c, decode_batch
 from log_backend.settled_chunk import set_bits
 
 MAGIC = b"RLJ1"
 BLOCK_ALIGNMENT = 4_096
-BLOCK_HEADER_BYTES = 40
+BLOCK_HEADER_BYTES = 56
 ENTRY_HEADER_BYTES = 24
 
 BATCH = 1
@@ -48,7 +52,7 @@ SETTLED = 2
 HANDED_OUT = 3
 REDELIVERED = 4
 
-_BLOCK = struct.Struct("<QQQII")
+_BLOCK = struct.Struct("<QQQQQII")
 _ENTRY = struct.Struct("<B7xQI4x")
 _SETTLED = struct.Struct("<IBB2x")
 _CURSOR = struct.Struct("<I4x")
@@ -237,23 +241,40 @@ class JournalEntry:
         return ENTRY_HEADER_BYTES + change.size()
 
 
-class Block:
-    """A block as read: its position, what was durable when it was written, and its entries."""
+class FileMark(NamedTuple):
+    """What all blocks of one journal file carry: the file's number, and a salt that nobody can guess."""
 
-    __slots__ = ("durable", "entries", "length", "position")
+    number: int
+    salt: int
+
+
+class Block:
+    """A block as read: its place in the journal, and its entries.
+
+    Attributes:
+        position: one more than that of the block before it.
+        first: position of the first block of its file.
+        durable: what was durable when it was written.
+        length: in bytes, without padding.
+    """
+
+    __slots__ = ("durable", "entries", "first", "length", "position")
 
     def __init__(
-        self, position: int, durable: int, length: int, entries: list[JournalEntry]
+        self, position: int, first: int, durable: int, length: int, entries: list[JournalEntry]
     ) -> None:
         self.position = position
+        self.first = first
         self.durable = durable
         self.length = length
         self.entries = entries
 
 
-def encode_block(file: int, position: int, durable: int, entries: Sequence[JournalEntry]) -> bytes:
-    """The bytes of a block, padded to a multiple of 4,096."""
-    parts: list[bytes | bytearray | memoryview] = []
+def block_buffers(
+    mark: FileMark, position: int, first: int, durable: int, entries: Sequence[JournalEntry]
+) -> list[bytes]:
+    """The bytes of a block, padded to a multiple of 4,096, in pieces to be written one behind the other."""
+    parts: list[bytes | bytearray | memoryview] = [b""]
     for entry in entries:
         change = entry.change
         if isinstance(change, RecordBatch):
@@ -265,18 +286,26 @@ def encode_block(file: int, position: int, durable: int, entries: Sequence[Journ
             parts.append(_ENTRY.pack(change.kind, entry.partition, len(content)))
             parts.append(content)
     length = BLOCK_HEADER_BYTES + sum(map(len, parts))
-    body = b"".join([_BLOCK.pack(file, position, durable, length, len(entries)), *parts])
-    padding = bytes(-length % BLOCK_ALIGNMENT)
-    return b"".join((MAGIC, struct.pack("<I", crc32c(body)), body, padding))
+    parts[0] = _BLOCK.pack(*mark, position, first, durable, length, len(entries))
+    body = b"".join(parts)
+    head = MAGIC + struct.pack("<I", crc32c(body))
+    return [head, body, bytes(-length % BLOCK_ALIGNMENT)]
 
 
-def decode_block(buffer: bytearray | memoryview, at: int, file: int) -> Block | None:
+def encode_block(
+    mark: FileMark, position: int, first: int, durable: int, entries: Sequence[JournalEntry]
+) -> bytes:
+    """The bytes of a block; see `block_buffers`."""
+    return b"".join(block_buffers(mark, position, first, durable, entries))
+
+
+def decode_block(buffer: bytearray | memoryview, at: int, mark: FileMark) -> Block | None:
     """Read the block at a position of a journal file.
 
     Args:
         buffer: the whole file.
         at: a multiple of 4,096.
-        file: number of the file.
+        mark: of the file.
 
     Returns:
         The block; None when no whole, undamaged block of this file starts there.
@@ -287,15 +316,20 @@ def decode_block(buffer: bytearray | memoryview, at: int, file: int) -> Block | 
     header = bytes(buffer[at : at + BLOCK_HEADER_BYTES])
     if len(header) < BLOCK_HEADER_BYTES or header[:4] != MAGIC:
         return None
-    number, position, durable, length, count = _BLOCK.unpack(header[8:])
-    if number != file or length < BLOCK_HEADER_BYTES or at + length > len(buffer):
+    number, salt, position, first, durable, length, count = _BLOCK.unpack(header[8:])
+    if (number, salt) != mark or length < BLOCK_HEADER_BYTES or at + length > len(buffer):
         return None
     if crc32c(buffer[at + 8 : at + length]) != int.from_bytes(header[4:8], "little"):
         return None
     entries = list(_entries(memoryview(buffer)[at + BLOCK_HEADER_BYTES : at + length]))
     if len(entries) != count:
         return None
-    return Block(position, durable, length, entries)
+    return Block(position, first, durable, length, entries)
+
+
+def aligned(size: int) -> int:
+    """The room that so many bytes of a block take in a file."""
+    return size + -size % BLOCK_ALIGNMENT
 
 
 def _entries(content: memoryview) -> Iterator[JournalEntry]:
@@ -323,6 +357,7 @@ __all__ = [
     "REDELIVERED",
     "SETTLED",
     "Block",
+    "FileMark",
     "HandedOut",
     "JournalEntry",
     "Reason",
@@ -330,7 +365,9 @@ __all__ = [
     "Settlement",
     "StateChange",
     "UnknownEntry",
+    "aligned",
     "batch_bytes",
+    "block_buffers",
     "decode_block",
     "encode_block",
 ]

@@ -1,24 +1,43 @@
-"""The files of the journal: preallocated, filled with zeros, and used again under a new number."""
+"""The journal's files: preallocated, recycled, and named so that each use of one is another file.
 
+    journal/00000000000000000017-9f86d081884c7d65.journal
+            number, 20 digits    salt, 16 hexadecimal digits, drawn anew with each use
+
+A name is durable before anything is written under it, so the salt cannot be torn, and what a file held under
+another name never parses.
+"""
+
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from log_backend.disk import Disk, DiskFull, is_full
+from log_backend.journal_block import BLOCK_ALIGNMENT, FileMark
+from log_backend.randomness import random_number
 
-_SUFFIX = ".journal"
-_UNFINISHED = ".new"
+_NAME = re.compile(r"([0-9]{20})-([0-9a-f]{16})\.journal")
+
+
+UNFINISHED = ".new"  # suffix of a file that is not full of zeros yet
 
 
 class JournalFile:
-    """A preallocated file; `at` is where the next block goes."""
+    """A preallocated file that is being filled.
 
-    __slots__ = ("at", "file", "number", "path", "size")
+    Attributes:
+        at: where the next block goes.
+        first: position of its first block; 0 before there is one.
+    """
 
-    def __init__(self, number: int, path: Path, file: int, size: int) -> None:
-        self.number = number
+    __slots__ = ("at", "file", "first", "mark", "path", "size")
+
+    def __init__(self, mark: FileMark, path: Path, file: int, size: int) -> None:
+        self.mark = mark
         self.path = path
         self.file = file
         self.size = size
         self.at = 0
+        self.first = 0
 
 
 class JournalFiles:
@@ -27,57 +46,87 @@ class JournalFiles:
     def __init__(self, directory: Path, disk: Disk) -> None:
         self._directory = directory
         self._disk = disk
+        self._recycling_failed = False
 
-    def path(self, number: int) -> Path:
-        """Where the file with a number lies."""
-        return self._directory / f"{number:020d}{_SUFFIX}"
-
-    def numbers(self) -> list[int]:
-        """The numbers of all files, in order."""
+    def marks(self) -> list[FileMark]:
+        """The files that are there, in the order of their numbers."""
         names = self._disk.list_directory(self._directory)
-        return [int(name.removesuffix(_SUFFIX)) for name in names if name.endswith(_SUFFIX)]
+        found = (_NAME.fullmatch(name) for name in names)
+        return [FileMark(int(each[1]), int(each[2], 16)) for each in found if each]
 
-    def read(self, number: int) -> bytearray:
+    def path(self, mark: FileMark) -> Path:
+        """Where a file lies."""
+        return self._directory / f"{mark.number:020d}-{mark.salt:016x}.journal"
+
+    def read(self, mark: FileMark) -> bytearray:
         """The whole content of a file."""
-        file = self._disk.open(self.path(number))
+        file = self._disk.open(self.path(mark))
         try:
             return self._disk.read(file, 0, self._disk.size(file))
         finally:
             self._disk.close(file)
 
-    def open(self, number: int) -> JournalFile:
-        """A file of an earlier run, made durable: what was read of it may be in a cache only."""
-        path = self.path(number)
+    def erase(self, mark: FileMark, blocks: list[int]) -> None:
+        """Make the blocks that begin at some places unreadable, for good."""
+        file = self._disk.open(self.path(mark))
+        try:
+            for at in blocks:
+                self._disk.write(file, at, [bytes(BLOCK_ALIGNMENT)])
+            self._disk.sync(file)
+        finally:
+            self._disk.close(file)
+
+    def open(self, mark: FileMark, doubtful: Sequence[tuple[int, int]] = ()) -> JournalFile:
+        """Open a file that an earlier run left, and sync it.
+
+        What recovery read may be in the system's cache only, and later blocks build on it.
+
+        Args:
+            doubtful: place and size of blocks whose sync may have failed: they are written again, as
+                the cache takes them for written.
+        """
+        path = self.path(mark)
         file = self._disk.open(path)
+        for at, size in doubtful:
+            self._disk.write(file, at, [self._disk.read(file, at, size)])
         self._disk.sync(file)
-        return JournalFile(number, path, file, self._disk.size(file))
+        return JournalFile(mark, path, file, self._disk.size(file))
 
     def remove_unfinished(self) -> None:
-        """Remove what an earlier run has begun to make."""
+        """Remove what an earlier run was preparing when it ended."""
         for name in self._disk.list_directory(self._directory):
-            if name.endswith(_UNFINISHED):
+            if name.endswith(UNFINISHED):
                 self._disk.remove(self._directory / name)
 
     def new(self, number: int, size: int) -> JournalFile:
-        """A new file.
+        """Make a file full of zeros.
 
         Raises:
             DiskFull: nothing was made.
         """
-        path = self.path(number)
-        temporary = path.with_suffix(_UNFINISHED)
+        mark = FileMark(number, random_number())
+        path = self.path(mark)
+        temporary = path.with_suffix(UNFINISHED)
         file = self._open_with_room(temporary, size)
         self._disk.fill_with_zeros(file, size)
         self._disk.rename(temporary, path)
         self._disk.sync_directory(self._directory)
-        return JournalFile(number, path, file, size)
+        return JournalFile(mark, path, file, size)
 
     def recycled(self, old: JournalFile, number: int) -> JournalFile:
-        """The same file under another number, which its old blocks do not carry."""
-        path = self.path(number)
-        self._disk.rename(old.path, path)
-        self._disk.sync_directory(self._directory)
-        return JournalFile(number, path, old.file, max(old.size, old.at))
+        """Give a file whose content is not needed any more another name."""
+        if self._recycling_failed:
+            # An earlier file stays, so all behind it must: recovery reads on without a gap.
+            raise OSError("an earlier journal file could not be recycled")
+        mark = FileMark(number, random_number())
+        path = self.path(mark)
+        try:
+            self._disk.rename(old.path, path)
+            self._disk.sync_directory(self._directory)
+        except OSError:
+            self._recycling_failed = True
+            raise
+        return JournalFile(mark, path, old.file, max(old.size, old.at))
 
     def grow(self, file: int, size: int, wanted: int) -> None:
         """Allocate from `size`, which the file has, to `wanted`.

@@ -23,12 +23,13 @@ from log_backend.clock import Clock
 from log_backend.cursor_snapshot import partition_prefix
 from log_backend.disk import Disk, DiskFull
 from log_backend.disk_space import DiskSpace
+from log_backend.durability import Durability
 from log_backend.journal import Journal
 from log_backend.journal_block import JournalEntry
 from log_backend.journal_files import JournalFile
 from log_backend.log_directory import partition_directory
 from log_backend.log_options import LogOptions
-from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
+from log_backend.metadata import Change, MetadataStore
 from log_backend.partition_log import PartitionLog, SegmentWrite
 from log_backend.record_batch import RecordBatch
 from log_backend.recovery import Recovery
@@ -50,6 +51,7 @@ class LogStore:
         metadata: the store for topology and users.
         leader_epoch: stamped on every batch; rises with every start.
         on_durable: set by the owner; called with the journal position that is durable.
+        on_written: set by the owner; called with the position that is written and not yet durable.
         on_failure: set by the owner; called once when the disk failed.
         on_pressure: set by the owner before `start`; called with the reasons why publishers should
             wait, of "disk", "journal" and "memory"; none when they may go on.
@@ -75,8 +77,10 @@ class LogStore:
         self._empty_spill()
         self.metadata = MetadataStore.open(data / "metadata")
         self.leader_epoch = 0
+        self._started = False
         self.segment_bytes = options.segment_bytes
         self.on_durable: Callable[[int], None] = lambda position: None
+        self.on_written: Callable[[int], None] = lambda position: None
         self.on_failure: Callable[[Exception], None] = lambda error: None
         self.on_pressure: Callable[[frozenset[str]], None] = lambda reasons: None
         self._flusher = ThreadPoolExecutor(1, thread_name_prefix="flusher")
@@ -90,6 +94,7 @@ class LogStore:
             file_bytes=options.journal_file_bytes,
             files_max=options.journal_files_max,
             on_durable=lambda position: self.on_durable(position),
+            on_written=lambda position: self.on_written(position),
             on_failure=self._failed,
             on_file_full=self._checkpoint_later,
             collect=self._journal_state,
@@ -149,6 +154,7 @@ class LogStore:
         """
         self.leader_epoch = leader_epoch
         self._space.start()
+        self._started = True
         self.journal.start()
         self._remove_deleted()
         for partition in self._partitions.values():
@@ -192,6 +198,7 @@ class LogStore:
         index: int,
         *,
         durable: bool,
+        durability: Durability = Durability.DISK,
         retention: Retention | None = None,
         compression: str | None = None,
     ) -> PartitionLog:
@@ -200,6 +207,7 @@ class LogStore:
         Args:
             number: unique for ever on this node.
             index: of the partition within its queue.
+            durability: what a confirm promises, when the partition is durable.
             retention: what is kept longer than consumers need.
             compression: of sealed segments; None: as the options say.
         """
@@ -210,21 +218,24 @@ class LogStore:
             number,
             directory,
             durable=durable,
+            durability=durability,
             retention=retention,
             compression=compression or self._options.compression,
         )
         partition.open_cursor()
-        if durable and self._recovery.load(partition):
+        # Behind the start, numbers are new. Files of an earlier queue of the name are left alone: its
+        # deletion may not be durable yet.
+        if durable and not self._started and self._recovery.load(partition):
             self._changed.add(partition)
         self._partitions[number] = partition
         return partition
 
     def close_partition(self, partition: PartitionLog) -> list[Change]:
-        """Close a partition for good and delete its files.
+        """Close a partition for good; the files of one that is not durable go at once.
 
         Returns:
             Metadata changes to apply together with the removal from the topology, so that the files
-            go even if the process dies first.
+            go even if the process dies first. When they are durable, call `remove_files`.
         """
         self._tail_bytes -= partition.close()
         self._partitions.pop(partition.number, None)
@@ -233,11 +244,19 @@ class LogStore:
         if not partition.durable:
             self._remove_directory(partition.directory)
             return []
-        tombstone = _TOMBSTONES + str(partition.directory.relative_to(self._data)).encode()
-        self._remove_directory(partition.directory, tombstone)
         prefix = partition_prefix(partition.number)
         gone = [Change(key, None) for key, _ in self.metadata.scan(prefix)]
-        return [Change(tombstone, b"%d" % partition.number), *gone]
+        return [Change(self._tombstone(partition), b"%d" % partition.number), *gone]
+
+    def remove_files(self, partition: PartitionLog) -> None:
+        """Delete the files of a partition whose deletion is durable.
+
+        Not earlier: a crash would bring the queue back without its records.
+        """
+        self._remove_directory(partition.directory, self._tombstone(partition))
+
+    def _tombstone(self, partition: PartitionLog) -> bytes:
+        return _TOMBSTONES + str(partition.directory.relative_to(self._data)).encode()
 
     def _remove_directory(self, directory: Path, tombstone: bytes | None = None) -> None:
         def remove() -> None:
@@ -305,7 +324,8 @@ class LogStore:
         for partition in self._with_state:
             for cursor in partition.cursors.values():
                 for change in cursor.take_changes():
-                    self.journal.append(JournalEntry(partition.number, change), waited=False)
+                    entry = JournalEntry(partition.number, change)
+                    self.journal.append(entry, waited=False, synced=partition.synced)
         self._with_state.clear()
 
     def _flush_later(self) -> None:
@@ -337,7 +357,7 @@ class LogStore:
             self._refused = True
             self._refused_by_disk()
             return
-        except OSError as error:
+        except Exception as error:  # also a fault of ours: what was planned is on no disk
             self._failed(error)
             return
         finally:
@@ -381,7 +401,7 @@ class LogStore:
                 await self._loop.run_in_executor(
                     self._flusher, self._store_snapshots, self._snapshots(changed)
                 )
-            except MetadataUnavailable as error:
+            except Exception as error:
                 self._failed(error)
                 return
             self._evict()
@@ -454,8 +474,7 @@ class LogStore:
         if self._failure is None:
             self._failure = error
             self._compressor.stop()
-            log.critical("the log cannot be written: %s", error)
-            self.journal.stop(error)
+            self.journal.stop(error)  # which says so in the log
             self._press("journal", False)  # nothing waits for it any more; publishers hear so
             self.on_failure(error)
 

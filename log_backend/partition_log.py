@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from log_backend.cursor import Cursor
+from log_backend.durability import Durability
 from log_backend.journal import Journal
 from log_backend.journal_block import JournalEntry, Reason
 from log_backend.log_directory import segment_path
@@ -79,7 +80,8 @@ class PartitionLog:
     Attributes:
         number: unique on this node, never used again.
         directory: where its segments lie.
-        durable: it survives a restart: its persistent records are journaled, its cursors too.
+        durable: it survives a restart, with its persistent records and its cursors.
+        durability: what a confirm promises of its persistent records; MEMORY unless it is durable.
         next_offset: offset of the next record.
         unflushed_bytes: of batches that are in no segment and in no plan of `plan_flush`.
         retention: what is kept longer than consumers need; None: nothing.
@@ -93,6 +95,7 @@ class PartitionLog:
         directory: Path,
         *,
         durable: bool,
+        durability: Durability = Durability.DISK,
         retention: Retention | None = None,
         compression: str = "none",
     ) -> None:
@@ -100,6 +103,7 @@ class PartitionLog:
         self.number = number
         self.directory = directory
         self.durable = durable
+        self.durability = durability if durable else Durability.MEMORY
         self.retention = retention
         self.compression = compression
         self.next_offset = 0
@@ -126,25 +130,34 @@ class PartitionLog:
             waited: somebody waits until they are durable.
 
         Returns:
-            The journal position that makes them durable; 0 when nothing will.
+            The journal position that they wait for: `durability` says whether it must be written or
+            durable. 0 when they wait for nothing.
 
         Raises:
             PartitionClosed: the partition was deleted.
             JournalFailed: the disk failed before; nothing was written.
 
         Guarantees:
-            Persistent records of a durable partition survive a crash once the journal reached the
-            position: all of them, or none. Offsets follow each other.
+            Persistent records of a durable partition survive what `durability` says once the journal
+            reached the position: all of them, or none. Offsets follow each other.
         """
         if self.closed:
             raise PartitionClosed(str(self.directory))
         batch = RecordBatch(records, self.next_offset, self._owner.leader_epoch)
         position = 0
         if self.durable and (records.persistent or self.is_stream):
-            position = self._owner.journal.append(JournalEntry(self.number, batch), waited=waited)
+            position = self._journal(batch, waited=waited)
         self._keep(batch)
         self.next_offset = batch.end_offset
         return position
+
+    def _journal(self, batch: RecordBatch, *, waited: bool) -> int:
+        journal = self._owner.journal
+        if self.durability is Durability.MEMORY:
+            journal.check()  # it would not survive a clean stop
+            return 0
+        entry = JournalEntry(self.number, batch)
+        return journal.append(entry, waited=waited, synced=self.synced)
 
     def recovered(self, batch: RecordBatch) -> None:
         """Take a batch of the journal, unless a segment has it or everybody is done with it."""
@@ -168,6 +181,11 @@ class PartitionLog:
         self._unflushed.append(batch)
         self.unflushed_bytes += batch.records.batch_bytes
         self._owner.tail_grew(batch.records.batch_bytes)
+
+    @property
+    def synced(self) -> bool:
+        """Whether its changes have to survive a power cut."""
+        return self.durability is Durability.DISK
 
     @property
     def is_stream(self) -> bool:

@@ -11,3 +11,8 @@ def random_key() -> bytes:
 def random_name() -> str:
     """22 characters that nobody can guess, safe in names and URLs."""
     return secrets.token_urlsafe(16)
+
+
+def random_number() -> int:
+    """64 bits that nobody can guess."""
+    return secrets.randbits(64)

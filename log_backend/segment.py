@@ -54,6 +54,9 @@ class Segment:
         written_end, written_size: as `end_offset` and `size`, without what is only planned: readers go
             so far.
         unsynced: written since the last sync.
+        doubtful: positions [first, end) that recovery read behind what was synced for certain. If their
+            sync has failed, only the system's cache has them and takes them for written: what writes
+            them again makes the next sync a true one.
         transient: some batch is not persistent.
         compressed_bytes: size of its file, when that has the compressed form.
         compressible: nothing speaks against compressing it in this run.
@@ -66,6 +69,7 @@ class Segment:
         "base_offset",
         "compressed_bytes",
         "compressible",
+        "doubtful",
         "end_offset",
         "last_time",
         "path",
@@ -85,6 +89,7 @@ class Segment:
         self.written_size = 0
         self.last_time = 0
         self.unsynced = False
+        self.doubtful: tuple[int, int] | None = None
         self.transient = False
         self.compressed_bytes: int | None = None
         self.compressible = True
@@ -290,7 +295,7 @@ def open_active(
     try:
         content = disk.read(file, 0, disk.size(file))
         view = memoryview(content)
-        position = 0
+        position = synced_size = 0
         while position < len(content):
             try:
                 batch = decode_batch(view, position)
@@ -307,8 +312,12 @@ def open_active(
             size = batch_bytes(view, position)
             segment.add(batch, position, size)
             position += size
+            if segment.end_offset <= synced_offset:
+                synced_size = position
         if segment.end_offset < synced_offset:
             raise SegmentDamaged(path, position, "the file is cut off")
+        if synced_size < position:
+            segment.doubtful = (synced_size, position)
     finally:
         disk.close(file)
     segment.written()

@@ -7,7 +7,7 @@ from pathlib import Path
 from log_backend.disk import Disk, DiskFull, is_full
 from log_backend.log_directory import COMPRESSED, PLAIN
 from log_backend.partition_log import SegmentWrite
-from log_backend.segment import Segment
+from log_backend.segment import READ_BYTES, Segment
 
 # In each partition directory: its number, decimal. A queue of the same name that was deleted before
 # leaves another number, and its files are never taken for the new one's.
@@ -32,25 +32,23 @@ class SegmentWriter:
             self._write(each)
             each.done = True
         for segment in to_sync:
-            try:
+            with suppress(FileNotFoundError):
+                # Settled and removed meanwhile, or compressed: then that form is synced.
                 file = self._disk.open(segment.path)
-            except FileNotFoundError:
-                continue  # settled and removed meanwhile, or compressed: then that form is synced
-            try:
-                self._disk.sync(file)
-            finally:
-                self._disk.close(file)
+                try:
+                    self._sync(file, segment)
+                finally:
+                    self._disk.close(file)
         for directory in {segment.path.parent for segment in to_sync}:
-            if directory.exists():
+            with suppress(FileNotFoundError):
                 self._disk.sync_directory(directory)
 
     def remove(self, segments: Sequence[Segment]) -> None:
         """Delete segments and their indexes, in order."""
         for segment in segments:
             for suffix in (".index", ".timeindex", PLAIN, COMPRESSED):
-                path = segment.path.with_suffix(suffix)
-                if path.exists():
-                    self._disk.remove(path)
+                with suppress(FileNotFoundError):
+                    self._disk.remove(segment.path.with_suffix(suffix))
 
     def owner_of(self, directory: Path) -> int | None:
         """Number of the partition whose files lie in a directory; None when that is not known."""
@@ -76,7 +74,7 @@ class SegmentWriter:
             self._disk.write(file, write.position, buffers)
             if write.seal:
                 # Before the next segment is there: only the newest may have a torn tail.
-                self._disk.sync(file)
+                self._sync(file, write.segment)
         finally:
             self._disk.close(file)
         if write.seal:
@@ -85,12 +83,29 @@ class SegmentWriter:
                 for index_path, content in write.segment.index_files():
                     self._write_file(index_path, content)
 
+    def _sync(self, file: int, segment: Segment) -> None:
+        if segment.doubtful is not None:
+            first, end = segment.doubtful
+            for position in range(first, end, READ_BYTES):
+                content = self._disk.read(file, position, min(READ_BYTES, end - position))
+                self._disk.write(file, position, [content])
+            segment.doubtful = None
+        self._disk.sync(file)
+
     def _own(self, directory: Path, number: int) -> None:
         # Durable before a segment is: segments without their partition's number are deleted.
         if self.owner_of(directory) != number:
+            self._disk.remove_tree(directory)  # of a deleted queue, if something is left of it
             self._disk.make_directory(directory)
-            self._write_file(directory / NUMBER_FILE, b"%d" % number, sync=True)
-            self._disk.sync_directory(directory)
+            path = directory / NUMBER_FILE
+            try:
+                self._write_file(path, b"%d" % number, sync=True)
+                self._disk.sync_directory(directory)
+            except OSError:
+                # The next start must not find it in the system's cache only and leave it at that.
+                with suppress(OSError):
+                    self._disk.remove(path)
+                raise
 
     def _write_file(self, path: Path, content: bytes, *, sync: bool = False) -> None:
         file = self._open_with_room(path, 0, len(content))

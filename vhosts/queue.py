@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
-from log_backend import Records
+from log_backend import Durability, Records
 from vhosts.consumer import Consumer
 from vhosts.delivery import Delivery
 from vhosts.errors import ConsumptionRefused, NotReadable, QueueLocked
@@ -97,6 +97,11 @@ class Queue:
         return is_stream(self.properties.arguments)
 
     @property
+    def durability(self) -> Durability:
+        """What a confirm of a persistent message promises."""
+        return self.partitions[0].log.durability
+
+    @property
     def counts_deliveries(self) -> bool:
         """What it delivers again says how often: `x-delivery-count`."""
         return counts_deliveries(self.properties.arguments)
@@ -131,7 +136,7 @@ class Queue:
         """Append records; they reach consumers after this turn.
 
         Returns:
-            The journal position that makes them durable, or 0: see `PartitionLog.append`.
+            The journal position that they wait for, or 0: see `PartitionLog.append`.
         """
         if self._partitioner is None:
             position = self.partitions[0].log.append(records, waited=waited)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from exchanges import comparable, field_type
-from log_backend import Retention
+from log_backend import Durability, Retention
 from vhosts.errors import InvalidQueueArgument, QueueInequivalent
 
 MICROSECONDS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "D": 86_400_000_000}
@@ -81,6 +81,7 @@ KNOWN: Mapping[str, Check] = {
     "x-queue-type": _one_of(*QUEUE_TYPES),
     "x-max-age": _age,
     "x-retention": _age,
+    "x-durability": _one_of(*Durability),
     "x-partitions": _integer(1, PARTITIONS_MAX),
     "x-partition-key": _header_name,
     "x-compression": _one_of(*COMPRESSIONS),
@@ -121,6 +122,22 @@ def check_equivalent(
         has, asked = current.get(name), received.get(name)
         if comparable(has) != comparable(asked):
             raise QueueInequivalent(queue, vhost, name, _described(asked), _described(has))
+
+
+def check_durability(queue: str, vhost: str, arguments: Mapping[str, object], stored: bool) -> None:
+    """Refuse a promise that a queue cannot keep.
+
+    Raises:
+        InvalidQueueArgument: the queue ends with its connection or with the broker.
+    """
+    if not stored and arguments.get("x-durability", Durability.MEMORY) != Durability.MEMORY:
+        reason = "only durable queues that are not exclusive keep messages anywhere but in memory"
+        raise InvalidQueueArgument(queue, vhost, "x-durability", reason)
+
+
+def durability(arguments: Mapping[str, object], default: Durability) -> Durability:
+    """What a confirm promises in a durable queue: its argument says it, else the default."""
+    return Durability(str(arguments.get("x-durability", default)))
 
 
 def is_stream(arguments: Mapping[str, object]) -> bool:

@@ -1,7 +1,9 @@
 """A virtual host: its routing table and queues, kept in step with the metadata store."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Protocol
 
@@ -14,7 +16,7 @@ from exchanges import (
     check_name,
     check_not_reserved,
 )
-from log_backend import Change, LogStore, MetadataStore, PartitionLog, random_name
+from log_backend import Change, Durability, LogStore, MetadataStore, PartitionLog, random_name
 from vhosts.consumer import Consumer
 from vhosts.errors import (
     InvalidQueueProperty,
@@ -27,8 +29,10 @@ from vhosts.partitioner import partition_count
 from vhosts.queue import Queue, QueueProperties
 from vhosts.queue_arguments import (
     check_arguments,
+    check_durability,
     check_equivalent,
     compression,
+    durability,
     is_stream,
     retention,
 )
@@ -43,6 +47,8 @@ from vhosts.topology_record import (
     queue_change,
 )
 from vhosts.topology_writer import TopologyWriter
+
+log = logging.getLogger(__name__)
 
 DELETIONS_MAX = 64  # partitions of one turn, but one queue whole: about 5 ms
 
@@ -70,6 +76,8 @@ class VirtualHost:
         writer: TopologyWriter,
         numbers: PartitionNumbers,
         call_soon: Callable[[Callable[[], None]], object],
+        *,
+        default_durability: Durability = Durability.DISK,
     ) -> None:
         self.name = name
         self.routing = RoutingTable(name)
@@ -79,6 +87,7 @@ class VirtualHost:
         self._writer = writer
         self._numbers = numbers
         self._call_soon = call_soon
+        self._default_durability = default_durability
         self._targets: dict[tuple[str, ...], tuple[Queue, ...]] = {}
         self._targets_version = -1
 
@@ -205,6 +214,7 @@ class VirtualHost:
             check_not_reserved("queue", properties.name)
         check_arguments(properties.name, self.name, properties.arguments)
         self._check_stream(properties)
+        check_durability(properties.name, self.name, properties.arguments, _stored(properties))
         numbers, number_change = self._numbers.take(partition_count(properties.arguments))
         owner = connection if properties.exclusive else None
         if not _stored(properties):
@@ -214,6 +224,7 @@ class VirtualHost:
         stored = queue_change(self.name, properties, numbers)
         durable = self._writer.submit([number_change, stored])
         queue = self._add_queue(properties, owner, numbers)
+        log.debug("queue '%s' in '%s': durability %s", queue.name, self.name, queue.durability)
         queue.declaring = asyncio.ensure_future(self._admit(queue, durable))
         return queue, queue.declaring
 
@@ -254,7 +265,16 @@ class VirtualHost:
         queue.delete()
         if _stored(queue.properties):
             gone.append(queue_change(self.name, queue.properties, numbers, deleted=True))
-        return count, self._applied(change, gone)
+        durable = self._applied(change, gone)
+        if durable is not None and _stored(queue.properties):
+            # Called before a later declaration of this name is answered: futures resolve in order.
+            asyncio.ensure_future(durable).add_done_callback(partial(self._remove_files, queue))
+        return count, durable
+
+    def _remove_files(self, queue: Queue, deleted: asyncio.Future[int]) -> None:
+        if not deleted.cancelled() and deleted.exception() is None:
+            for partition in queue.partitions:
+                self._logs.remove_files(partition.log)
 
     def remove_consumer(self, queue: Queue, consumer: Consumer) -> Durable:
         """Take a consumer off its queue, which may delete an auto-delete queue."""
@@ -321,6 +341,7 @@ class VirtualHost:
             properties.name,
             index,
             durable=_stored(properties),
+            durability=durability(properties.arguments, self._default_durability),
             retention=retention(properties.arguments),
             compression=compression(properties.arguments),
         )

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from exchanges import check_name
-from log_backend import Change, LogStore, MetadataStore
+from log_backend import Change, Durability, LogStore, MetadataStore
 from vhosts.errors import VhostNotFound
 from vhosts.topology_record import NEXT_PARTITION_KEY, VHOSTS_PREFIX, VhostRecord, vhost_change
 from vhosts.topology_writer import TopologyWriter
@@ -20,10 +20,13 @@ class VhostDirectory:
         logs: LogStore,
         writer: TopologyWriter,
         call_soon: Callable[[Callable[[], None]], object],
+        *,
+        default_durability: Durability = Durability.DISK,
     ) -> None:
         self._logs = logs
         self._writer = writer
         self._call_soon = call_soon
+        self._default_durability = default_durability
         self._next_partition = 1
         self._vhosts: dict[str, VirtualHost] = {}
 
@@ -74,6 +77,13 @@ class VhostDirectory:
         return numbers, Change(NEXT_PARTITION_KEY, b"%d" % self._next_partition)
 
     def _open(self, name: str) -> VirtualHost:
-        vhost = VirtualHost(name, self._logs, self._writer, self, self._call_soon)
+        vhost = VirtualHost(
+            name,
+            self._logs,
+            self._writer,
+            self,
+            self._call_soon,
+            default_durability=self._default_durability,
+        )
         self._vhosts[name] = vhost
         return vhost

@@ -1,4 +1,7 @@
-"""A disk whose power can fail: what was not synced is lost, kept, or kept in part."""
+"""A disk whose power can fail: what was not synced is lost, kept, or kept in part.
+
+It can also be full, and its calls fail or wait as a `FaultPlan` says.
+"""
 
 from __future__ import annotations
 
@@ -6,38 +9,92 @@ import errno
 import random
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from crash.fault_plan import FaultPlan
 
 from log_backend.disk import Buffer, SystemDisk
 
 SECTOR_BYTES = 512  # a disk writes these whole or not at all
 
 
+@dataclass(frozen=True)
+class _Change:
+    """A write, or a cut to a size when there is no data."""
+
+    position: int
+    data: bytes | None
+    dropped: bool = (
+        False  # a sync failed: the system believes that it is clean, the disk never got it
+    )
+
+    def apply(self, content: bytearray) -> None:
+        if self.data is None:
+            _resize(content, self.position)
+            return
+        end = self.position + len(self.data)
+        _resize(content, max(len(content), end))
+        content[self.position : end] = self.data
+
+
 @dataclass
 class _File:
-    """One file, whatever its name: what is durable, and the writes and cuts since."""
+    """One file, whatever its name: what is durable, and the changes since."""
 
     durable: bytes = b""
-    pending: list[tuple[int, bytes | None]] = field(default_factory=list)  # None: cut to this size
+    pending: list[_Change] = field(default_factory=list)
+
+    def synced(self) -> None:
+        """All is durable but what an earlier sync dropped."""
+        content = bytearray(self.durable)
+        for change in self.pending:
+            if not change.dropped:
+                change.apply(content)
+        self.durable = bytes(content)
+        self.pending = []
+
+    def sync_failed(self) -> None:
+        self.pending = [replace(change, dropped=True) for change in self.pending]
 
     def after_power_cut(self, choice: random.Random) -> bytes:
         """Some content that the cut may leave."""
         content = bytearray(self.durable)
-        for position, data in self.pending:
+        for change in self.pending:
+            data = change.data
             if data is None:
                 if choice.random() < 0.5:
-                    _resize(content, position)
+                    change.apply(content)
                 continue
             kept = choice.choice((0.0, 0.5, 0.9, 1.0))
             for at in range(0, len(data), SECTOR_BYTES):
                 if choice.random() < kept:
                     piece = data[at : at + SECTOR_BYTES]
-                    _resize(content, max(len(content), position + at))
-                    content[position + at : position + at + len(piece)] = piece
+                    _Change(change.position + at, piece).apply(content)
         return bytes(content)
+
+
+@dataclass(frozen=True)
+class DiskStill:
+    """What is on a disk at one instant, by names below its root."""
+
+    directories: tuple[Path, ...]
+    files: dict[Path, bytes]
+
+    def place(self, root: Path, choice: random.Random) -> PoweredDisk:
+        """Put it into a directory: the disk that the next process finds."""
+        disk = PoweredDisk(root, choice)
+        root.mkdir(parents=True, exist_ok=True)
+        for directory in self.directories:
+            (root / directory).mkdir(parents=True, exist_ok=True)
+        for name, content in self.files.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)  # it was removed, but not durably
+            path.write_bytes(content)
+            disk._files[path] = disk._durable_names[path] = _File(content)
+        return disk
 
 
 class PoweredDisk(SystemDisk):
@@ -46,15 +103,19 @@ class PoweredDisk(SystemDisk):
     RocksDB does not write through it: its directory is empty in an image.
 
     Attributes:
-        operations: that were done.
-        capacity: bytes that all files together may have, None: any; `allocate` meets its end.
+        operations: how many calls there were, those within `fill_with_zeros` and the like included.
+        plan: which of them fail or wait.
+        before_operation: called before each one, while nothing else happens on the disk.
+        capacity: bytes of all files together; None: without end. `allocate` meets it first.
     """
 
     def __init__(self, root: Path, choice: random.Random) -> None:
         self.root = root
         self.operations = 0
+        self.plan = FaultPlan()
+        self.before_operation: Callable[[], None] | None = None
         self.capacity: int | None = None
-        self._choice = choice
+        self.choice = choice
         self._lock = threading.RLock()
         self._open: dict[int, _File] = {}
         self._files: dict[Path, _File] = {}
@@ -70,30 +131,30 @@ class PoweredDisk(SystemDisk):
 
     # -- what happens to a node
 
-    def image_after_power_cut(self, target: Path) -> PoweredDisk:
-        """What the machine finds when it is switched on again: a new directory and its disk."""
+    def still_after_power_cut(self) -> DiskStill:
+        """What may be left if the power fails at this instant."""
         with self._lock:
             names = dict(self._durable_names)
             for changes in self._renamed.values():
-                for source, name, file in changes[: self._choice.randint(0, len(changes))]:
+                for source, name, file in changes[: self.choice.randint(0, len(changes))]:
                     if source is not None:
                         names.pop(source, None)
                     if name is not None:
                         names[name] = file
-            disk = PoweredDisk(target, self._choice)
-            self._copy_directories(target)
-            for name, file in names.items():
-                content = file.after_power_cut(self._choice)
-                path = target / name.relative_to(self.root)
-                path.write_bytes(content)
-                disk._files[path] = disk._durable_names[path] = _File(content)
-            return disk
+            contents = {
+                name.relative_to(self.root): file.after_power_cut(self.choice)
+                for name, file in names.items()
+            }
+            return DiskStill(self._directories(), contents)
+
+    def image_after_power_cut(self, target: Path) -> PoweredDisk:
+        """What the machine finds when it is switched on again: a new directory and its disk."""
+        return self.still_after_power_cut().place(target, self.choice)
 
     def image_after_kill(self, target: Path) -> PoweredDisk:
         """What the next process finds when only this one died: all of it, synced or not."""
         with self._lock:
-            disk = PoweredDisk(target, self._choice)
-            self._copy_directories(target)
+            disk = DiskStill(self._directories(), {}).place(target, self.choice)
 
             def moved(path: Path) -> Path:
                 return target / path.relative_to(self.root)
@@ -116,16 +177,20 @@ class PoweredDisk(SystemDisk):
                 ]
             return disk
 
-    def _copy_directories(self, target: Path) -> None:
-        for path in sorted(self.root.rglob("*")):
-            if path.is_dir():
-                (target / path.relative_to(self.root)).mkdir(parents=True, exist_ok=True)
+    def _directories(self) -> tuple[Path, ...]:
+        found = (path for path in sorted(self.root.rglob("*")) if path.is_dir())
+        return tuple(path.relative_to(self.root) for path in found)
 
     # -- operations
 
+    def make_directory(self, path: Path) -> None:
+        """See `Disk`."""
+        with self._operation("make_directory", path):
+            super().make_directory(path)
+
     def open(self, path: Path, *, create: bool = False) -> int:
         """See `Disk`."""
-        with self._operation():
+        with self._operation("create" if create and path not in self._files else "open", path):
             file = super().open(path, create=create)
             if path not in self._files:
                 self._files[path] = _File()
@@ -134,26 +199,59 @@ class PoweredDisk(SystemDisk):
             return file
 
     def close(self, file: int) -> None:
-        """See `Disk`."""
-        with self._operation():
+        """See `Disk`; a close that fails has closed."""
+        with self._lock:
             self._open.pop(file, None)
             super().close(file)
+            with self._operation("close", file):
+                pass
+
+    def read(self, file: int, position: int, size: int) -> bytearray:
+        """See `Disk`."""
+        with self._operation("read", file):
+            return super().read(file, position, size)
 
     def write(self, file: int, position: int, buffers: Sequence[Buffer]) -> int:
+        """See `Disk`; a write that fails has written a half."""
+        data = b"".join(buffers)
+        try:
+            with self._operation("write", file):
+                return self._write_what_fits(file, position, data)
+        except _Full:
+            raise
+        except OSError:
+            with self._lock:
+                self._write(file, position, data[: len(data) // 2])
+            raise
+
+    def _write_what_fits(self, file: int, position: int, data: bytes) -> int:
+        fits = len(data)
+        if self.capacity is not None:
+            free = self.free_bytes(self.root)
+            fits = max(0, min(fits, max(self.size(file), position) + free - position))
+        self._write(file, position, data[:fits])
+        if fits < len(data):
+            raise _Full(errno.ENOSPC, "made to be full")
+        return len(data)
+
+    def _write(self, file: int, position: int, data: bytes) -> None:
+        if data:
+            self._open[file].pending.append(_Change(position, data))
+            super().write(file, position, [data])
+
+    def write_synced(self, file: int, position: int, buffers: Sequence[Buffer]) -> None:
         """See `Disk`."""
-        with self._operation():
-            data = b"".join(buffers)
-            self._open[file].pending.append((position, data))
-            return super().write(file, position, [data])
+        self.write(file, position, buffers)
+        self.sync(file)
 
     def allocate(self, file: int, position: int, size: int) -> None:
         """See `Disk`: what grows is zeros, and may be lost like anything that is not synced."""
-        with self._operation():
+        with self._operation("allocate", file):
             grown = position + size - self.size(file)
-            if self.capacity is not None and self.used_bytes() + max(0, grown) > self.capacity:
-                raise OSError(errno.ENOSPC, "the simulated disk is full")
+            if self.capacity is not None and grown > self.free_bytes(self.root):
+                raise OSError(errno.ENOSPC, "made to be full")
             if grown > 0:
-                self._open[file].pending.append((position + size, None))
+                self._open[file].pending.append(_Change(position + size, None))
                 super().truncate(file, position + size)
 
     def free_bytes(self, path: Path) -> int:
@@ -173,24 +271,29 @@ class PoweredDisk(SystemDisk):
 
     def fill_with_zeros(self, file: int, size: int) -> None:
         """See `Disk`."""
-        with self._operation():
+        with self._operation("fill", file):
             super().fill_with_zeros(file, size)
-            self._make_durable(file)
+            self._open[file].synced()
 
     def truncate(self, file: int, size: int) -> None:
         """See `Disk`."""
-        with self._operation():
-            self._open[file].pending.append((size, None))
+        with self._operation("truncate", file):
+            self._open[file].pending.append(_Change(size, None))
             super().truncate(file, size)
 
     def sync(self, file: int) -> None:
         """See `Disk`: the real sync is left out, for speed."""
-        with self._operation():
-            self._make_durable(file)
+        try:
+            with self._operation("sync", file):
+                self._open[file].synced()
+        except OSError:
+            with self._lock:
+                self._open[file].sync_failed()
+            raise
 
     def sync_directory(self, path: Path) -> None:
         """See `Disk`."""
-        with self._operation():
+        with self._operation("sync_directory", path):
             for source, name, file in self._renamed.pop(path, ()):
                 if source is not None:
                     self._durable_names.pop(source, None)
@@ -199,42 +302,51 @@ class PoweredDisk(SystemDisk):
 
     def rename(self, source: Path, target: Path) -> None:
         """See `Disk`."""
-        with self._operation():
+        with self._operation("rename", source):
             super().rename(source, target)
             file = self._files[target] = self._files.pop(source)
             self._note(target.parent, source, target, file)
 
     def remove(self, path: Path) -> None:
         """See `Disk`."""
-        with self._operation():
+        with self._operation("remove", path):
             super().remove(path)
             self._note(path.parent, path, None, self._files.pop(path))
 
     def remove_tree(self, path: Path) -> None:
         """See `Disk`."""
-        for name in self.list_directory(path):
-            self.remove(path / name)
-        with self._operation():
+        with self._operation("remove_tree", path):
+            for name in self.list_directory(path):
+                self.remove(path / name)
             super().remove_tree(path)
 
     def lock(self, path: Path) -> int:
         """See `Disk`; the same process opens several images at once."""
-        with self._operation():
+        with self._operation("lock", path):
             return super().lock(path)
 
     @contextmanager
-    def _operation(self) -> Iterator[None]:
+    def _operation(self, kind: str, where: int | Path) -> Iterator[None]:
+        self.plan.wait(kind)
         with self._lock:
+            if self.before_operation is not None:
+                self.before_operation()
             self.operations += 1
+            self.plan.pass_or_fail(kind, self._name(where))
             yield
 
-    def _make_durable(self, file: int) -> None:
-        known = self._open[file]
-        known.durable = bytes(self.read(file, 0, self.size(file)))
-        known.pending.clear()
+    def _name(self, where: int | Path) -> str:
+        if isinstance(where, Path):
+            return str(where)
+        file = self._open.get(where)
+        return next((str(path) for path, each in self._files.items() if each is file), "")
 
     def _note(self, directory: Path, source: Path | None, name: Path | None, file: _File) -> None:
         self._renamed.setdefault(directory, []).append((source, name, file))
+
+
+class _Full(OSError):
+    """The disk is full; what fitted was written."""
 
 
 def _resize(content: bytearray, size: int) -> None:

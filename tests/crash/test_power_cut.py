@@ -15,6 +15,7 @@ from crash.powered_disk import PoweredDisk
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, start_store, unsettled
 
+from log_backend.durability import Durability
 from log_backend.log_options import LogOptions
 from log_backend.metadata import Change, MetadataStore
 from log_backend.partition_log import PartitionLog
@@ -24,7 +25,8 @@ pytestmark = pytest.mark.crash
 HISTORIES = int(os.environ.get("ROUTELOG_TEST_POWER_CUTS", "40"))
 ENDS = 6  # of one history: power cuts and kills, each on what the one before left
 STEPS = 30
-QUEUES = ("a", "b", "c")
+QUEUES = ("a", "b", "c", "d")
+DURABILITIES = (Durability.DISK, Durability.OS, Durability.MEMORY, Durability.DISK)
 LIMITS = LogOptions(
     journal_file_bytes=64 * 1024,
     journal_files_max=4,
@@ -44,7 +46,12 @@ class CursorState:
 
 
 class Promises:
-    """The records of one partition: appended, durable for certain, settled by somebody."""
+    """The records of one partition: appended, safe from what happens next, settled by somebody.
+
+    A record is safe from a power cut when the journal calls its position durable, and from the end
+    of the process when it calls it written, whatever its queue asked for. That of a queue of level
+    MEMORY has no position: it may be there or not.
+    """
 
     def __init__(self) -> None:
         self.appended: dict[int, bytes] = {}
@@ -71,9 +78,9 @@ class Promises:
             del self.positions[offset]
         self.confirmed.update(reached)
 
-    def end(self, durable_position: int) -> None:
-        """The node dies."""
-        self.note_durable(durable_position)
+    def end(self, reached: int) -> None:
+        """The node dies when the journal has reached a position that it does not lose."""
+        self.note_durable(reached)
         self.positions.clear()
         self._states.clear()
 
@@ -88,7 +95,12 @@ class Node:
         # What one start compressed, the next one reads, whatever it compresses itself.
         compression = choice.choice(("none", "zstd", "lz4"))
         self.store, self.partitions = start_store(
-            disk.root, options=LIMITS, disk=disk, queues=QUEUES, compression=compression
+            disk.root,
+            options=LIMITS,
+            disk=disk,
+            queues=QUEUES,
+            durabilities=DURABILITIES,
+            compression=compression,
         )
         self._metadata = WatchedMetadata(self.store.metadata, disk)
         self.store.on_durable = self._durable
@@ -123,7 +135,9 @@ class Node:
         for offset, body in enumerate(bodies, first):
             assert offset not in promises.durable_state.settled, "an offset is given twice"
             promises.appended[offset] = body
-            promises.positions[offset] = position
+            promises.positions.pop(offset, None)
+            if position:
+                promises.positions[offset] = position
             promises.confirmed.discard(offset)
             promises.settled.discard(offset)
 
@@ -152,10 +166,11 @@ class Node:
     def end(self, target: Path) -> PoweredDisk:
         """End by a power cut or a kill: what is left of the data, below another directory."""
         with self.disk.paused():
-            for promises in self.promises:
-                promises.end(self.store.journal.durable)
-            self.promises = []
             power_cut = self.choice.random() < 0.6
+            journal = self.store.journal
+            for promises in self.promises:
+                promises.end(journal.durable if power_cut else journal.written)
+            self.promises = []
             image = self.disk.image_after_power_cut if power_cut else self.disk.image_after_kill
             disk = image(target)
             only_durable = power_cut and self.choice.random() < 0.5

@@ -14,6 +14,7 @@ from unit.log_backend.log_records import records
 from log_backend.compressed_segment import LZ4, ZSTD
 from log_backend.cursor_snapshot import Marks, SnapshotWriter
 from log_backend.journal_block import (
+    FileMark,
     HandedOut,
     JournalEntry,
     Reason,
@@ -56,7 +57,8 @@ ENTRIES = [
     JournalEntry(4, HandedOut(0, 368_772)),
     JournalEntry(4, Redelivered(0, [(17, 18, 3), (19, 20, 1)])),
 ]
-BLOCK_FILE, BLOCK_POSITION, BLOCK_DURABLE = 17, 1_002, 1_001
+BLOCK_FILE = FileMark(17, 0x0123_4567_89AB_CDEF)
+BLOCK_MARKS = 1_002, 990, 1_001  # position, first, durable
 INDEXED_BATCHES = 12
 SNAPSHOT = SnapshotWriter(4, 1)
 MARKS = Marks(17, 368_772, 1_000, 368_770)
@@ -101,7 +103,7 @@ def files() -> dict[str, bytes]:
     return {
         "record-batch-1-shared-key.bin": _batch(SHARED_KEY),
         "record-batch-1-key-column.bin": _batch(KEY_COLUMN),
-        "journal-block-1.bin": encode_block(BLOCK_FILE, BLOCK_POSITION, BLOCK_DURABLE, ENTRIES),
+        "journal-block-1.bin": encode_block(BLOCK_FILE, *BLOCK_MARKS, ENTRIES),
         index_path.name: index,
         time_path.name: times,
         **{name: each.key + (each.value or b"") for name, each in snapshot_entries().items()},

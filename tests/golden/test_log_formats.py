@@ -1,9 +1,8 @@
 import pytest
 from golden.log_formats import (
     BITMAP,
-    BLOCK_DURABLE,
     BLOCK_FILE,
-    BLOCK_POSITION,
+    BLOCK_MARKS,
     COMPRESSED_BASE,
     COUNTS,
     ENTRIES,
@@ -80,7 +79,7 @@ def test_a_batch_with_a_key_column_is_read() -> None:
 def test_a_journal_block_is_read() -> None:
     block = decode_block(bytearray(golden("journal-block-1.bin")), 0, BLOCK_FILE)
     assert block is not None
-    assert (block.position, block.durable) == (BLOCK_POSITION, BLOCK_DURABLE)
+    assert (block.position, block.first, block.durable) == BLOCK_MARKS
     assert [entry.partition for entry in block.entries] == [entry.partition for entry in ENTRIES]
     batch, *changes = (entry.change for entry in block.entries)
     assert isinstance(batch, RecordBatch)

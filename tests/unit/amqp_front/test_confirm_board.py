@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from amqp_front.confirm_board import ConfirmBoard
+from amqp_front.journal_positions import JournalPositions
 
 
 class Turn:
@@ -26,14 +27,20 @@ class Waiter:
     def __init__(self, until: int) -> None:
         self.until = until
         self.heard: list[int] = []
+        self.heard_written: list[int] = []
         self.failures = 0
 
-    def durable(self, position: int) -> bool:
-        self.heard.append(position)
-        return position < self.until
+    def journal_reached(self, reached: JournalPositions) -> bool:
+        self.heard.append(reached.durable)
+        self.heard_written.append(reached.written)
+        return reached.durable < self.until
 
     def journal_failed(self) -> None:
         self.failures += 1
+
+
+def synced(position: int) -> JournalPositions:
+    return JournalPositions(0, position)
 
 
 @pytest.fixture
@@ -48,7 +55,7 @@ def board(turn: Turn) -> ConfirmBoard:
 
 def test_a_waiter_is_told_until_it_waits_no_more(board: ConfirmBoard) -> None:
     waiter = Waiter(until=20)
-    board.wait(waiter, 20)
+    board.wait(waiter, synced(20))
     for position in (10, 20, 30):
         board.durable(position)
     assert waiter.heard == [10, 20]
@@ -59,26 +66,45 @@ def test_what_is_durable_already_is_confirmed_after_this_turn(
 ) -> None:
     board.durable(50)
     first, second = Waiter(until=0), Waiter(until=50)
-    board.wait(first, 0)
-    board.wait(second, 50)
-    board.wait(first, 0)
+    board.wait(first, synced(0))
+    board.wait(second, synced(50))
+    board.wait(first, synced(0))
     assert len(turn.calls) == 1
     assert first.heard == []
     turn.run()
     assert (first.heard, second.heard) == ([50], [50])
-    board.wait(first, 0)
+    board.wait(first, synced(0))
     turn.run()
     assert first.heard == [50, 50]
 
 
+def test_what_is_written_is_told_apart_from_what_is_durable(board: ConfirmBoard) -> None:
+    waiter = Waiter(until=9)
+    board.wait(waiter, synced(9))
+    board.durable(5)
+    board.written(7)
+    board.durable(8)
+    assert (waiter.heard_written, waiter.heard) == ([5, 7, 8], [5, 5, 8])
+
+
+def test_what_is_written_already_is_confirmed_after_this_turn(
+    board: ConfirmBoard, turn: Turn
+) -> None:
+    board.written(50)
+    board.wait(Waiter(until=0), synced(1))
+    assert turn.calls == []
+    board.wait(Waiter(until=0), JournalPositions(50, 0))
+    assert len(turn.calls) == 1
+
+
 def test_what_is_not_durable_schedules_nothing(board: ConfirmBoard, turn: Turn) -> None:
-    board.wait(Waiter(until=1), 1)
+    board.wait(Waiter(until=1), synced(1))
     assert turn.calls == []
 
 
 def test_a_forgotten_waiter_hears_nothing(board: ConfirmBoard, turn: Turn) -> None:
     waiter = Waiter(until=9)
-    board.wait(waiter, 0)
+    board.wait(waiter, synced(0))
     board.forget(waiter)
     board.forget(waiter)
     turn.run()
@@ -90,7 +116,7 @@ def test_a_forgotten_waiter_hears_nothing(board: ConfirmBoard, turn: Turn) -> No
 def test_all_waiters_hear_of_a_failure_once(board: ConfirmBoard) -> None:
     waiters = [Waiter(until=9), Waiter(until=9)]
     for waiter in waiters:
-        board.wait(waiter, 9)
+        board.wait(waiter, synced(9))
     board.failed()
     board.failed()
     board.durable(9)

@@ -11,6 +11,7 @@ from unit.log_backend.log_records import records
 
 from log_backend.clock import SystemClock
 from log_backend.disk import Disk, SystemDisk
+from log_backend.durability import Durability
 from log_backend.log_options import LogOptions
 from log_backend.log_store import LogStore
 from log_backend.partition_log import PartitionLog
@@ -47,14 +48,27 @@ def start_store(
     epoch: int = 1,
     retention: Retention | None = None,
     compression: str | None = None,
+    durabilities: Sequence[Durability] = (),
 ) -> tuple[LogStore, list[PartitionLog]]:
-    """A store that accepts appends, with a durable partition a queue, numbered from 1."""
+    """A store that accepts appends, with a durable partition a queue, numbered from 1.
+
+    Args:
+        durabilities: of the queues, if it is not DISK for all.
+    """
     store = open_store(data, options, disk)
+    levels = durabilities or [Durability.DISK] * len(queues)
     partitions = [
         store.open_partition(
-            number, "/", queue, 0, durable=True, retention=retention, compression=compression
+            number,
+            "/",
+            queue,
+            0,
+            durable=True,
+            durability=level,
+            retention=retention,
+            compression=compression,
         )
-        for number, queue in enumerate(queues, 1)
+        for number, (queue, level) in enumerate(zip(queues, levels, strict=True), 1)
     ]
     store.recover()
     store.start(epoch)

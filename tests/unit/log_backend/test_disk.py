@@ -54,14 +54,31 @@ def test_short_writes_are_continued(
 ) -> None:
     write = os.pwritev
 
-    def write_little(file: int, buffers: list[Any], position: int) -> int:
-        return write(file, [memoryview(buffers[0])[:2]], position)
+    def write_little(file: int, buffers: list[Any], position: int, flags: int) -> int:
+        used.append(flags)
+        return write(file, [memoryview(buffers[0])[:2]], position, flags)
 
+    used: list[int] = []
     monkeypatch.setattr(os, "pwritev", write_little)
     file = disk.open(tmp_path / "file", create=True)
     assert disk.write(file, 1, [b"abcde", b"", b"fgh"]) == 8
     disk.fill_with_zeros(file, 3)
     assert disk.read(file, 0, 100) == b"\0\0\0cdefgh"
+    assert set(used) == {0}
+    used.clear()
+    disk.write_synced(file, 4, [b"12345", b"", b"678"])
+    assert disk.read(file, 0, 100) == b"\0\0\0c12345678"
+    assert set(used) == {os.RWF_DSYNC}
+    disk.close(file)
+
+
+def test_a_synced_write_of_more_buffers_than_the_system_takes_is_whole(
+    disk: SystemDisk, tmp_path: Path
+) -> None:
+    file = disk.open(tmp_path / "file", create=True)
+    buffers = [bytes([number % 256]) * 3 for number in range(3000)]
+    disk.write_synced(file, 2, buffers)
+    assert disk.read(file, 2, 9000) == b"".join(buffers)
     disk.close(file)
 
 
@@ -70,7 +87,7 @@ def test_a_short_write_of_zeros_on_a_full_disk_is_no_success(
 ) -> None:
     written: list[int] = []
 
-    def write_until_full(file: int, buffers: list[Any], position: int) -> int:
+    def write_until_full(file: int, buffers: list[Any], position: int, flags: int) -> int:
         if written:
             raise OSError(errno.ENOSPC, "full")
         written.append(position)

@@ -2,6 +2,7 @@ import asyncio
 import errno
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,17 @@ from unit.log_backend.open_store import MIB, until
 from unit.log_backend.watched_disk import WatchedDisk
 
 from log_backend import journal as journal_module
-from log_backend.journal import Journal, JournalDamaged, JournalFailed
-from log_backend.journal_block import BLOCK_ALIGNMENT, Block, JournalEntry, Settlement, decode_block
-from log_backend.journal_files import JournalFile
+from log_backend.journal import Journal, JournalFailed
+from log_backend.journal_block import (
+    BLOCK_ALIGNMENT,
+    Block,
+    FileMark,
+    JournalEntry,
+    Settlement,
+    decode_block,
+)
+from log_backend.journal_files import JournalFile, JournalFiles
+from log_backend.journal_reader import JournalDamaged
 from log_backend.record_batch import RecordBatch
 
 FILE_BYTES = 16 * BLOCK_ALIGNMENT
@@ -24,6 +33,7 @@ class Owner:
     def __init__(self, directory: Path, disk: WatchedDisk, *, files_max: int = 4) -> None:
         self.disk = disk
         self.durable: list[int] = []
+        self.written: list[int] = []
         self.failures: list[Exception] = []
         self.full: list[JournalFile] = []
         self.pressures: list[bool] = []
@@ -37,6 +47,7 @@ class Owner:
             file_bytes=FILE_BYTES,
             files_max=files_max,
             on_durable=self.durable.append,
+            on_written=self.written.append,
             on_failure=self.failures.append,
             on_file_full=self.full.append,
             collect=self._collect,
@@ -263,7 +274,7 @@ async def test_a_file_that_comes_back_after_closing_is_closed(
     await owner.journal.aclose()
     path = directory / "file"
     file = disk.open(path, create=True)
-    owner.journal.recycle(JournalFile(1, path, file, 0))
+    owner.journal.recycle(JournalFile(FileMark(1, 1), path, file, 0))
     with pytest.raises(OSError, match="Bad file descriptor"):
         disk.size(file)
 
@@ -307,6 +318,23 @@ async def test_a_file_that_cannot_be_prepared_is_a_failure(
     await owner.journal.aclose()
 
 
+async def test_a_file_that_cannot_be_recycled_stays_with_all_that_follow_it(
+    directory: Path, disk: WatchedDisk
+) -> None:
+    owner = Owner(directory, disk)
+    owner.start()
+    for number in range(3):
+        await commit(owner, entry(number, FILE_BYTES))
+    await until(lambda: len(owner.full) == 2)
+    disk.fail("rename", owner.full[0].path.name)
+    for file in owner.full:
+        owner.journal.recycle(file)
+    await until(lambda: owner.failures)
+    disk.repair()
+    await owner.journal.aclose()
+    assert offsets(await recovered(directory)) == [0, 1, 2]
+
+
 async def test_a_journal_that_is_stopped_accepts_nothing(owner: Owner) -> None:
     owner.journal.stop(OSError(errno.EIO, "a segment"))
     with pytest.raises(JournalFailed, match="a segment"):
@@ -329,6 +357,10 @@ async def three_blocks(directory: Path) -> Path:
 
 def written_files(directory: Path) -> list[Path]:
     return sorted(path for path in directory.glob("*.journal") if any(path.read_bytes()))
+
+
+def files_of(directory: Path) -> JournalFiles:
+    return JournalFiles(directory, WatchedDisk())
 
 
 def overwrite(path: Path, at: int, data: bytes) -> None:
@@ -396,27 +428,56 @@ async def test_files_of_earlier_runs_are_synced_and_given_back(
     assert offsets(await recovered(directory)) == [7]
 
 
+async def test_a_file_that_an_earlier_run_did_not_finish_is_removed(directory: Path) -> None:
+    (directory / "00000000000000000009.new").write_bytes(b"x" * 100)
+    await three_blocks(directory)
+    assert not (directory / "00000000000000000009.new").exists()
+
+
 async def test_an_empty_journal_recovers_nothing(directory: Path) -> None:
     assert await recovered(directory) == []
-    (directory / "00000000000000000001.journal").write_bytes(bytes(FILE_BYTES))
+    (directory / f"{1:020d}-{5:016x}.journal").write_bytes(bytes(FILE_BYTES))
     (directory / "00000000000000000002.new").write_bytes(bytes(100))
     assert await recovered(directory) == []
 
 
 async def test_what_a_recycled_file_held_before_is_not_recovered(directory: Path) -> None:
     path = await three_blocks(directory)
-    path.rename(directory / "00000000000000000009.journal")
+    again = path.rename(directory / path.name.replace("0001-", "0009-"))
+    assert await recovered(directory) == []
+    again.rename(directory / f"{path.name[:-24]}{1:016x}.journal")
     assert await recovered(directory) == []
 
 
 async def test_blocks_lie_at_whole_pages(directory: Path) -> None:
     path = await three_blocks(directory)
     content = bytearray(path.read_bytes())
-    number = int(path.stem)
+    (mark,) = (each for each in files_of(directory).marks() if each.number == 1)
+    assert files_of(directory).path(mark) == path
     assert len(content) < MIB
     starts = [
         at
         for at in range(0, len(content), BLOCK_ALIGNMENT)
-        if decode_block(content, at, number) is not None
+        if decode_block(content, at, mark) is not None
     ]
     assert starts == [0, BLOCK_ALIGNMENT, 2 * BLOCK_ALIGNMENT]
+
+
+@pytest.mark.parametrize("step", ["block_buffers", "new"])
+async def test_a_fault_of_ours_is_as_final_as_one_of_the_disk(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise ValueError("made to fail")
+
+    if step == "new":
+        monkeypatch.setattr(JournalFiles, step, fail)
+    else:
+        monkeypatch.setattr("log_backend.journal.block_buffers", fail)
+    owner = Owner(directory, WatchedDisk())
+    owner.start()
+    with suppress(JournalFailed):
+        owner.journal.append(entry(1), waited=True)
+    await until(lambda: owner.failures)
+    assert "made to fail" in str(owner.failures[0])
+    await owner.journal.aclose()

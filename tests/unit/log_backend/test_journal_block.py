@@ -6,6 +6,7 @@ from log_backend.journal_block import (
     BLOCK_HEADER_BYTES,
     MAGIC,
     Block,
+    FileMark,
     HandedOut,
     JournalEntry,
     Reason,
@@ -17,7 +18,7 @@ from log_backend.journal_block import (
 )
 from log_backend.record_batch import RecordBatch, crc32c
 
-FILE = 17
+FILE = FileMark(17, 0xFEED)
 SCATTERED = [(9, 12), *((offset, offset + 1) for offset in range(20, 90, 2)), (93, 500)]
 ENTRIES = [
     JournalEntry(1, batch([b"one", b"two"], 5)),
@@ -30,14 +31,14 @@ ENTRIES = [
 ]
 
 
-def block(position: int = 8, file: int = FILE) -> bytes:
-    return encode_block(file, position, 7, ENTRIES)
+def block(position: int = 8, file: FileMark = FILE) -> bytes:
+    return encode_block(file, position, 2, 7, ENTRIES)
 
 
 def test_what_is_encoded_is_decoded() -> None:
     found = decode_block(bytearray(block()), 0, FILE)
     assert found is not None
-    assert (found.position, found.durable) == (8, 7)
+    assert (found.position, found.first, found.durable) == (8, 2, 7)
     assert [entry.partition for entry in found.entries] == [1, 2, 3, 2, 2, 2, 2]
     first, second, third, fourth, fifth, sixth, seventh = (entry.change for entry in found.entries)
     assert isinstance(first, RecordBatch)
@@ -59,7 +60,7 @@ def test_what_is_encoded_is_decoded() -> None:
 
 def test_the_size_of_an_entry_is_what_it_takes_in_a_block() -> None:
     for entries in ([entry] for entry in ENTRIES):
-        found = decode_block(bytearray(encode_block(FILE, 1, 0, entries)), 0, FILE)
+        found = decode_block(bytearray(encode_block(FILE, 1, 1, 0, entries)), 0, FILE)
         assert found is not None
         assert found.length == BLOCK_HEADER_BYTES + entries[0].size()
 
@@ -86,20 +87,26 @@ def test_a_block_is_read_where_it_starts() -> None:
         assert decode_block(content, at, FILE) is None
 
 
-@pytest.mark.parametrize("other", [0, FILE - 1, FILE + 1, FILE + (1 << 32)])
-def test_a_stale_block_of_a_recycled_file_is_none(other: int) -> None:
+@pytest.mark.parametrize("number", [0, 16, 18, 17 + (1 << 32)])
+def test_a_stale_block_of_a_recycled_file_is_none(number: int) -> None:
+    other = FileMark(number, FILE.salt)
     assert decode_block(bytearray(block(file=other)), 0, FILE) is None
 
 
+@pytest.mark.parametrize("salt", [0, 0xFEEC, 0xFEED << 32, (1 << 64) - 1])
+def test_a_block_with_another_salt_is_none(salt: int) -> None:
+    assert decode_block(bytearray(block(file=FileMark(17, salt))), 0, FILE) is None
+
+
 def test_a_stale_block_with_its_file_number_changed_is_none() -> None:
-    stale = bytearray(block(file=FILE - 1))
-    stale[8:16] = FILE.to_bytes(8, "little")
+    stale = bytearray(block(file=FileMark(16, FILE.salt)))
+    stale[8:16] = FILE.number.to_bytes(8, "little")
     assert decode_block(stale, 0, FILE) is None
 
 
 def test_a_block_torn_over_a_stale_one_is_none() -> None:
     fresh = block()
-    stale = encode_block(FILE - 1, 3, 2, [JournalEntry(9, batch([b"y" * 6000]))])
+    stale = encode_block(FileMark(16, 5), 3, 1, 2, [JournalEntry(9, batch([b"y" * 6000]))])
     for torn_at in range(0, found_length(), 512):
         assert decode_block(bytearray(fresh[:torn_at] + stale[torn_at:]), 0, FILE) is None
         assert decode_block(bytearray(fresh[:torn_at] + bytes(len(fresh))), 0, FILE) is None
@@ -121,14 +128,14 @@ def test_every_truncation_is_detected() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, BLOCK_HEADER_BYTES, BLOCK_ALIGNMENT])
 def test_zeros_are_no_block(size: int) -> None:
-    assert decode_block(bytearray(size), 0, 0) is None
+    assert decode_block(bytearray(size), 0, FileMark(0, 0)) is None
 
 
 def test_a_length_beyond_the_file_is_no_block() -> None:
     huge = bytearray(block())
-    huge[32:36] = (0xFFFFFFFF).to_bytes(4, "little")
+    huge[48:52] = (0xFFFFFFFF).to_bytes(4, "little")
     assert decode_block(huge, 0, FILE) is None
-    huge[32:36] = (BLOCK_HEADER_BYTES - 1).to_bytes(4, "little")
+    huge[48:52] = (BLOCK_HEADER_BYTES - 1).to_bytes(4, "little")
     assert decode_block(huge, 0, FILE) is None
 
 
@@ -141,8 +148,8 @@ def checked(body: bytes) -> bytearray:
     ("at", "value", "problem"), [(0, 9, "kind is not known"), (24 + 4, 77, "77 is not a valid")]
 )
 def test_an_entry_of_a_later_version_is_said_to_be_one(at: int, value: int, problem: str) -> None:
-    whole = bytearray(encode_block(FILE, 1, 0, [JournalEntry(3, Settlement(0, [(1, 2)]))]))
+    whole = bytearray(encode_block(FILE, 1, 1, 0, [JournalEntry(3, Settlement(0, [(1, 2)]))]))
     whole[BLOCK_HEADER_BYTES + at] = value
-    length = int.from_bytes(whole[32:36], "little")
+    length = int.from_bytes(whole[48:52], "little")
     with pytest.raises(UnknownEntry, match=f"partition 3: .*{problem}"):
         decode_block(checked(bytes(whole[8:length])), 0, FILE)

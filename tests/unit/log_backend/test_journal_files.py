@@ -26,10 +26,12 @@ def test_a_file_is_made_of_zeros_and_found_again(
     directory: JournalFiles, disk: WatchedDisk
 ) -> None:
     made = directory.new(3, FILE_BYTES)
-    assert directory.numbers() == [3]
-    assert directory.read(3) == bytes(FILE_BYTES)
-    opened = directory.open(3)
-    assert (opened.number, opened.path, opened.size, opened.at) == (3, made.path, FILE_BYTES, 0)
+    (mark,) = directory.marks()
+    assert mark == made.mark
+    assert mark.number == 3
+    assert directory.read(mark) == bytes(FILE_BYTES)
+    opened = directory.open(mark, [])
+    assert (opened.mark, opened.path, opened.size, opened.at) == (mark, made.path, FILE_BYTES, 0)
     order = [event[0] for event in disk.events if event[0] != "write"]
     assert order[0] == "allocate"
     assert order[-4:] == ["fill", "rename", "sync_directory", "sync"]
@@ -39,7 +41,8 @@ def test_a_recycled_file_has_its_new_number_only(directory: JournalFiles) -> Non
     made = directory.new(1, FILE_BYTES)
     made.at = 2 * FILE_BYTES  # one block was larger than the file
     recycled = directory.recycled(made, 2)
-    assert directory.numbers() == [2]
+    assert directory.marks() == [recycled.mark]
+    assert recycled.mark.number == 2
     assert (recycled.at, recycled.size, recycled.file) == (0, 2 * FILE_BYTES, made.file)
 
 
@@ -54,7 +57,7 @@ def test_a_file_that_finds_no_room_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
     disk.repair()
     directory.new(1, FILE_BYTES)
-    assert directory.numbers() == [1]
+    assert [mark.number for mark in directory.marks()] == [1]
 
 
 @pytest.mark.parametrize("operation", ["open", "allocate", "fill", "rename", "sync_directory"])
@@ -85,13 +88,13 @@ def test_growing_keeps_what_is_there_and_is_undone_without_room(
     with pytest.raises(DiskFull):
         directory.grow(file.file, FILE_BYTES + 100, 3 * FILE_BYTES)
     assert disk.size(file.file) == FILE_BYTES + 100
-    assert directory.read(1)[:5] == b"block"
+    assert directory.read(file.mark)[:5] == b"block"
 
 
 def test_what_an_earlier_run_did_not_finish_is_removed(
     directory: JournalFiles, tmp_path: Path
 ) -> None:
-    directory.new(1, FILE_BYTES)
+    made = directory.new(1, FILE_BYTES)
     (tmp_path / "00000000000000000002.new").write_bytes(b"half")
     directory.remove_unfinished()
-    assert [path.name for path in tmp_path.iterdir()] == ["00000000000000000001.journal"]
+    assert list(tmp_path.iterdir()) == [made.path]

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 from unit.log_backend.open_store import (
     append,
+    content,
     copy_of,
     crash,
     durable,
@@ -20,8 +21,8 @@ async def test_a_deleted_partition_leaves_nothing(data: Path) -> None:
     append(partition, 3)
     append(kept, 3)
     await store._checkpoint(None)
-    changes = store.close_partition(partition)
-    store.metadata.apply(changes)
+    store.metadata.apply(store.close_partition(partition))
+    store.remove_files(partition)
     await until(lambda: not partition.directory.exists())
     assert not [key for key, _ in store.metadata.scan(b"cursors/") if key[15] == 1]
     await store.aclose()
@@ -40,8 +41,8 @@ async def test_a_deletion_is_finished_after_a_crash(data: Path) -> None:
     append(partition, 3)
     await store._checkpoint(None)
     arrived, released = disk.hold("remove_tree", "q-0")
-    changes = store.close_partition(partition)
-    store.metadata.apply(changes)
+    store.metadata.apply(store.close_partition(partition))
+    store.remove_files(partition)
     await until(arrived.is_set)
     left = data.parent / "crashed"
     copy_of(data, left)
@@ -66,6 +67,7 @@ async def test_a_new_partition_of_the_same_name_does_not_see_the_old(
     if flushed:
         await store.flush()
     store.metadata.apply(store.close_partition(old))
+    store.remove_files(old)
     new = store.open_partition(2, "/", "q", 0, durable=True)
     assert new.next_offset == 0
     await durable(store, append(new, 2))
@@ -89,7 +91,8 @@ async def test_a_partition_can_be_made_again_while_the_old_one_is_being_removed(
     append(old, 5)
     await store.flush()
     arrived, released = disk.hold("remove_tree", "q-0")
-    store.close_partition(old)
+    store.metadata.apply(store.close_partition(old))
+    store.remove_files(old)
     await until(arrived.is_set)
     new = store.open_partition(2, "/", "q", 0, durable=True)
     await durable(store, append(new, 2))
@@ -111,4 +114,56 @@ async def test_files_of_another_partition_are_removed(data: Path) -> None:
     store.start(2)
     assert (other.next_offset, other.segments) == (0, [])
     await until(lambda: not list(partition.directory.glob("*.log")))
+    await store.aclose()
+
+
+async def test_a_deletion_that_a_crash_takes_back_has_removed_nothing(data: Path) -> None:
+    store, (partition,) = start_store(data)
+    append(partition, 3)
+    await store._checkpoint(None)
+    changes = store.close_partition(partition)
+    left = await crash(store, data)
+    assert await content(left) == numbered(0, 1, 2)
+    store.metadata.apply(changes)
+    store.remove_files(partition)
+    await until(lambda: not partition.directory.exists())
+    await store.aclose()
+
+
+async def test_a_new_partition_of_the_same_name_takes_nothing_from_an_undone_deletion(
+    data: Path,
+) -> None:
+    store, (old,) = start_store(data)
+    append(old, 3)
+    await store._checkpoint(None)
+    store.close_partition(old)
+    new = store.open_partition(2, "/", "q", 0, durable=True)
+    assert (new.next_offset, new.segments) == (0, [])
+    left = await crash(store, data)
+    await store.aclose()
+    assert await content(left) == numbered(0, 1, 2)
+
+
+async def test_files_that_could_not_be_removed_are_not_taken_for_those_of_the_next_partition(
+    data: Path,
+) -> None:
+    disk = WatchedDisk()
+    store, (old,) = start_store(data, disk=disk)
+    append(old, 5)
+    await store.flush()
+    disk.fail("remove_tree", "q-0")
+    store.metadata.apply(store.close_partition(old))
+    store.remove_files(old)
+    new = store.open_partition(2, "/", "q", 0, durable=True)
+    await until(lambda: disk.failed)
+    disk.repair()
+    new.skip_to(2)
+    append(new, 2)
+    await store.flush()
+    await store.aclose()
+    store = open_store(data)
+    new = store.open_partition(2, "/", "q", 0, durable=True)
+    store.recover()
+    store.start(2)
+    assert await unsettled(new) == [(2, b"2"), (3, b"3")]
     await store.aclose()

@@ -157,3 +157,43 @@ async def test_pressure_rises_with_memory_and_falls_when_a_partition_goes(data: 
     store.close_partition(partition)
     await until(lambda: len(pressures) == 4)
     await store.aclose()
+
+
+async def test_a_fault_of_ours_in_the_flusher_stops_the_node_like_one_of_the_disk(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = WatchedDisk()
+    store, (partition,) = start_store(data, disk=disk)
+
+    def fail(*arguments: object) -> None:
+        raise ValueError("made to fail")
+
+    await durable(store, append(partition, 3))
+    monkeypatch.setattr(store._writer, "write", fail)
+    await store.flush()
+    monkeypatch.undo()
+    with pytest.raises(JournalFailed):
+        append(partition)
+    await store._checkpoint(None)
+    assert not recycled(disk)
+    assert partition.synced_offset == 0
+    await store.aclose()
+    assert await content(data) == numbered(0, 1, 2)
+
+
+async def test_a_snapshot_that_fails_for_any_reason_stops_the_node(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, (partition,) = start_store(data)
+
+    def fail(*arguments: object, **keywords: object) -> None:
+        raise ValueError("made to fail")
+
+    await durable(store, append(partition, 3))
+    monkeypatch.setattr(store.metadata, "apply", fail)
+    await store._checkpoint(None)
+    monkeypatch.undo()
+    with pytest.raises(JournalFailed):
+        append(partition)
+    await store.aclose()
+    assert await content(data) == numbered(0, 1, 2)

@@ -109,6 +109,11 @@ class WatchedDisk(SystemDisk):
     def _written(self) -> set[Path]:
         return set(self._paths.values())
 
+    def write_synced(self, file: int, position: int, buffers: Sequence[Buffer]) -> None:
+        """See `Disk`."""
+        self.write(file, position, buffers)
+        self.sync(file)
+
     def fill_with_zeros(self, file: int, size: int) -> None:
         """See `Disk`."""
         path = self._paths[file]

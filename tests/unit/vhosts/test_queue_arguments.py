@@ -5,9 +5,17 @@ from decimal import Decimal
 
 import pytest
 
-from log_backend import Retention
+from log_backend import Durability, Retention
 from vhosts.errors import InvalidQueueArgument, QueueInequivalent
-from vhosts.queue_arguments import KNOWN, check_arguments, check_equivalent, compression, retention
+from vhosts.queue_arguments import (
+    KNOWN,
+    check_arguments,
+    check_durability,
+    check_equivalent,
+    compression,
+    durability,
+    retention,
+)
 
 INTEGERS = (
     "x-expires",
@@ -214,3 +222,31 @@ def test_compression_is_what_the_queue_says_if_it_does() -> None:
     assert compression({"x-compression": "zstd"}) == "zstd"
     assert compression({"x-compression": "none"}) == "none"
     assert compression({}) is None
+
+
+# -- durability
+
+
+@pytest.mark.parametrize("level", Durability)
+def test_the_argument_beats_the_default(level: Durability) -> None:
+    for default in Durability:
+        assert durability({"x-durability": str(level)}, default) is level
+        assert durability({}, default) is default
+
+
+@pytest.mark.parametrize("value", EACH_TYPE, ids=repr)
+def test_a_durability_is_one_of_three_words(value: object) -> None:
+    assert complaint(x_durability=value) is not None
+    assert complaint(x_durability="os") is None
+
+
+@pytest.mark.parametrize("level", Durability)
+def test_a_queue_that_is_not_stored_promises_memory_only(level: Durability) -> None:
+    arguments = {"x-durability": str(level)}
+    check_durability("q", "/", arguments, True)
+    check_durability("q", "/", {}, False)
+    if level is Durability.MEMORY:
+        check_durability("q", "/", arguments, False)
+    else:
+        with pytest.raises(InvalidQueueArgument, match="only durable queues"):
+            check_durability("q", "/", arguments, False)

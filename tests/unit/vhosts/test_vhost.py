@@ -10,7 +10,7 @@ import pytest
 from queue_samples import Node, Taker, bodies, fill, numbered, records, running_node
 
 from exchanges import InvalidName, QueueNotFound, ReservedName
-from log_backend import Change, MetadataUnavailable
+from log_backend import Change, Durability, MetadataUnavailable
 from vhosts import (
     Delivery,
     Durable,
@@ -453,3 +453,31 @@ async def test_many_exclusive_queues_go_with_their_connection_over_several_turns
     assert len(vhost.queues) == count - DELETIONS_MAX + 2
     node.turns.run()
     assert sorted(vhost.queues) == ["nobody's", "other"]
+
+
+# -- durability
+
+
+async def test_a_queue_has_the_durability_of_its_argument_after_a_restart_too(
+    tmp_path: Path,
+) -> None:
+    async with running_node(tmp_path) as node:
+        declared = [
+            declare(node.vhost, level, {"x-durability": str(level)}, durable=True)
+            for level in Durability
+        ]
+        assert [queue.durability for queue in declared] == list(Durability)
+        assert declare(node.vhost, "plain", durable=True).durability is Durability.DISK
+        assert declare(node.vhost, "transient").durability is Durability.MEMORY
+        exclusive = declare(node.vhost, "exclusive", durable=True, exclusive=True)
+        assert exclusive.durability is Durability.MEMORY
+        await when_durable(*(queue.declaring for queue in node.vhost.queues.values()))
+    async with running_node(tmp_path) as node:
+        for level in Durability:
+            assert node.vhost.queues[level].durability is level
+
+
+def test_a_queue_that_ends_with_its_connection_cannot_ask_for_more(vhost: VirtualHost) -> None:
+    with pytest.raises(InvalidQueueArgument):
+        declare(vhost, "q", {"x-durability": "os"}, durable=True, exclusive=True)
+    assert "q" not in vhost.queues

@@ -1,0 +1,170 @@
+"""What a node promised about the records of its queues, and what a recovered node is held to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Self
+
+from log_backend.partition_log import PartitionLog
+
+NOT_KNOWN = 0  # number of a partition that is being declared
+
+
+class PromiseBroken(Exception):
+    """The node lost, invented or brought back a record, or gave an offset twice."""
+
+
+@dataclass
+class QueuePromises:
+    """One partition, by the offsets of its records.
+
+    Attributes:
+        keeps: consumers take nothing away: a stream, or a queue with `x-retention`.
+        kept_bytes: of a stream with a limit: so much of its end must be there; None: all of it.
+        bodies: what was appended and survives a restart.
+        confirmed: appended, and the journal reached their position.
+        settled: a consumer settled them.
+        committed: settled, and a later append of the same node is durable.
+    """
+
+    partition: int
+    keeps: bool = False
+    kept_bytes: int | None = None
+    bodies: dict[int, bytes] = field(default_factory=dict)
+    confirmed: set[int] = field(default_factory=set)
+    settled: set[int] = field(default_factory=set)
+    committed: set[int] = field(default_factory=set)
+    _waiting: dict[int, int] = field(default_factory=dict)  # offset -> journal position
+    _committing: dict[int, int] = field(default_factory=dict)
+
+    def copy(self) -> Self:
+        """The promises of this moment; those that wait for the journal were not made."""
+        return type(self)(
+            self.partition,
+            self.keeps,
+            self.kept_bytes,
+            self.bodies.copy(),
+            self.confirmed.copy(),
+            self.settled.copy(),
+            self.committed.copy(),
+        )
+
+    def appended(self, first: int, bodies: list[bytes], position: int) -> None:
+        """Records got their offsets; 0 is the position of those that nothing makes durable."""
+        for offset, body in enumerate(bodies, first):
+            self.bodies.pop(offset, None)
+            if position:
+                self.bodies[offset] = body
+                self._waiting[offset] = position
+
+    def settle(self, first: int, end: int) -> None:
+        """A consumer is done with [first, end)."""
+        self.settled.update(range(first, end))
+
+    def barrier(self, position: int) -> None:
+        """An append came behind all that was settled so far."""
+        for offset in self.settled - self.committed:
+            self._committing.setdefault(offset, position)
+
+    def durable(self, position: int) -> None:
+        """The journal has reached a position."""
+        for waiting, done in ((self._waiting, self.confirmed), (self._committing, self.committed)):
+            reached = [offset for offset, needed in waiting.items() if needed <= position]
+            for offset in reached:
+                del waiting[offset]
+            done.update(reached)
+
+    def check(self, log: PartitionLog, found: dict[int, bytes], ready: int) -> None:
+        """Hold a recovered partition to what was promised.
+
+        Args:
+            found: offset and body of all that its readers get.
+            ready: how many messages it says it has.
+
+        Raises:
+            PromiseBroken: it breaks its word.
+        """
+        for offset, body in found.items():
+            if self.bodies.get(offset) != body:
+                wanted = self.bodies.get(offset, b"nothing")[:20]
+                raise PromiseBroken(f"{log.directory}: {body[:20]!r} at {offset}, not {wanted!r}")
+        lost = self._owed(log) - set(found)
+        if lost:
+            raise PromiseBroken(f"{log.directory}: confirmed and lost: {sorted(lost)[:10]}")
+        back = self.committed & set(found)
+        if back and not self.keeps:
+            raise PromiseBroken(f"{log.directory}: settled and back: {sorted(back)[:10]}")
+        highest = max(self.confirmed | self.committed, default=-1)
+        if log.next_offset <= highest:
+            raise PromiseBroken(f"{log.directory}: {highest} would be given twice")
+        if not self.keeps and ready != len(found):
+            raise PromiseBroken(f"{log.directory}: says {ready} ready, has {len(found)}")
+
+    def _owed(self, log: PartitionLog) -> set[int]:
+        if not self.keeps:
+            return self.confirmed - self.settled
+        if self.kept_bytes is None:
+            return set(self.confirmed)
+        owed: set[int] = set()
+        size = 0
+        for offset in sorted(self.bodies, reverse=True):
+            size += len(self.bodies[offset])
+            if size > self.kept_bytes:
+                break
+            owed.add(offset)
+        return owed & self.confirmed
+
+    def recovered(self, log: PartitionLog, found: dict[int, bytes]) -> None:
+        """Go on with what a restart found: what it did not find is gone for ever.
+
+        But for segments that retention removed: a power cut may bring them back.
+        """
+        expired = {
+            offset: body for offset, body in self.bodies.items() if offset < log.first_offset
+        }
+        self.bodies = {**(expired if self.keeps else {}), **found}
+        self.confirmed &= set(found)
+        if not self.keeps:
+            self.settled = set(range(log.next_offset)) - set(found)
+            self.committed |= self.settled
+        self._waiting.clear()
+        self._committing.clear()
+
+
+class Promises:
+    """All queues of a node: for each name, every generation that a crash may leave."""
+
+    def __init__(self) -> None:
+        self.queues: dict[str, list[QueuePromises | None]] = {}
+
+    def copy(self) -> Promises:
+        """The promises of this moment."""
+        copied = Promises()
+        for name, generations in list(self.queues.items()):
+            copied.queues[name] = [each and each.copy() for each in list(generations)]
+        return copied
+
+    def all(self) -> list[QueuePromises]:
+        """Those of all generations."""
+        return [each for several in self.queues.values() for each in several if each is not None]
+
+    def durable(self, position: int) -> None:
+        """The journal has reached a position."""
+        for promises in self.all():
+            promises.durable(position)
+
+    def generation(self, name: str, partition: int | None) -> QueuePromises | None:
+        """The promises of the queue that is there, of which no other generation is left.
+
+        Args:
+            partition: its number; None when there is no queue of this name.
+
+        Raises:
+            PromiseBroken: it must not be there, or must be.
+        """
+        for number in (partition, NOT_KNOWN):
+            for promises in self.queues[name]:
+                if (None if promises is None else promises.partition) == number:
+                    self.queues[name] = [promises]
+                    return promises
+        raise PromiseBroken(f"{name}: partition {partition}, of {self.queues[name]}")
