@@ -10,10 +10,12 @@ from log_backend.cursor import Cursor
 from log_backend.cursor_snapshot import SnapshotDamaged
 from log_backend.disk import DirectoryLocked, Disk, SystemDisk
 from log_backend.durability import Durability
+from log_backend.file_system import doubt
 from log_backend.journal import JournalFailed
 from log_backend.journal_block import Reason, UnknownEntry
 from log_backend.journal_reader import JournalDamaged
-from log_backend.log_store import LogOptions, LogStore
+from log_backend.log_options import LogOptions
+from log_backend.log_store import LogStore
 from log_backend.metadata import (
     Change,
     Entry,
@@ -59,6 +61,7 @@ __all__ = [
     "SystemClock",
     "SystemDisk",
     "UnknownEntry",
+    "doubt",
     "encode_records",
     "key_partition",
     "new_buffer",

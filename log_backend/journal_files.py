@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from log_backend.disk import Disk
+from log_backend.disk import Disk, DiskFull, is_full
 from log_backend.journal_block import BLOCK_ALIGNMENT, FileMark
 from log_backend.randomness import random_number
 
@@ -99,11 +99,15 @@ class JournalFiles:
                 self._disk.remove(self._directory / name)
 
     def new(self, number: int, size: int) -> JournalFile:
-        """Make a file full of zeros."""
+        """Make a file full of zeros.
+
+        Raises:
+            DiskFull: nothing was made.
+        """
         mark = FileMark(number, random_number())
         path = self.path(mark)
         temporary = path.with_suffix(UNFINISHED)
-        file = self._disk.open(temporary, create=True)
+        file = self._open_with_room(temporary, size)
         self._disk.fill_with_zeros(file, size)
         self._disk.rename(temporary, path)
         self._disk.sync_directory(self._directory)
@@ -123,3 +127,30 @@ class JournalFiles:
             self._recycling_failed = True
             raise
         return JournalFile(mark, path, old.file, max(old.size, old.at))
+
+    def grow(self, file: int, size: int, wanted: int) -> None:
+        """Allocate from `size`, which the file has, to `wanted`.
+
+        Raises:
+            DiskFull: the file is as it was.
+        """
+        try:
+            self._disk.allocate(file, size, wanted - size)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            self._disk.truncate(file, size)
+            raise DiskFull(str(error)) from error
+
+    def _open_with_room(self, path: Path, size: int) -> int:
+        try:
+            file = self._disk.open(path, create=True)
+        except OSError as error:
+            raise (DiskFull(str(error)) if is_full(error) else error) from None
+        try:
+            self.grow(file, 0, size)
+        except DiskFull:
+            self._disk.close(file)
+            self._disk.remove(path)
+            raise
+        return file

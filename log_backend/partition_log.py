@@ -8,7 +8,7 @@ never is. Offsets between stored batches that no batch holds were settled, or we
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -21,7 +21,7 @@ from log_backend.loaded_pieces import PIECES_MAX, LoadedPieces
 from log_backend.log_directory import segment_path
 from log_backend.record_batch import RecordBatch, Records
 from log_backend.retention import Retention
-from log_backend.segment import RELATIVE_OFFSET_MAX, Segment
+from log_backend.segment import RELATIVE_OFFSET_MAX, Segment, SegmentMark
 from log_backend.tail import Tail
 
 log = logging.getLogger(__name__)
@@ -59,13 +59,20 @@ class LogOwner(Protocol):
 
 @dataclass(slots=True)
 class SegmentWrite:
-    """Batches to write one behind the other into a segment; `seal` when they are its last."""
+    """Batches to write one behind the other into a segment; `seal` when they are its last.
+
+    Attributes:
+        before: the segment without them.
+        done: set by the writer, in its thread.
+    """
 
     partition: int
     segment: Segment
     position: int
+    before: SegmentMark
     batches: list[RecordBatch] = field(default_factory=list)
     seal: bool = False
+    done: bool = False
 
 
 class PartitionLog:
@@ -77,6 +84,7 @@ class PartitionLog:
         durable: it survives a restart, with its persistent records and its cursors.
         durability: what a confirm promises of its persistent records; MEMORY unless it is durable.
         next_offset: offset of the next record.
+        unflushed_bytes: of batches that are in no segment and in no plan of `plan_flush`.
         retention: what is kept longer than consumers need; None: nothing.
         compression: of sealed segments: none, zstd, lz4.
         overtaken: by number of a cursor, what settles it up to an offset when a forced retention
@@ -109,6 +117,7 @@ class PartitionLog:
         self.overtaken: dict[int, Callable[[int], None]] = {}
         self._tail = Tail()
         self._unflushed: deque[RecordBatch] = deque()
+        self.unflushed_bytes = 0
         self._flushing = False
         # Without retention nobody reads but the queue itself.
         self._loaded = LoadedPieces(1 if retention is None else PIECES_MAX)
@@ -174,6 +183,7 @@ class PartitionLog:
         if not self._unflushed:
             self._owner.has_unflushed(self)
         self._unflushed.append(batch)
+        self.unflushed_bytes += batch.records.batch_bytes
         self._owner.tail_grew(batch.records.batch_bytes)
 
     @property
@@ -324,10 +334,10 @@ class PartitionLog:
         low_water = self.low_water()
         freed = 0
         while (batch := self._tail.first) is not None and batch.end_offset <= low_water:
-            if self._unflushed and self._unflushed[0] is batch:
+            if self._unflushed and self._unflushed[0].base_offset <= batch.base_offset:
                 if self.retention is not None:
                     break
-                self._unflushed.popleft()
+                self._drop_unflushed()
             freed += self._tail.drop_first()
         if freed:
             self._owner.tail_grew(-freed)
@@ -378,7 +388,7 @@ class PartitionLog:
                 )
                 self.segments.append(segment)
             if not writes or writes[-1].segment is not segment:
-                writes.append(SegmentWrite(self.number, segment, segment.size))
+                writes.append(SegmentWrite(self.number, segment, segment.size, segment.mark()))
             writes[-1].batches.append(batch)
             segment.add(batch, segment.size, size)
             segment.unsynced = True
@@ -396,6 +406,25 @@ class PartitionLog:
             self.release()
             self.expire()
 
+    def flush_refused(self, writes: Sequence[SegmentWrite]) -> None:
+        """There was no room: planned writes that are not `done` left nothing behind.
+
+        Their batches are unflushed again, but for those that everybody is done with by now.
+        """
+        if self.closed:
+            return
+        for write in reversed([each for each in writes if not each.done]):
+            for batch in reversed(write.batches):
+                if self.retention is not None or not self._is_settled(batch):
+                    self._unflushed.appendleft(batch)
+                    self.unflushed_bytes += batch.records.batch_bytes
+            write.segment.restore(write.before)
+            if write.position == 0:
+                self.segments.remove(write.segment)
+        self.flushed()
+        if self._unflushed:
+            self._owner.has_unflushed(self)
+
     def sealed_segments(self) -> list[Segment]:
         """Segments whose files are complete and synced; none while a flush may be sealing one."""
         return [] if self._flushing or self.closed else self.segments[:-1]
@@ -403,19 +432,24 @@ class PartitionLog:
     def evict(self, size: int) -> int:
         """Forget up to `size` bytes of batches that segments hold; returns what was freed."""
         freed = 0
-        unflushed = self._unflushed[0] if self._unflushed else None
+        unflushed = self._unflushed[0].base_offset if self._unflushed else self.next_offset
         while freed < size and not self._flushing:
             batch = self._tail.first
-            if batch is None or batch is unflushed:
+            if batch is None or batch.base_offset >= unflushed:
                 break
             freed += self._tail.drop_first()
         return freed
 
     def _take_unflushed(self) -> Iterator[RecordBatch]:
         while self._unflushed:
-            batch = self._unflushed.popleft()
+            batch = self._drop_unflushed()
             if self.retention is not None or not self._is_settled(batch):
                 yield batch
+
+    def _drop_unflushed(self) -> RecordBatch:
+        batch = self._unflushed.popleft()
+        self.unflushed_bytes -= batch.records.batch_bytes
+        return batch
 
     def _is_settled(self, batch: RecordBatch) -> bool:
         return bool(self.cursors) and all(
@@ -427,7 +461,8 @@ class PartitionLog:
         if writes and writes[-1].segment is segment:
             writes[-1].seal = True
         else:
-            writes.append(SegmentWrite(self.number, segment, segment.size, seal=True))
+            mark = segment.mark()
+            writes.append(SegmentWrite(self.number, segment, segment.size, mark, seal=True))
 
     # -- the end
 
@@ -437,5 +472,6 @@ class PartitionLog:
         freed = self._tail.bytes
         self._tail = Tail()
         self._unflushed.clear()
+        self.unflushed_bytes = 0
         self._loaded.clear()
         return freed

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from log_backend.disk import Disk
+from log_backend.disk import Disk, DiskFull, is_full
 from log_backend.log_directory import COMPRESSED, PLAIN
 from log_backend.partition_log import SegmentWrite
 from log_backend.segment import READ_BYTES, Segment
@@ -24,10 +24,13 @@ class SegmentWriter:
         """Write planned batches, then make segments durable.
 
         Raises:
+            DiskFull: there is no room. Writes that are not `done` left nothing behind and may be
+                tried again, in this order; no segment was synced.
             OSError: some of it may not be on the disk; never try again.
         """
         for each in writes:
             self._write(each)
+            each.done = True
         for segment in to_sync:
             with suppress(FileNotFoundError):
                 # Settled and removed meanwhile, or compressed: then that form is synced.
@@ -63,11 +66,11 @@ class SegmentWriter:
         path = write.segment.path
         if write.position == 0:
             self._own(path.parent, write.partition)
-        file = self._disk.open(path, create=True)
+        buffers = [
+            part for batch in write.batches for part in (batch.header(), batch.records.payload)
+        ]
+        file = self._open_with_room(path, write.position, sum(map(len, buffers)))
         try:
-            buffers = [
-                part for batch in write.batches for part in (batch.header(), batch.records.payload)
-            ]
             self._disk.write(file, write.position, buffers)
             if write.seal:
                 # Before the next segment is there: only the newest may have a torn tail.
@@ -76,8 +79,9 @@ class SegmentWriter:
             self._disk.close(file)
         if write.seal:
             self._disk.sync_directory(path.parent)
-            for index_path, content in write.segment.index_files():
-                self._write_file(index_path, content)
+            with suppress(DiskFull):  # an index only saves the walk through its segment
+                for index_path, content in write.segment.index_files():
+                    self._write_file(index_path, content)
 
     def _sync(self, file: int, segment: Segment) -> None:
         if segment.doubtful is not None:
@@ -104,7 +108,7 @@ class SegmentWriter:
                 raise
 
     def _write_file(self, path: Path, content: bytes, *, sync: bool = False) -> None:
-        file = self._disk.open(path, create=True)
+        file = self._open_with_room(path, 0, len(content))
         try:
             self._disk.truncate(file, len(content))
             self._disk.write(file, 0, [content])
@@ -112,3 +116,25 @@ class SegmentWriter:
                 self._disk.sync(file)
         finally:
             self._disk.close(file)
+
+    def _open_with_room(self, path: Path, position: int, size: int) -> int:
+        # A full disk is met here, before anything is written, or never.
+        file = None
+        try:
+            file = self._disk.open(path, create=True)
+            self._disk.allocate(file, position, size)
+        except OSError as error:
+            if file is not None:
+                self._cut_back(file, path, position)
+            if is_full(error):
+                raise DiskFull(str(error)) from error
+            raise
+        return file
+
+    def _cut_back(self, file: int, path: Path, size: int) -> None:
+        try:
+            self._disk.truncate(file, size)
+        finally:
+            self._disk.close(file)
+        if size == 0:
+            self._disk.remove(path)

@@ -23,6 +23,7 @@ NOT_CAUSED_BY_CLIENTS = {
     "vhosts.errors.InvalidUser": "users are made by the operator",
     "vhosts.errors.InvalidPermission": "permissions are given by the operator",
     "log_backend.disk.DirectoryLocked": "at start",
+    "log_backend.disk.DiskFull": "publishers wait; what finds no room is tried again",
     "log_backend.journal_reader.JournalDamaged": "at start",
     "log_backend.journal_block.UnknownEntry": "at start",
     "log_backend.compressed_segment.CodecFailed": "in the background, or a damaged disk",

@@ -12,7 +12,8 @@ from unit.log_backend.log_records import records
 from log_backend.clock import SystemClock
 from log_backend.disk import Disk, SystemDisk
 from log_backend.durability import Durability
-from log_backend.log_store import LogOptions, LogStore
+from log_backend.log_options import LogOptions
+from log_backend.log_store import LogStore
 from log_backend.partition_log import PartitionLog
 from log_backend.retention import Retention
 

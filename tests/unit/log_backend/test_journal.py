@@ -162,6 +162,19 @@ async def test_what_nobody_waits_for_is_committed_soon(owner: Owner) -> None:
     await until(lambda: owner.journal.durable == position)
 
 
+async def test_what_can_be_collected_while_the_disk_is_busy_is_committed_soon(owner: Owner) -> None:
+    await commit(owner, entry(0))
+    await until(lambda: len(owner.journal._ready) == 1)  # a file that is ready wakes it, too
+    arrived, released = owner.disk.hold("sync", "*.journal")
+    owner.journal.append(entry(1), waited=True)
+    await until(arrived.is_set)
+    owner.to_collect.append(entry(2))
+    owner.journal.wake_later()
+    released.set()
+    await until(lambda: owner.journal.durable == 3)
+    assert owner.to_collect == []
+
+
 async def test_each_commit_collects(owner: Owner, directory: Path) -> None:
     owner.to_collect.append(JournalEntry(4, Settlement(0, [(1, 2)])))
     owner.journal.wake_later()
