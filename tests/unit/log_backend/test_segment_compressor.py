@@ -192,6 +192,7 @@ async def test_a_partition_deleted_while_it_is_compressed_is_gone(
     await store.flush()
     await until(arrived.is_set)
     store.metadata.apply(store.close_partition(partition), synced=False)
+    store.remove_files(partition)
     released.set()
     await idle(store)
     assert not partition.directory.exists()
@@ -353,7 +354,7 @@ async def test_the_limit_of_a_stream_counts_what_the_disk_holds(data: Path) -> N
         await store.flush()
         await idle(store)
         partition.retention = limit
-        partition.release()
+        partition.expire()
         kept[compression] = partition.next_offset - partition.first_offset
         await store.aclose()
     assert kept["none"] < 10
