@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -99,7 +100,10 @@ class WatchedDisk(SystemDisk):
         """See `Disk`."""
         if self.capacity is None:
             return super().free_bytes(path)
-        used = self.others + sum(each.stat().st_size for each in self._written() if each.exists())
+        used = self.others
+        for each in self._written():
+            with suppress(FileNotFoundError):  # removed, or renamed at this moment
+                used += each.stat().st_size
         return max(0, self.capacity - used)
 
     def total_bytes(self, path: Path) -> int:
