@@ -32,6 +32,7 @@ from log_backend import (
     SystemClock,
     SystemDisk,
     UnknownEntry,
+    doubt,
     random_key,
 )
 from vhosts import GroupExpiry, PasswordVerifier, UserDirectory, VhostDirectory
@@ -75,7 +76,6 @@ class Broker:
         self._claim_epoch = claim_epoch
         self._connections: set[Connection] = set()
         self._opening: set[Connection] = set()  # those that have not logged in
-        self._gate = Gate()
         self._all_closed: asyncio.Event | None = None
 
     async def start(self) -> BrokerAddress:
@@ -107,6 +107,8 @@ class Broker:
             vhosts.load(logs.metadata)
             replayed = logs.recover()
             vhosts.recovered()
+            gate = Gate(loop)
+            logs.on_pressure = gate.close_for
             log.info("recovered %d journal entries", replayed)
             logs.start(self._claim_epoch(logs.metadata))
             await vhosts.add(config.default_vhost)
@@ -122,7 +124,6 @@ class Broker:
         logs.on_durable = confirms.durable
         logs.on_written = confirms.written
         logs.on_failure = lambda error: confirms.failed()
-        logs.on_pressure = self._gate.set_closed
         self._services = Services(
             config=config,
             loop=loop,
@@ -132,7 +133,7 @@ class Broker:
             users=users,
             passwords=self._passwords,
             confirms=confirms,
-            gate=self._gate,
+            gate=gate,
             cluster_name=f"routelog@{config.data_dir.name}",
         )
         return await self._listen(loop)
@@ -227,7 +228,14 @@ def _open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStor
         flush_seconds=config.flush_seconds,
         scrub_bytes_per_second=config.scrub_bytes_per_second,
         scrub_interval_seconds=config.scrub_interval_seconds,
+        disk_reserve_bytes=config.disk_reserve_bytes,
         compression=config.default_compression,
         retention_seconds=config.retention_seconds,
     )
-    return LogStore(config.data_dir, SystemDisk(), SystemClock(), loop, options)
+    disk = SystemDisk()
+    logs = LogStore(config.data_dir, disk, SystemClock(), loop, options)
+    kind = disk.file_system(config.data_dir)
+    reason = doubt(kind)
+    if reason is not None:
+        log.warning("data directory %s is on %s: %s", config.data_dir, kind, reason)
+    return logs

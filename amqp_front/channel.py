@@ -150,6 +150,11 @@ class Channel:
             else:
                 self.publisher.publish(checked)
 
+    @property
+    def commits_publishes(self) -> bool:
+        """tx.commit would publish something."""
+        return self._transaction is not None and self._transaction.has_publishes
+
     def settle(self, run: SettleRun) -> None:
         """Carry out a run of settlements."""
         if self._transaction is not None:

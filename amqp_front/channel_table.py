@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pamqp import commands
 
 from amqp_front.channel import Channel, ChannelConnection
-from amqp_front.command import Frame
+from amqp_front.command import Frame, PublishRun, SettleRun
 from amqp_front.errors import CHANNEL_ERROR, COMMAND_INVALID, NOT_ALLOWED, HardError
 from amqp_front.frame_cutter import FRAME_METHOD
 from amqp_front.methods import AccessRequest, decode_method, encode_method
@@ -13,6 +13,8 @@ from amqp_front.methods import AccessRequest, decode_method, encode_method
 _CLASS_CONNECTION = b"\x00\x0a"
 _CHANNEL_CLOSE = b"\x00\x14\x00\x28"
 _CHANNEL_CLOSE_OK = b"\x00\x14\x00\x29"
+_BASIC_PUBLISH = b"\x00\x3c\x00\x28"
+_TX_COMMIT = b"\x00\x5a\x00\x14"
 
 
 class ChannelTable:
@@ -43,6 +45,18 @@ class ChannelTable:
             self._assembling.add(channel.number)
         else:
             self._assembling.discard(channel.number)
+
+    def publishes(self, command: PublishRun | SettleRun | Frame) -> bool:
+        """Whether a command brings in messages, or a part of one."""
+        channel = self._channels.get(command.channel)
+        if channel is None or channel.closing:
+            return False
+        if not isinstance(command, Frame):
+            return isinstance(command, PublishRun)
+        if command.kind != FRAME_METHOD:
+            return True
+        index = command.payload[:4]
+        return index == _BASIC_PUBLISH or (index == _TX_COMMIT and channel.commits_publishes)
 
     def for_run(self, number: int) -> Channel | None:
         """The channel that a run is for; None when it closes, and the run is to be ignored.

@@ -28,14 +28,24 @@ class ClientSocket:
         self.name = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else "local"
         self._set_option(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
-    def _set_option(self, level: int, option: int) -> None:
+    def _set_option(self, level: int, option: int, value: int = 1) -> None:
         handle = self._transport.get_extra_info("socket")
         if handle is not None and handle.family in (socket.AF_INET, socket.AF_INET6):
-            handle.setsockopt(level, option, 1)
+            handle.setsockopt(level, option, value)
 
     def keep_alive(self) -> None:
         """Let the system notice when the client is gone: it wants no heartbeats."""
         self._set_option(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+
+    def drop_if_unreachable(self, seconds: float) -> None:
+        """Let the system drop the socket when the client has not taken what is sent for so long.
+
+        Args:
+            seconds: 0: as long as the system tries by itself, about a quarter of an hour.
+        """
+        if not self._transport.is_closing():
+            milliseconds = round(seconds * 1000)
+            self._set_option(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
 
     def write(self, frames: bytes | bytearray) -> None:
         """Send frames, or keep them until the client reads."""

@@ -38,6 +38,7 @@ class SettleRun:
 
     Attributes:
         outcome: ACK, REQUEUE or DISCARD.
+        method_id: of basic.ack or basic.nack, for the answer to a mistake.
         first, last: delivery tags, inclusive.
         multiple: everything up to `last` that is unsettled (0: all of it); `first` means nothing then.
         weight: see `Frame`.
@@ -54,6 +55,11 @@ class SettleRun:
         self.last = last
         self.multiple = multiple
 
+    @property
+    def method_id(self) -> int:
+        """Of the method that did it."""
+        return 80 if self.outcome == ACK else 120
+
 
 class PublishRun:
     """Publishes that came in a row on one channel to one exchange, with the same flags.
@@ -65,7 +71,10 @@ class PublishRun:
         mandatory, immediate: the publish flags.
         property_flags: the property flags of all messages together, with CARBON_COPY.
         persistent: delivery mode 2.
+        method_id: of basic.publish, for the answer to a mistake.
     """
+
+    method_id = 40
 
     __slots__ = (
         "channel",

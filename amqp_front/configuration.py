@@ -49,6 +49,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     flush_seconds: Seconds = 1.0
     scrub_bytes_per_second: Annotated[int, Meta(ge=0)] = 8 * MIB  # 0: never
     scrub_interval_seconds: Annotated[float, Meta(gt=0)] = 86_400.0
+    # Room for what goes on while publishers wait: topology, snapshots, segments of what was journaled.
+    disk_reserve_bytes: Annotated[int, Meta(ge=0)] = 256 * MIB
     default_compression: Literal["none", "zstd", "lz4"] = "none"
     default_durability: Literal["memory", "os", "disk"] = "disk"
     retention_seconds: Seconds = 30.0

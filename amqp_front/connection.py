@@ -41,9 +41,10 @@ from amqp_front.handshake import (
     start_frame,
     tune_frame,
 )
-from amqp_front.heartbeat import Heartbeat
+from amqp_front.heartbeat import SILENT_TICKS_MAX, Heartbeat
 from amqp_front.login import log_in
 from amqp_front.methods import decode_method, encode_method
+from amqp_front.publishing_hold import PublishingHold
 from amqp_front.refusals import broker_failure, refusal
 from amqp_front.sasl import MalformedResponse, credentials
 from amqp_front.services import Services
@@ -64,7 +65,7 @@ class Connection(asyncio.BufferedProtocol):
         "_frame_limit",
         "_heartbeat",
         "_heartbeat_seconds",
-        "_holding",
+        "_hold",
         "_on_closed",
         "_on_opened",
         "_socket",
@@ -101,7 +102,7 @@ class Connection(asyncio.BufferedProtocol):
         self._unread = b""
         self._commands_left = TURN_COMMANDS_MAX
         self._waiting = False
-        self._holding = False
+        self._hold = PublishingHold(services.gate, self._method, self._hold_changed)
         self._frame_limit = FRAME_BEFORE_TUNE
         self._channels = ChannelTable(self)
         self._heartbeat: Heartbeat | None = None
@@ -148,7 +149,7 @@ class Connection(asyncio.BufferedProtocol):
         for timer in (self._socket, self._heartbeat):
             if timer is not None:
                 timer.stop()
-        self.services.gate.forget(self)
+        self._hold.leave()
         self._on_closed(self)
         self._release()
 
@@ -189,7 +190,7 @@ class Connection(asyncio.BufferedProtocol):
         self._update_reading()
 
     def _commands(self) -> None:
-        cutter = self._cutter
+        cutter, gate = self._cutter, self.services.gate
         while not self._waiting and self._state is not State.CLOSED:
             if self.stalled and self.outbox_full:
                 return
@@ -199,13 +200,15 @@ class Connection(asyncio.BufferedProtocol):
             command = cutter.next(self._channels.is_assembling())
             if command is None:
                 return
+            if gate.closed and self._state is State.OPEN and self._channels.publishes(command):
+                cutter.give_back()
+                self._hold.begin()
+                return
             self._commands_left -= command.weight
-            if isinstance(command, PublishRun):
-                self._publish(command)
-            elif isinstance(command, SettleRun):
-                self._settle(command)
-            else:
+            if isinstance(command, Frame):
                 self._frame(command)
+            else:
+                self._run(command)
 
     @property
     def outbox_full(self) -> bool:
@@ -234,7 +237,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _update_reading(self) -> None:
         if self._socket is not None:
-            paused = self._waiting or self._holding or (self.stalled and self.outbox_full)
+            paused = self._waiting or self._hold.active or (self.stalled and self.outbox_full)
             self._socket.set_reading(not paused)
 
     def wait_for(self, done: Awaitable[object], then: Callable[[], None]) -> None:
@@ -256,11 +259,14 @@ class Connection(asyncio.BufferedProtocol):
             self.fail(failure)
         self._go_on()
 
-    def let_go(self) -> None:
-        """The gate for publishers is open again."""
-        self._holding = False
-        # Not here: somebody else's command may be under way in the buffer that all share.
-        self.services.loop.call_soon(self._go_on)
+    def _hold_changed(self) -> None:
+        # Nobody listens for the heartbeats of a held client; ours must reach it.
+        seconds = self._heartbeat_seconds * SILENT_TICKS_MAX / 2 if self._hold.active else 0
+        if self._socket is not None:
+            self._socket.drop_if_unreachable(seconds)
+        if not self._hold.active:
+            # Not here: somebody else's command may be under way in the buffer that all share.
+            self.services.loop.call_soon(self._go_on)
 
     # -- commands
 
@@ -276,33 +282,20 @@ class Connection(asyncio.BufferedProtocol):
             self._drop()
         return False
 
-    def _publish(self, run: PublishRun) -> None:
-        channel = self._channel_of(run.channel)
-        if channel is None:
-            return
-        try:
-            channel.publish(run)
-        except Exception as error:
-            self.fail(error, 60, 40, channel)
-        if self.services.gate.closed and not self._holding:
-            self._holding = True
-            self.services.gate.hold(self)
-
-    def _settle(self, run: SettleRun) -> None:
-        channel = self._channel_of(run.channel)
-        if channel is None:
-            return
-        try:
-            channel.settle(run)
-        except Exception as error:
-            self.fail(error, 60, (80, 120, 120)[run.outcome], channel)
-
-    def _channel_of(self, number: int) -> Channel | None:
-        # None when what is said on the channel is not looked at any more.
+    def _run(self, run: PublishRun | SettleRun) -> None:
         if self._state is State.CLOSING:
-            return None
+            return
         self._check_open()
-        return self._channels.for_run(number)
+        channel = self._channels.for_run(run.channel)
+        if channel is None:
+            return
+        try:
+            if isinstance(run, PublishRun):
+                channel.publish(run)
+            else:
+                channel.settle(run)
+        except Exception as error:
+            self.fail(error, 60, run.method_id, channel)
 
     def _check_open(self) -> None:
         if self._state is not State.OPEN:
@@ -365,6 +358,7 @@ class Connection(asyncio.BufferedProtocol):
         properties = method.client_properties
         self._told_refusals = client_capability(properties, "authentication_failure_close")
         self.cancel_notify = client_capability(properties, "consumer_cancel_notify")
+        self._hold.tells = client_capability(properties, "connection.blocked")
         self._state = State.AUTHENTICATING
         try:
             name, password = credentials(method.mechanism, method.response)
@@ -421,7 +415,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def missed_heartbeats(self) -> None:
         """See `HeartbeatOwner`."""
-        if self._waiting or self._holding:
+        if self._waiting or self._hold.active:
             return  # it is the broker that does not listen
         log.warning("%s: missed heartbeats from the client", self.name)
         self.abort()
@@ -462,6 +456,7 @@ class Connection(asyncio.BufferedProtocol):
         )
         if self._socket is not None:
             self._socket.abort_after(CLOSE_SECONDS_MAX)
+        self._hold.leave()  # close-ok is behind what was not read
 
     def shut_down(self, error: HardError) -> None:
         """Close from our side because the broker stops."""

@@ -51,6 +51,7 @@ class FrameCutter:
     _rows = cython.declare(cython.int[::1])
     _at = cython.declare(cython.Py_ssize_t)
     _end = cython.declare(cython.Py_ssize_t)
+    _command_at = cython.declare(cython.Py_ssize_t)
     _payload_max = cython.declare(cython.Py_ssize_t)
     _body_bytes_max = cython.declare(cython.ulonglong)
     # What the last publish that was looked at is made of.
@@ -81,6 +82,7 @@ class FrameCutter:
         self._rows = self._table
         self._at = 0
         self._end = 0
+        self._command_at = 0
         self._payload_max = frame_max
         self._body_bytes_max = body_bytes_max
 
@@ -104,6 +106,10 @@ class FrameCutter:
         self._at += 8
         return bytes(self._buffer[self._at - 8 : self._at])
 
+    def give_back(self) -> None:
+        """The last command was not carried out: it is unread again."""
+        self._at = self._command_at
+
     def unread(self) -> bytes:
         """The bytes that no command has taken yet."""
         return bytes(self._buffer[self._at : self._end])
@@ -125,7 +131,7 @@ class FrameCutter:
         Raises:
             HardError: the bytes break the framing; nothing of the frame has been carried out.
         """
-        at = self._at
+        at = self._command_at = self._at
         if self._end - at < 7:
             return None
         kind = self._view[at]

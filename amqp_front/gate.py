@@ -1,6 +1,21 @@
-"""The gate that publishers wait at while the disk is behind."""
+"""The gate that publishers wait at while the disk is behind, memory short, or the disk nearly full."""
+
+import asyncio
+from collections.abc import Set
 
 from amqp_front.services import Held
+
+# Clients are not told of a pause that is shorter: the journal is behind for some hundred milliseconds,
+# and there is nothing that a client should do about it.
+TELL_SECONDS = 1.0
+
+# In this order; "low on ..." are RabbitMQ's words, which clients may look for.
+_REASONS = {
+    "disk": "low on disk",
+    "memory": "low on memory",
+    "journal": "waiting for a slow disk",
+}
+_TOLD_AT_ONCE = {"disk"}
 
 
 class Gate:
@@ -10,22 +25,54 @@ class Gate:
         closed: publishers should wait.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
         self.closed = False
+        self._reasons: Set[str] = frozenset()
+        self._tells = False
+        self._timer: asyncio.TimerHandle | None = None
         self._held: set[Held] = set()
 
     def hold(self, connection: Held) -> None:
         """See `PublisherGate`."""
         self._held.add(connection)
+        if self._tells:
+            connection.tell_blocked(self._text())
 
     def forget(self, connection: Held) -> None:
         """See `PublisherGate`."""
         self._held.discard(connection)
 
-    def set_closed(self, closed: bool) -> None:
-        """Close or open the gate."""
-        self.closed = closed
-        if not closed:
-            held, self._held = self._held, set()
-            for connection in held:
-                connection.let_go()
+    def close_for(self, reasons: Set[str]) -> None:
+        """Close the gate for these reasons, or open it when there is none."""
+        self._reasons = reasons
+        if not reasons:
+            self._open()
+            return
+        self.closed = True
+        if not reasons.isdisjoint(_TOLD_AT_ONCE):
+            self._tell()
+        elif not self._tells and self._timer is None:
+            self._timer = self._loop.call_later(TELL_SECONDS, self._tell)
+
+    def _tell(self) -> None:
+        self._stop_timer()
+        if not self._tells:
+            self._tells = True
+            for connection in list(self._held):
+                connection.tell_blocked(self._text())
+
+    def _open(self) -> None:
+        self.closed = self._tells = False
+        self._stop_timer()
+        held, self._held = self._held, set()
+        for connection in held:
+            connection.let_go()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _text(self) -> str:
+        return " & ".join(text for reason, text in _REASONS.items() if reason in self._reasons)

@@ -13,19 +13,22 @@ from vhosts import PasswordVerifier, UserDirectory, VhostDirectory
 
 
 class PublisherGate(Protocol):
-    """Closed while publishers should wait for the disk."""
+    """Closed while publishers should wait."""
 
     closed: bool
 
     def hold(self, connection: "Held") -> None:
-        """Call `connection.let_go` when the gate opens."""
+        """Call `connection.let_go` when the gate opens; before, perhaps, `tell_blocked`."""
 
     def forget(self, connection: "Held") -> None:
         """The connection is gone."""
 
 
 class Held(Protocol):
-    """A connection that waits at the gate."""
+    """What waits at the gate for a connection."""
+
+    def tell_blocked(self, reason: str) -> None:
+        """The wait is one that the client should know of; it may be told several times."""
 
     def let_go(self) -> None:
         """Go on reading."""

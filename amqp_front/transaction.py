@@ -27,6 +27,11 @@ class Transaction:
         self._grow(len(own.source) + own.rows.nbytes)
         self._publishes.append(own)
 
+    @property
+    def has_publishes(self) -> bool:
+        """Whether a commit would publish something."""
+        return bool(self._publishes)
+
     def settle(self, run: SettleRun) -> None:
         """Keep a settlement.
 

@@ -16,12 +16,14 @@ from log_backend.data_directory import (
 )
 from log_backend.disk import DirectoryLocked, Disk, SystemDisk
 from log_backend.durability import Durability
+from log_backend.file_system import doubt
 from log_backend.journal import JournalFailed
 from log_backend.journal_block import Reason, UnknownEntry
 from log_backend.journal_reader import JournalDamaged
 from log_backend.log_dump import journal_reports, partition_report, stored_records
+from log_backend.log_options import LogOptions
 from log_backend.log_repair import Repair, Repaired
-from log_backend.log_store import LogOptions, LogStore
+from log_backend.log_store import LogStore
 from log_backend.log_verification import Finding, Verification
 from log_backend.metadata import (
     Change,
@@ -75,6 +77,7 @@ __all__ = [
     "SystemDisk",
     "UnknownEntry",
     "Verification",
+    "doubt",
     "encode_records",
     "journal_reports",
     "key_partition",

@@ -3,7 +3,8 @@
 import errno
 import fcntl
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -12,6 +13,7 @@ Buffer = bytes | bytearray | memoryview
 
 _VECTOR_MAX = 1024  # IOV_MAX on Linux
 _ZEROS = bytes(1024 * 1024)
+_OCTAL = re.compile(r"\\([0-7]{3})")  # how mountinfo spells spaces
 
 
 class DirectoryLocked(Exception):
@@ -22,11 +24,24 @@ class DirectoryLocked(Exception):
         self.path = path
 
 
+class DiskFull(OSError):
+    """There is no room for a write that was planned; nothing of it is on the disk."""
+
+
+def is_full(error: OSError) -> bool:
+    """Whether the disk, or the quota on it, has no room: what `Disk.allocate` may be told."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 class Disk(Protocol):
     """File operations with explicit durability: nothing is durable before `sync` returned."""
 
     def make_directory(self, path: Path) -> None:
-        """Create a directory and its parents, and make their entries durable."""
+        """Create a directory and its parents, and make their entries durable.
+
+        Raises:
+            DiskFull: there is no room for one of them; those above it are there.
+        """
 
     def list_directory(self, path: Path) -> list[str]:
         """Sorted names in a directory; empty when there is none."""
@@ -45,6 +60,25 @@ class Disk(Protocol):
 
     def write(self, file: int, position: int, buffers: Sequence[Buffer]) -> int:
         """Write all buffers one behind the other; returns the bytes written."""
+
+    def allocate(self, file: int, position: int, size: int) -> None:
+        """Take the space for a write, so that the write itself cannot find the disk full.
+
+        The file grows, with zeros, when the write would make it grow; a disk that cannot allocate
+        leaves it to the write.
+
+        Raises:
+            OSError: see `is_full`; the file may have grown, but nothing was written.
+        """
+
+    def free_bytes(self, path: Path) -> int:
+        """Free space of the file system that holds a path."""
+
+    def total_bytes(self, path: Path) -> int:
+        """Size of the file system that holds a path."""
+
+    def file_system(self, path: Path) -> str:
+        """Kind of the file system that holds a path, such as "ext4"; empty when nobody can say."""
 
     def write_synced(self, file: int, position: int, buffers: Sequence[Buffer]) -> None:
         """Write all buffers and make them durable, but nothing else of the file.
@@ -90,7 +124,10 @@ class SystemDisk:
         while not missing[-1].parent.exists():
             missing.append(missing[-1].parent)
         for directory in reversed(missing):
-            directory.mkdir(exist_ok=True)
+            try:
+                directory.mkdir(exist_ok=True)
+            except OSError as error:
+                raise (DiskFull(str(error)) if is_full(error) else error) from None
             self.sync_directory(directory.parent)
 
     def list_directory(self, path: Path) -> list[str]:
@@ -149,6 +186,33 @@ class SystemDisk:
                 vector[0] = memoryview(vector[0])[done:]
         return written
 
+    def allocate(self, file: int, position: int, size: int) -> None:
+        """See `Disk`."""
+        if size:
+            try:
+                os.posix_fallocate(file, position, size)
+            except OSError as error:
+                if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+                    raise
+
+    def free_bytes(self, path: Path) -> int:
+        """See `Disk`: what a process without privileges may take."""
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize
+
+    def total_bytes(self, path: Path) -> int:
+        """See `Disk`."""
+        found = os.statvfs(path)
+        return found.f_blocks * found.f_frsize
+
+    def file_system(self, path: Path) -> str:
+        """See `Disk`."""
+        try:
+            with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as mounts:
+                return kind_of_mount(path.resolve(), mounts)
+        except FileNotFoundError:  # no Linux
+            return ""
+
     def fill_with_zeros(self, file: int, size: int) -> None:
         """See `Disk`."""
         for position in range(0, size, len(_ZEROS)):
@@ -198,3 +262,23 @@ class SystemDisk:
                 raise DirectoryLocked(path) from None
             raise
         return file
+
+
+def kind_of_mount(path: Path, mounts: Iterable[str]) -> str:
+    """The file system type of the mount that a path is in; empty when there is none.
+
+    Args:
+        path: absolute, without symbolic links.
+        mounts: lines of /proc/self/mountinfo, in order.
+
+    Source:
+        proc_pid_mountinfo(5): the mount point is the fifth field; the type follows a lone dash.
+    """
+    kind, depth = "", -1
+    for line in mounts:
+        place, _, source = line.partition(" - ")
+        point = Path(_OCTAL.sub(lambda octal: chr(int(octal[1], 8)), place.split(" ")[4]))
+        # Of two mounts at one place, the later one hides the other.
+        if path.is_relative_to(point) and len(point.parts) >= depth:
+            kind, depth = source.split(" ", 1)[0], len(point.parts)
+    return kind

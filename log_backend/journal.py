@@ -21,7 +21,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from queue import SimpleQueue
 
-from log_backend.disk import Disk
+from log_backend.disk import Disk, DiskFull
 from log_backend.journal_block import (
     BLOCK_HEADER_BYTES,
     Block,
@@ -38,6 +38,7 @@ COMMIT_BYTES_MAX = 4 * 1024 * 1024  # of one block: about 10 ms of a fast disk
 COMMIT_DELAY_SECONDS = 0.01  # for changes that nobody waits for: acks may be lost this long
 MARK_SECONDS = 0.2  # idle so long, the journal vouches for its last commit: far above any commit
 PENDING_BYTES_HIGH = 32 * 1024 * 1024  # publishers stop here, and go on at half of it
+FILES_MIN = 2  # one is written while one is checkpointed: so many are made also when space is low
 
 
 class JournalFailed(Exception):
@@ -69,6 +70,9 @@ class Journal:
         durable: position of the last synced block: everything at or below it survives a power cut.
             Never above `written`.
         failure: set once, when the disk failed.
+        frugal: space is low: more than FILES_MIN files are not made.
+        refused: there was no room for another file, or a block that is larger; `go_on` tries again.
+        on_disk_full: called when `refused` is set.
 
     Args:
         on_durable: called with the new `durable`, which is also the new `written`.
@@ -112,6 +116,9 @@ class Journal:
         self._on_pressure = on_pressure
         self.written = self.durable = 0
         self.failure: JournalFailed | None = None
+        self.frugal = False
+        self.refused = False
+        self.on_disk_full: Callable[[], None] = lambda: None
         self._groups: deque[_Group] = deque()
         self._pending_bytes = 0
         self._pressed = False
@@ -128,6 +135,9 @@ class Journal:
         self._in_making: set[asyncio.Future[JournalFile]] = set()
         self._closing: asyncio.Future[None] | None = None
         self._closed = False
+        self._stalled = False  # no file has room: what can be collected stays where it is
+        self._held_back: _Group | None = None  # the block that found no room
+        self._abandoned = False
         self._jobs: SimpleQueue[tuple[JournalFile, int, int, _Group] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._write_blocks, name="journal", daemon=True)
 
@@ -208,6 +218,26 @@ class Journal:
         self._uncollected = True  # during a commit nothing is scheduled
         self._wake_later()
 
+    @property
+    def promised_bytes(self) -> int:
+        """Size of the file that will be made next, and of a block that is larger than a file."""
+        waiting = self._held_back.bytes if self._held_back is not None else 0
+        makes_more = self._preparing or self._files < self._files_max
+        return waiting + (self._file_bytes if makes_more else 0)
+
+    def go_on(self) -> None:
+        """There may be room for what was refused."""
+        if self.failure is None and not self._closed and self._groups:  # it has started
+            self._prepare()
+            if self._held_back is not None:
+                self._held_back = None
+                self._commit()
+
+    def abandon(self) -> None:
+        """The disk stays full: when no file has room, `aclose` gives up what is not committed."""
+        self._abandoned = True
+        self._progress()
+
     def stop(self, cause: Exception) -> None:
         """Accept no more entries: the disk failed elsewhere."""
         self._failed(cause)
@@ -224,7 +254,7 @@ class Journal:
         """Commit what is pending, then end the thread and close the files."""
         while self.failure is None:
             self._commit()
-            if not self._committing and not self._groups[0].entries:
+            if not self._committing and (self._is_hopeless() or not self._groups[0].entries):
                 break
             self._closing = self._loop.create_future()
             await self._closing
@@ -257,7 +287,7 @@ class Journal:
         if self._delayed is not None:
             self._delayed.cancel()
             self._delayed = None
-        if self._committing or self.failure is not None:
+        if self._committing or self.failure is not None or self._has_no_room():
             return
         self._uncollected = False
         self._collect()
@@ -280,6 +310,7 @@ class Journal:
 
     def _committed(self, group: _Group) -> None:
         self._committing = False
+        self.refused = False
         self.written = group.position
         self._pending_bytes -= group.bytes
         if self._pressed and self._pending_bytes < PENDING_BYTES_HIGH // 2:
@@ -312,6 +343,21 @@ class Journal:
             self._marking = True
             self._commit()
 
+    def _not_committed(self, file: JournalFile, at: int, group: _Group, error: DiskFull) -> None:
+        # Nothing of it was written: it goes first again, when `go_on` says so.
+        self._committing = False
+        self._held_back = group
+        self._groups.appendleft(group)
+        file.at = at
+        self._refuse(error)
+        self._progress()
+
+    def _refuse(self, error: DiskFull) -> None:
+        if not self.refused:
+            log.warning("no room for the journal: %s", error)
+        self.refused = True
+        self.on_disk_full()
+
     def _failed(self, error: Exception) -> None:
         if self.failure is None:
             self.failure = JournalFailed(error)
@@ -328,11 +374,14 @@ class Journal:
         try:
             while (job := self._jobs.get()) is not None:
                 file, at, durable, group = job
+                try:
+                    self._allocate(file, at, group)
+                except DiskFull as error:
+                    parts = (file, at, group, error)
+                    self._loop.call_soon_threadsafe(self._not_committed, *parts)
+                    continue
                 marks = (group.position, file.first, durable)
                 block = block_buffers(file.mark, *marks, group.entries)
-                end = at + sum(map(len, block))
-                if end > file.size:
-                    self._journal_files.grow(file, end)
                 if group.synced and not unsynced:
                     self._disk.write_synced(file.file, at, block)
                 else:
@@ -346,6 +395,11 @@ class Journal:
         except Exception as error:  # also a fault of ours: or its waiters would wait for ever
             self._loop.call_soon_threadsafe(self._failed, error)
 
+    def _allocate(self, file: JournalFile, at: int, group: _Group) -> None:
+        end = at + BLOCK_HEADER_BYTES + group.bytes
+        if end > file.size:  # larger than a whole file
+            self._journal_files.grow(file, end)
+
     def _sync(self, files: set[int]) -> None:
         for file in files:
             self._disk.sync(file)
@@ -353,11 +407,18 @@ class Journal:
 
     # -- files
 
+    def _is_hopeless(self) -> bool:
+        return self._abandoned and self._has_no_room() and not self._in_making
+
+    def _has_no_room(self) -> bool:
+        return self._held_back is not None or (self._stalled and not self._ready)
+
     def _have_room(self, size: int) -> bool:
         file = self._file
         if file is not None and (file.at + size <= file.size or file.at == 0):
             return True
-        if not self._ready:
+        self._stalled = not self._ready
+        if self._stalled:
             self._prepare()
             return False
         if file is not None:
@@ -368,7 +429,8 @@ class Journal:
 
     def _prepare(self) -> None:
         # One file ahead: it takes as long to fill with zeros as to fill with entries.
-        if self._ready or self._preparing or self._files >= self._files_max:
+        files_max = FILES_MIN if self.frugal else self._files_max
+        if self._ready or self._preparing or self._files >= files_max:
             return
         self._preparing = True
         self._files += 1
@@ -386,9 +448,13 @@ class Journal:
         if future.cancelled():
             return
         error = future.exception()
-        if isinstance(error, Exception):
+        if isinstance(error, DiskFull):
+            self._files -= 1
+            self._refuse(error)
+        elif isinstance(error, Exception):
             self._failed(error)
         elif error is None:
+            self.refused = False
             self._ready.append(future.result())
             self._commit()
         self._progress()

@@ -18,8 +18,8 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from log_backend.disk import Disk
-from log_backend.journal_block import BLOCK_ALIGNMENT, FileMark
+from log_backend.disk import Disk, DiskFull, is_full
+from log_backend.journal_block import BLOCK_ALIGNMENT, FileMark, aligned
 from log_backend.randomness import random_number
 from log_backend.record_batch import crc32c
 
@@ -123,22 +123,20 @@ class JournalFiles:
                 self._disk.remove(self._directory / name)
 
     def new(self, number: int, size: int) -> JournalFile:
-        """Make a file full of zeros."""
+        """Make a file full of zeros.
+
+        Raises:
+            DiskFull: nothing was made.
+        """
         mark = FileMark(number, random_number())
         path = self.path(mark)
         temporary = path.with_suffix(UNFINISHED)
-        file = self._disk.open(temporary, create=True)
+        file = self._open_with_room(temporary, size)
         self._disk.fill_with_zeros(file, size)
         write_end(self._disk, file, size)
         self._disk.rename(temporary, path)
         self._disk.sync_directory(self._directory)
         return JournalFile(mark, path, file, size - BLOCK_ALIGNMENT)
-
-    def grow(self, file: JournalFile, size: int) -> None:
-        """Make room for a block that ends at a size, and mark the new end."""
-        self._disk.truncate(file.file, size + BLOCK_ALIGNMENT)
-        write_end(self._disk, file.file, size + BLOCK_ALIGNMENT)
-        file.size = size
 
     def recycled(self, old: JournalFile, number: int) -> JournalFile:
         """Give a file whose content is not needed any more another name."""
@@ -154,6 +152,39 @@ class JournalFiles:
             self._recycling_failed = True
             raise
         return JournalFile(mark, path, old.file, old.size)
+
+    def grow(self, file: JournalFile, wanted: int) -> None:
+        """Make room for a block that ends at a place, and mark the new end.
+
+        Raises:
+            DiskFull: the file is as it was.
+        """
+        size = aligned(wanted) + BLOCK_ALIGNMENT
+        self._allocate(file.file, file.size + BLOCK_ALIGNMENT, size)
+        write_end(self._disk, file.file, size)
+        file.size = size - BLOCK_ALIGNMENT
+
+    def _allocate(self, file: int, size: int, wanted: int) -> None:
+        try:
+            self._disk.allocate(file, size, wanted - size)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            self._disk.truncate(file, size)
+            raise DiskFull(str(error)) from error
+
+    def _open_with_room(self, path: Path, size: int) -> int:
+        try:
+            file = self._disk.open(path, create=True)
+        except OSError as error:
+            raise (DiskFull(str(error)) if is_full(error) else error) from None
+        try:
+            self._allocate(file, 0, size)
+        except DiskFull:
+            self._disk.close(file)
+            self._disk.remove(path)
+            raise
+        return file
 
 
 def encode_end(size: int) -> bytes:

@@ -17,21 +17,23 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from log_backend.checkpoint import snapshots, store
 from log_backend.clock import Clock
-from log_backend.cursor_snapshot import cursor_prefix, partition_prefix
 from log_backend.damage import damage_change
-from log_backend.disk import Disk
+from log_backend.disk import Disk, DiskFull
+from log_backend.disk_space import DiskSpace
 from log_backend.durability import Durability
 from log_backend.journal import Journal
 from log_backend.journal_block import JournalEntry
 from log_backend.journal_files import JournalFile
 from log_backend.log_directory import partition_directory
+from log_backend.log_options import LogOptions
 from log_backend.metadata import Change, MetadataStore
 from log_backend.partition_log import PartitionLog
+from log_backend.partition_removal import PartitionRemoval
 from log_backend.record_batch import RecordBatch
 from log_backend.recovery import Recovery
 from log_backend.retention import Retention
@@ -39,41 +41,11 @@ from log_backend.retention_timer import RetentionTimer
 from log_backend.scrub import ReadBack, Scrub
 from log_backend.segment import Segment, read_batches
 from log_backend.segment_compressor import SegmentCompressor
-from log_backend.segment_writer import SegmentWriter
+from log_backend.segment_writer import SegmentWrite, SegmentWriter
 
 log = logging.getLogger(__name__)
 
-# A deleted partition's files: b"tombstones/" directory below the data directory -> its number, decimal.
-TOMBSTONES = b"tombstones/"
-
 NO_CURSORS: Mapping[int, int] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogOptions:
-    """Limits of a log store.
-
-    Attributes:
-        journal_file_bytes: size of one journal file; files are recycled.
-        journal_files_max: beyond it, publishers wait for checkpoints.
-        segment_bytes: a segment is sealed before it grows beyond, unless one batch is larger.
-        memory_tail_bytes: batches kept in memory; beyond it they are flushed and forgotten.
-        flush_seconds: how long a batch stays out of its segment.
-        scrub_bytes_per_second: how fast sealed segments are read to find damage; 0 is never.
-        scrub_interval_seconds: from the start of one round to that of the next.
-        compression: of sealed segments, where a partition does not say: none, zstd, lz4.
-        retention_seconds: how often segments past their retention are looked for.
-    """
-
-    journal_file_bytes: int = 64 * 1024 * 1024
-    journal_files_max: int = 8
-    segment_bytes: int = 64 * 1024 * 1024
-    memory_tail_bytes: int = 256 * 1024 * 1024
-    flush_seconds: float = 1.0
-    scrub_bytes_per_second: int = 8 * 1024 * 1024
-    scrub_interval_seconds: float = 86_400.0
-    compression: str = "none"
-    retention_seconds: float = 30.0
 
 
 class LogStore:
@@ -86,7 +58,8 @@ class LogStore:
         on_durable: set by the owner; called with the journal position that is durable.
         on_written: set by the owner; called with the position that is written and not yet durable.
         on_failure: set by the owner; called once when the disk failed.
-        on_pressure: set by the owner; called with True when publishers should wait.
+        on_pressure: set by the owner before `start`; called with the reasons why publishers should
+            wait, of "disk", "journal" and "memory"; none when they may go on.
     """
 
     def __init__(
@@ -114,7 +87,7 @@ class LogStore:
         self.on_durable: Callable[[int], None] = lambda position: None
         self.on_written: Callable[[int], None] = lambda position: None
         self.on_failure: Callable[[Exception], None] = lambda error: None
-        self.on_pressure: Callable[[bool], None] = lambda pressed: None
+        self.on_pressure: Callable[[frozenset[str]], None] = lambda reasons: None
         self._flusher = ThreadPoolExecutor(1, thread_name_prefix="flusher")
         self._readers = ThreadPoolExecutor(2, thread_name_prefix="reader")
         self._journal_files = ThreadPoolExecutor(1, thread_name_prefix="journal-files")
@@ -132,11 +105,21 @@ class LogStore:
             collect=self._journal_state,
             on_pressure=lambda pressed: self._press("journal", pressed),
         )
+        self.journal.on_disk_full = self._refused_by_disk
+        self._space = DiskSpace(
+            data,
+            disk,
+            loop,
+            options.disk_reserve_bytes,
+            promised=self._promised_bytes,
+            on_look=self._looked_at_space,
+        )
         self._writer = SegmentWriter(disk)
         self._compressor = SegmentCompressor(
             disk, loop, data / "compressing", self._flusher, self._run
         )
-        self._recovery = Recovery(disk, self.metadata, self._writer, self._remove_directory)
+        self._removal = PartitionRemoval(data, self._writer, self.metadata, self._in_flusher)
+        self._recovery = Recovery(disk, self.metadata, self._writer, self._removal.remove_directory)
         self._partitions: dict[int, PartitionLog] = {}
         self.scrub = Scrub(
             self._partitions,
@@ -150,7 +133,11 @@ class LogStore:
         self._with_unflushed: set[PartitionLog] = set()
         self._changed: set[PartitionLog] = set()
         self._tail_bytes = 0
-        self._pressures: set[str] = set()
+        self._in_flight: list[tuple[SegmentWrite, int]] = []  # with their bytes
+        self._full_files: list[JournalFile] = []  # that wait for a checkpoint
+        self._refused = False  # the disk was full; `_looked_at_space` tries again
+        self._closing = False
+        self._pressures: frozenset[str] = frozenset()
         self._flush_lock = asyncio.Lock()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._retention_timer = RetentionTimer(loop, options.retention_seconds)
@@ -181,9 +168,10 @@ class LogStore:
             leader_epoch: higher than that of any earlier start.
         """
         self.leader_epoch = leader_epoch
+        self._space.start()
         self._started = True
         self.journal.start()
-        self._remove_deleted()
+        self._removal.resume()
         for partition in self._partitions.values():
             self._compressor.look(partition)
         self._flush_timer = self._loop.call_later(self._options.flush_seconds, self._flush_later)
@@ -194,26 +182,22 @@ class LogStore:
         """Write everything that is needed to segments and snapshots, then let go of the files."""
         if self._flush_timer is not None:
             self._flush_timer.cancel()
+        self._closing = True
         await self.scrub.aclose()
         self._compressor.stop()
         self._retention_timer.stop()
         if self.journal.failure is None and self._failure is None:
             await self._checkpoint(None)
+        if self._refused or self.journal.refused:
+            self.journal.abandon()
         await self.journal.aclose()
+        self._space.stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for executor in (self._flusher, self._readers, self._journal_files):
             executor.shutdown(wait=True)
         self._compressor.close()
         self.metadata.close()
         self._disk.close(self._lock)
-
-    def _remove_deleted(self) -> None:
-        for key, entry in list(self.metadata.scan(TOMBSTONES)):
-            directory = self._data / key[len(TOMBSTONES) :].decode()
-            if self._writer.owner_of(directory) == int(entry.value):
-                self._remove_directory(directory, key)
-            else:
-                self.metadata.apply([Change(key, None)], synced=False)
 
     # -- partitions
 
@@ -264,10 +248,7 @@ class LogStore:
 
     def cursor_removal(self, partition: PartitionLog, cursor: int) -> list[Change]:
         """Metadata changes to apply together with a cursor's removal from the topology."""
-        if not partition.durable:
-            return []
-        prefix = cursor_prefix(partition.number, cursor)
-        return [Change(key, None) for key, _ in self.metadata.scan(prefix)]
+        return self._removal.changes_of_cursor(partition, cursor)
 
     def close_partition(self, partition: PartitionLog) -> list[Change]:
         """Close a partition for good; the files of one that is not durable go at once.
@@ -285,39 +266,25 @@ class LogStore:
             self._retention_timer.partitions,
         ):
             partitions.discard(partition)
-        if not partition.durable:
-            self._remove_directory(partition.directory)
-            return []
-        prefix = partition_prefix(partition.number)
-        gone = [Change(key, None) for key, _ in self.metadata.scan(prefix)]
-        if partition.damage.found or partition.damage.lost:
-            gone.append(damage_change(partition.number, None))
-        return [Change(self._tombstone(partition), b"%d" % partition.number), *gone]
+        if partition.durable:
+            return self._removal.changes(partition)
+        self._removal.remove(partition)
+        return []
 
     def remove_files(self, partition: PartitionLog) -> None:
         """Delete the files of a partition whose deletion is durable.
 
         Not earlier: a crash would bring the queue back without its records.
         """
-        self._remove_directory(partition.directory, self._tombstone(partition))
-
-    def _tombstone(self, partition: PartitionLog) -> bytes:
-        return TOMBSTONES + str(partition.directory.relative_to(self._data)).encode()
-
-    def _remove_directory(self, directory: Path, tombstone: bytes | None = None) -> None:
-        def remove() -> None:
-            # The same thread writes segments, so nothing of the partition comes after this.
-            self._writer.remove_directory(directory)
-            if tombstone is not None and self.metadata.get(tombstone) is not None:
-                self.metadata.apply([Change(tombstone, None)], synced=False)
-
-        self._in_flusher(remove)
+        self._removal.remove(partition)
 
     # -- what partitions ask for (LogOwner)
 
     def tail_grew(self, size: int) -> None:
         """See `LogOwner`."""
         self._tail_bytes += size
+        if size > 0:
+            self._space.spend(size)
         if size > 0 and self._tail_bytes > self._options.memory_tail_bytes and not self._flush_soon:
             self._flush_soon = True
             self._run(self.flush())
@@ -357,10 +324,7 @@ class LogStore:
         if not partition.durable:
             return  # its files end with the run
         change = damage_change(partition.number, partition.damage)
-        self._in_flusher(lambda: self._keep_damage(change))
-
-    def _keep_damage(self, change: Change) -> None:
-        self.metadata.apply([change])
+        self._in_flusher(lambda: store(self.metadata, [change]))
 
     def now(self) -> int:
         """See `LogOwner`."""
@@ -394,60 +358,73 @@ class LogStore:
         over_budget = self._tail_bytes > self._options.memory_tail_bytes
         chosen = [p for p in self._with_unflushed if p.durable or over_budget]
         self._with_unflushed.difference_update(chosen)
-        writes = [write for partition in chosen for write in partition.plan_flush()]
+        plans = [(partition, partition.plan_flush()) for partition in chosen]
+        writes = [write for _, plan in plans for write in plan]
         unsynced = [s for p in to_sync for s in p.segments if s.unsynced]
+        self._in_flight = [(w, sum(b.records.batch_bytes for b in w.batches)) for w in writes]
+        size = sum(size for _, size in self._in_flight)
         try:
             if writes or unsynced:
                 await self._loop.run_in_executor(
-                    self._flusher, self._writer.write, writes, unsynced
+                    self._flusher, self._write_with_room, writes, size, unsynced
                 )
+        except DiskFull as error:
+            for partition, plan in plans:
+                partition.flush_refused(plan)
+            if not self._refused:
+                log.warning("no room for segments: %s", error)
+            self._refused = True
+            self._refused_by_disk()
+            return
         except Exception as error:  # also a fault of ours: what was planned is on no disk
             self._failed(error)
             return
+        finally:
+            self._in_flight = []
+        self._refused = False
         for partition in chosen:
             partition.flushed()
             self._compressor.look(partition)
         for segment in unsynced:
             segment.unsynced = False
 
+    def _write_with_room(
+        self, writes: Sequence[SegmentWrite], size: int, unsynced: Sequence[Segment]
+    ) -> None:
+        self._space.check(size)
+        self._writer.write(writes, unsynced)
+
     def _checkpoint_later(self, file: JournalFile) -> None:
+        self._full_files.append(file)
         self._run(self._checkpoint(file))
 
     async def _checkpoint(self, file: JournalFile | None) -> None:
+        """Make everything up to here durable outside the journal; give back its full files.
+
+        Args:
+            file: one of `_full_files`; when an earlier checkpoint gave it back, nothing is done.
+        """
         async with self._flush_lock:
+            if file is not None and file not in self._full_files:
+                return
+            files, self._full_files = self._full_files, []
             # What changes from here on belongs to the next checkpoint, as does what cursors have
             # not told the journal yet.
             changed, self._changed = self._changed, set(self._with_state)
             await self._write_segments(to_sync=changed)
-            if self._failure is not None:
+            if self._failure is not None or self._refused:
+                self._changed |= changed
+                self._full_files = files + self._full_files
                 return
             try:
-                await self._loop.run_in_executor(
-                    self._flusher, self._store_snapshots, self._snapshots(changed)
-                )
+                changes = snapshots(changed)
+                await self._loop.run_in_executor(self._flusher, store, self.metadata, changes)
             except Exception as error:
                 self._failed(error)
                 return
             self._evict()
-        if file is not None:
-            self.journal.recycle(file)
-
-    def _snapshots(self, changed: Collection[PartitionLog]) -> list[Change]:
-        changes: list[Change] = []
-        for partition in changed:
-            if partition.closed:
-                continue
-            if partition.segments:
-                partition.synced_offset = partition.segments[-1].end_offset
-            marks = (partition.number, partition.next_offset, partition.synced_offset)
-            for cursor in partition.cursors.values():
-                changes += cursor.snapshot(*marks)
-        return changes
-
-    def _store_snapshots(self, changes: Sequence[Change]) -> None:
-        if changes:
-            self.metadata.apply(changes, synced=False)
-            self.metadata.sync()
+        for full in files:
+            self.journal.recycle(full)
 
     def _evict(self) -> None:
         excess = self._tail_bytes - self._options.memory_tail_bytes
@@ -462,21 +439,44 @@ class LogStore:
                     break
         self._press("memory", self._tail_bytes > 2 * self._options.memory_tail_bytes)
 
-    # -- pressure and failure
+    # -- space, pressure and failure
+
+    def _unflushed_bytes(self) -> int:
+        planned = sum(size for write, size in self._in_flight if not write.done)
+        return planned + sum(p.unflushed_bytes for p in self._with_unflushed if p.durable)
+
+    def _promised_bytes(self) -> int:
+        return self._unflushed_bytes() + self.journal.promised_bytes
+
+    def _refused_by_disk(self) -> None:
+        # Nothing is lost: what found no room is in memory, and in the journal if it was there.
+        self._press("disk", True)
+        if self._closing:
+            self.journal.abandon()
+
+    def _looked_at_space(self) -> None:
+        free = self._space.free
+        self.journal.frugal = self._space.low
+        if not self._closing:
+            if free >= self.journal.promised_bytes:
+                self.journal.go_on()
+            behind = self._failure is None and (self._full_files or self._refused)
+            if behind and not self._flush_lock.locked() and free >= self._unflushed_bytes():
+                self._run(self._checkpoint(None) if self._full_files else self.flush())
+        self._press("disk", self._space.low or self._refused or self.journal.refused)
 
     def _press(self, reason: str, pressed: bool) -> None:
-        if pressed == (reason in self._pressures):
-            return
-        before = bool(self._pressures)
-        (self._pressures.add if pressed else self._pressures.discard)(reason)
-        if before != bool(self._pressures):
-            self.on_pressure(bool(self._pressures))
+        if pressed != (reason in self._pressures):
+            change = self._pressures.union if pressed else self._pressures.difference
+            self._pressures = change((reason,))
+            self.on_pressure(self._pressures)
 
     def _failed(self, error: Exception) -> None:
         if self._failure is None:
             self._failure = error
             self._compressor.stop()
             self.journal.stop(error)  # which says so in the log
+            self._press("journal", False)  # nothing waits for it any more; publishers hear so
             self.on_failure(error)
 
     def _in_reader(self, work: Callable[[], ReadBack]) -> "asyncio.Future[ReadBack]":

@@ -14,8 +14,8 @@ from log_backend.journal_block import Block, FileMark, aligned
 from log_backend.journal_files import JournalFiles, find_end
 from log_backend.journal_reader import claims_block, whole_blocks
 from log_backend.log_directory import segment_path, with_following
-from log_backend.log_store import TOMBSTONES
 from log_backend.metadata import MetadataCorrupt
+from log_backend.partition_removal import TOMBSTONES
 from log_backend.segment import read_index
 from log_backend.segment_index import SegmentIndex
 from log_backend.segment_scan import Stretch, read_segment, scan

@@ -8,7 +8,7 @@ never is. Offsets between stored batches that no batch holds were settled, or we
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -69,6 +69,7 @@ class PartitionLog(QuarantinedLog):
         durable: it survives a restart, with its persistent records and its cursors.
         durability: what a confirm promises of its persistent records; MEMORY unless it is durable.
         next_offset: offset of the next record.
+        unflushed_bytes: of batches that are in no segment and in no plan of `plan_flush`.
         retention: what is kept longer than consumers need; None: nothing.
         compression: of sealed segments: none, zstd, lz4.
         overtaken: by number of a cursor, what settles it up to an offset when a forced retention
@@ -101,6 +102,7 @@ class PartitionLog(QuarantinedLog):
         self.overtaken: dict[int, Callable[[int], None]] = {}
         self._tail = Tail()
         self._unflushed: deque[RecordBatch] = deque()
+        self.unflushed_bytes = 0
         self._flushing = False
         # Without retention nobody reads but the queue itself.
         self._loaded = LoadedPieces(1 if retention is None else PIECES_MAX)
@@ -165,6 +167,7 @@ class PartitionLog(QuarantinedLog):
         if not self._unflushed:
             self._owner.has_unflushed(self)
         self._unflushed.append(batch)
+        self.unflushed_bytes += batch.records.batch_bytes
         self._owner.tail_grew(batch.records.batch_bytes)
 
     @property
@@ -339,10 +342,10 @@ class PartitionLog(QuarantinedLog):
         low_water = self.low_water()
         freed = 0
         while (batch := self._tail.first) is not None and batch.end_offset <= low_water:
-            if self._unflushed and self._unflushed[0] is batch:
+            if self._unflushed and self._unflushed[0].base_offset <= batch.base_offset:
                 if self.retention is not None:
                     break
-                self._unflushed.popleft()
+                self._drop_unflushed()
             freed += self._tail.drop_first()
         if freed:
             self._owner.tail_grew(-freed)
@@ -388,7 +391,7 @@ class PartitionLog(QuarantinedLog):
                 )
                 self.segments.append(segment)
             if not writes or writes[-1].segment is not segment:
-                writes.append(SegmentWrite(self.number, segment, segment.size))
+                writes.append(SegmentWrite(self.number, segment, segment.size, segment.mark()))
             writes[-1].batches.append(batch)
             segment.add(batch, segment.size, size)
             segment.unsynced = True
@@ -406,6 +409,25 @@ class PartitionLog(QuarantinedLog):
             self.release()
             self.expire()
 
+    def flush_refused(self, writes: Sequence[SegmentWrite]) -> None:
+        """There was no room: planned writes that are not `done` left nothing behind.
+
+        Their batches are unflushed again, but for those that everybody is done with by now.
+        """
+        if self.closed:
+            return
+        for write in reversed([each for each in writes if not each.done]):
+            for batch in reversed(write.batches):
+                if self.retention is not None or not self._is_settled(batch):
+                    self._unflushed.appendleft(batch)
+                    self.unflushed_bytes += batch.records.batch_bytes
+            write.segment.restore(write.before)
+            if write.position == 0:
+                self.segments.remove(write.segment)
+        self.flushed()
+        if self._unflushed:
+            self._owner.has_unflushed(self)
+
     def sealed_segments(self) -> list[Segment]:
         """Segments whose files are complete and synced; none while a flush may be sealing one."""
         return [] if self._flushing or self.closed else self.segments[:-1]
@@ -413,19 +435,24 @@ class PartitionLog(QuarantinedLog):
     def evict(self, size: int) -> int:
         """Forget up to `size` bytes of batches that segments hold; returns what was freed."""
         freed = 0
-        unflushed = self._unflushed[0] if self._unflushed else None
+        unflushed = self._unflushed[0].base_offset if self._unflushed else self.next_offset
         while freed < size and not self._flushing:
             batch = self._tail.first
-            if batch is None or batch is unflushed:
+            if batch is None or batch.base_offset >= unflushed:
                 break
             freed += self._tail.drop_first()
         return freed
 
     def _take_unflushed(self) -> Iterator[RecordBatch]:
         while self._unflushed:
-            batch = self._unflushed.popleft()
+            batch = self._drop_unflushed()
             if self.retention is not None or not self._is_settled(batch):
                 yield batch
+
+    def _drop_unflushed(self) -> RecordBatch:
+        batch = self._unflushed.popleft()
+        self.unflushed_bytes -= batch.records.batch_bytes
+        return batch
 
     def _is_settled(self, batch: RecordBatch) -> bool:
         return bool(self.cursors) and all(
@@ -442,11 +469,12 @@ class PartitionLog(QuarantinedLog):
         )
 
     def _seal(self, segment: Segment, next_base: int, writes: list[SegmentWrite]) -> None:
-        segment.next_base = next_base
         if writes and writes[-1].segment is segment:
             writes[-1].seal = True
         else:
-            writes.append(SegmentWrite(self.number, segment, segment.size, seal=True))
+            mark = segment.mark()
+            writes.append(SegmentWrite(self.number, segment, segment.size, mark, seal=True))
+        segment.next_base = next_base  # behind the mark: when it is not written, it is not sealed
 
     # -- the end
 
@@ -456,5 +484,6 @@ class PartitionLog(QuarantinedLog):
         freed = self._tail.bytes
         self._tail = Tail()
         self._unflushed.clear()
+        self.unflushed_bytes = 0
         self._loaded.clear()
         return freed

@@ -103,6 +103,19 @@ class Segment:
         self.last_time = batch.records.last_time
         self.size = position + size
 
+    def mark(self) -> "SegmentMark":
+        """What `restore` goes back to."""
+        parts = (self.end_offset, self.size, self.last_time, self.transient, self.next_base)
+        return SegmentMark(*parts, len(self._offsets))
+
+    def restore(self, mark: "SegmentMark") -> None:
+        """Forget the batches that were added since a mark: they were not written."""
+        self.end_offset, self.size = mark.end_offset, mark.size
+        self.last_time, self.transient = mark.last_time, mark.transient
+        self.next_base = mark.next_base
+        for column in (self._offsets, self._positions, self._times):
+            del column[mark.entries :]
+
     def written(self) -> None:
         """All batches that were added are in the file."""
         self.written_end = self.end_offset
@@ -176,6 +189,18 @@ class Segment:
     def last_indexed_position(self) -> int:
         """Position of the last index entry; 0 when there is none."""
         return self._positions[-1] if self._positions else 0
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentMark:
+    """A segment's state before batches were added to it; `entries` of its index."""
+
+    end_offset: int
+    size: int
+    last_time: int
+    transient: bool
+    next_base: int | None
+    entries: int
 
 
 def read_batches(

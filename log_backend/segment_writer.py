@@ -5,22 +5,29 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from log_backend.disk import Disk
+from log_backend.disk import Disk, DiskFull, is_full
 from log_backend.log_directory import COMPRESSED, PLAIN, base_offsets
 from log_backend.partition_file import PARTITION_FILE, encode_number, read_number
 from log_backend.record_batch import RecordBatch
-from log_backend.segment import READ_BYTES, Segment
+from log_backend.segment import READ_BYTES, Segment, SegmentMark
 
 
 @dataclass(slots=True)
 class SegmentWrite:
-    """Batches to write one behind the other into a segment; `seal` when they are its last."""
+    """Batches to write one behind the other into a segment; `seal` when they are its last.
+
+    Attributes:
+        before: the segment without them.
+        done: set by the writer, in its thread.
+    """
 
     partition: int
     segment: Segment
     position: int
+    before: SegmentMark
     batches: list[RecordBatch] = field(default_factory=list)
     seal: bool = False
+    done: bool = False
 
 
 class SegmentWriter:
@@ -33,10 +40,13 @@ class SegmentWriter:
         """Write planned batches, then make segments durable.
 
         Raises:
+            DiskFull: there is no room. Writes that are not `done` left nothing behind and may be
+                tried again, in this order; no segment was synced.
             OSError: some of it may not be on the disk; never try again.
         """
         for each in writes:
             self._write(each)
+            each.done = True
         for segment in to_sync:
             with suppress(FileNotFoundError):
                 # Settled and removed meanwhile, or compressed: then that form is synced.
@@ -72,9 +82,13 @@ class SegmentWriter:
         self._disk.remove_tree(directory)
 
     def write_index(self, segment: Segment) -> None:
-        """Write a sealed segment's index files, durably."""
-        for path, content in segment.index_files():
-            self._write_file(path, content)
+        """Write a sealed segment's index files, durably, if there is room.
+
+        Without them the next start walks through the segment.
+        """
+        with suppress(DiskFull):
+            for path, content in segment.index_files():
+                self._write_file(path, content)
 
     def _write(self, write: SegmentWrite) -> None:
         path = write.segment.path
@@ -88,11 +102,11 @@ class SegmentWriter:
             self._disk.sync_directory(path.parent)
 
     def _write_batches(self, path: Path, write: SegmentWrite) -> None:
-        file = self._disk.open(path, create=True)
+        buffers = [
+            part for batch in write.batches for part in (batch.header(), batch.records.payload)
+        ]
+        file = self._open_with_room(path, write.position, sum(map(len, buffers)))
         try:
-            buffers = [
-                part for batch in write.batches for part in (batch.header(), batch.records.payload)
-            ]
             self._disk.write(file, write.position, buffers)
             if write.seal:
                 # Before the next segment is there: only the newest may have a torn tail.
@@ -130,10 +144,32 @@ class SegmentWriter:
             raise
 
     def _write_file(self, path: Path, content: bytes) -> None:
-        file = self._disk.open(path, create=True)
+        file = self._open_with_room(path, 0, len(content))
         try:
             self._disk.truncate(file, len(content))
             self._disk.write(file, 0, [content])
             self._disk.sync(file)
         finally:
             self._disk.close(file)
+
+    def _open_with_room(self, path: Path, position: int, size: int) -> int:
+        # A full disk is met here, before anything is written, or never.
+        file = None
+        try:
+            file = self._disk.open(path, create=True)
+            self._disk.allocate(file, position, size)
+        except OSError as error:
+            if file is not None:
+                self._cut_back(file, path, position)
+            if is_full(error):
+                raise DiskFull(str(error)) from error
+            raise
+        return file
+
+    def _cut_back(self, file: int, path: Path, size: int) -> None:
+        try:
+            self._disk.truncate(file, size)
+        finally:
+            self._disk.close(file)
+        if size == 0:
+            self._disk.remove(path)

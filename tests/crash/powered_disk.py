@@ -106,7 +106,7 @@ class PoweredDisk(SystemDisk):
         operations: how many calls there were, those within `fill_with_zeros` and the like included.
         plan: which of them fail or wait.
         before_operation: called before each one, while nothing else happens on the disk.
-        capacity: bytes of all files together; None: without end.
+        capacity: bytes of all files together; None: without end. `allocate` meets it first.
     """
 
     def __init__(self, root: Path, choice: random.Random) -> None:
@@ -227,7 +227,7 @@ class PoweredDisk(SystemDisk):
     def _write_what_fits(self, file: int, position: int, data: bytes) -> int:
         fits = len(data)
         if self.capacity is not None:
-            free = max(0, self.capacity - sum(path.stat().st_size for path in self._files))
+            free = self.free_bytes(self.root)
             fits = max(0, min(fits, max(self.size(file), position) + free - position))
         self._write(file, position, data[:fits])
         if fits < len(data):
@@ -243,6 +243,31 @@ class PoweredDisk(SystemDisk):
         """See `Disk`."""
         self.write(file, position, buffers)
         self.sync(file)
+
+    def allocate(self, file: int, position: int, size: int) -> None:
+        """See `Disk`: what grows is zeros, and may be lost like anything that is not synced."""
+        with self._operation("allocate", file):
+            grown = position + size - self.size(file)
+            if self.capacity is not None and grown > self.free_bytes(self.root):
+                raise OSError(errno.ENOSPC, "made to be full")
+            if grown > 0:
+                self._open[file].pending.append(_Change(position + size, None))
+                super().truncate(file, position + size)
+
+    def free_bytes(self, path: Path) -> int:
+        """See `Disk`."""
+        if self.capacity is None:
+            return super().free_bytes(path)
+        with self._lock:
+            return max(0, self.capacity - self.used_bytes())
+
+    def total_bytes(self, path: Path) -> int:
+        """See `Disk`."""
+        return super().total_bytes(path) if self.capacity is None else self.capacity
+
+    def used_bytes(self) -> int:
+        """Size of all files."""
+        return sum(path.stat().st_size for path in self._files if path.exists())
 
     def fill_with_zeros(self, file: int, size: int) -> None:
         """See `Disk`."""

@@ -13,7 +13,8 @@ from unit.log_backend.log_records import records
 from unit.log_backend.open_store import crash, durable, open_store, start_store, until
 
 from log_backend.journal_reader import JournalDamaged
-from log_backend.log_store import LogOptions, LogStore
+from log_backend.log_options import LogOptions
+from log_backend.log_store import LogStore
 from log_backend.partition_log import PartitionLog
 
 QUEUES = ("a", "b", "c")

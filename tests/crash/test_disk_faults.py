@@ -31,7 +31,16 @@ pytestmark = pytest.mark.crash
 # How many faults a workload has, chosen by the seed; "all": each kind of call at each place.
 FAULTS = os.environ.get("ROUTELOG_TEST_FAULTS", "10")
 SEED = int(os.environ.get("ROUTELOG_TEST_SEED", "1"))
-TAKES_SPACE = {"create", "fill", "make_directory", "rename", "sync", "truncate", "write"}
+TAKES_SPACE = {
+    "allocate",
+    "create",
+    "fill",
+    "make_directory",
+    "rename",
+    "sync",
+    "truncate",
+    "write",
+}
 READS = {"close", "open", "read"}  # a failed one may be a partition that is not read on in this run
 REFUSALS = (JournalFailed, MetadataUnavailable, OSError)
 

@@ -16,7 +16,7 @@ from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, start_store, unsettled
 
 from log_backend.durability import Durability
-from log_backend.log_store import LogOptions
+from log_backend.log_options import LogOptions
 from log_backend.metadata import Change, MetadataStore
 from log_backend.partition_log import PartitionLog
 

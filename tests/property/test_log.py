@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, copy_of, durable, open_store, unsettled, until
 
-from log_backend.log_store import LogOptions
+from log_backend.log_options import LogOptions
 from log_backend.partition_log import PartitionLog
 
 EXAMPLES = int(os.environ.get("ROUTELOG_TEST_EXAMPLES", "40"))

@@ -8,6 +8,9 @@ import pytest
 from broker_process import BrokerProcess, ForeignBroker
 from scenarios.bad_input import Peer
 from scenarios.bystander import Bystander
+from scenarios.small_disk import small_broker, small_disk
+
+__all__ = ["bystander", "peer", "small_broker", "small_disk"]
 
 
 @pytest.fixture(scope="session")

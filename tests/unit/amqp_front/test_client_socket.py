@@ -1,6 +1,7 @@
 """The socket of a connection: its name, its outbox, and that it always ends."""
 
 import asyncio
+import socket
 from typing import Any, cast
 
 import pytest
@@ -14,12 +15,13 @@ class Transport:
 
     def __init__(self, address: object) -> None:
         self.address = address
+        self.socket: socket.socket | None = None
         self.unsent = 0
         self.reading = True
         self.calls: list[str] = []
 
     def get_extra_info(self, name: str) -> object:
-        return self.address if name == "peername" else None
+        return self.address if name == "peername" else self.socket
 
     def set_write_buffer_limits(self, *, high: int) -> None: ...
 
@@ -105,3 +107,20 @@ def test_a_closing_socket_is_not_asked_to_read() -> None:
     client.close()
     client.set_reading(True)
     assert not transport.reading
+
+
+def test_a_client_that_takes_nothing_is_dropped_by_the_system_when_it_is_told_to() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as handle,
+    ):
+        client, transport, _ = connected()
+        transport.socket = handle
+        client.drop_if_unreachable(2.5)
+        option = (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+        assert handle.getsockopt(*option) == 2500
+        client.drop_if_unreachable(0)
+        assert handle.getsockopt(*option) == 0
+        client.close()
+        client.drop_if_unreachable(1)
+        assert handle.getsockopt(*option) == 0

@@ -340,3 +340,20 @@ def test_rows_index_the_buffer() -> None:
     rows = array("i", run.rows[:6])
     assert bytes(run.source[rows[0] : rows[0] + rows[1]]) == b"key"
     assert bytes(run.source[rows[4] : rows[4] + rows[5]]) == b"body"
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_command_that_is_given_back_comes_again(name: str) -> None:
+    stream = SAMPLES[name]
+    cutter = cutter_of(stream)
+    rest = stream
+    while cutter.next(False) is not None:
+        cutter.give_back()
+        assert cutter.unread() == rest
+        # Kept by its connection while others use the buffer.
+        kept = cutter.unread()
+        cutter.receive_into(b"other")
+        cutter.receive_into(kept)
+        assert cutter.next(False) is not None
+        rest = cutter.unread()
+    assert cut(FrameCutter(FRAME_MAX), [rest]).commands == []

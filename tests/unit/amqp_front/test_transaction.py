@@ -82,3 +82,13 @@ def test_settlements_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
         kept.settle(SettleRun(1, ACK, tag, tag, False))
     with pytest.raises(SoftError):
         kept.settle(SettleRun(1, ACK, 11, 11, False))
+
+
+def test_only_a_transaction_with_publishes_would_publish() -> None:
+    kept = Transaction()
+    kept.settle(SettleRun(1, ACK, 1, 1, False))
+    assert not kept.has_publishes
+    kept.publish(publish_run(publish(1, "x", "k", b""))[0])
+    assert kept.has_publishes
+    kept.take()
+    assert not kept.has_publishes

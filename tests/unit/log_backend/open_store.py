@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from unit.log_backend.log_records import records
@@ -12,7 +12,8 @@ from unit.log_backend.log_records import records
 from log_backend.clock import SystemClock
 from log_backend.disk import Disk, SystemDisk
 from log_backend.durability import Durability
-from log_backend.log_store import LogOptions, LogStore
+from log_backend.log_options import LogOptions
+from log_backend.log_store import NO_CURSORS, LogStore
 from log_backend.partition_log import PartitionLog
 from log_backend.retention import Retention
 
@@ -47,6 +48,7 @@ def start_store(
     epoch: int = 1,
     retention: Retention | None = None,
     compression: str | None = None,
+    cursors: Mapping[int, int] = NO_CURSORS,
     durabilities: Sequence[Durability] = (),
 ) -> tuple[LogStore, list[PartitionLog]]:
     """A store that accepts appends, with a durable partition a queue, numbered from 1.
@@ -66,6 +68,7 @@ def start_store(
             durability=level,
             retention=retention,
             compression=compression,
+            cursors=cursors,
         )
         for number, (queue, level) in enumerate(zip(queues, levels, strict=True), 1)
     ]

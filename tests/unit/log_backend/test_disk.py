@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from log_backend.disk import DirectoryLocked, SystemDisk
+from log_backend.disk import DirectoryLocked, DiskFull, SystemDisk, is_full, kind_of_mount
 
 TAKE_LOCK = """
 import sys
@@ -178,3 +178,95 @@ def test_a_lock_keeps_other_processes_out_and_ends_with_its_file(
 def take_lock(path: Path) -> int:
     root = Path(__file__).parents[3]
     return subprocess.run([sys.executable, "-c", TAKE_LOCK, str(path)], cwd=root).returncode
+
+
+def test_allocated_space_is_zeros_and_what_was_there_stays(
+    disk: SystemDisk, tmp_path: Path
+) -> None:
+    file = disk.open(tmp_path / "file", create=True)
+    disk.write(file, 0, [b"abc"])
+    disk.allocate(file, 3, 5)
+    assert disk.read(file, 0, 100) == b"abc\0\0\0\0\0"
+    disk.allocate(file, 0, 4)
+    disk.allocate(file, 8, 0)
+    assert disk.size(file) == 8
+    assert os.fstat(file).st_blocks > 0
+    disk.close(file)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_disk_that_has_no_room_says_so(
+    disk: SystemDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(file: int, position: int, size: int) -> None:
+        raise OSError(number, "refused")
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    file = disk.open(tmp_path / "file", create=True)
+    with pytest.raises(OSError, match="refused") as refused:
+        disk.allocate(file, 0, 10)
+    assert is_full(refused.value) == (number != errno.EIO)
+    disk.close(file)
+
+
+def test_where_nothing_can_be_allocated_the_write_decides(
+    disk: SystemDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unsupported(file: int, position: int, size: int) -> None:
+        raise OSError(errno.EOPNOTSUPP, "unsupported")
+
+    monkeypatch.setattr(os, "posix_fallocate", unsupported)
+    file = disk.open(tmp_path / "file", create=True)
+    disk.allocate(file, 0, 10)
+    assert disk.size(file) == 0
+    disk.close(file)
+
+
+def test_space_is_that_of_the_file_system(disk: SystemDisk, tmp_path: Path) -> None:
+    found = os.statvfs(tmp_path)
+    assert disk.total_bytes(tmp_path) == found.f_blocks * found.f_frsize
+    assert 0 < disk.free_bytes(tmp_path) <= disk.total_bytes(tmp_path)
+
+
+MOUNTS = r"""22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
+23 22 0:20 / /data rw shared:5 - xfs /dev/vdb rw
+24 23 0:21 / /data/with\040space rw - nfs4 server:/export rw
+25 22 0:22 / /srv rw - ext4 /dev/vdc rw
+26 25 0:23 / /srv rw - tmpfs none rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/", "ext4"),
+        ("/database/x", "ext4"),
+        ("/data/x", "xfs"),
+        ("/data/with space/x", "nfs4"),
+        ("/srv/x", "tmpfs"),
+    ],
+)
+def test_the_nearest_mount_above_a_path_says_its_file_system(path: str, kind: str) -> None:
+    assert kind_of_mount(Path(path), MOUNTS.splitlines()) == kind
+    assert kind_of_mount(Path("elsewhere"), MOUNTS.splitlines()) == ""
+
+
+def test_the_file_system_of_a_path_is_found(disk: SystemDisk, tmp_path: Path) -> None:
+    assert disk.file_system(Path("/proc/self")) == "proc"
+    assert disk.file_system(tmp_path)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_directory_that_finds_no_room_can_be_made_later(
+    disk: SystemDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(path: Path, **options: object) -> None:
+        raise OSError(number, "refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", refuse)
+        with pytest.raises(OSError, match="refused") as refused:
+            disk.make_directory(tmp_path / "a" / "b")
+    assert isinstance(refused.value, DiskFull) == (number != errno.EIO)
+    disk.make_directory(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir()

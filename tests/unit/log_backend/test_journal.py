@@ -20,7 +20,7 @@ from log_backend.journal_block import (
     Settlement,
     decode_block,
 )
-from log_backend.journal_files import JournalFile, JournalFiles, write_end
+from log_backend.journal_files import JournalFile, JournalFiles
 from log_backend.journal_reader import JournalDamaged
 from log_backend.record_batch import RecordBatch
 
@@ -168,6 +168,19 @@ async def test_what_nobody_waits_for_is_committed_soon(owner: Owner) -> None:
     await until(lambda: owner.journal.durable == position)
 
 
+async def test_what_can_be_collected_while_the_disk_is_busy_is_committed_soon(owner: Owner) -> None:
+    await commit(owner, entry(0))
+    await until(lambda: len(owner.journal._ready) == 1)  # a file that is ready wakes it, too
+    arrived, released = owner.disk.hold("sync", "*.journal")
+    owner.journal.append(entry(1), waited=True)
+    await until(arrived.is_set)
+    owner.to_collect.append(entry(2))
+    owner.journal.wake_later()
+    released.set()
+    await until(lambda: owner.journal.durable == 3)
+    assert owner.to_collect == []
+
+
 async def test_each_commit_collects(owner: Owner, directory: Path) -> None:
     owner.to_collect.append(JournalEntry(4, Settlement(0, [(1, 2)])))
     owner.journal.wake_later()
@@ -260,7 +273,9 @@ async def test_a_new_file_is_whole_and_synced_before_it_is_used(owner: Owner) ->
     position = owner.journal.append(entry(0), waited=True)
     await until(lambda: owner.journal.durable == position)
     kinds = [kind for kind, _ in owner.disk.events]
-    assert kinds[:7] == ["write", "fill", "write", "sync", "rename", "sync_directory", "write"]
+    last = kinds.index("sync_directory")
+    assert kinds[:last] == ["allocate", "write", "fill", "write", "sync", "rename"]
+    assert "write" in kinds[last:]
 
 
 async def test_closing_commits_what_is_pending(directory: Path, disk: WatchedDisk) -> None:
@@ -443,17 +458,10 @@ async def test_a_file_that_an_earlier_run_did_not_finish_is_removed(directory: P
 
 async def test_an_empty_journal_recovers_nothing(directory: Path) -> None:
     assert await recovered(directory) == []
-    empty_file(directory / f"{1:020d}-{5:016x}.journal")
+    disk = WatchedDisk()
+    disk.close(JournalFiles(directory, disk).new(1, FILE_BYTES).file)
     (directory / "00000000000000000002.new").write_bytes(bytes(100))
     assert await recovered(directory) == []
-
-
-def empty_file(path: Path) -> None:
-    path.write_bytes(bytes(FILE_BYTES))
-    disk = WatchedDisk()
-    file = disk.open(path)
-    write_end(disk, file, FILE_BYTES)
-    disk.close(file)
 
 
 async def test_what_a_recycled_file_held_before_is_not_recovered(directory: Path) -> None:

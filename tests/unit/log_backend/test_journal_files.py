@@ -1,3 +1,6 @@
+"""Files of the journal: made whole or not at all, and marked at their ends."""
+
+import errno
 from pathlib import Path
 
 import pytest
@@ -5,11 +8,107 @@ from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, append, durable, start_store, until
 from unit.log_backend.watched_disk import WatchedDisk
 
+from log_backend.disk import DiskFull
 from log_backend.journal_block import BLOCK_ALIGNMENT, FileMark
 from log_backend.journal_files import JournalFiles, encode_end, find_end
 from log_backend.journal_reader import JournalDamaged, whole_blocks
 
 PAGE = BLOCK_ALIGNMENT
+FILE_BYTES = 65_536
+
+
+@pytest.fixture
+def disk() -> WatchedDisk:
+    return WatchedDisk()
+
+
+@pytest.fixture
+def directory(disk: WatchedDisk, tmp_path: Path) -> JournalFiles:
+    return JournalFiles(tmp_path, disk)
+
+
+def test_a_file_is_made_of_zeros_and_found_again(
+    directory: JournalFiles, disk: WatchedDisk
+) -> None:
+    made = directory.new(3, FILE_BYTES)
+    (mark,) = directory.marks()
+    assert mark == made.mark
+    assert mark.number == 3
+    assert directory.read(mark) == bytes(FILE_BYTES - PAGE) + encode_end(FILE_BYTES)
+    opened = directory.open(mark, FILE_BYTES - PAGE)
+    assert (opened.mark, opened.path, opened.at) == (mark, made.path, 0)
+    assert opened.size == made.size == FILE_BYTES - PAGE
+    order = [event[0] for event in disk.events if event[0] != "write"]
+    assert order[0] == "allocate"
+    assert order[-5:] == ["fill", "sync", "rename", "sync_directory", "sync"]
+
+
+def test_a_recycled_file_has_its_new_number_only(directory: JournalFiles) -> None:
+    made = directory.new(1, FILE_BYTES)
+    directory.grow(made, 2 * FILE_BYTES)  # one block was larger than the file
+    made.at = 2 * FILE_BYTES
+    recycled = directory.recycled(made, 2)
+    assert directory.marks() == [recycled.mark]
+    assert recycled.mark.number == 2
+    assert (recycled.at, recycled.size, recycled.file) == (0, 2 * FILE_BYTES, made.file)
+    assert find_end(directory.read(recycled.mark)) == 2 * FILE_BYTES
+
+
+@pytest.mark.parametrize("operation", ["open", "allocate"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_file_that_finds_no_room_leaves_nothing(
+    directory: JournalFiles, disk: WatchedDisk, tmp_path: Path, operation: str, number: int
+) -> None:
+    disk.fail(operation, "*.new", number)
+    with pytest.raises(DiskFull):
+        directory.new(1, FILE_BYTES)
+    assert list(tmp_path.iterdir()) == []
+    disk.repair()
+    directory.new(1, FILE_BYTES)
+    assert [mark.number for mark in directory.marks()] == [1]
+
+
+@pytest.mark.parametrize("operation", ["open", "allocate", "fill", "rename", "sync_directory"])
+def test_an_error_of_the_disk_is_no_lack_of_room(
+    directory: JournalFiles, disk: WatchedDisk, operation: str
+) -> None:
+    disk.fail(operation, "*", errno.EIO)
+    with pytest.raises(OSError, match="made to fail"):
+        directory.new(1, FILE_BYTES)
+
+
+def test_a_full_disk_that_shows_while_filling_is_final(
+    directory: JournalFiles, disk: WatchedDisk
+) -> None:
+    disk.fail("fill", "*.new", errno.ENOSPC)
+    with pytest.raises(OSError, match="made to fail"):
+        directory.new(1, FILE_BYTES)
+
+
+def test_growing_keeps_what_is_there_and_is_undone_without_room(
+    directory: JournalFiles, disk: WatchedDisk
+) -> None:
+    file = directory.new(1, FILE_BYTES)
+    disk.write(file.file, 0, [b"block"])
+    directory.grow(file, FILE_BYTES + 100)
+    size = disk.size(file.file)
+    assert size == FILE_BYTES + 2 * PAGE
+    assert find_end(directory.read(file.mark)) == file.size == FILE_BYTES + PAGE
+    disk.capacity = 2 * FILE_BYTES
+    with pytest.raises(DiskFull):
+        directory.grow(file, 3 * FILE_BYTES)
+    assert disk.size(file.file) == size
+    assert find_end(directory.read(file.mark)) == file.size == FILE_BYTES + PAGE
+    assert directory.read(file.mark)[:5] == b"block"
+
+
+def test_what_an_earlier_run_did_not_finish_is_removed(
+    directory: JournalFiles, tmp_path: Path
+) -> None:
+    made = directory.new(1, FILE_BYTES)
+    (tmp_path / "00000000000000000002.new").write_bytes(b"half")
+    directory.remove_unfinished()
+    assert list(tmp_path.iterdir()) == [made.path]
 
 
 def test_the_end_is_where_the_mark_says() -> None:
@@ -49,17 +148,6 @@ def test_what_a_crash_left_behind_the_last_page_is_cut_off(tmp_path: Path) -> No
     disk.close(file.file)
     again = files.open(file.mark, 3 * PAGE)
     assert (again.size, disk.size(again.file)) == (3 * PAGE, 4 * PAGE)
-    disk.close(again.file)
-
-
-def test_a_file_that_grew_keeps_its_size_when_it_is_recycled(tmp_path: Path) -> None:
-    disk = WatchedDisk()
-    files = JournalFiles(tmp_path, disk)
-    file = files.new(1, 4 * PAGE)
-    files.grow(file, 6 * PAGE)
-    assert find_end(files.read(file.mark)) == file.size == 6 * PAGE
-    again = files.recycled(file, 2)
-    assert find_end(files.read(again.mark)) == again.size == 6 * PAGE
     disk.close(again.file)
 
 

@@ -19,7 +19,8 @@ from unit.log_backend.open_store import (
 from unit.log_backend.watched_disk import WatchedDisk
 
 from log_backend.disk import DirectoryLocked
-from log_backend.log_store import LogOptions, LogStore
+from log_backend.log_options import LogOptions
+from log_backend.log_store import LogStore
 
 
 async def test_records_and_settlements_survive_a_clean_restart(data: Path) -> None:

@@ -20,7 +20,7 @@ from unit.log_backend.open_store import (
 from unit.log_backend.watched_disk import WatchedDisk, recycled
 
 from log_backend.journal import JournalFailed
-from log_backend.log_store import LogOptions
+from log_backend.log_options import LogOptions
 from log_backend.metadata import MetadataUnavailable
 from log_backend.retention import Retention
 
@@ -129,13 +129,13 @@ async def test_pressure_rises_with_memory_and_falls_when_a_partition_goes(data: 
     store, (partition,) = start_store(
         data, options=LogOptions(memory_tail_bytes=10_000, flush_seconds=3600)
     )
-    pressures: list[bool] = []
+    pressures: list[frozenset[str]] = []
     store.on_pressure = pressures.append
     for _ in range(25):
         partition.append(records([b"x" * 1000]))
-    assert pressures == [True]
+    assert pressures == [{"memory"}]
     await until(lambda: len(pressures) == 2)
-    assert pressures == [True, False]
+    assert pressures == [{"memory"}, set()]
     for _ in range(25):
         partition.append(records([b"x" * 1000]))
     store.close_partition(partition)

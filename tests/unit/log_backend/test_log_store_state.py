@@ -147,7 +147,8 @@ async def test_offsets_that_were_handed_out_are_not_given_again(tmp_path: Path) 
 
 async def test_every_cursor_of_a_partition_has_its_own_state(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    store, (partition,) = start_store(data)
+    others = dict.fromkeys(range(1, 50), 0)
+    store, (partition,) = start_store(data, cursors=others)
     await durable(store, append(partition, 1000))
     for number in range(50):
         cursor = partition.open_cursor(number)
@@ -159,11 +160,7 @@ async def test_every_cursor_of_a_partition_has_its_own_state(tmp_path: Path) -> 
     await committed(store, partition)
     left = await crash(store, data)
     await store.aclose()
-    store = open_store(left)
-    groups = dict.fromkeys(range(1, 50), 0)
-    partition = store.open_partition(1, "/", "q", 0, durable=True, cursors=groups)
-    store.recover()
-    store.start(2)
+    store, (partition,) = start_store(left, epoch=2, cursors=others)
     assert sorted(partition.cursors) == list(range(50))
     for number, cursor in partition.cursors.items():
         assert cursor.handed_out == 900 - number

@@ -12,7 +12,8 @@ from unit.log_backend.open_store import (
     unsettled,
 )
 
-from log_backend.log_store import LogOptions, LogStore
+from log_backend.log_options import LogOptions
+from log_backend.log_store import LogStore
 from log_backend.partition_log import PartitionClosed, PartitionLog
 from log_backend.retention import Retention
 

@@ -20,7 +20,7 @@ from unit.log_backend.open_store import (
 )
 
 from log_backend.damage import Damage, load_damage
-from log_backend.log_store import LogOptions
+from log_backend.log_options import LogOptions
 from log_backend.partition_log import PartitionLog
 from log_backend.retention import Retention
 

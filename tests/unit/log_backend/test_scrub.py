@@ -6,7 +6,7 @@ import pytest
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, start_store, until
 
-from log_backend.log_store import LogOptions
+from log_backend.log_options import LogOptions
 from log_backend.scrub import Scrub
 
 OPTIONS = LogOptions(

@@ -313,3 +313,22 @@ def test_a_time_leads_to_an_entry_close_before_its_first_batch(tmp_path: Path) -
         assert BASE <= found <= behind
         assert (behind - found) * size <= 2 * INDEX_INTERVAL_BYTES + 3 * size
     assert Segment(tmp_path / "none.log", 7).offset_at(TIME) == 7
+
+
+def test_batches_that_were_not_written_are_forgotten(tmp_path: Path) -> None:
+    batches = many()
+    segment = Segment(tmp_path / "s.log", 0)
+
+    def add(chosen: list[RecordBatch]) -> None:
+        for each in chosen:
+            segment.add(each, segment.size, len(encoded(each)))
+
+    add(batches[:20])
+    index, state = segment.index_files(), (segment.end_offset, segment.size, segment.last_time)
+    mark = segment.mark()
+    add([*batches[20:], batch([b"x"], batches[-1].end_offset, persistent=False)])
+    assert segment.index_files() != index
+    segment.restore(mark)
+    assert segment.index_files() == index
+    assert (segment.end_offset, segment.size, segment.last_time) == state
+    assert not segment.transient

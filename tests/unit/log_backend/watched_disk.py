@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -17,11 +18,15 @@ class WatchedDisk(SystemDisk):
     Attributes:
         events: (operation, path) in the order in which they ended.
         failed: how often an operation was made to fail.
+        capacity: bytes that the disk has; None: what the system's has. `allocate` meets its end.
+        others: bytes of it that somebody else uses.
     """
 
     def __init__(self) -> None:
         self.events: list[tuple[str, Path]] = []
         self.failed = 0
+        self.capacity: int | None = None
+        self.others = 0
         self._paths: dict[int, Path] = {}
         self._faults: list[tuple[str, str, int]] = []
         self._gates: list[tuple[str, str, threading.Event, threading.Event]] = []
@@ -78,6 +83,35 @@ class WatchedDisk(SystemDisk):
         written = super().write(file, position, buffers)
         self.events.append(("write", path))
         return written
+
+    def allocate(self, file: int, position: int, size: int) -> None:
+        """See `Disk`."""
+        path = self._paths[file]
+        self._pass("allocate", path)
+        grown = max(0, position + size - self.size(file))
+        if self.capacity is not None and grown > self.free_bytes(path):
+            # As the real one may: it notices on the way.
+            super().truncate(file, position + size // 2)
+            raise OSError(errno.ENOSPC, "the simulated disk is full", str(path))
+        super().allocate(file, position, size)
+        self.events.append(("allocate", path))
+
+    def free_bytes(self, path: Path) -> int:
+        """See `Disk`."""
+        if self.capacity is None:
+            return super().free_bytes(path)
+        used = self.others
+        for each in self._written():
+            with suppress(FileNotFoundError):  # removed, or renamed at this moment
+                used += each.stat().st_size
+        return max(0, self.capacity - used)
+
+    def total_bytes(self, path: Path) -> int:
+        """See `Disk`."""
+        return super().total_bytes(path) if self.capacity is None else self.capacity
+
+    def _written(self) -> set[Path]:
+        return set(self._paths.values())
 
     def write_synced(self, file: int, position: int, buffers: Sequence[Buffer]) -> None:
         """See `Disk`."""

@@ -1,0 +1,66 @@
+"""Whether one connection waits at the gate for publishers, and what its client was told of it.
+
+    passing --publishes at a closed gate--> held --gate opens--> passing
+    held: connection.blocked, when the gate tells;  let go: connection.unblocked, when it was told
+
+Source: RabbitMQ's extension of AMQP 0-9-1, https://www.rabbitmq.com/docs/connection-blocked
+"""
+
+from collections.abc import Callable
+
+from pamqp import commands
+
+from amqp_front.services import PublisherGate
+
+
+class PublishingHold:
+    """The place of a connection at the gate.
+
+    Attributes:
+        active: the connection waits: nothing is read from it.
+        tells: its client announced that it understands connection.blocked.
+
+    Args:
+        send: sends a method of class connection.
+        on_change: called when `active` has changed.
+    """
+
+    __slots__ = ("_gate", "_on_change", "_send", "_told", "active", "tells")
+
+    def __init__(
+        self, gate: PublisherGate, send: Callable[..., None], on_change: Callable[[], None]
+    ) -> None:
+        self._gate = gate
+        self._send = send
+        self._on_change = on_change
+        self._told = False
+        self.active = False
+        self.tells = False
+
+    def begin(self) -> None:
+        """The connection publishes, and the gate is closed."""
+        if not self.active:
+            self.active = True
+            self._on_change()
+            self._gate.hold(self)
+
+    def tell_blocked(self, reason: str) -> None:
+        """See `Held`."""
+        if self.tells and not self._told:
+            self._told = True
+            self._send(commands.Connection.Blocked, reason=reason)
+
+    def let_go(self) -> None:
+        """See `Held`."""
+        told, self._told = self._told, False
+        if told:
+            self._send(commands.Connection.Unblocked)
+        self.active = False
+        self._on_change()
+
+    def leave(self) -> None:
+        """The connection ends: it waits for nothing, and is told nothing more."""
+        if self.active:
+            self._gate.forget(self)
+            self._told = self.active = False
+            self._on_change()

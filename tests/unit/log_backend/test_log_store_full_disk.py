@@ -1,0 +1,315 @@
+"""A disk that fills up: what finds no room stays in memory and in the journal, and is tried again."""
+
+import errno
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from unit.log_backend.log_records import records
+from unit.log_backend.open_store import (
+    MIB,
+    append,
+    content,
+    crash,
+    durable,
+    fill_journal_file,
+    numbered,
+    open_store,
+    start_store,
+    unsettled,
+    until,
+)
+from unit.log_backend.watched_disk import WatchedDisk, recycled
+
+from log_backend.disk_space import METADATA_BYTES
+from log_backend.log_options import LogOptions
+
+CAPACITY = 64 * MIB
+OPTIONS = LogOptions(
+    journal_file_bytes=MIB, journal_files_max=3, segment_bytes=64 * 1024, flush_seconds=3600
+)
+
+
+class Node:
+    """A store on a small disk, and why its publishers wait."""
+
+    def __init__(self, data: Path, options: LogOptions = OPTIONS) -> None:
+        self.data = data
+        self.disk = WatchedDisk()
+        self.disk.capacity = CAPACITY
+        self.store, (self.partition,) = start_store(data, options=options, disk=self.disk)
+        self.reasons: list[frozenset[str]] = []
+        self.failures: list[Exception] = []
+        self.store.on_pressure = self.reasons.append
+        self.store.on_failure = self.failures.append
+
+    @property
+    def blocked(self) -> bool:
+        return bool(self.reasons) and bool(self.reasons[-1])
+
+    @property
+    def stalled(self) -> bool:
+        """The journal has no room, and none in sight."""
+        return self.store.journal._has_no_room() and not self.store.journal._in_making
+
+    def leave(self, free: int) -> None:
+        """Somebody else fills the disk but for this."""
+        self.disk.others = 0
+        self.disk.others = self.disk.free_bytes(self.data) - free
+
+    def empty(self) -> None:
+        """Somebody else removes what he had written."""
+        self.disk.others = 0
+
+
+@pytest.fixture
+async def node(data: Path) -> AsyncIterator[Node]:
+    node = Node(data)
+    yield node
+    node.disk.repair()
+    node.empty()
+    await node.store.aclose()
+    assert not node.failures
+
+
+Obstacle = Callable[[Node], None]
+
+
+def no_room(node: Node) -> None:
+    node.leave(METADATA_BYTES - 1)
+
+
+def full_at_once(node: Node) -> None:
+    node.disk.fail("allocate", "*.log", errno.ENOSPC)
+
+
+def over_quota(node: Node) -> None:
+    node.disk.fail("allocate", "*.log", errno.EDQUOT)
+
+
+@pytest.fixture(params=[no_room, full_at_once, over_quota])
+def obstacle(request: pytest.FixtureRequest) -> Obstacle:
+    return request.param
+
+
+async def test_a_flush_that_finds_no_room_loses_nothing_and_is_done_when_there_is_some(
+    node: Node, obstacle: Obstacle
+) -> None:
+    await durable(node.store, append(node.partition, 3))
+    await node.store.flush()
+    await durable(node.store, append(node.partition, 2))
+    (path,) = (node.data / "logs").rglob("*.log")
+    before = path.read_bytes()
+    obstacle(node)
+    await node.store.flush()
+    assert node.reasons[-1] == {"disk"}
+    assert path.read_bytes() == before
+    assert await unsettled(node.partition) == numbered(*range(5))
+    await durable(node.store, append(node.partition))
+    left = await crash(node.store, node.data)
+    assert await content(left) == numbered(*range(6))
+    node.disk.repair()
+    node.empty()
+    await until(lambda: not node.blocked)
+    assert node.partition.unflushed_bytes == 0
+    assert path.read_bytes()[: len(before)] == before != path.read_bytes()
+
+
+async def test_a_segment_that_was_only_begun_is_gone_again(node: Node) -> None:
+    await durable(node.store, append(node.partition, 3))
+    full_at_once(node)
+    await node.store.flush()
+    assert node.blocked
+    assert list((node.data / "logs").rglob("*.log")) == []
+    assert await unsettled(node.partition) == numbered(0, 1, 2)
+
+
+async def test_writes_that_were_done_before_the_disk_was_full_stay(node: Node) -> None:
+    for _ in range(10):  # a segment for every three
+        await durable(node.store, node.partition.append(records([b"x" * 20_000]), waited=True))
+    full = "*0000000006.log"
+    node.disk.fail("allocate", full, errno.ENOSPC)
+    await node.store.flush()
+    paths = sorted((node.data / "logs").rglob("*.log"))
+    assert [int(path.stem) for path in paths] == [0, 3]
+    assert [segment.base_offset for segment in node.partition.segments] == [0, 3]
+    assert node.partition.unflushed_bytes > 4 * 20_000
+    assert len(await unsettled(node.partition)) == 10
+    left = await crash(node.store, node.data)
+    assert len(await content(left)) == 10
+    node.disk.repair()
+    await until(lambda: not node.blocked)
+    assert [segment.base_offset for segment in node.partition.segments] == [0, 3, 6, 9]
+    assert node.disk.count("allocate", "*0000000000.log") == 1
+
+
+async def test_a_checkpoint_that_finds_no_room_keeps_its_journal_file_until_there_is_some(
+    node: Node, obstacle: Obstacle
+) -> None:
+    obstacle(node)
+    await fill_journal_file(node.store, node.partition)
+    await until(lambda: node.blocked)
+    assert not recycled(node.disk)
+    bodies = await unsettled(node.partition)
+    left = await crash(node.store, node.data)
+    assert await content(left) == bodies
+    node.disk.repair()
+    node.empty()
+    await until(lambda: recycled(node.disk) and not node.blocked)
+    assert await unsettled(node.partition) == bodies
+
+
+async def test_settlements_need_no_room_and_make_some(node: Node) -> None:
+    await durable(node.store, node.partition.append(records([b"x" * 100_000] * 3), waited=True))
+    await durable(node.store, append(node.partition))
+    await node.store.flush()
+    node.leave(0)
+    await until(lambda: node.blocked)
+    node.partition.open_cursor().settle(0, 3)
+    node.partition.release()
+    await until(lambda: node.disk.count("remove", "*.log") == 1)
+    left = await crash(node.store, node.data)
+    assert await content(left) == numbered(3)
+
+
+async def test_a_full_journal_goes_on_when_consumers_have_taken_what_it_holds(data: Path) -> None:
+    node = Node(data)
+    node.leave(METADATA_BYTES - MIB)
+    positions: list[int] = []
+    for _ in range(6):  # more than its files hold
+        positions.append(node.partition.append(records([b"x" * 900_000]), waited=True))
+        await until(lambda: node.store.journal.durable == positions[-1] or node.stalled)
+    assert node.blocked
+    assert node.store.journal.durable < positions[-1]
+    node.partition.open_cursor().settle(0, 10)
+    node.partition.release()
+    node.leave(METADATA_BYTES)
+    await durable(node.store, positions[-1])
+    node.empty()
+    await until(lambda: not node.blocked)
+    await node.store.aclose()
+    assert not node.failures
+    assert await content(data) == []
+
+
+async def test_a_block_larger_than_a_journal_file_waits_for_room(node: Node) -> None:
+    await durable(node.store, append(node.partition))
+    node.leave(2 * MIB)
+    large = node.partition.append(records([b"x" * 3 * MIB]), waited=True)
+    later = append(node.partition)
+    await until(lambda: node.store.journal.refused)
+    assert node.blocked
+    assert node.store.journal.durable < large
+    left = await crash(node.store, node.data)
+    assert await content(left) == numbered(0)
+    node.empty()
+    await durable(node.store, later)
+    await until(lambda: not node.blocked)
+    left = await crash(node.store, node.data, "later")
+    assert [offset for offset, _ in await content(left)] == [0, 1, 2]
+
+
+async def test_a_journal_file_that_finds_no_room_is_made_when_there_is_some(data: Path) -> None:
+    disk = WatchedDisk()
+    disk.capacity = CAPACITY
+    disk.fail("allocate", "*.new", errno.ENOSPC)
+    store, (partition,) = start_store(data, options=OPTIONS, disk=disk)
+    reasons: list[frozenset[str]] = []
+    store.on_pressure = reasons.append
+    position = append(partition, 2)
+    await until(lambda: reasons)
+    assert reasons == [{"disk"}]
+    assert list((data / "journal").iterdir()) == []
+    assert store.journal.durable < position
+    disk.repair()
+    await durable(store, position)
+    await until(lambda: not reasons[-1])
+    await store.aclose()
+    assert await content(data) == numbered(0, 1)
+
+
+async def test_a_low_disk_gets_no_more_journal_files_than_are_needed(data: Path) -> None:
+    node = Node(data)
+    await until(lambda: node.disk.count("fill", "*.new") == 1)
+    node.leave(CAPACITY // 8)
+    await until(lambda: node.blocked)
+    for _ in range(3):
+        await fill_journal_file(node.store, node.partition)
+        node.partition.open_cursor().settle(0, node.partition.next_offset)
+        node.partition.release()
+    await until(lambda: recycled(node.disk))
+    assert node.disk.count("fill", "*.new") == 2
+    node.empty()
+    await node.store.aclose()
+
+
+async def test_a_clean_stop_on_a_full_disk_ends_and_loses_nothing_durable(data: Path) -> None:
+    node = Node(data)
+    await durable(node.store, append(node.partition, 3))
+    node.leave(0)
+    await node.store.aclose()
+    assert not node.failures
+    assert await content(data) == numbered(0, 1, 2)
+
+
+async def test_a_clean_stop_with_no_room_for_what_waits_ends(data: Path) -> None:
+    disk = WatchedDisk()
+    disk.capacity = CAPACITY
+    disk.fail("allocate", "*.new", errno.ENOSPC)
+    store, (partition,) = start_store(data, options=OPTIONS, disk=disk)
+    append(partition, 2)
+    await until(lambda: disk.failed)
+    disk.fail("allocate", "*.log", errno.ENOSPC)
+    await store.aclose()
+    assert await content(data) == []
+
+
+@pytest.mark.parametrize("operation", ["write", "sync"])
+async def test_a_full_disk_that_shows_after_the_space_was_taken_is_final(
+    data: Path, operation: str
+) -> None:
+    node = Node(data)
+    await durable(node.store, append(node.partition, 3))
+    node.disk.fail(operation, "*.log", errno.ENOSPC)
+    await node.store._checkpoint(None)
+    assert len(node.failures) == 1
+    node.disk.repair()
+    await node.store.aclose()
+    assert await content(data) == numbered(0, 1, 2)
+
+
+async def test_an_index_that_finds_no_room_is_left_out(node: Node) -> None:
+    node.disk.fail("allocate", "*.index", errno.ENOSPC)
+    for _ in range(6):
+        await durable(node.store, node.partition.append(records([b"x" * 20_000]), waited=True))
+    await node.store.flush()
+    assert not node.blocked
+    assert list((node.data / "logs").rglob("*.index")) == []
+    left = await crash(node.store, node.data)
+    assert len(await content(left)) == 6
+
+
+async def test_publishers_wait_for_what_was_promised_before_the_disk_is_full(data: Path) -> None:
+    node = Node(data)
+    reserve = CAPACITY // 8
+    assert node.store._space.reserve.size == reserve
+    node.leave(reserve + 2 * MIB)
+    await durable(node.store, node.partition.append(records([b"x" * 900_000]), waited=True))
+    assert not node.blocked
+    for _ in range(2):
+        node.partition.append(records([b"x" * 900_000]), waited=True)
+    await until(lambda: node.blocked)
+    assert node.reasons == [{"disk"}]
+    await node.store.aclose()
+
+
+async def test_a_store_on_a_low_disk_says_so_at_its_start(data: Path) -> None:
+    disk = WatchedDisk()
+    disk.capacity = CAPACITY
+    disk.others = CAPACITY - CAPACITY // 8
+    store = open_store(data, OPTIONS, disk)
+    reasons: list[frozenset[str]] = []
+    store.on_pressure = reasons.append
+    store.start(1)
+    assert reasons == [{"disk"}]
+    await store.aclose()
