@@ -270,12 +270,9 @@ async def test_a_block_larger_than_a_file_has_one_for_itself(owner: Owner, direc
 
 
 async def test_a_new_file_is_whole_and_synced_before_it_is_used(owner: Owner) -> None:
-    position = owner.journal.append(entry(0), waited=True)
-    await until(lambda: owner.journal.durable == position)
-    kinds = [kind for kind, _ in owner.disk.events]
-    last = kinds.index("sync_directory")
-    assert kinds[:last] == ["allocate", "write", "fill", "write", "sync", "rename"]
-    assert "write" in kinds[last:]
+    await commit(owner, entry(0))
+    made = ["allocate", "write", "fill", "write", "sync", "rename", "sync_directory"]
+    assert [kind for kind, _ in owner.disk.events[:7]] == made
 
 
 async def test_closing_commits_what_is_pending(directory: Path, disk: WatchedDisk) -> None:
