@@ -112,7 +112,7 @@ class LogStore:
         )
         self._writer = SegmentWriter(disk)
         self._compressor = SegmentCompressor(
-            disk, loop, data / "compressing", self._flusher, self._run
+            disk, loop, data / "compressing", self._flusher, self._run, self._space.check
         )
         self._removal = PartitionRemoval(data, disk, self.metadata, self._in_flusher)
         self._recovery = Recovery(disk, self.metadata, self._writer, self._removal.remove_directory)
@@ -342,7 +342,7 @@ class LogStore:
         self._in_flight = [(w, sum(b.records.batch_bytes for b in w.batches)) for w in writes]
         size = sum(size for _, size in self._in_flight)
         try:
-            if writes or unsynced:
+            if writes or to_sync:  # snapshots follow, if only to say what is settled
                 await self._loop.run_in_executor(
                     self._flusher, self._write_with_room, writes, size, unsynced
                 )
@@ -410,7 +410,8 @@ class LogStore:
         for partition in changed:
             if partition.closed:
                 continue
-            if partition.segments:
+            # The file of an empty one may be gone, and what is called synced has to be there.
+            if partition.segments and partition.segments[-1].size:
                 partition.synced_offset = partition.segments[-1].end_offset
             marks = (partition.number, partition.next_offset, partition.synced_offset)
             for cursor in partition.cursors.values():

@@ -62,14 +62,14 @@ class SegmentWrite:
     """Batches to write one behind the other into a segment; `seal` when they are its last.
 
     Attributes:
-        before: the segment without them.
+        before: the segment without them; None: it is new.
         done: set by the writer, in its thread.
     """
 
     partition: int
     segment: Segment
     position: int
-    before: SegmentMark
+    before: SegmentMark | None
     batches: list[RecordBatch] = field(default_factory=list)
     seal: bool = False
     done: bool = False
@@ -334,9 +334,10 @@ class PartitionLog:
         low_water = self.low_water()
         freed = 0
         while (batch := self._tail.first) is not None and batch.end_offset <= low_water:
-            if self._unflushed and self._unflushed[0].base_offset <= batch.base_offset:
-                if self.retention is not None:
-                    break
+            if self.retention is not None:
+                if batch.end_offset > self._segments_end():
+                    break  # also while it is being written: nobody could read it meanwhile
+            elif self._unflushed and self._unflushed[0].base_offset <= batch.base_offset:
                 self._drop_unflushed()
             freed += self._tail.drop_first()
         if freed:
@@ -371,6 +372,7 @@ class PartitionLog:
         if self._flushing or self.closed:
             return []
         writes: list[SegmentWrite] = []
+        newest = self.segments[-1] if self.segments else None
         for batch in self._take_unflushed():
             size = batch.records.batch_bytes
             segment = self.segments[-1] if self.segments else None
@@ -388,7 +390,8 @@ class PartitionLog:
                 )
                 self.segments.append(segment)
             if not writes or writes[-1].segment is not segment:
-                writes.append(SegmentWrite(self.number, segment, segment.size, segment.mark()))
+                before = segment.mark() if segment is newest else None
+                writes.append(SegmentWrite(self.number, segment, segment.size, before))
             writes[-1].batches.append(batch)
             segment.add(batch, segment.size, size)
             segment.unsynced = True
@@ -418,9 +421,10 @@ class PartitionLog:
                 if self.retention is not None or not self._is_settled(batch):
                     self._unflushed.appendleft(batch)
                     self.unflushed_bytes += batch.records.batch_bytes
-            write.segment.restore(write.before)
-            if write.position == 0:
+            if write.before is None:
                 self.segments.remove(write.segment)
+            else:  # also when it is empty: those before it stay sealed
+                write.segment.restore(write.before)
         self.flushed()
         if self._unflushed:
             self._owner.has_unflushed(self)

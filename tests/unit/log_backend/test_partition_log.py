@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,7 +11,9 @@ from unit.log_backend.open_store import (
     open_store,
     start_store,
     unsettled,
+    until,
 )
+from unit.log_backend.watched_disk import WatchedDisk
 
 from log_backend.log_options import LogOptions
 from log_backend.log_store import LogStore
@@ -293,4 +296,24 @@ async def test_only_cursors_that_the_topology_knows_are_restored(tmp_path: Path)
     stored = {int.from_bytes(key[16:20], "big") for key, _ in store.metadata.scan(b"cursors/")}
     assert stored == {0, 2}
     assert store.cursor_removal(log, 2)
+    await store.aclose()
+
+
+async def test_what_is_on_its_way_to_a_segment_and_kept_stays_readable(tmp_path: Path) -> None:
+    disk = WatchedDisk()
+    store, (log,) = start_store(
+        tmp_path / "data", options=OPTIONS, disk=disk, retention=Retention(3_600_000_000)
+    )
+    append(log, 2)
+    arrived, released = disk.hold("write", "*.log")
+    flushing = asyncio.ensure_future(store.flush())
+    await until(arrived.is_set)
+    append(log, 2)
+    settle(log, 0, 2)
+    assert bodies_at(log, 0) == [b"0", b"1"]
+    released.set()
+    await flushing
+    assert log.read(0) is None
+    assert log.needs_load(0)
+    assert bodies_at(log, 2) == [b"2", b"3"]
     await store.aclose()
