@@ -16,8 +16,6 @@ from log_backend.journal_block import BLOCK_ALIGNMENT, FileMark
 from log_backend.randomness import random_number
 
 _NAME = re.compile(r"([0-9]{20})-([0-9a-f]{16})\.journal")
-
-
 UNFINISHED = ".new"  # suffix of a file that is not full of zeros yet
 
 

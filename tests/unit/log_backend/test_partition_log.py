@@ -302,7 +302,7 @@ async def test_only_cursors_that_the_topology_knows_are_restored(tmp_path: Path)
 async def test_what_is_on_its_way_to_a_segment_and_kept_stays_readable(tmp_path: Path) -> None:
     disk = WatchedDisk()
     store, (log,) = start_store(
-        tmp_path / "data", options=OPTIONS, disk=disk, retention=Retention(3_600_000_000)
+        tmp_path / "data", options=OPTIONS, disk=disk, retention=Retention(2**60)
     )
     append(log, 2)
     arrived, released = disk.hold("write", "*.log")
