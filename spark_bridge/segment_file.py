@@ -18,6 +18,7 @@ from log_backend.record_batch import (
 )
 from spark_bridge.errors import DamagedSegment
 
+INDEX_HEADER_BYTES = 8  # magic and attributes; see log_backend/segment.py
 STRETCH_BYTES = 1024 * 1024  # read at once: longer does not make files faster, but takes memory
 
 
@@ -120,7 +121,7 @@ class SegmentFile:
                 data = file.read()
         except FileNotFoundError:
             return 0
-        entries = memoryview(data)[: len(data) // 8 * 8].cast("I")
+        entries = memoryview(data)[INDEX_HEADER_BYTES : len(data) // 8 * 8].cast("I")
         relative = offset - self.base_offset
         count = bisect_right(range(len(entries) // 2), relative, key=lambda i: entries[2 * i])
         return entries[2 * count - 1] if count else 0

@@ -84,5 +84,6 @@ class LogFiles:
 
 def write_index(segment: Path, entries: Sequence[tuple[int, int]]) -> None:
     """Write the index of a segment: relative offsets and positions."""
-    packed = b"".join(struct.pack("<II", *entry) for entry in entries)
+    packed = b"RLX1" + bytes(4)
+    packed += b"".join(struct.pack("<II", *entry) for entry in entries)
     segment.with_suffix(".index").write_bytes(packed)
