@@ -317,3 +317,18 @@ async def test_what_is_on_its_way_to_a_segment_and_kept_stays_readable(tmp_path:
     assert log.needs_load(0)
     assert bodies_at(log, 2) == [b"2", b"3"]
     await store.aclose()
+
+
+async def test_a_segment_goes_although_its_index_cannot_be_deleted(tmp_path: Path) -> None:
+    disk = WatchedDisk()
+    store, (log,) = start_store(tmp_path / "data", options=OPTIONS, disk=disk)
+    for _ in range(4):
+        append(log, 1, 2_500)
+    await store.flush()
+    disk.fail("remove", "*.index")
+    path = log.segments[0].path
+    settle(log, 0, log.segments[0].end_offset)
+    await store.aclose()
+    assert disk.failed == 1
+    assert not path.exists()
+    assert path.with_suffix(".index").exists()
