@@ -12,7 +12,8 @@ def snapshots(partitions: Collection[PartitionLog]) -> list[Change]:
     for partition in partitions:
         if partition.closed:
             continue
-        if partition.segments:
+        # The file of an empty one may be gone, and what is called synced has to be there.
+        if partition.segments and partition.segments[-1].size:
             partition.synced_offset = partition.segments[-1].end_offset
         marks = (partition.number, partition.next_offset, partition.synced_offset)
         for cursor in partition.cursors.values():

@@ -1,12 +1,15 @@
 """A cursor: how far one reader of a partition is, in memory and on its way to the journal."""
 
 from collections.abc import Callable, Iterable
+from itertools import chain
 
 from log_backend.cursor_snapshot import Marks, SnapshotWriter, read_snapshot
 from log_backend.delivery_counts import CountedRange, DeliveryCounts
 from log_backend.journal_block import HandedOut, Reason, Redelivered, Settlement, StateChange
 from log_backend.metadata import Change
 from log_backend.settled import SettledSet
+
+REDELIVERED_MAX = 4_096  # ranges that wait for the journal: it may stand still for hours
 
 
 class Cursor:
@@ -29,6 +32,7 @@ class Cursor:
         "_handed_out_journaled",
         "_on_changed",
         "_redelivered",
+        "_redelivered_max",
         "_replayed",
         "_settled_otherwise",
         "delivery_counts",
@@ -48,6 +52,7 @@ class Cursor:
         self._settled_otherwise: dict[Reason, list[tuple[int, int]]] = {}
         self._handed_out_journaled = 0
         self._redelivered: list[CountedRange] = []
+        self._redelivered_max = REDELIVERED_MAX
         self._replayed: list[StateChange] = []
 
     @property
@@ -86,6 +91,10 @@ class Cursor:
         counted = self.delivery_counts.count(first, end)
         if self._on_changed is not None:
             self._redelivered += counted
+            if len(self._redelivered) > self._redelivered_max:
+                # Counts only rise, so those of now say all that these say.
+                self._redelivered = list(chain.from_iterable(self.delivery_counts.chunks.values()))
+                self._redelivered_max = max(REDELIVERED_MAX, 2 * len(self._redelivered))
             if not self._announced:
                 self._announce(self._on_changed)
 

@@ -17,15 +17,12 @@ log = logging.getLogger(__name__)
 
 MIB = 1024 * 1024
 
-RESERVE_SHARE_MAX = (
-    8  # the reserve is at most this part of the file system, or a small one is all reserve
-)
-RESUME_SHARE = (
-    4  # publishers go on with this part of the reserve to spare, not to stop again at once
-)
-FILL_RATE = (
-    250 * MIB
-)  # bytes a second that others may write: a look comes in half the time they need
+# The reserve is at most this part of the file system, or a small one is all reserve.
+RESERVE_SHARE_MAX = 8
+# Publishers go on with this part of the reserve to spare, not to stop again at once.
+RESUME_SHARE = 4
+# Bytes a second that others may write: a look comes in half the time they need.
+FILL_RATE = 250 * MIB
 LOOK_SECONDS_MIN = 0.1
 LOOK_SECONDS_MAX = 0.5  # others may be faster than FILL_RATE, and publishers wait within a second
 SPENT_SECONDS = 0.01  # until a look that is due because of what this node itself wrote

@@ -112,7 +112,6 @@ class Journal:
         self._on_failure = on_failure
         self._on_file_full = on_file_full
         self._collect = collect
-        self._uncollected = False
         self._on_pressure = on_pressure
         self.written = self.durable = 0
         self.failure: JournalFailed | None = None
@@ -396,7 +395,7 @@ class Journal:
             self._loop.call_soon_threadsafe(self._failed, error)
 
     def _allocate(self, file: JournalFile, at: int, group: _Group) -> None:
-        end = at + BLOCK_HEADER_BYTES + group.bytes
+        end = at + aligned(BLOCK_HEADER_BYTES + group.bytes)
         if end > file.size:  # larger than a whole file
             self._journal_files.grow(file, end)
 

@@ -40,7 +40,7 @@ from enum import IntEnum
 from itertools import chain
 from typing import NamedTuple
 
-from log_backend.record_batch import RecordBatch, batch_bytes, crc32c, decode_batch
+from log_backend.record_batch import RecordBatch, crc32c, decode_batch
 from log_backend.settled_chunk import set_bits
 
 MAGIC = b"RLJ1"
@@ -367,7 +367,6 @@ __all__ = [
     "StateChange",
     "UnknownEntry",
     "aligned",
-    "batch_bytes",
     "block_buffers",
     "decode_block",
     "encode_block",

@@ -116,7 +116,7 @@ class LogStore:
         )
         self._writer = SegmentWriter(disk)
         self._compressor = SegmentCompressor(
-            disk, loop, data / "compressing", self._flusher, self._run
+            disk, loop, data / "compressing", self._flusher, self._run, self._space.check
         )
         self._removal = PartitionRemoval(data, self._writer, self.metadata, self._in_flusher)
         self._recovery = Recovery(disk, self.metadata, self._writer, self._removal.remove_directory)
@@ -364,7 +364,7 @@ class LogStore:
         self._in_flight = [(w, sum(b.records.batch_bytes for b in w.batches)) for w in writes]
         size = sum(size for _, size in self._in_flight)
         try:
-            if writes or unsynced:
+            if writes or to_sync:  # snapshots follow, if only to say what is settled
                 await self._loop.run_in_executor(
                     self._flusher, self._write_with_room, writes, size, unsynced
                 )

@@ -342,9 +342,10 @@ class PartitionLog(QuarantinedLog):
         low_water = self.low_water()
         freed = 0
         while (batch := self._tail.first) is not None and batch.end_offset <= low_water:
-            if self._unflushed and self._unflushed[0].base_offset <= batch.base_offset:
-                if self.retention is not None:
-                    break
+            if self.retention is not None:
+                if batch.end_offset > self._segments_end():
+                    break  # also while it is being written: nobody could read it meanwhile
+            elif self._unflushed and self._unflushed[0].base_offset <= batch.base_offset:
                 self._drop_unflushed()
             freed += self._tail.drop_first()
         if freed:
@@ -380,6 +381,7 @@ class PartitionLog(QuarantinedLog):
         if self._flushing or self.closed:
             return []
         writes: list[SegmentWrite] = []
+        newest = self.segments[-1] if self.segments else None
         for batch in self._take_unflushed():
             size = batch.records.batch_bytes
             segment = self.segments[-1] if self.segments else None
@@ -391,7 +393,8 @@ class PartitionLog(QuarantinedLog):
                 )
                 self.segments.append(segment)
             if not writes or writes[-1].segment is not segment:
-                writes.append(SegmentWrite(self.number, segment, segment.size, segment.mark()))
+                before = segment.mark() if segment is newest else None
+                writes.append(SegmentWrite(self.number, segment, segment.size, before))
             writes[-1].batches.append(batch)
             segment.add(batch, segment.size, size)
             segment.unsynced = True
@@ -421,9 +424,10 @@ class PartitionLog(QuarantinedLog):
                 if self.retention is not None or not self._is_settled(batch):
                     self._unflushed.appendleft(batch)
                     self.unflushed_bytes += batch.records.batch_bytes
-            write.segment.restore(write.before)
-            if write.position == 0:
+            if write.before is None:
                 self.segments.remove(write.segment)
+            else:  # also when it is empty: those before it stay sealed
+                write.segment.restore(write.before)
         self.flushed()
         if self._unflushed:
             self._owner.has_unflushed(self)
@@ -461,10 +465,10 @@ class PartitionLog(QuarantinedLog):
         )
 
     def _has_room(self, segment: Segment, batch: RecordBatch, size: int) -> bool:
-        # One that was sealed may be compressed: when its successor was torn away, another one follows.
-        return not segment.damaged and (
-            segment.next_base is None
-            and segment.size + size <= self._owner.segment_bytes
+        if segment.damaged or segment.next_base is not None:
+            return False  # what was sealed may be compressed, also when its successor was torn away
+        return not segment.size or (
+            segment.size + size <= self._owner.segment_bytes
             and batch.base_offset - segment.base_offset <= RELATIVE_OFFSET_MAX
         )
 

@@ -33,12 +33,11 @@ class PartitionRemoval:
         self._in_flusher = in_flusher
 
     def changes(self, partition: PartitionLog) -> list[Change]:
-        """Metadata changes to apply together with a durable partition's removal from the topology."""
-        prefix = partition_prefix(partition.number)
-        gone = [Change(key, None) for key, _ in self._metadata.scan(prefix)]
-        if partition.damage.found or partition.damage.lost:
-            gone.append(damage_change(partition.number, None))
-        return [Change(self._tombstone(partition), b"%d" % partition.number), *gone]
+        """Metadata changes to apply together with a durable partition's removal from the topology.
+
+        The snapshots of its cursors go with its files: a checkpoint may be storing some.
+        """
+        return [Change(self._tombstone(partition.directory), b"%d" % partition.number)]
 
     def changes_of_cursor(self, partition: PartitionLog, cursor: int) -> list[Change]:
         """Metadata changes to apply together with a cursor's removal from the topology."""
@@ -49,29 +48,41 @@ class PartitionRemoval:
 
     def remove(self, partition: PartitionLog) -> None:
         """Delete the files of a partition that is not durable, or whose `changes` are."""
-        self.remove_directory(
-            partition.directory, self._tombstone(partition) if partition.durable else None
-        )
+        self.remove_directory(partition.directory, partition.number if partition.durable else None)
 
     def resume(self) -> None:
         """Go on with what an earlier run had begun to delete."""
         for key, entry in list(self._metadata.scan(TOMBSTONES)):
             directory = self._data / key[len(TOMBSTONES) :].decode()
-            if self._writer.owner_of(directory) == int(entry.value):
-                self.remove_directory(directory, key)
+            number = int(entry.value)
+            if self._writer.owner_of(directory) == number:
+                self.remove_directory(directory, number)
             else:
-                self._metadata.apply([Change(key, None)], synced=False)
+                self._forget(directory, number)
 
-    def remove_directory(self, directory: Path, tombstone: bytes | None = None) -> None:
-        """Delete the files of a partition, then its tombstone if there is one."""
+    def remove_directory(self, directory: Path, number: int | None = None) -> None:
+        """Delete the files of a partition, then what the metadata have of it.
+
+        Args:
+            number: of the partition; None: the metadata have nothing, or keep it.
+        """
 
         def remove() -> None:
-            # The same thread writes segments, so nothing of the partition comes after this.
+            # The same thread writes segments and snapshots: nothing of the partition comes after this.
             self._writer.remove_directory(directory)
-            if tombstone is not None and self._metadata.get(tombstone) is not None:
-                self._metadata.apply([Change(tombstone, None)], synced=False)
+            if number is not None:
+                self._forget(directory, number)
 
         self._in_flusher(remove)
 
-    def _tombstone(self, partition: PartitionLog) -> bytes:
-        return TOMBSTONES + str(partition.directory.relative_to(self._data)).encode()
+    def _forget(self, directory: Path, number: int) -> None:
+        gone = [key for key, _ in self._metadata.scan(partition_prefix(number))]
+        tombstone = self._tombstone(directory)
+        entry = self._metadata.get(tombstone)
+        if entry is not None and int(entry.value) == number:  # or its successor's: deleted, too
+            gone.append(tombstone)
+        changes = [Change(key, None) for key in gone]
+        self._metadata.apply([*changes, damage_change(number, None)], synced=False)
+
+    def _tombstone(self, directory: Path) -> bytes:
+        return TOMBSTONES + str(directory.relative_to(self._data)).encode()

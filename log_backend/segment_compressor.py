@@ -14,7 +14,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 
 from log_backend.compressed_segment import CODECS, CodecFailed, SegmentPacker
-from log_backend.disk import Disk
+from log_backend.disk import Disk, DiskFull
 from log_backend.log_directory import compressed_path
 from log_backend.partition_log import PartitionLog
 from log_backend.segment import Segment
@@ -31,7 +31,9 @@ class NotCompressed(Exception):
 class SegmentCompressor:
     """Looks after the sealed segments of partitions that want compression.
 
-    `run` is given a coroutine whenever there is work; its owner awaits it between `stop` and `close`.
+    Args:
+        run: is given a coroutine whenever there is work; its owner awaits it between `stop` and `close`.
+        check_space: raises DiskFull when there is no room for so many bytes.
     """
 
     def __init__(
@@ -41,12 +43,14 @@ class SegmentCompressor:
         scratch: Path,
         flusher: Executor,
         run: Callable[[Coroutine[None, None, None]], None],
+        check_space: Callable[[int], None],
     ) -> None:
         self._disk = disk
         self._loop = loop
         self._scratch = scratch
         self._flusher = flusher
         self._run = run
+        self._check_space = check_space
         # Not at a low priority of the system's: a thread that is not let run while it holds the
         # interpreter's lock would stop the event loop. Codecs and files work without the lock.
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="compressor")
@@ -97,6 +101,12 @@ class SegmentCompressor:
                 await self._loop.run_in_executor(self._flusher, self._replace, segment)
                 segment.compressed_bytes = file_bytes
                 return
+        except DiskFull as error:
+            # What others have to write goes first; the partition's next flush asks again.
+            log.debug("%s is not compressed yet: %s", segment.path, error)
+            segment.compressible = True
+            self._waiting.pop(partition, None)
+            return
         except NotCompressed as reason:
             log.debug("%s is not compressed: %s", segment.path, reason)
         except (OSError, CodecFailed) as error:
@@ -106,6 +116,7 @@ class SegmentCompressor:
 
     def _write_scratch(self, segment: Segment, codec: int) -> int:
         """Write and sync the compressed form; returns its size."""
+        self._check_space(segment.size)
         packer = SegmentPacker(codec, segment.base_offset)
         source = self._disk.open(segment.path)
         try:

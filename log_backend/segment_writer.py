@@ -17,14 +17,14 @@ class SegmentWrite:
     """Batches to write one behind the other into a segment; `seal` when they are its last.
 
     Attributes:
-        before: the segment without them.
+        before: the segment without them; None: it is new.
         done: set by the writer, in its thread.
     """
 
     partition: int
     segment: Segment
     position: int
-    before: SegmentMark
+    before: SegmentMark | None
     batches: list[RecordBatch] = field(default_factory=list)
     seal: bool = False
     done: bool = False
@@ -60,11 +60,22 @@ class SegmentWriter:
                 self._disk.sync_directory(directory)
 
     def remove(self, segments: Sequence[Segment]) -> None:
-        """Delete segments and their indexes, in order."""
+        """Delete segments and their indexes, in order: none behind one that stays.
+
+        Raises:
+            OSError: of a segment some file stays.
+        """
         for segment in segments:
+            failed: OSError | None = None
             for suffix in (".index", ".timeindex", PLAIN, COMPRESSED):
-                with suppress(FileNotFoundError):
+                try:
                     self._disk.remove(segment.path.with_suffix(suffix))
+                except FileNotFoundError:
+                    pass
+                except OSError as error:
+                    failed = error
+            if failed is not None:
+                raise failed
 
     def owner_of(self, directory: Path) -> int | None:
         """Number of the partition whose files lie in a directory; None when that is not known."""

@@ -144,7 +144,8 @@ class GroupBook:
     def _open(self, queue: Queue, record: GroupRecord) -> ConsumerGroup:
         group = ConsumerGroup(self._vhost, record, self._call_soon)
         for partition, begin in zip(queue.partitions, record.begins, strict=True):
-            partition.log.open_cursor(record.cursor).settle(0, begin)
+            # Its record says so. An entry of the journal could outlive that in a crash.
+            partition.log.open_cursor(record.cursor).settled.settle(0, begin)
         group.open([partition.log for partition in queue.partitions])
         queue.groups[record.name] = group
         self.queues[group] = queue

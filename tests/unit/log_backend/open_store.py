@@ -28,8 +28,8 @@ SMALL = LogOptions(
     memory_tail_bytes=64 * 1024,
     flush_seconds=0.02,
 )
-# Nothing happens by itself: no flush by time, no eviction, no full journal file.
 COPIES_MAX = 20  # a rename is rare: the second copy is nearly always whole
+# Nothing happens by itself: no flush by time, no eviction, no full journal file.
 QUIET = LogOptions(journal_file_bytes=MIB, flush_seconds=3600)
 
 

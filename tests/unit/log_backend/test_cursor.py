@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log_backend.cursor import Cursor
+from log_backend.cursor import REDELIVERED_MAX, Cursor
 from log_backend.cursor_snapshot import Marks, cursor_number, partition_prefix
 from log_backend.journal_block import HandedOut, Reason, Redelivered, Settlement, StateChange
 from log_backend.metadata import Change
@@ -270,3 +270,15 @@ def test_scattered_acks_are_journaled_as_bits_and_replayed_at_once() -> None:
 
 def contents_at(cursor: Cursor, first: int) -> list[bool]:
     return [offset in cursor.settled for offset in range(first, 300_100)]
+
+
+def test_deliveries_again_that_nobody_journals_take_no_more_memory_than_their_counts() -> None:
+    cursor = Cursor(0, Calls())
+    for _ in range(3 * REDELIVERED_MAX):
+        cursor.redeliver(3, 5)
+    cursor.redeliver(9, 10)
+    assert len(cursor._redelivered) <= REDELIVERED_MAX + 1
+    replayed = Cursor(0, None)
+    for change in cursor.take_changes():
+        replayed.replay(change)
+    assert replayed.delivery_counts.chunks == cursor.delivery_counts.chunks

@@ -1,3 +1,5 @@
+import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -25,7 +27,8 @@ async def test_a_deleted_partition_leaves_nothing(data: Path) -> None:
     await store._checkpoint(None)
     store.metadata.apply(store.close_partition(partition))
     store.remove_files(partition)
-    await until(lambda: not partition.directory.exists())
+    await until(lambda: not list(store.metadata.scan(b"tombstones/")))
+    assert not partition.directory.exists()
     assert not [key for key, _ in store.metadata.scan(b"cursors/") if key[15] == 1]
     await store.aclose()
     store = open_store(data)
@@ -168,4 +171,57 @@ async def test_files_that_could_not_be_removed_are_not_taken_for_those_of_the_ne
     store.recover()
     store.start(2)
     assert await unsettled(new) == [(2, b"2"), (3, b"3")]
+    await store.aclose()
+
+
+async def test_a_snapshot_under_way_while_a_partition_is_deleted_does_not_stay(data: Path) -> None:
+    disk = WatchedDisk()
+    store, (partition,) = start_store(data, disk=disk)
+    append(partition, 3)
+    arrived, released = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        arrived.set()
+        assert released.wait(20)
+
+    await store.flush()
+    partition.open_cursor().settle(0, 1)
+    checkpoint = asyncio.ensure_future(store._checkpoint(None))
+    hold = disk.hold("sync", "*.log")
+    await until(hold[0].is_set)
+    store._in_flusher(wait)  # between the segments and the snapshots that were taken of them
+    hold[1].set()
+    await until(arrived.is_set)
+    store.metadata.apply(store.close_partition(partition))
+    store.remove_files(partition)
+    released.set()
+    await checkpoint
+    await until(lambda: not partition.directory.exists())
+    await store.aclose()
+    store = open_store(data)
+    assert not list(store.metadata.scan(b"cursors/"))
+    assert not list(store.metadata.scan(b"tombstones/"))
+    store.recover()
+    store.start(2)
+    await store.aclose()
+
+
+async def test_the_removal_of_a_partition_leaves_the_tombstone_of_its_successor(data: Path) -> None:
+    store, (old,) = start_store(data)
+    append(old, 3)
+    await store.flush()
+    released = threading.Event()
+    store._in_flusher(lambda: released.wait(20) or None)
+    store.metadata.apply(store.close_partition(old))
+    store.remove_files(old)
+    new = store.open_partition(2, "/", "q", 0, durable=True)
+    store.metadata.apply(store.close_partition(new))
+    released.set()
+    await until(lambda: not old.directory.exists())
+    await store.aclose()
+    store = open_store(data)
+    assert [entry.value for _, entry in store.metadata.scan(b"tombstones/")] == [b"2"]
+    store.recover()
+    store.start(2)
+    assert not list(store.metadata.scan(b"tombstones/"))
     await store.aclose()

@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ CAPACITY = 64 * MIB
 OPTIONS = LogOptions(
     journal_file_bytes=MIB, journal_files_max=3, segment_bytes=64 * 1024, flush_seconds=3600
 )
+TINY_SEGMENTS = replace(OPTIONS, segment_bytes=16_000)
 
 
 class Node:
@@ -313,3 +315,66 @@ async def test_a_store_on_a_low_disk_says_so_at_its_start(data: Path) -> None:
     store.start(1)
     assert reasons == [{"disk"}]
     await store.aclose()
+
+
+async def test_a_checkpoint_of_settlements_alone_is_not_begun_without_room_for_metadata(
+    node: Node,
+) -> None:
+    await durable(node.store, append(node.partition, 3))
+    await node.store._checkpoint(None)
+    node.leave(METADATA_BYTES - 1)
+    node.partition.open_cursor().settle(0, 2)
+    revision = node.store.metadata.revision
+    await node.store._checkpoint(None)
+    assert node.blocked
+    assert node.store.metadata.revision == revision
+
+
+async def left_with_an_empty_segment(data: Path) -> Path:
+    """What a crash leaves that comes between allocation and write of a new segment's first batch."""
+    store, (partition,) = start_store(data, options=TINY_SEGMENTS, compression="zstd")
+    for _ in range(4):
+        await durable(store, partition.append(records([b"x" * 7_000]), waited=True))
+    partition.open_cursor().settle(2, 3)
+    await durable(store, append(partition))
+    await store.flush()
+    left = await crash(store, data)
+    await store.aclose()
+    (newest,) = (left / "logs").rglob("*.log")  # the one before is compressed
+    newest.write_bytes(bytes(100))
+    return left
+
+
+@pytest.mark.parametrize("obstacle", [no_room, full_at_once])
+async def test_an_empty_segment_that_finds_no_room_leaves_the_one_before_it_sealed(
+    data: Path, obstacle: Obstacle
+) -> None:
+    left = await left_with_an_empty_segment(data)
+    node = Node(left, TINY_SEGMENTS)
+    obstacle(node)
+    await until(lambda: node.blocked)
+    node.partition.open_cursor().settle(3, 4)
+    node.partition.release()
+    node.disk.repair()
+    node.empty()
+    await until(lambda: not node.blocked and not node.partition.unflushed_bytes)
+    node.partition.evict(MIB)
+    assert [offset for offset, _ in await unsettled(node.partition)] == [0, 1, 4]
+    await node.store._checkpoint(None)
+    again = await crash(node.store, left, "again")
+    await node.store.aclose()
+    assert [offset for offset, _ in await content(again)] == [0, 1, 4]
+
+
+async def test_an_empty_segment_whose_file_is_gone_is_not_called_synced(data: Path) -> None:
+    left = await left_with_an_empty_segment(data)
+    node = Node(left, TINY_SEGMENTS)
+    full_at_once(node)
+    await until(lambda: node.blocked)
+    node.partition.open_cursor().settle(3, 5)
+    node.partition.release()
+    node.disk.repair()
+    await node.store._checkpoint(None)
+    again = await crash(node.store, left, "again")
+    await node.store.aclose()
+    assert [offset for offset, _ in await content(again)] == [0, 1]

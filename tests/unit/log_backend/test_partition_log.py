@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,7 +11,9 @@ from unit.log_backend.open_store import (
     open_store,
     start_store,
     unsettled,
+    until,
 )
+from unit.log_backend.watched_disk import WatchedDisk
 
 from log_backend.log_options import LogOptions
 from log_backend.log_store import LogStore
@@ -294,3 +297,38 @@ async def test_only_cursors_that_the_topology_knows_are_restored(tmp_path: Path)
     assert stored == {0, 2}
     assert store.cursor_removal(log, 2)
     await store.aclose()
+
+
+async def test_what_is_on_its_way_to_a_segment_and_kept_stays_readable(tmp_path: Path) -> None:
+    disk = WatchedDisk()
+    store, (log,) = start_store(
+        tmp_path / "data", options=OPTIONS, disk=disk, retention=Retention(2**60)
+    )
+    append(log, 2)
+    arrived, released = disk.hold("write", "*.log")
+    flushing = asyncio.ensure_future(store.flush())
+    await until(arrived.is_set)
+    append(log, 2)
+    settle(log, 0, 2)
+    assert bodies_at(log, 0) == [b"0", b"1"]
+    released.set()
+    await flushing
+    assert log.read(0) is None
+    assert log.needs_load(0)
+    assert bodies_at(log, 2) == [b"2", b"3"]
+    await store.aclose()
+
+
+async def test_a_segment_goes_although_its_index_cannot_be_deleted(tmp_path: Path) -> None:
+    disk = WatchedDisk()
+    store, (log,) = start_store(tmp_path / "data", options=OPTIONS, disk=disk)
+    for _ in range(4):
+        append(log, 1, 2_500)
+    await store.flush()
+    disk.fail("remove", "*.index")
+    path = log.segments[0].path
+    settle(log, 0, log.segments[0].end_offset)
+    await store.aclose()
+    assert disk.failed == 1
+    assert not path.exists()
+    assert path.with_suffix(".index").exists()

@@ -13,6 +13,7 @@ from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, Bodies, crash, start_store, unsettled, until
 from unit.log_backend.watched_disk import WatchedDisk
 
+from log_backend.disk_space import METADATA_BYTES
 from log_backend.log_options import LogOptions
 from log_backend.log_store import LogStore
 from log_backend.partition_log import PartitionLog
@@ -406,4 +407,23 @@ async def test_nothing_is_compressed_when_the_disk_has_failed(data: Path) -> Non
     store._compressor.look(partition)
     await idle(store)
     assert disk.count("write", "compressing") == 0
+    await store.aclose()
+
+
+async def test_compression_leaves_the_last_space_to_what_cannot_wait(data: Path) -> None:
+    disk = WatchedDisk()
+    disk.capacity = 64 * MIB
+    store, (partition,) = start_store(data, options=TINY, disk=disk)
+    fill(partition)
+    await store.flush()
+    partition.compression = "zstd"
+    disk.others = disk.free_bytes(data) - METADATA_BYTES - 1_000
+    store._compressor.look(partition)
+    await idle(store)
+    assert disk.count("open", "compressing") == disk.count("truncate", "compressing") == 0
+    assert ".zlog" not in files(partition)
+    disk.others = 0
+    store._compressor.look(partition)
+    await idle(store)
+    assert len(files(partition)[".zlog"]) == len(partition.segments) - 1
     await store.aclose()

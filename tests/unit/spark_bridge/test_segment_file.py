@@ -138,7 +138,7 @@ def test_an_index_that_lies_costs_time_but_no_records(
 
 def test_half_an_index_entry_at_the_end_is_ignored(log: LogFiles) -> None:
     path = log.numbered_segment(0, 3, 4)
-    path.with_suffix(".index").write_bytes(bytes(8) + b"\x03\x00\x00")
+    path.with_suffix(".index").write_bytes(bytes(16) + b"\x03\x00\x00")
     with SegmentFile(path) as segment:
         assert segment.position_of(0) == 0
 

@@ -298,3 +298,14 @@ async def test_a_group_begins_after_a_crash_where_it_was_told(
         fill(queue, 2)
         node.turns.run()
         assert taker.bodies() == numbered(0, 2)
+
+
+async def test_the_journal_hears_nothing_of_a_group_that_a_crash_may_take_back(node: Node) -> None:
+    """Its cursor's number may be the next group's then, and old entries would settle that one's."""
+    queue = await declare(node, **STREAM)
+    fill(queue, 10)
+    group, durable = node.vhost.groups.join(queue, GroupOptions("g"), "next", 0)
+    assert (group.record.begins, group.ready) == ([10], 0)
+    assert queue.partitions[0].log.cursors[group.record.cursor].take_changes() == []
+    assert durable is not None
+    await durable
