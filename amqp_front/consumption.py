@@ -371,7 +371,8 @@ class Consumption:
     def wake(self) -> None:
         """There may be credit again: let the queues of all consumers look."""
         for consumer in self._consumers.values():
-            if consumer.source.ready:
+            # A reader may be behind where its queue has nothing ready.
+            if isinstance(consumer, StreamConsumer) or consumer.source.ready:
                 consumer.source.wake()
 
     def close(self) -> list[Queue]:
