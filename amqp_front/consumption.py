@@ -98,13 +98,14 @@ class Consumption:
         self._held = 0  # unsettled deliveries of consumers, not of basic.get
         self._consumers: dict[str, ChannelConsumer] = {}
         self._reply_tag: str | None = None
+        self._is_closed = False
 
     # -- what consumers need (ConsumingChannel)
 
     def credit(self) -> int:
         """See `ConsumingChannel`."""
         channel = self._channel
-        if channel.stalled or not channel.flow_active:
+        if self._is_closed or channel.stalled or not channel.flow_active:
             return 0
         if not self.channel_prefetch:
             return CREDIT_UNLIMITED
@@ -377,6 +378,7 @@ class Consumption:
 
     def close(self) -> list[Queue]:
         """Return everything unsettled and end all consumers; returns the queues they were of."""
+        self._is_closed = True  # who is in the middle of delivering stops
         if self._reply_tag is not None:
             self._close_replies()
         consumers = list(self._consumers.values())
