@@ -356,7 +356,7 @@ class Channel:
         """Return what is unsettled, end consumers and confirms."""
         self.publisher.close()
         for queue in self.consumption.close():
-            self.vhost.delete_unwanted(queue)
+            self.vhost.consumers_left(queue)
         self._transaction = None
 
 

@@ -101,13 +101,14 @@ class Consumption:
         self._held = 0  # unsettled deliveries of consumers, not of basic.get
         self._consumers: dict[str, ChannelConsumer] = {}
         self._reply_tag: str | None = None
+        self._is_closed = False
 
     # -- what consumers need (ConsumingChannel)
 
     def credit(self) -> int:
         """See `ConsumingChannel`."""
         channel = self._channel
-        if channel.stalled or not channel.flow_active:
+        if self._is_closed or channel.stalled or not channel.flow_active:
             return 0
         if not self.channel_prefetch:
             return CREDIT_UNLIMITED
@@ -379,11 +380,13 @@ class Consumption:
     def wake(self) -> None:
         """There may be credit again: let the queues of all consumers look."""
         for consumer in self._consumers.values():
-            if consumer.source.ready:
+            # A reader may be behind where its queue has nothing ready.
+            if isinstance(consumer, StreamConsumer) or consumer.source.ready:
                 consumer.source.wake()
 
     def close(self) -> list[Queue]:
         """Return everything unsettled and end all consumers; returns the queues they were of."""
+        self._is_closed = True  # who is in the middle of delivering stops
         if self._reply_tag is not None:
             self._close_replies()
         consumers = list(self._consumers.values())

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from amqp_front.channel_consumer import ChannelConsumer
+from amqp_front.channel_consumer import COUNT_HEADER, ChannelConsumer, delivery_counts
 from amqp_front.properties import Properties
 from vhosts import Delivery
 
@@ -19,13 +19,17 @@ class StreamConsumer(ChannelConsumer):
     __slots__ = ()
 
     def _frames(self, delivery: Delivery, first_tag: int) -> bytes:
-        return self._headed_frames(delivery, first_tag, _property_lists(delivery))
+        is_counted = delivery.redelivered and self.queue.counts_deliveries
+        return self._headed_frames(delivery, first_tag, _property_lists(delivery, is_counted))
 
 
-def _property_lists(delivery: Delivery) -> Iterator[bytes]:
+def _property_lists(delivery: Delivery, is_counted: bool) -> Iterator[bytes]:
+    counts = delivery_counts(delivery) if is_counted else None
     for at in range(delivery.count):
         raw = delivery.records.properties(delivery.index + at)
         raw = Properties(raw).with_header(OFFSET_HEADER, delivery.offset + at)
         if delivery.partition_index is not None:
             raw = Properties(raw).with_header(PARTITION_HEADER, delivery.partition_index)
+        if counts is not None:
+            raw = Properties(raw).with_header(COUNT_HEADER, counts[at])
         yield raw

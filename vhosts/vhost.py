@@ -16,7 +16,15 @@ from exchanges import (
     check_name,
     check_not_reserved,
 )
-from log_backend import Change, Durability, LogStore, MetadataStore, PartitionLog, random_name
+from log_backend import (
+    Change,
+    Durability,
+    LogStore,
+    MetadataStore,
+    MetadataUnavailable,
+    PartitionLog,
+    random_name,
+)
 from vhosts.consumer import Consumer
 from vhosts.errors import (
     InvalidQueueProperty,
@@ -34,7 +42,6 @@ from vhosts.queue_arguments import (
     check_equivalent,
     compression,
     durability,
-    is_stream,
     retention,
 )
 from vhosts.queue_partition import QueuePartition
@@ -218,7 +225,7 @@ class VirtualHost:
             check_name("queue", properties.name)
             check_not_reserved("queue", properties.name)
         check_arguments(properties.name, self.name, properties.arguments)
-        self._check_stream(properties)
+        self._check_properties(properties)
         check_durability(properties.name, self.name, properties.arguments, _stored(properties))
         numbers, number_change = self._numbers.take(partition_count(properties.arguments))
         owner = connection if properties.exclusive else None
@@ -284,12 +291,12 @@ class VirtualHost:
     def remove_consumer(self, queue: Queue, consumer: Consumer) -> Durable:
         """Take a consumer off its queue, which may delete an auto-delete queue."""
         queue.remove_consumer(consumer)
-        return self.delete_unwanted(queue)
+        return self.delete_queue(queue)[1] if _is_unwanted(queue) else None
 
-    def delete_unwanted(self, queue: Queue) -> Durable:
-        """Delete a queue if it is an auto-delete queue that has lost its last consumer."""
-        unwanted = queue.properties.auto_delete and queue.had_consumer and not queue.consumer_count
-        return self.delete_queue(queue)[1] if unwanted and not queue.deleted else None
+    def consumers_left(self, queue: Queue) -> None:
+        """Consumers went with their channel, which may delete an auto-delete queue."""
+        if _is_unwanted(queue):
+            self._delete_unasked(queue)
 
     def connection_closed(self, connection: object) -> None:
         """Delete the exclusive queues of a connection; if there are many, in several turns."""
@@ -298,11 +305,19 @@ class VirtualHost:
         for queue in list(islice(owned.values(), DELETIONS_MAX)):
             if deleted < DELETIONS_MAX:
                 deleted += len(queue.partitions)
-                self.delete_queue(queue)
+                self._delete_unasked(queue)
         if owned:
             self._call_soon(lambda: self.connection_closed(connection))
         else:
             self._owned.pop(connection, None)
+
+    def _delete_unasked(self, queue: Queue) -> None:
+        # Nobody is there to be told, and whatever else ends with the connection must go on.
+        try:
+            self.delete_queue(queue)
+        except MetadataUnavailable as error:
+            where = f"queue '{queue.name}' in vhost '{self.name}'"
+            log.error("%s is deleted, and may come back with a restart: %s", where, error)
 
     def _check_redeclared(
         self, queue: Queue, received: QueueProperties, connection: object
@@ -319,8 +334,9 @@ class VirtualHost:
         check_arguments(queue.name, self.name, received.arguments)
         check_equivalent(queue.name, self.name, current.arguments, received.arguments)
 
-    def _check_stream(self, properties: QueueProperties) -> None:
-        if not is_stream(properties.arguments):
+    def _check_properties(self, properties: QueueProperties) -> None:
+        # Of the types that RabbitMQ replicates, only what all nodes can keep is declared.
+        if properties.arguments.get("x-queue-type", "classic") == "classic":
             return
         refused = {"non-durable": not properties.durable, "exclusive": properties.exclusive}
         for name, is_set in (refused | {"auto-delete": properties.auto_delete}).items():
@@ -371,6 +387,11 @@ def _named(properties: QueueProperties, name: str) -> QueueProperties:
     return QueueProperties(
         name, properties.durable, properties.exclusive, properties.auto_delete, properties.arguments
     )
+
+
+def _is_unwanted(queue: Queue) -> bool:
+    is_left = queue.had_consumer and not queue.consumer_count
+    return queue.properties.auto_delete and is_left and not queue.deleted
 
 
 def _stored(properties: QueueProperties) -> bool:

@@ -8,6 +8,7 @@ import pika
 import pytest
 from broker_process import BrokerProcess
 from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import ChannelClosedByBroker
 from pika_client import PERSISTENT, Clients, Inbox, cut, declare, ready_count, send, wait_until
 
 QUORUM = {"x-queue-type": "quorum"}
@@ -187,3 +188,31 @@ def test_what_was_acked_and_committed_never_comes_back(
         channel = Clients(broker.url).channel()
         again = Inbox(channel, queue).wait_for(100)
         assert told(again) == [(body, True, None) for body in bodies[::2]]
+
+
+@pytest.mark.differs_from_rabbitmq("it has no consumer groups")
+def test_a_group_of_a_quorum_queue_is_told_counts_beside_places(channel):
+    queue = declare(channel, durable=True, arguments=QUORUM | {"x-retention": "1h"})
+    send(channel, queue, b"m")
+    arguments = {"x-group": "g", "x-stream-offset": "first"}
+    inbox = Inbox(channel, queue, arguments=arguments).wait_for(1)
+    channel.basic_nack(inbox.delivery_tags[0], requeue=True)
+    inbox.wait_for(2)
+    headers = [properties.headers for _, properties, _ in inbox.deliveries]
+    assert headers == [{"x-stream-offset": 0}, {"x-stream-offset": 0, COUNT: 1}]
+    channel.queue_delete(queue)
+
+
+@pytest.mark.parametrize(
+    ("prop", "flags"),
+    [
+        ("non-durable", {"durable": False}),
+        ("exclusive", {"durable": True, "exclusive": True}),
+        ("auto-delete", {"durable": True, "auto_delete": True}),
+    ],
+)
+def test_a_quorum_queue_is_durable_and_nobodys_own(channel, prop, flags):
+    with pytest.raises(ChannelClosedByBroker) as caught:
+        declare(channel, arguments=QUORUM, **flags)
+    assert caught.value.reply_code == 406
+    assert f"invalid property '{prop}' for queue" in caught.value.reply_text

@@ -7,7 +7,7 @@ import datetime
 import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
-from pika_client import PERSISTENT, Clients
+from pika_client import PERSISTENT, Clients, Inbox
 
 STREAM = {"x-queue-type": "stream"}
 WAIT_SECONDS = 5
@@ -197,3 +197,33 @@ def test_the_oldest_segments_go_when_a_stream_is_too_large(fresh_broker, client_
     [(first, body)] = read(connection, "small", 1, "first")
     assert 500 < first < 1_000
     assert body.startswith(b"%d\0" % first)
+
+
+@pytest.fixture
+def kept(channel, name):
+    """A queue with `x-retention` whose ten messages are consumed: it has nothing ready."""
+    filled(channel, name, 10, **{"x-queue-type": "classic", "x-retention": "1h"})
+    while channel.basic_get(name, auto_ack=True)[0]:
+        pass
+    return name
+
+
+@pytest.mark.differs_from_rabbitmq("it has no x-retention")
+def test_a_reader_of_an_empty_queue_goes_on_after_a_pause_of_the_flow(connection, kept):
+    channel = connection.channel()
+    channel.basic_qos(prefetch_count=4)
+    inbox = Inbox(channel, kept, arguments={"x-stream-offset": "first"}).wait_for(4)
+    channel.flow(False)
+    channel.basic_ack(0, multiple=True)
+    channel.flow(True)
+    inbox.wait_for(8)
+
+
+@pytest.mark.differs_from_rabbitmq("it has no x-retention")
+def test_a_reader_of_an_empty_queue_goes_on_with_a_larger_prefetch(connection, kept):
+    channel = connection.channel()
+    channel.basic_qos(prefetch_count=7)
+    channel.basic_qos(prefetch_count=3, global_qos=True)
+    inbox = Inbox(channel, kept, arguments={"x-stream-offset": "first"}).wait_for(3)
+    channel.basic_qos(prefetch_count=5, global_qos=True)
+    inbox.wait_for(5)

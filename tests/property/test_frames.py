@@ -28,6 +28,7 @@ from pamqp import body, commands, header
 from pamqp import frame as pamqp_frame
 
 from amqp_front import deliver_frames, frame_cutter
+from amqp_front.command import Frame, PublishRun, SettleRun
 from amqp_front.errors import AmqpError
 from log_backend import Records, encode_records
 
@@ -195,6 +196,42 @@ def test_a_broken_stream_is_refused_alike_however_it_comes(data: st.DataObject) 
     for cutter in CUTTERS:
         assert cut(soiled(cutter, 0xCE), fed(stream), FRAME_MAX) == expected
         assert cut(soiled(cutter, 0x02), data.draw(splits(stream)), FRAME_MAX) == expected
+
+
+class Hesitant:
+    """A cutter whose connection gives commands back now and then, while others use the buffer."""
+
+    def __init__(self, cutter: frame_cutter.FrameCutter, data: st.DataObject) -> None:
+        self._cutter = cutter
+        self._data = data
+        self.receive_into = cutter.receive_into
+        self.received = cutter.received
+        self.unread = cutter.unread
+
+    def next(self, assembling: bool) -> PublishRun | SettleRun | Frame | None:
+        while (command := self._cutter.next(assembling)) is not None:
+            if not self._data.draw(st.booleans()):
+                return command
+            self._cutter.give_back()
+            kept = self._cutter.unread()
+            others = self._data.draw(streams())
+            self._cutter.receive_into(others)
+            self._cutter.received(0, FRAME_MAX)
+            self._cutter.next(False)
+            self._cutter.receive_into(kept)
+            self._cutter.received(0, FRAME_MAX)
+        return None
+
+
+@pytest.mark.parametrize("cutter", CUTTERS, ids=["taken", "uncompiled"])
+@settings(bounded, max_examples=60)
+@given(data=st.data())
+def test_what_is_given_back_is_cut_as_if_it_had_not_been(
+    cutter: frame_cutter.FrameCutter, data: st.DataObject
+) -> None:
+    stream = data.draw(streams() | mutated())
+    expected = cut(cutter, fed(stream), FRAME_MAX)
+    assert cut(Hesitant(cutter, data), data.draw(splits(stream)), FRAME_MAX) == expected
 
 
 @bounded

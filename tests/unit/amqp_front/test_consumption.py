@@ -108,3 +108,13 @@ def test_a_reply_to_a_client_that_does_not_read_is_lost(
     consuming.reply(records("read"))
     assert b"unread" not in channel.written
     assert channel.written.endswith(b"read\xce")
+
+
+def test_a_channel_that_closes_while_it_is_delivered_to_takes_nothing_more(
+    consuming: Consumption, queue: Queue
+) -> None:
+    acking = begin(consuming, queue, "a", no_ack=False)
+    other = begin(consuming, queue, "b", no_ack=True)
+    assert (acking.credit(), other.credit()) == (CREDIT_UNLIMITED, CREDIT_UNLIMITED)
+    consuming.close()
+    assert (acking.credit(), other.credit()) == (0, 0)
