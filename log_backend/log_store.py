@@ -17,6 +17,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -177,6 +178,7 @@ class LogStore:
         if self._refused or self.journal.refused:
             self.journal.abandon()
         await self.journal.aclose()
+        self._removal.give_up()  # which only closes files: what is in them stays
         self._space.stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for executor in (self._flusher, self._readers, self._journal_files):
@@ -241,7 +243,8 @@ class LogStore:
 
         Returns:
             Metadata changes to apply together with the removal from the topology, so that the files
-            go even if the process dies first. When they are durable, call `remove_files`.
+            go even if the process dies first. When they are durable, call `remove_files`; when that
+            fails, `deletion_failed`.
         """
         self._tail_bytes -= partition.close()
         self._partitions.pop(partition.number, None)
@@ -263,6 +266,10 @@ class LogStore:
         Not earlier: a crash would bring the queue back without its records.
         """
         self._removal.remove(partition)
+
+    def deletion_failed(self, error: Exception) -> None:
+        """Nobody knows whether deleted partitions come back, so their journal is kept: stop here."""
+        self._failed(error)
 
     # -- what partitions ask for (LogOwner)
 
@@ -403,7 +410,8 @@ class LogStore:
                 return
             self._evict()
         for full in files:
-            self.journal.recycle(full)
+            # A partition that a crash may bring back needs what the journal has of it.
+            self._removal.when_decided(partial(self.journal.recycle, full))
 
     def _snapshots(self, changed: Collection[PartitionLog]) -> list[Change]:
         changes: list[Change] = []

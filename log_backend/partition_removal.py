@@ -1,5 +1,6 @@
 """Removal of partitions: their files go when nothing can bring the partition back, even over a crash."""
 
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,9 +32,15 @@ class PartitionRemoval:
         self._disk = disk
         self._metadata = metadata
         self._in_flusher = in_flusher
+        self._undecided: set[PartitionLog] = set()  # a crash may bring them back
+        self._waiting: deque[tuple[set[PartitionLog], Callable[[], None]]] = deque()
 
     def changes(self, partition: PartitionLog) -> list[Change]:
-        """Metadata changes to apply together with a durable partition's removal from the topology."""
+        """Metadata changes to apply together with a durable partition's removal from the topology.
+
+        `remove` says that they are durable.
+        """
+        self._undecided.add(partition)
         prefix = partition_prefix(partition.number)
         gone = [Change(key, None) for key, _ in self._metadata.scan(prefix)]
         return [Change(self._tombstone(partition), b"%d" % partition.number), *gone]
@@ -50,6 +57,25 @@ class PartitionRemoval:
         self.remove_directory(
             partition.directory, self._tombstone(partition) if partition.durable else None
         )
+        self._undecided.discard(partition)
+        for undecided, _ in self._waiting:
+            undecided.discard(partition)
+        self._go_on()
+
+    def when_decided(self, then: Callable[[], None]) -> None:
+        """Do something once the removals that are under way are durable; in the order of the calls."""
+        self._waiting.append((set(self._undecided), then))
+        self._go_on()
+
+    def give_up(self) -> None:
+        """The node stops: do what waits."""
+        self._undecided.clear()
+        while self._waiting:
+            self._waiting.popleft()[1]()
+
+    def _go_on(self) -> None:
+        while self._waiting and not self._waiting[0][0]:
+            self._waiting.popleft()[1]()
 
     def resume(self, writer: SegmentWriter) -> None:
         """Go on with what an earlier run had begun to delete."""

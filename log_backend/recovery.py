@@ -11,7 +11,7 @@ from log_backend.log_directory import base_offsets, segment_path
 from log_backend.metadata import Change, MetadataStore
 from log_backend.partition_log import PartitionLog
 from log_backend.record_batch import RecordBatch
-from log_backend.segment import open_active, open_sealed
+from log_backend.segment import holes, open_active, open_sealed
 from log_backend.segment_forms import leave_one_form
 from log_backend.segment_writer import SegmentWriter
 
@@ -102,6 +102,10 @@ class Recovery:
             partition.segments.append(sealed)
             gone += [(end, base), *transient]
             end = sealed.end_offset
+            if end > partition.synced_offset:
+                # Sealed behind the last checkpoint: what was settled before it was written is in no
+                # snapshot, and perhaps not in the journal.
+                gone += holes(self._disk, sealed)
         segment, more = open_active(self._disk, paths[-1], bases[-1], partition.synced_offset)
         partition.segments.append(segment)
         partition.next_offset = segment.end_offset

@@ -280,6 +280,25 @@ def open_sealed(disk: Disk, path: Path, base_offset: int) -> tuple[Segment, Rang
     return segment, transient
 
 
+def holes(disk: Disk, segment: Segment) -> Ranges:
+    """Offsets between the batches of a segment that no batch holds.
+
+    Raises:
+        SegmentDamaged: it holds something that is no batch.
+    """
+    found: Ranges = []
+    end = segment.base_offset
+    file = open_segment_file(disk, segment.path)
+    try:
+        for batch, _, _ in _headers(file, 0, segment.size):
+            if batch.base_offset > end:
+                found.append((end, batch.base_offset))
+            end = batch.end_offset
+    finally:
+        file.close()
+    return found
+
+
 def open_active(
     disk: Disk, path: Path, base_offset: int, synced_offset: int
 ) -> tuple[Segment, Ranges]:

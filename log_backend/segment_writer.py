@@ -1,5 +1,7 @@
 """Puts segments on the disk: the part of flushing that blocks and runs in one thread."""
 
+import logging
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -8,6 +10,8 @@ from log_backend.disk import Disk, DiskFull, is_full
 from log_backend.log_directory import COMPRESSED, PLAIN
 from log_backend.partition_log import SegmentWrite
 from log_backend.segment import READ_BYTES, Segment
+
+log = logging.getLogger(__name__)
 
 # In each partition directory: its number, decimal. A queue of the same name that was deleted before
 # leaves another number, and its files are never taken for the new one's.
@@ -19,6 +23,7 @@ class SegmentWriter:
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
+        self._to_remove: dict[Path, deque[Segment]] = {}  # by directory: what could not be removed
 
     def write(self, writes: Sequence[SegmentWrite], to_sync: Sequence[Segment]) -> None:
         """Write planned batches, then make segments durable.
@@ -44,11 +49,25 @@ class SegmentWriter:
                 self._disk.sync_directory(directory)
 
     def remove(self, segments: Sequence[Segment]) -> None:
-        """Delete segments and their indexes, in order."""
-        for segment in segments:
+        """Delete segments of a partition and their indexes, in order.
+
+        One that cannot be removed stays, as do those behind it, until the partition begins its next.
+        """
+        directory = segments[0].path.parent
+        self._to_remove.setdefault(directory, deque()).extend(segments)
+        try:
+            self._remove_what_is_left(directory)
+        except OSError as error:
+            log.error("a segment that nobody needs is still there: %s", error)
+
+    def _remove_what_is_left(self, directory: Path) -> None:
+        left = self._to_remove.get(directory, deque())
+        while left:
             for suffix in (".index", ".timeindex", PLAIN, COMPRESSED):
                 with suppress(FileNotFoundError):
-                    self._disk.remove(segment.path.with_suffix(suffix))
+                    self._disk.remove(left[0].path.with_suffix(suffix))
+            left.popleft()
+        self._to_remove.pop(directory, None)
 
     def owner_of(self, directory: Path) -> int | None:
         """Number of the partition whose files lie in a directory; None when that is not known."""
@@ -65,6 +84,8 @@ class SegmentWriter:
     def _write(self, write: SegmentWrite) -> None:
         path = write.segment.path
         if write.position == 0:
+            # A removed segment was perhaps never synced: with one behind it, it would be damage.
+            self._remove_what_is_left(path.parent)
             self._own(path.parent, write.partition)
         buffers = [
             part for batch in write.batches for part in (batch.header(), batch.records.payload)
