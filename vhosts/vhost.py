@@ -291,7 +291,8 @@ class VirtualHost:
     def _remove_files(self, queue: Queue, deleted: asyncio.Future[int]) -> None:
         if deleted.cancelled():
             return
-        if error := deleted.exception():
+        error = deleted.exception()
+        if isinstance(error, Exception):
             self._logs.deletion_failed(error)
             return
         for partition in queue.partitions:

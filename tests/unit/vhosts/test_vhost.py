@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from queue_samples import Node, Taker, bodies, fill, numbered, records, running_node
+from unit.log_backend.open_store import until
 
 from exchanges import InvalidName, QueueNotFound, ReservedName
-from log_backend import Change, Durability, MetadataUnavailable
+from log_backend import Change, Durability, JournalFailed, MetadataUnavailable
 from vhosts import (
     Delivery,
     Durable,
@@ -439,6 +440,34 @@ def test_a_declaration_that_cannot_be_stored_leaves_no_queue(node: Node) -> None
     assert vhost.queues == {}
     assert vhost.routing.route("", b"q") == ()
     assert declare(vhost).ready == 0
+
+
+async def test_a_deletion_that_fails_stops_the_log(node: Node) -> None:
+    disk = SlowDisk()
+    vhost = VirtualHost("/", node.logs, disk, node.vhosts, node.turns.call_soon)
+    queue, declared = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
+    disk.futures[0].set_result(1)
+    await when_durable(declared)
+    _, deleted = vhost.delete_queue(queue)
+    disk.futures[1].set_exception(MetadataUnavailable("made to fail"))
+    with pytest.raises(MetadataUnavailable):
+        await when_durable(deleted)
+    await until(lambda: node.logs.journal.failure)
+    with pytest.raises(JournalFailed, match="made to fail"):
+        node.logs.journal.check()
+
+
+async def test_a_deletion_that_cannot_be_stored_stops_the_log(node: Node) -> None:
+    disk = SlowDisk()
+    vhost = VirtualHost("/", node.logs, disk, node.vhosts, node.turns.call_soon)
+    queue, declared = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
+    disk.futures[0].set_result(1)
+    await when_durable(declared)
+    vhost._writer = FullDisk()
+    with pytest.raises(MetadataUnavailable):
+        vhost.delete_queue(queue)
+    with pytest.raises(JournalFailed, match="the disk is full"):
+        node.logs.journal.check()
 
 
 async def test_many_exclusive_queues_go_with_their_connection_over_several_turns(
