@@ -1,4 +1,4 @@
-"""The composition root and command line: `routelog serve`, `routelog version`."""
+"""The composition root and command line: `routelog serve`, `routelog log`, `routelog version`."""
 
 import os
 import sys
@@ -13,6 +13,7 @@ from rich.text import Text
 
 from amqp_front.broker import BrokerAddress, StartError, run
 from amqp_front.configuration import BrokerConfig, ConfigurationError, load_configuration
+from amqp_front.log_commands import log_commands
 from amqp_front.logs import escape_control, set_up_logs
 from amqp_front.service_manager import ServiceManager
 from mirror_cluster import claim_epoch
@@ -30,6 +31,7 @@ command_line = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+command_line.add_typer(log_commands)
 
 
 @command_line.command()

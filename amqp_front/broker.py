@@ -29,7 +29,6 @@ from log_backend import (
     MetadataStore,
     MetadataUnavailable,
     MetadataWriter,
-    SegmentDamaged,
     SystemClock,
     SystemDisk,
     UnknownEntry,
@@ -50,7 +49,6 @@ START_FAULTS = (
     JournalDamaged,
     MetadataCorrupt,
     MetadataUnavailable,
-    SegmentDamaged,
     UnknownEntry,
 )
 
@@ -228,6 +226,8 @@ def _open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStor
         segment_bytes=config.segment_bytes,
         memory_tail_bytes=config.memory_tail_bytes,
         flush_seconds=config.flush_seconds,
+        scrub_bytes_per_second=config.scrub_bytes_per_second,
+        scrub_interval_seconds=config.scrub_interval_seconds,
         disk_reserve_bytes=config.disk_reserve_bytes,
         compression=config.default_compression,
         retention_seconds=config.retention_seconds,

@@ -120,6 +120,10 @@ class Channel:
         """Close the connection because of a fault of ours."""
         self.connection.fail(error)
 
+    def refuse_consume(self, error: Exception) -> None:
+        """Answer an error that a consumer met later."""
+        self.connection.fail(error, 60, 20, self)
+
     def reply(self, durable: Durable, nowait: bool, kind: type[Any], **values: Any) -> None:
         """Answer when a change is durable."""
         frame = b"" if nowait else encode_method(self.number, kind, **values)

@@ -9,7 +9,7 @@ from amqp_front.content_frames import content_frames
 from amqp_front.deliver_frames import encode_deliveries
 from amqp_front.properties import Properties
 from amqp_front.unacked import UnackedRun
-from vhosts import CREDIT_UNLIMITED, ConsumerGroup, Delivery, Queue
+from vhosts import CREDIT_UNLIMITED, ConsumerGroup, Delivery, Queue, QueueQuarantined
 
 COUNT_HEADER = b"x-delivery-count"
 
@@ -32,6 +32,9 @@ class ConsumingChannel(Protocol):
 
     def fail(self, error: Exception) -> None:
         """Close the connection because of a fault of ours."""
+
+    def consumer_failed(self, consumer: "ChannelConsumer", error: Exception) -> None:
+        """The queue cannot go on: close the channel."""
 
     def consumer_ended(self, consumer: "ChannelConsumer") -> None:
         """The queue is gone."""
@@ -106,6 +109,10 @@ class ChannelConsumer:
             channel.fail(error)
         else:
             channel.write(frames)
+
+    def queue_quarantined(self, error: QueueQuarantined) -> None:
+        """See `Consumer`."""
+        self._channel.consumer_failed(self, error)
 
     def _frames(self, delivery: Delivery, first_tag: int) -> bytes | bytearray:
         if delivery.redelivered and self.queue.counts_deliveries:

@@ -47,6 +47,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     segment_bytes: Annotated[int, Meta(ge=64 * KIB, le=1024 * MIB)] = 64 * MIB
     memory_tail_bytes: Annotated[int, Meta(ge=MIB)] = 256 * MIB
     flush_seconds: Seconds = 1.0
+    scrub_bytes_per_second: Annotated[int, Meta(ge=0)] = 8 * MIB  # 0: never
+    scrub_interval_seconds: Annotated[float, Meta(gt=0)] = 86_400.0
     # Room for what goes on while publishers wait: topology, snapshots, segments of what was journaled.
     disk_reserve_bytes: Annotated[int, Meta(ge=0)] = 256 * MIB
     default_compression: Literal["none", "zstd", "lz4"] = "none"

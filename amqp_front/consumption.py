@@ -76,6 +76,9 @@ class ClientChannel(Protocol):
     def fail(self, error: Exception) -> None:
         """Close the connection because of a fault of ours."""
 
+    def refuse_consume(self, error: Exception) -> None:
+        """Answer an error that a consumer met later."""
+
 
 class Consumption:
     """Consumers and deliveries of one channel.
@@ -122,6 +125,11 @@ class Consumption:
     def fail(self, error: Exception) -> None:
         """See `ConsumingChannel`."""
         self._channel.fail(error)
+
+    def consumer_failed(self, consumer: ChannelConsumer, error: Exception) -> None:
+        """See `ConsumingChannel`."""
+        if consumer.tag in self._consumers:  # the channel may just have been closed for another
+            self._channel.refuse_consume(error)
 
     def consumer_ended(self, consumer: ChannelConsumer) -> None:
         """See `ConsumingChannel`."""
@@ -212,7 +220,7 @@ class Consumption:
 
         Raises:
             ConsumptionRefused: an exclusive consumer stands in the way.
-            NotReadable, InvalidStreamOffset: the queue cannot be read from there.
+            NotReadable, InvalidStreamOffset, QueueQuarantined: the queue cannot be read from there.
         """
         if group is not None:
             consumer.source = group

@@ -8,14 +8,23 @@ pure_mode.install()
 from log_backend.clock import Clock, SystemClock
 from log_backend.cursor import Cursor
 from log_backend.cursor_snapshot import SnapshotDamaged
+from log_backend.data_directory import (
+    DataDirectory,
+    NoDataDirectory,
+    StoredPartition,
+    open_metadata,
+)
 from log_backend.disk import DirectoryLocked, Disk, SystemDisk
 from log_backend.durability import Durability
 from log_backend.file_system import doubt
 from log_backend.journal import JournalFailed
 from log_backend.journal_block import Reason, UnknownEntry
 from log_backend.journal_reader import JournalDamaged
+from log_backend.log_dump import journal_reports, partition_report, stored_records
 from log_backend.log_options import LogOptions
+from log_backend.log_repair import Repair, Repaired
 from log_backend.log_store import LogStore
+from log_backend.log_verification import Finding, Verification
 from log_backend.metadata import (
     Change,
     Entry,
@@ -37,10 +46,12 @@ __all__ = [
     "Change",
     "Clock",
     "Cursor",
+    "DataDirectory",
     "DirectoryLocked",
     "Disk",
     "Durability",
     "Entry",
+    "Finding",
     "JournalDamaged",
     "JournalFailed",
     "LogOptions",
@@ -49,24 +60,33 @@ __all__ = [
     "MetadataStore",
     "MetadataUnavailable",
     "MetadataWriter",
+    "NoDataDirectory",
     "PartitionClosed",
     "PartitionLog",
     "Reason",
     "RecordBatch",
     "Records",
+    "Repair",
+    "Repaired",
     "Retention",
     "RevisionConflict",
     "SegmentDamaged",
     "SnapshotDamaged",
+    "StoredPartition",
     "SystemClock",
     "SystemDisk",
     "UnknownEntry",
+    "Verification",
     "doubt",
     "encode_records",
+    "journal_reports",
     "key_partition",
     "new_buffer",
+    "open_metadata",
+    "partition_report",
     "random_key",
     "random_name",
     "split_by_routing_key",
     "split_records",
+    "stored_records",
 ]

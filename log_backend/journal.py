@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 COMMIT_BYTES_MAX = 4 * 1024 * 1024  # of one block: about 10 ms of a fast disk
 COMMIT_DELAY_SECONDS = 0.01  # for changes that nobody waits for: acks may be lost this long
+MARK_SECONDS = 0.2  # idle so long, the journal vouches for its last commit: far above any commit
 PENDING_BYTES_HIGH = 32 * 1024 * 1024  # publishers stop here, and go on at half of it
 FILES_MIN = 2  # one is written while one is checkpointed: so many are made also when space is low
 
@@ -124,7 +125,8 @@ class Journal:
         self._committing = False
         self._scheduled: asyncio.Handle | None = None
         self._delayed: asyncio.TimerHandle | None = None
-        self._uncollected = False
+        self._mark_timer: asyncio.TimerHandle | None = None
+        self._marking = False
         self._file: JournalFile | None = None
         self._ready: deque[JournalFile] = deque()
         self._files = 0
@@ -161,7 +163,8 @@ class Journal:
             self._next_number = mark.number
             self._files += 1
             doubtful = self._reader.doubtful.get(mark, [])
-            self._on_file_full(self._journal_files.open(mark, doubtful))
+            last_page = self._reader.last_pages[mark]
+            self._on_file_full(self._journal_files.open(mark, last_page, doubtful))
         self._next_number += 1
         self._prepare()
 
@@ -260,7 +263,7 @@ class Journal:
         self._closed = True  # from here on the thread needs no file that comes back
         while self._in_making:  # nothing is renamed any more when this returns
             await asyncio.wait(self._in_making)
-        for handle in (self._scheduled, self._delayed):
+        for handle in (self._scheduled, self._delayed, self._mark_timer):
             if handle is not None:
                 handle.cancel()
         if self._file is not None:
@@ -289,7 +292,9 @@ class Journal:
         self._uncollected = False
         self._collect()
         group = self._groups[0]
-        if not group.entries or not self._have_room(aligned(BLOCK_HEADER_BYTES + group.bytes)):
+        if not (group.entries or self._marking):
+            return
+        if not self._have_room(aligned(BLOCK_HEADER_BYTES + group.bytes)):
             return
         file = self._file
         assert file is not None
@@ -297,6 +302,8 @@ class Journal:
         if not self._groups:
             self._groups.append(_Group(group.position + 1))
         self._committing = True
+        self._marking = False
+        group.synced |= not group.entries  # an empty block stands behind a synced one
         file.first = file.first or group.position
         self._jobs.put((file, file.at, self.durable, group))
         file.at += aligned(BLOCK_HEADER_BYTES + group.bytes)
@@ -315,11 +322,26 @@ class Journal:
             self._commit()  # first: the disk works while the confirms go out
         elif self._groups[0].entries or self._uncollected:
             self._wake_later()
+        elif group.synced and group.entries:
+            self._mark_later()
         if group.synced:
             self._on_durable(group.position)
         else:
             self._on_written(group.position)
         self._progress()
+
+    def _mark_later(self) -> None:
+        if self._mark_timer is not None:
+            self._mark_timer.cancel()
+        self._mark_timer = self._loop.call_later(MARK_SECONDS, self._mark)
+
+    def _mark(self) -> None:
+        # An empty block calls the last commit durable: from then on its loss is no torn tail. Behind one
+        # that was only written there is nothing to vouch for, and it vouches for those before it.
+        is_idle = not self._committing and not self._groups[0].entries
+        if is_idle and self.durable == self.written:
+            self._marking = True
+            self._commit()
 
     def _not_committed(self, file: JournalFile, at: int, group: _Group, error: DiskFull) -> None:
         # Nothing of it was written: it goes first again, when `go_on` says so.
@@ -376,7 +398,7 @@ class Journal:
     def _allocate(self, file: JournalFile, at: int, group: _Group) -> None:
         end = at + BLOCK_HEADER_BYTES + group.bytes
         if end > file.size:  # larger than a whole file
-            self._journal_files.grow(file.file, file.size, end)
+            self._journal_files.grow(file, end)
 
     def _sync(self, files: set[int]) -> None:
         for file in files:

@@ -30,7 +30,8 @@ changes nothing.
 Number and salt of the file are under the checksum, so that what a recycled file held before never parses,
 and neither does a block that a client put into the body of a message: nobody outside knows the salt. Zeros
 are no block. A block that is missing although a later one calls it durable is damage; otherwise the journal
-ends there.
+ends there. A block without entries only vouches for those before it: it is written when the journal has become
+idle.
 """
 
 import struct

@@ -2,23 +2,42 @@
 
 Blocks that were written and not synced may survive a power cut or not, each on its own. So the journal ends
 before the first block that is missing, whatever lies behind, unless some block there says that the missing
-one had been durable: then it is damaged.
+one had been durable: then it is damaged. A file without the mark of its end is damaged, too.
 """
 
+import logging
+import struct
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-from log_backend.journal_block import BLOCK_ALIGNMENT, MAGIC, Block, FileMark, aligned, decode_block
-from log_backend.journal_files import JournalFiles
+from log_backend.journal_block import (
+    BLOCK_ALIGNMENT,
+    BLOCK_HEADER_BYTES,
+    MAGIC,
+    Block,
+    FileMark,
+    aligned,
+    decode_block,
+)
+from log_backend.journal_files import JournalFiles, find_end
+
+log = logging.getLogger(__name__)
+
+_PLACE = struct.Struct("<QQQ")
 
 
 class JournalDamaged(Exception):
     """A block that was durable is missing or damaged; the journal file and place are named."""
 
-    def __init__(self, path: Path, at: int, position: int) -> None:
-        super().__init__(f"{path} is damaged before byte {at}: commit {position} is missing")
+    def __init__(self, path: Path, at: int, reason: str) -> None:
+        super().__init__(
+            f"{path} is damaged at byte {at}: {reason}; 'routelog log verify' says what is lost, "
+            "'routelog log repair' keeps the rest"
+        )
         self.path = path
+        self.at = at
+        self.reason = reason
 
 
 class JournalReader:
@@ -30,6 +49,7 @@ class JournalReader:
             only the system's cache has them, and takes them for written.
         behind: where blocks lie that are whole and do not count: they come behind one that is
             missing and never was durable. They must be erased before the journal goes on.
+        last_pages: where the last page of each file begins.
     """
 
     def __init__(self, files: JournalFiles) -> None:
@@ -37,31 +57,55 @@ class JournalReader:
         self.end = 0
         self.doubtful: dict[FileMark, list[tuple[int, int]]] = {}
         self.behind: dict[FileMark, list[int]] = {}
+        self.last_pages: dict[FileMark, int] = {}
 
     def blocks(self) -> Iterator[Block]:
         """The blocks that count, in order; to be used up.
 
         Raises:
-            JournalDamaged: a block that had been durable cannot be read.
+            JournalDamaged: a block that had been durable cannot be read, or a file is not whole.
         """
+        for path in self._files.half_repaired():
+            raise JournalDamaged(path, 0, "a repair was interrupted, run it again")
         missing = 0
+        gap = (Path(), 0)  # where the missing block should be
         unvouched: deque[tuple[int, FileMark, int, int]] = deque()
         for mark in self._files.marks():
-            for at, block in whole_blocks(self._files.read(mark), mark):
+            content = self._files.read(mark)
+            path = self._files.path(mark)
+            end = 0
+            self.last_pages[mark] = self._last_page(path, content)
+            for at, block in whole_blocks(content, mark):
                 expected = self.end or block.first
                 if not missing and block.position == expected:
                     self.end = block.position + 1
                     while unvouched and unvouched[0][0] <= block.durable:
                         unvouched.popleft()
                     unvouched.append((block.position, mark, at, aligned(block.length)))
+                    end = at + aligned(block.length)
                     yield block
                     continue
-                missing = missing or expected
+                if not missing:
+                    missing, gap = expected, (path, end)
                 if block.durable >= missing:
-                    raise JournalDamaged(self._files.path(mark), at, missing)
+                    raise JournalDamaged(*gap, f"commit {missing} is missing")
                 self.behind.setdefault(mark, []).append(at)
+            if not missing and claims_block(content, end, mark, self.end):
+                log.warning(
+                    "%s: commit %d at byte %d is torn, or damaged since; it is left out: what it held "
+                    "was confirmed at the very end of the last run, if at all",
+                    path,
+                    self.end,
+                    end,
+                )
         for _, mark, at, size in unvouched:
             self.doubtful.setdefault(mark, []).append((at, size))
+
+    def _last_page(self, path: Path, content: bytearray) -> int:
+        last_page = find_end(content)
+        if last_page is None:
+            raise JournalDamaged(path, len(content), "the mark at its end is missing")
+        return last_page
 
 
 def whole_blocks(content: bytearray, mark: FileMark) -> Iterator[tuple[int, Block]]:
@@ -72,3 +116,18 @@ def whole_blocks(content: bytearray, mark: FileMark) -> Iterator[tuple[int, Bloc
         if block is not None:
             yield at, block
         at = content.find(MAGIC, aligned(at + (1 if block is None else block.length)))
+
+
+def claims_block(content: bytearray, at: int, mark: FileMark, position: int) -> bool:
+    """Whether what is no whole block was meant as one: torn, or damaged.
+
+    Two of four signs tell, so that damaged bytes hide nothing; what a recycled file held before has one.
+    """
+    header = bytes(content[at : at + BLOCK_HEADER_BYTES])
+    if len(header) < BLOCK_HEADER_BYTES:
+        return False
+    signs = (
+        header[:4] == MAGIC,
+        *map(int.__eq__, _PLACE.unpack_from(header, 8), (*mark, position)),
+    )
+    return sum(signs) >= 2

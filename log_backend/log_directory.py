@@ -7,7 +7,8 @@ for a file name is cut and told apart by its hash.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from urllib.parse import quote
 
@@ -48,3 +49,8 @@ def base_offsets(names: Iterable[str], suffixes: Sequence[str] = (PLAIN, COMPRES
     parts = (name.partition(".") for name in names)
     stems = {stem for stem, point, suffix in parts if point + suffix in suffixes}
     return sorted(int(stem) for stem in stems if len(stem) == 20 and stem.isdigit())
+
+
+def with_following(bases: Sequence[int]) -> Iterator[tuple[int, int | None]]:
+    """Each base offset with that of the segment behind it; the newest has none."""
+    return zip_longest(bases, bases[1:])

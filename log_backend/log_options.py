@@ -13,6 +13,8 @@ class LogOptions:
         segment_bytes: a segment is sealed before it grows beyond, unless one batch is larger.
         memory_tail_bytes: batches kept in memory; beyond it they are flushed and forgotten.
         flush_seconds: how long a batch stays out of its segment.
+        scrub_bytes_per_second: how fast sealed segments are read to find damage; 0 is never.
+        scrub_interval_seconds: from the start of one round to that of the next.
         disk_reserve_bytes: publishers wait when less is free; at most an eighth of the file system.
         compression: of sealed segments, where a partition does not say: none, zstd, lz4.
         retention_seconds: how often segments past their retention are looked for.
@@ -23,6 +25,8 @@ class LogOptions:
     segment_bytes: int = 64 * 1024 * 1024
     memory_tail_bytes: int = 256 * 1024 * 1024
     flush_seconds: float = 1.0
+    scrub_bytes_per_second: int = 8 * 1024 * 1024
+    scrub_interval_seconds: float = 86_400.0
     disk_reserve_bytes: int = 256 * 1024 * 1024
     compression: str = "none"
     retention_seconds: float = 30.0

@@ -21,7 +21,9 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
+from log_backend.checkpoint import snapshots, store
 from log_backend.clock import Clock
+from log_backend.damage import damage_change
 from log_backend.disk import Disk, DiskFull
 from log_backend.disk_space import DiskSpace
 from log_backend.durability import Durability
@@ -31,15 +33,16 @@ from log_backend.journal_files import JournalFile
 from log_backend.log_directory import partition_directory
 from log_backend.log_options import LogOptions
 from log_backend.metadata import Change, MetadataStore
-from log_backend.partition_log import PartitionLog, SegmentWrite
-from log_backend.partition_removal import PartitionRemoval
+from log_backend.partition_log import PartitionLog
+from log_backend.partition_removal import PartitionRemoval, empty_spill
 from log_backend.record_batch import RecordBatch
 from log_backend.recovery import Recovery
 from log_backend.retention import Retention
 from log_backend.retention_timer import RetentionTimer
+from log_backend.scrub import ReadBack, Scrub
 from log_backend.segment import Segment, read_batches
 from log_backend.segment_compressor import SegmentCompressor
-from log_backend.segment_writer import SegmentWriter
+from log_backend.segment_writer import SegmentWrite, SegmentWriter
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +55,7 @@ class LogStore:
     Attributes:
         metadata: the store for topology and users.
         leader_epoch: stamped on every batch; rises with every start.
+        scrub: reads sealed segments in the background.
         on_durable: set by the owner; called with the journal position that is durable.
         on_written: set by the owner; called with the position that is written and not yet durable.
         on_failure: set by the owner; called once when the disk failed.
@@ -76,7 +80,7 @@ class LogStore:
         self._lock = disk.lock(data / "LOCK")
         disk.make_directory(data / "journal")
         disk.make_directory(data / "logs")
-        self._empty_spill()
+        empty_spill(data, disk)
         self.metadata = MetadataStore.open(data / "metadata")
         self.leader_epoch = 0
         self._started = False
@@ -115,9 +119,17 @@ class LogStore:
         self._compressor = SegmentCompressor(
             disk, loop, data / "compressing", self._flusher, self._run
         )
-        self._removal = PartitionRemoval(data, disk, self.metadata, self._in_flusher)
+        self._removal = PartitionRemoval(data, self._writer, self.metadata, self._in_flusher)
         self._recovery = Recovery(disk, self.metadata, self._writer, self._removal.remove_directory)
         self._partitions: dict[int, PartitionLog] = {}
+        self.scrub = Scrub(
+            self._partitions,
+            self._in_reader,
+            disk,
+            clock,
+            bytes_per_second=options.scrub_bytes_per_second,
+            interval_seconds=options.scrub_interval_seconds,
+        )
         self._with_state: set[PartitionLog] = set()  # cursors of theirs have changed
         self._with_unflushed: set[PartitionLog] = set()
         self._changed: set[PartitionLog] = set()
@@ -134,19 +146,13 @@ class LogStore:
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: Exception | None = None
 
-    def _empty_spill(self) -> None:
-        spill = self._data / "spill"
-        for vhost in self._disk.list_directory(spill):
-            for partition in self._disk.list_directory(spill / vhost):
-                self._disk.remove_tree(spill / vhost / partition)
-
     # -- life
 
     def recover(self) -> int:
         """Replay the journal into the open partitions; returns the entries replayed.
 
         Raises:
-            JournalDamaged, SegmentDamaged: what was durable cannot be read.
+            JournalDamaged: what was durable cannot be read.
         """
         return self._recovery.replay(self.journal.recover(), self._partitions)
 
@@ -160,10 +166,11 @@ class LogStore:
         self._space.start()
         self._started = True
         self.journal.start()
-        self._removal.resume(self._writer)
+        self._removal.resume()
         for partition in self._partitions.values():
             self._compressor.look(partition)
         self._flush_timer = self._loop.call_later(self._options.flush_seconds, self._flush_later)
+        self.scrub.start(self._loop)
         self._retention_timer.start()
 
     async def aclose(self) -> None:
@@ -171,6 +178,7 @@ class LogStore:
         if self._flush_timer is not None:
             self._flush_timer.cancel()
         self._closing = True
+        await self.scrub.aclose()
         self._compressor.stop()
         self._retention_timer.stop()
         if self.journal.failure is None and self._failure is None:
@@ -305,11 +313,19 @@ class LogStore:
             segment.position_of(offset),
             segment.written_size,
             offset,
+            segment.lowest_offset_at(segment.position_of(offset)),
         )
 
     def remove_segments(self, segments: list[Segment]) -> None:
         """See `LogOwner`."""
         self._in_flusher(lambda: self._writer.remove(segments))
+
+    def damage_changed(self, partition: PartitionLog) -> None:
+        """See `LogOwner`."""
+        if not partition.durable:
+            return  # its files end with the run
+        change = damage_change(partition.number, partition.damage)
+        self._in_flusher(lambda: store(self.metadata, [change]))
 
     def now(self) -> int:
         """See `LogOwner`."""
@@ -402,9 +418,8 @@ class LogStore:
                 self._full_files = files + self._full_files
                 return
             try:
-                await self._loop.run_in_executor(
-                    self._flusher, self._store_snapshots, self._snapshots(changed)
-                )
+                changes = snapshots(changed)
+                await self._loop.run_in_executor(self._flusher, store, self.metadata, changes)
             except Exception as error:
                 self._failed(error)
                 return
@@ -412,23 +427,6 @@ class LogStore:
         for full in files:
             # A partition that a crash may bring back needs what the journal has of it.
             self._removal.when_decided(partial(self.journal.recycle, full))
-
-    def _snapshots(self, changed: Collection[PartitionLog]) -> list[Change]:
-        changes: list[Change] = []
-        for partition in changed:
-            if partition.closed:
-                continue
-            if partition.segments:
-                partition.synced_offset = partition.segments[-1].end_offset
-            marks = (partition.number, partition.next_offset, partition.synced_offset)
-            for cursor in partition.cursors.values():
-                changes += cursor.snapshot(*marks)
-        return changes
-
-    def _store_snapshots(self, changes: Sequence[Change]) -> None:
-        if changes:
-            self.metadata.apply(changes, synced=False)
-            self.metadata.sync()
 
     def _evict(self) -> None:
         excess = self._tail_bytes - self._options.memory_tail_bytes
@@ -482,6 +480,9 @@ class LogStore:
             self.journal.stop(error)  # which says so in the log
             self._press("journal", False)  # nothing waits for it any more; publishers hear so
             self.on_failure(error)
+
+    def _in_reader(self, work: Callable[[], ReadBack]) -> "asyncio.Future[ReadBack]":
+        return self._loop.run_in_executor(self._readers, work)
 
     def _in_flusher(self, work: Callable[[], None]) -> None:
         future = self._loop.run_in_executor(self._flusher, work)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocksdict import (
+    AccessType,
     BlockBasedOptions,
     Cache,
     DBRecoveryMode,
@@ -103,19 +104,25 @@ class MetadataStore:
         self._revision = self._read_latest_revision()
 
     @classmethod
-    def open(cls, path: Path, disk: Disk | None = None) -> "MetadataStore":
+    def open(
+        cls, path: Path, disk: Disk | None = None, *, read_only: bool = False
+    ) -> "MetadataStore":
         """Open the store in the directory `path`, which is created if it is missing.
 
         Args:
             disk: makes the directory; the system's if not given. The engine does all else itself.
+            read_only: changes are refused; the engine only rewrites its own small configuration file.
 
         Raises:
             MetadataUnavailable: another process or store holds it, or the disk refused.
             MetadataCorrupt: it is damaged before its torn tail, or of an unknown format.
         """
         with _engine_errors():
-            (disk or SystemDisk()).make_directory(path)
-            engine = Rdict(str(path), _options())
+            if read_only:
+                engine = Rdict(str(path), _options(), access_type=AccessType.read_only())
+            else:
+                (disk or SystemDisk()).make_directory(path)
+                engine = Rdict(str(path), _options())
         return cls(engine)
 
     @property

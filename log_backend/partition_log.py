@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -19,9 +18,11 @@ from log_backend.journal import Journal
 from log_backend.journal_block import JournalEntry, Reason
 from log_backend.loaded_pieces import PIECES_MAX, LoadedPieces
 from log_backend.log_directory import segment_path
+from log_backend.quarantine import QuarantinedLog
 from log_backend.record_batch import RecordBatch, Records
 from log_backend.retention import Retention
-from log_backend.segment import RELATIVE_OFFSET_MAX, Segment, SegmentMark
+from log_backend.segment import RELATIVE_OFFSET_MAX, Segment, SegmentDamaged
+from log_backend.segment_writer import SegmentWrite
 from log_backend.tail import Tail
 
 log = logging.getLogger(__name__)
@@ -53,34 +54,18 @@ class LogOwner(Protocol):
     def remove_segments(self, segments: list[Segment]) -> None:
         """Delete segment files in a thread."""
 
+    def damage_changed(self, partition: "PartitionLog") -> None:
+        """Keep what is known of the partition's damage."""
+
     def now(self) -> int:
         """Microseconds since 1970."""
 
 
-@dataclass(slots=True)
-class SegmentWrite:
-    """Batches to write one behind the other into a segment; `seal` when they are its last.
-
-    Attributes:
-        before: the segment without them.
-        done: set by the writer, in its thread.
-    """
-
-    partition: int
-    segment: Segment
-    position: int
-    before: SegmentMark
-    batches: list[RecordBatch] = field(default_factory=list)
-    seal: bool = False
-    done: bool = False
-
-
-class PartitionLog:
+class PartitionLog(QuarantinedLog):
     """One partition of a queue.
 
     Attributes:
         number: unique on this node, never used again.
-        directory: where its segments lie.
         durable: it survives a restart, with its persistent records and its cursors.
         durability: what a confirm promises of its persistent records; MEMORY unless it is durable.
         next_offset: offset of the next record.
@@ -102,9 +87,9 @@ class PartitionLog:
         retention: Retention | None = None,
         compression: str = "none",
     ) -> None:
+        super().__init__(directory)
         self._owner = owner
         self.number = number
-        self.directory = directory
         self.durable = durable
         self.durability = durability if durable else Durability.MEMORY
         self.retention = retention
@@ -122,7 +107,6 @@ class PartitionLog:
         # Without retention nobody reads but the queue itself.
         self._loaded = LoadedPieces(1 if retention is None else PIECES_MAX)
         self._awaiting_load: list[Callable[[], None]] = []
-        self._unreadable = -1
 
     # -- writing
 
@@ -232,8 +216,16 @@ class PartitionLog:
         """The batch that holds an offset, or the next one if none does.
 
         Returns:
-            None at the end of the log, and also when `load` must be awaited first.
+            None at the end of the log, at a damage, and also when `load` must be awaited first.
         """
+        batch = self._find(offset)
+        if batch is not None and batch.base_offset >= self.blocked_from:
+            return None
+        return batch
+
+    def _find(self, offset: int) -> RecordBatch | None:
+        if offset >= self.blocked_from:
+            return None
         first = self._tail.first
         if first is not None and (offset >= first.base_offset or offset >= self._segments_end()):
             return self._tail.find(offset)
@@ -241,16 +233,16 @@ class PartitionLog:
 
     def needs_load(self, offset: int) -> bool:
         """Whether the offset is on disk only, and can be read."""
-        if offset == self._unreadable or offset >= self._segments_end():
+        if offset >= self.blocked_from or offset >= self._segments_end():
             return False
-        return self.read(offset) is None
+        return self._find(offset) is None
 
     def load(self, offset: int, done: Callable[[], None]) -> None:
         """Bring the records at an offset into memory; calls `done` when a load has ended.
 
         One load runs at a time: meanwhile `done` waits for that one, and the caller looks again.
         """
-        if self.closed or offset == self._unreadable:
+        if self.closed or offset >= self.blocked_from:
             return
         segment = next((each for each in self.segments if each.written_end > offset), None)
         if segment is None:
@@ -261,23 +253,39 @@ class PartitionLog:
         if loading:
             return
         future = self._owner.load(segment, offset)
-        future.add_done_callback(lambda future: self._finish_load(offset, future))
+        future.add_done_callback(lambda future: self._finish_load(segment, offset, future))
 
-    def _finish_load(self, offset: int, future: "asyncio.Future[list[RecordBatch]]") -> None:
+    def _finish_load(
+        self, segment: Segment, offset: int, future: "asyncio.Future[list[RecordBatch]]"
+    ) -> None:
         awaiting, self._awaiting_load = self._awaiting_load, []
         if self.closed or future.cancelled():
             return
         error = future.exception()
         if error is not None and offset < self.first_offset:
             pass  # retention removed it meanwhile: `done` looks again, and finds what follows
+        elif isinstance(error, SegmentDamaged):
+            self.quarantine_segment(segment, error, offset)
         elif error is not None:
-            # The partition stops here rather than skip what it cannot read.
+            # Perhaps it can be read after a restart, so this is not kept.
             log.error("offset %d of %s cannot be read: %s", offset, self.directory, error)
-            self._unreadable = offset
+            self.blocked_from = min(self.blocked_from, offset)
         else:
             self._loaded.add(offset, future.result())
         for done in awaiting:
             done()
+
+    # -- damage
+
+    def _needed_from(self) -> int:
+        """See `QuarantinedLog`."""
+        first = self.first_offset
+        return first if self.retention is not None else max(first, self.low_water())
+
+    def _damage_changed(self) -> None:
+        """See `QuarantinedLog`."""
+        self._loaded.clear()
+        self._owner.damage_changed(self)
 
     def _segments_end(self) -> int:
         # Behind it, records are in the tail, perhaps on their way to a segment.
@@ -343,6 +351,7 @@ class PartitionLog:
             self._owner.tail_grew(-freed)
         if self.segments and not self._flushing:
             self._remove_settled_segments(low_water)
+        self.lift_quarantine()
 
     def _remove_settled_segments(self, low_water: int) -> None:
         limit = None
@@ -374,15 +383,9 @@ class PartitionLog:
         for batch in self._take_unflushed():
             size = batch.records.batch_bytes
             segment = self.segments[-1] if self.segments else None
-            if segment is None or (
-                segment.size
-                and (
-                    segment.size + size > self._owner.segment_bytes
-                    or batch.base_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-                )
-            ):
-                if segment is not None:
-                    self._seal(segment, writes)
+            if segment is None or not self._has_room(segment, batch, size):
+                if segment is not None and not segment.damaged:
+                    self._seal(segment, batch.base_offset, writes)
                 segment = Segment(
                     segment_path(self.directory, batch.base_offset), batch.base_offset
                 )
@@ -457,12 +460,21 @@ class PartitionLog:
             for cursor in self.cursors.values()
         )
 
-    def _seal(self, segment: Segment, writes: list[SegmentWrite]) -> None:
+    def _has_room(self, segment: Segment, batch: RecordBatch, size: int) -> bool:
+        # One that was sealed may be compressed: when its successor was torn away, another one follows.
+        return not segment.damaged and (
+            segment.next_base is None
+            and segment.size + size <= self._owner.segment_bytes
+            and batch.base_offset - segment.base_offset <= RELATIVE_OFFSET_MAX
+        )
+
+    def _seal(self, segment: Segment, next_base: int, writes: list[SegmentWrite]) -> None:
         if writes and writes[-1].segment is segment:
             writes[-1].seal = True
         else:
             mark = segment.mark()
             writes.append(SegmentWrite(self.number, segment, segment.size, mark, seal=True))
+        segment.next_base = next_base  # behind the mark: when it is not written, it is not sealed
 
     # -- the end
 

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from log_backend.cursor_snapshot import cursor_prefix, partition_prefix
+from log_backend.damage import damage_change
 from log_backend.disk import Disk
 from log_backend.metadata import Change, MetadataStore
 from log_backend.partition_log import PartitionLog
 from log_backend.segment_writer import SegmentWriter
 
 # A deleted partition's files: b"tombstones/" directory below the data directory -> its number, decimal.
-_TOMBSTONES = b"tombstones/"
+TOMBSTONES = b"tombstones/"
 
 
 class PartitionRemoval:
@@ -24,12 +25,12 @@ class PartitionRemoval:
     def __init__(
         self,
         data: Path,
-        disk: Disk,
+        writer: SegmentWriter,
         metadata: MetadataStore,
         in_flusher: Callable[[Callable[[], None]], None],
     ) -> None:
         self._data = data
-        self._disk = disk
+        self._writer = writer
         self._metadata = metadata
         self._in_flusher = in_flusher
         self._undecided: set[PartitionLog] = set()  # a crash may bring them back
@@ -43,6 +44,8 @@ class PartitionRemoval:
         self._undecided.add(partition)
         prefix = partition_prefix(partition.number)
         gone = [Change(key, None) for key, _ in self._metadata.scan(prefix)]
+        if partition.damage.found or partition.damage.lost:
+            gone.append(damage_change(partition.number, None))
         return [Change(self._tombstone(partition), b"%d" % partition.number), *gone]
 
     def changes_of_cursor(self, partition: PartitionLog, cursor: int) -> list[Change]:
@@ -77,11 +80,11 @@ class PartitionRemoval:
         while self._waiting and not self._waiting[0][0]:
             self._waiting.popleft()[1]()
 
-    def resume(self, writer: SegmentWriter) -> None:
+    def resume(self) -> None:
         """Go on with what an earlier run had begun to delete."""
-        for key, entry in list(self._metadata.scan(_TOMBSTONES)):
-            directory = self._data / key[len(_TOMBSTONES) :].decode()
-            if writer.owner_of(directory) == int(entry.value):
+        for key, entry in list(self._metadata.scan(TOMBSTONES)):
+            directory = self._data / key[len(TOMBSTONES) :].decode()
+            if self._writer.owner_of(directory) == int(entry.value):
                 self.remove_directory(directory, key)
             else:
                 self._metadata.apply([Change(key, None)], synced=False)
@@ -91,11 +94,19 @@ class PartitionRemoval:
 
         def remove() -> None:
             # The same thread writes segments, so nothing of the partition comes after this.
-            self._disk.remove_tree(directory)
+            self._writer.remove_directory(directory)
             if tombstone is not None and self._metadata.get(tombstone) is not None:
                 self._metadata.apply([Change(tombstone, None)], synced=False)
 
         self._in_flusher(remove)
 
     def _tombstone(self, partition: PartitionLog) -> bytes:
-        return _TOMBSTONES + str(partition.directory.relative_to(self._data)).encode()
+        return TOMBSTONES + str(partition.directory.relative_to(self._data)).encode()
+
+
+def empty_spill(data: Path, disk: Disk) -> None:
+    """Remove what an earlier run kept of partitions that are not durable."""
+    spill = data / "spill"
+    for vhost in disk.list_directory(spill):
+        for partition in disk.list_directory(spill / vhost):
+            disk.remove_tree(spill / vhost / partition)

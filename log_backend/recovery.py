@@ -1,19 +1,26 @@
 """Recovery: partitions as snapshots, segments and the journal leave them when a node starts."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
 from pathlib import Path
 
 from log_backend.cursor import Cursor
 from log_backend.cursor_snapshot import cursor_number, partition_prefix
+from log_backend.damage import EVERYTHING_BEHIND, Damage, load_damage
 from log_backend.disk import Disk
 from log_backend.journal_block import Block, JournalEntry, Reason
 from log_backend.log_directory import base_offsets, segment_path
 from log_backend.metadata import Change, MetadataStore
+from log_backend.partition_file import PARTITION_FILE
 from log_backend.partition_log import PartitionLog
 from log_backend.record_batch import RecordBatch
-from log_backend.segment import holes, open_active, open_sealed
+from log_backend.segment import OpenedSegment, Segment, holes, open_active, open_sealed
+from log_backend.segment_file import SegmentDamaged
 from log_backend.segment_forms import leave_one_form
 from log_backend.segment_writer import SegmentWriter
+
+log = logging.getLogger(__name__)
 
 
 class Recovery:
@@ -35,8 +42,9 @@ class Recovery:
     def load(self, partition: PartitionLog, begins: Mapping[int, int]) -> bool:
         """Restore the cursors of a partition from their snapshots, and open its segments.
 
-        Only the cursors that the partition has already are known: what a snapshot or the journal
-        says of others belongs to groups that were deleted.
+        Damage quarantines the partition, from where it begins. Only the cursors that the partition
+        has already are known: what a snapshot or the journal says of others belongs to groups that
+        were deleted.
 
         Args:
             begins: by number of a cursor, the offset below which it had no use for anything.
@@ -45,19 +53,29 @@ class Recovery:
             Whether a checkpoint has something to sync.
 
         Raises:
-            SegmentDamaged, SnapshotDamaged: what was durable cannot be read.
+            SnapshotDamaged: what was durable cannot be read.
         """
+        partition.damage = load_damage(self._metadata, partition.number)
+        partition.blocked_from = partition.damage.blocked_from
+        for damage in partition.damage.found:
+            log.error("still quarantined: %s in %s", damage, partition.directory)
         self._restore_cursors(partition)
         for number, begin in begins.items():
             partition.open_cursor(number).settle(0, begin)
             self._know(partition, begin)
         names = self._disk.list_directory(partition.directory)
-        if names and self._writer.owner_of(partition.directory) != partition.number:
-            # Of a deleted queue of the same name; gone before anything of this one is written.
-            self._remove_directory(partition.directory)
-            names = []
-        leave_one_form(self._disk, partition.directory, names)
-        return self._open_segments(partition, base_offsets(names))
+        bases = base_offsets(names)
+        if names:
+            owner = self._writer.owner_of(partition.directory)
+            if owner is None and bases:
+                self._disown(partition, PARTITION_FILE in names, bases[0])
+            elif owner != partition.number:
+                # Of a deleted queue of the same name; gone before anything of this one is written.
+                self._remove_directory(partition.directory)
+                bases = []
+            else:
+                bases = self._leave_one_form(partition, names, bases)
+        return self._open_segments(partition, bases)
 
     def replay(self, blocks: Iterable[Block], partitions: Mapping[int, PartitionLog]) -> int:
         """Carry out what the journal says; returns the entries replayed.
@@ -74,6 +92,7 @@ class Recovery:
                     replayed += 1
         for partition in partitions.values():
             partition.skip_to(self._known_offsets.pop(partition.number, 0))
+            partition.lift_quarantine()
         return replayed
 
     def _restore_cursors(self, partition: PartitionLog) -> None:
@@ -91,33 +110,86 @@ class Recovery:
             self._know(partition, marks.next_offset)
             partition.synced_offset = max(partition.synced_offset, marks.synced_offset)
 
+    def _disown(self, partition: PartitionLog, there: bool, first: int) -> None:
+        # Perhaps these are not its segments: nothing of them is handed out.
+        reason = "it cannot be read" if there else "it is missing"
+        partition.quarantine(Damage(PARTITION_FILE, 0, reason, first, EVERYTHING_BEHIND))
+
+    def _leave_one_form(
+        self, partition: PartitionLog, names: list[str], bases: list[int]
+    ) -> list[int]:
+        try:
+            leave_one_form(self._disk, partition.directory, names)
+        except SegmentDamaged as error:
+            partition.quarantine(
+                Damage(error.path.name, error.position, error.reason, bases[-1], EVERYTHING_BEHIND)
+            )
+            return bases[:-1]
+        return bases
+
     def _open_segments(self, partition: PartitionLog, bases: list[int]) -> bool:
-        if not bases:
-            return False
-        paths = [segment_path(partition.directory, base) for base in bases]
+        lost = partition.damage.lost
         gone: list[tuple[int, int]] = []
         end = 0
-        for path, base in zip(paths[:-1], bases[:-1], strict=True):
-            sealed, transient = open_sealed(self._disk, path, base)
-            partition.segments.append(sealed)
-            gone += [(end, base), *transient]
-            end = sealed.end_offset
-            if end > partition.synced_offset:
+        for base, next_base in pairwise(bases):
+            path = segment_path(partition.directory, base)
+            opened = open_sealed(self._disk, path, base, next_base)
+            self._adopt(partition, opened, next_base)
+            gone += [(end, base), *opened.gone]
+            end = opened.segment.end_offset
+            if opened.damage is None and end > partition.synced_offset:
                 # Sealed behind the last checkpoint: what was settled before it was written is in no
                 # snapshot, and perhaps not in the journal.
-                gone += holes(self._disk, sealed)
-        segment, more = open_active(self._disk, paths[-1], bases[-1], partition.synced_offset)
-        partition.segments.append(segment)
+                gone += holes(self._disk, opened.segment)
+        unsynced = False
+        if bases:
+            path = segment_path(partition.directory, bases[-1])
+            promised = partition.damage.still_promised(partition.synced_offset)
+            opened = open_active(self._disk, path, bases[-1], promised)
+            self._adopt(partition, opened, partition.synced_offset)
+            gone += [(end, bases[-1]), *opened.gone]
+            unsynced = self._settle_newest(partition, opened.segment)
+            if partition.is_stream:
+                gone = [(0, bases[0])]  # only its retention takes records; all are journaled
+        for segment, behind in reversed(list(pairwise(partition.segments))):
+            if segment.damaged:  # retention must not take it for older than it is
+                segment.last_time = max(segment.last_time, behind.first_time)
+        for cursor in partition.cursors.values():
+            for first, end in [*gone, *lost]:
+                cursor.settle(first, end, Reason.LOST)
+        if lost:
+            self._know(partition, lost[-1][1])
+        return unsynced
+
+    def _settle_newest(self, partition: PartitionLog, segment: Segment) -> bool:
         partition.next_offset = segment.end_offset
+        if segment.size == 0 and not segment.damaged:
+            # Its first batch was torn; the next segment is named for what it begins with.
+            partition.segments.pop()
+            self._disk.remove(segment.path)
+            self._disk.sync_directory(segment.path.parent)
+            return False
         # Perhaps not on the disk yet, and the journal will forget what is in it.
         segment.unsynced = segment.end_offset > partition.synced_offset
-        gone += [(end, bases[-1]), *more]
-        if partition.is_stream:
-            gone = [(0, bases[0])]  # only its retention takes records; all are journaled
-        for cursor in partition.cursors.values():
-            for first, behind in gone:
-                cursor.settle(first, behind, Reason.LOST)
         return segment.unsynced
+
+    def _adopt(self, partition: PartitionLog, opened: OpenedSegment, end: int) -> None:
+        segment = opened.segment
+        partition.segments.append(segment)
+        if opened.torn:
+            log.warning(
+                "%s: %d bytes behind byte %d were torn, or damaged before they were synced; cut off",
+                segment.path,
+                opened.torn,
+                segment.size,
+            )
+        if opened.damage is not None:
+            segment.damaged = True
+            segment.extend(max(end, segment.end_offset))
+            partition.quarantine_segment(segment, opened.damage)
+        elif opened.unindexed:
+            log.warning("%s: its index files were missing or damaged; built again", segment.path)
+            self._writer.write_index(segment)
 
     def _replay(self, partition: PartitionLog, entry: JournalEntry) -> None:
         change = entry.change

@@ -1,19 +1,13 @@
 """A segment: one file of a partition's log, record batches one behind the other from position 0.
 
-Sparse indexes lead to a batch by offset and by time; both can be rebuilt from the batches::
-
-    <base offset>.index      b"RLX1" | attributes u32: bit 0 TRANSIENT, some batch is not persistent
-                             entries of  offset - base offset u32 | file position u32
-    <base offset>.timeindex  entries of  time i64, us since 1970  | offset - base offset u32
-
-Only the newest segment of a partition is written; the others are sealed, and have index files.
+The first batch begins at the offset that the file is named for, and offsets ascend. Only the newest
+segment of a partition is written; the others are sealed, and have the index files of segment_index.py.
 """
 
-import struct
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from log_backend.compressed_segment import cut_blocks
@@ -28,19 +22,13 @@ from log_backend.record_batch import (
 )
 from log_backend.segment_file import SegmentDamaged as SegmentDamaged
 from log_backend.segment_file import SegmentFile, open_segment_file
+from log_backend.segment_index import SegmentIndex, decode_index
 
 RELATIVE_OFFSET_MAX = 2**32 - 1  # of an index entry
 INDEX_INTERVAL_BYTES = 4_096  # of log between two index entries
 READ_BYTES = 1024 * 1024  # of one cold read, unless one batch is larger
 
-INDEX_MAGIC = b"RLX1"
-TRANSIENT = 1
-
-_INDEX_HEADER = struct.Struct("<4sI")
-_INDEX = struct.Struct("<II")
 Ranges = list[tuple[int, int]]  # [first, end) offsets
-
-_TIME_INDEX = struct.Struct("<qI")
 
 
 class Segment:
@@ -58,8 +46,10 @@ class Segment:
             sync has failed, only the system's cache has them and takes them for written: what writes
             them again makes the next sync a true one.
         transient: some batch is not persistent.
+        next_base: base offset of the segment behind it; None while it is the newest.
         compressed_bytes: size of its file, when that has the compressed form.
         compressible: nothing speaks against compressing it in this run.
+        damaged: its file is left as it is: nothing is added, and it is not sealed.
     """
 
     __slots__ = (
@@ -69,9 +59,11 @@ class Segment:
         "base_offset",
         "compressed_bytes",
         "compressible",
+        "damaged",
         "doubtful",
         "end_offset",
         "last_time",
+        "next_base",
         "path",
         "size",
         "transient",
@@ -91,6 +83,8 @@ class Segment:
         self.unsynced = False
         self.doubtful: tuple[int, int] | None = None
         self.transient = False
+        self.next_base: int | None = None
+        self.damaged = False
         self.compressed_bytes: int | None = None
         self.compressible = True
         self._offsets = array("Q")
@@ -111,13 +105,14 @@ class Segment:
 
     def mark(self) -> "SegmentMark":
         """What `restore` goes back to."""
-        parts = (self.end_offset, self.size, self.last_time, self.transient)
+        parts = (self.end_offset, self.size, self.last_time, self.transient, self.next_base)
         return SegmentMark(*parts, len(self._offsets))
 
     def restore(self, mark: "SegmentMark") -> None:
         """Forget the batches that were added since a mark: they were not written."""
         self.end_offset, self.size = mark.end_offset, mark.size
         self.last_time, self.transient = mark.last_time, mark.transient
+        self.next_base = mark.next_base
         for column in (self._offsets, self._positions, self._times):
             del column[mark.entries :]
 
@@ -135,10 +130,24 @@ class Segment:
         """Stretches of whole batches, [start, end), each to be compressed on its own."""
         return cut_blocks(self._positions, self.size)
 
+    def extend(self, end_offset: int) -> None:
+        """Damage hides the end: take an offset for it that is known, or was promised."""
+        self.end_offset = self.written_end = end_offset
+
     def position_of(self, offset: int) -> int:
         """A position at or before the batch with an offset."""
         at = bisect_right(self._offsets, offset) - 1
         return self._positions[at] if at >= 0 else 0
+
+    def lowest_offset_at(self, position: int) -> int:
+        """No batch at or behind a position of `position_of` begins at a lower offset."""
+        at = bisect_right(self._positions, position) - 1
+        return self._offsets[at] if at >= 0 else self.base_offset
+
+    @property
+    def first_time(self) -> int:
+        """When its first batch came in; 0 when nothing says so."""
+        return self._times[0] if self._times else self.last_time
 
     def offset_at(self, time: int) -> int:
         """The offset of an index entry, close before the first batch of a time or later."""
@@ -146,37 +155,30 @@ class Segment:
         return self._offsets[at] if at >= 0 else self.base_offset
 
     def index_files(self) -> list[tuple[Path, bytes]]:
-        """The index files of this segment and their content."""
-        relative = [offset - self.base_offset for offset in self._offsets]
-        header = _INDEX_HEADER.pack(INDEX_MAGIC, TRANSIENT if self.transient else 0)
-        index = header + b"".join(map(_INDEX.pack, relative, self._positions))
-        times = b"".join(map(_TIME_INDEX.pack, self._times, relative))
+        """The index files of this segment, which another one follows, and their content."""
+        relative = array("Q", [offset - self.base_offset for offset in self._offsets])
+        index = SegmentIndex(
+            self.size,
+            self.end_offset,
+            self.end_offset if self.next_base is None else self.next_base,
+            self.transient,
+            relative,
+            self._positions,
+            self._times,
+        )
+        suffixes = (".index", ".timeindex")
         return [
-            (self.path.with_suffix(".index"), index),
-            (self.path.with_suffix(".timeindex"), times),
+            (self.path.with_suffix(suffix), content)
+            for suffix, content in zip(suffixes, index.encode(), strict=True)
         ]
 
-    def load_index(self, index: bytes, times: bytes) -> bool:
-        """Take over the content of index files; False when they cannot belong to this segment."""
-        entries = (len(index) - _INDEX_HEADER.size) / _INDEX.size
-        if index[:4] != INDEX_MAGIC or entries != len(times) / _TIME_INDEX.size:
-            return False
-        self.transient = bool(_INDEX_HEADER.unpack_from(index)[1] & TRANSIENT)
-        for (relative, position), (time, also) in zip(
-            _INDEX.iter_unpack(index[_INDEX_HEADER.size :]),
-            _TIME_INDEX.iter_unpack(times),
-            strict=True,
-        ):
-            if relative != also or (self._positions and position <= self._positions[-1]):
-                return False
-            self._offsets.append(self.base_offset + relative)
-            self._positions.append(position)
-            self._times.append(time)
-        return True
-
-    def clear_index(self) -> None:
-        """Forget the index, to build it again with `add`."""
-        del self._offsets[:], self._positions[:], self._times[:]
+    def use_index(self, index: SegmentIndex) -> None:
+        """Take over what the index files say."""
+        self.transient = index.transient
+        self._offsets = array("Q", [self.base_offset + offset for offset in index.offsets])
+        self._positions, self._times = index.positions, index.times
+        if self._times:
+            self.last_time = self._times[-1]  # if the walk from there meets damage
 
     @property
     def last_indexed_offset(self) -> int:
@@ -197,87 +199,182 @@ class SegmentMark:
     size: int
     last_time: int
     transient: bool
+    next_base: int | None
     entries: int
 
 
-def read_batches(disk: Disk, path: Path, position: int, end: int, offset: int) -> list[RecordBatch]:
+def read_batches(
+    disk: Disk, path: Path, position: int, end: int, offset: int, at_offset: int = 0
+) -> list[RecordBatch]:
     """Read about READ_BYTES of batches, from the one that holds an offset or follows it.
 
     Args:
         position: of a batch at or before that one.
         end: size of the segment.
+        at_offset: the batch at the position begins at this offset or behind it.
 
     Raises:
-        SegmentDamaged: a batch fails a check.
+        SegmentDamaged: the first batch that is wanted fails a check; those before a damaged one are
+            returned.
     """
     file = open_segment_file(disk, path)
+    batches: list[RecordBatch] = []
+    total = 0
     try:
-        batches: list[RecordBatch] = []
-        total = 0
-        for batch, at, size in _headers(file, position, end):
+        for batch, at, size in headers(file, position, end, at_offset):
             if batch.end_offset <= offset:
                 continue
-            try:
-                batches.append(decode_batch(file.read(at, size), 0))
-            except CorruptBatch as error:
-                raise SegmentDamaged(file.path, at, error.reason) from None
+            batches.append(read_batch(file, batch, at, size))
             total += size
             if total >= READ_BYTES:
                 break
-        return batches
+    except SegmentDamaged:
+        if not batches:
+            raise
     finally:
         file.close()
+    return batches
 
 
-def _headers(file: SegmentFile, position: int, end: int) -> Iterator[tuple[RecordBatch, int, int]]:
+def read_batch(file: SegmentFile, header: RecordBatch, at: int, size: int) -> RecordBatch:
+    """Read the batch of a header.
+
+    Raises:
+        SegmentDamaged: it fails a check.
+    """
+    first, behind = header.base_offset, header.end_offset
+    try:
+        return decode_batch(file.read(at, size), 0)
+    except CorruptBatch as error:
+        raise SegmentDamaged(file.path, at, error.reason, first, behind) from None
+    except SegmentDamaged as error:
+        raise SegmentDamaged(file.path, at, error.reason, first, behind) from None
+
+
+def headers(
+    file: SegmentFile, position: int, end: int, offset: int
+) -> Iterator[tuple[RecordBatch, int, int]]:
+    """Walk the headers of a segment from a batch on: batch without payload, position, size.
+
+    Args:
+        end: where the last batch ends.
+        offset: the first batch begins there or behind it.
+
+    Raises:
+        SegmentDamaged: there is no header where one has to be, or its offsets were there before.
+    """
     window, window_at = bytearray(), position
     while position < end:
         at = position - window_at
         if at + HEADER_BYTES > len(window):
-            window, window_at, at = file.read(position, 65_536), position, 0
+            window, window_at, at = _window(file, position, offset), position, 0
         try:
             batch = decode_header(window[at : at + HEADER_BYTES])
         except CorruptBatch as error:
-            raise SegmentDamaged(file.path, position, error.reason) from None
+            raise SegmentDamaged(file.path, position, error.reason, offset) from None
         size = batch_bytes(window, at)
+        if batch.base_offset < offset:
+            raise SegmentDamaged(file.path, position, "offsets go backwards", offset)
+        if position + size > end:
+            reason = "the batch is cut off"
+            raise SegmentDamaged(file.path, position, reason, batch.base_offset, batch.end_offset)
         yield batch, position, size
+        offset = batch.end_offset
         position += size
 
 
-def open_sealed(disk: Disk, path: Path, base_offset: int) -> tuple[Segment, Ranges]:
-    """Open a segment that is not written any more; its index files are used when they fit.
+def _window(file: SegmentFile, position: int, offset: int) -> bytearray:
+    try:
+        return file.read(position, 65_536)
+    except SegmentDamaged as error:
+        raise SegmentDamaged(file.path, position, error.reason, offset) from None
 
-    Returns:
-        The segment, and the offsets whose records are transient: they end with the broker's run.
 
-    Raises:
-        SegmentDamaged: it holds something that is no batch.
+@dataclass(slots=True)
+class OpenedSegment:
+    """A segment as it was found.
+
+    Attributes:
+        gone: offsets whose records are not there: missing between batches (in the newest segment), or
+            transient, which end with the broker's run.
+        damage: why it cannot be read to its end; the segment then holds what lies before.
+        unindexed: its index files were missing or damaged; the segment was walked instead.
+        torn: bytes behind the last whole batch that were cut off.
+    """
+
+    segment: Segment
+    gone: Ranges = field(default_factory=list)
+    damage: SegmentDamaged | None = None
+    unindexed: bool = False
+    torn: int = 0
+
+    def fail(self, position: int, reason: str, end: int | None = None) -> None:
+        """There is damage at a position."""
+        segment = self.segment
+        self.damage = SegmentDamaged(segment.path, position, reason, segment.end_offset, end)
+
+
+def open_sealed(disk: Disk, path: Path, base_offset: int, next_base: int) -> OpenedSegment:
+    """Open a segment that is not written any more; its index files are used when they are whole.
+
+    Args:
+        next_base: base offset of the segment that follows in the directory.
     """
     segment = Segment(path, base_offset)
-    transient: Ranges = []
-    file = open_segment_file(disk, path)
+    opened = OpenedSegment(segment)
+    index = read_index(disk, path)
+    segment.next_base = next_base
+    try:
+        file = open_segment_file(disk, path)
+    except SegmentDamaged as error:
+        opened.damage = error
+        return opened
     try:
         size = file.size
         segment.compressed_bytes = file.compressed_bytes
         position = 0
-        indexed = segment.load_index(
-            _content(disk, path.with_suffix(".index")),
-            _content(disk, path.with_suffix(".timeindex")),
-        )
-        if indexed and segment.last_indexed_position >= size > 0:
-            raise SegmentDamaged(file.path, size, "the file is cut off")
-        if indexed and not segment.transient:
+        if index is None:
+            opened.unindexed = True
+        elif size >= index.size and not index.transient:
+            segment.use_index(index)
             position = segment.last_indexed_position
-        else:
-            segment.clear_index()
-        for batch, at, length in _headers(file, position, size):
+        start = segment.last_indexed_offset
+        end = size if index is None else min(size, index.size)
+        for batch, at, length in headers(file, position, end, start):
+            if segment.size == 0 and at == 0 and batch.base_offset != base_offset:
+                opened.fail(0, f"it begins at offset {batch.base_offset}: it is another segment")
+                break
             segment.add(batch, at, length)
             if not batch.records.persistent:
-                transient.append((batch.base_offset, batch.end_offset))
+                opened.gone.append((batch.base_offset, batch.end_offset))
+    except SegmentDamaged as error:
+        opened.damage = error
     finally:
         file.close()
+    if opened.damage is None:
+        _check_end(opened, index, size)
     segment.written()
-    return segment, transient
+    return opened
+
+
+def _check_end(opened: OpenedSegment, index: SegmentIndex | None, size: int) -> None:
+    segment = opened.segment
+    next_base = segment.next_base
+    assert next_base is not None
+    if index is not None and size != index.size:
+        way = "cut off" if size < index.size else "longer than when it was sealed"
+        opened.fail(min(size, index.size), f"it is {way}: {size} bytes, not {index.size}")
+    elif segment.size == 0:
+        opened.fail(0, "it holds no batch")
+    elif segment.end_offset > next_base:
+        opened.fail(segment.size, f"it overlaps the segment of offset {next_base}")
+    elif index is None:
+        return
+    elif segment.end_offset != index.end_offset:
+        opened.fail(segment.size, f"it ends at another offset than {index.end_offset}")
+    elif next_base != index.next_base:
+        reason = f"the segment of offset {index.next_base}, which follows it, is missing"
+        opened.fail(segment.size, reason)
 
 
 def holes(disk: Disk, segment: Segment) -> Ranges:
@@ -290,7 +387,7 @@ def holes(disk: Disk, segment: Segment) -> Ranges:
     end = segment.base_offset
     file = open_segment_file(disk, segment.path)
     try:
-        for batch, _, _ in _headers(file, 0, segment.size):
+        for batch, _, _ in headers(file, 0, segment.size, end):
             if batch.base_offset > end:
                 found.append((end, batch.base_offset))
             end = batch.end_offset
@@ -299,22 +396,17 @@ def holes(disk: Disk, segment: Segment) -> Ranges:
     return found
 
 
-def open_active(
-    disk: Disk, path: Path, base_offset: int, synced_offset: int
-) -> tuple[Segment, Ranges]:
+def open_active(disk: Disk, path: Path, base_offset: int, synced_offset: int) -> OpenedSegment:
     """Open the newest segment: verify every batch, and cut a torn tail back to the last whole one.
 
     Args:
         synced_offset: records below it were made durable; damage among them is no torn tail.
 
-    Returns:
-        The segment, and the offsets that are missing between its batches, or transient.
-
-    Raises:
-        SegmentDamaged: a batch that was durable fails a check.
+    Guarantees:
+        A damaged segment is not changed.
     """
     segment = Segment(path, base_offset)
-    gone: Ranges = []
+    opened = OpenedSegment(segment)
     file = disk.open(path)
     try:
         content = disk.read(file, 0, disk.size(file))
@@ -322,37 +414,56 @@ def open_active(
         position = synced_size = 0
         while position < len(content):
             try:
-                batch = decode_batch(view, position)
+                batch = _next_batch(view, position, segment)
             except CorruptBatch as error:
                 if segment.end_offset < synced_offset:
-                    raise SegmentDamaged(path, position, error.reason) from None
+                    opened.fail(position, error.reason)
+                    break
+                opened.torn = len(content) - position
                 disk.truncate(file, position)
                 disk.sync(file)  # or old bytes could follow new ones after the next crash
                 break
             if batch.base_offset > segment.end_offset:
-                gone.append((segment.end_offset, batch.base_offset))
+                opened.gone.append((segment.end_offset, batch.base_offset))
             if not batch.records.persistent:
-                gone.append((batch.base_offset, batch.end_offset))
+                opened.gone.append((batch.base_offset, batch.end_offset))
             size = batch_bytes(view, position)
             segment.add(batch, position, size)
             position += size
             if segment.end_offset <= synced_offset:
                 synced_size = position
-        if segment.end_offset < synced_offset:
-            raise SegmentDamaged(path, position, "the file is cut off")
-        if synced_size < position:
+        if segment.end_offset < synced_offset and opened.damage is None:
+            opened.fail(position, "the file is cut off")
+        if synced_size < position and opened.damage is None:
             segment.doubtful = (synced_size, position)
     finally:
         disk.close(file)
     segment.written()
-    return segment, gone
+    return opened
+
+
+def _next_batch(view: memoryview, position: int, segment: Segment) -> RecordBatch:
+    batch = decode_batch(view, position)
+    if position == 0 and batch.base_offset != segment.base_offset:
+        reason = f"it begins at offset {batch.base_offset}: it is another segment"
+        raise CorruptBatch(reason)
+    if batch.base_offset < segment.end_offset:
+        raise CorruptBatch("offsets go backwards")
+    return batch
+
+
+def read_index(disk: Disk, path: Path) -> SegmentIndex | None:
+    """What the index files of a segment say; None when they are missing or damaged."""
+    return decode_index(
+        _content(disk, path.with_suffix(".index")), _content(disk, path.with_suffix(".timeindex"))
+    )
 
 
 def _content(disk: Disk, path: Path) -> bytes:
     try:
         file = disk.open(path)
     except FileNotFoundError:
-        return b"?"  # no index: never a whole number of entries
+        return b""
     try:
         return bytes(disk.read(file, 0, disk.size(file)))
     finally:

@@ -154,6 +154,7 @@ def next_segment(partition: PartitionLog) -> Segment | None:
     if partition.compression not in CODECS:
         return None
     for segment in partition.sealed_segments():
-        if segment.compressed_bytes is None and segment.compressible and segment.size:
+        tried = segment.damaged or not segment.compressible
+        if segment.compressed_bytes is None and segment.size and not tried:
             return segment
     return None

@@ -14,12 +14,28 @@ from log_backend.log_directory import COMPRESSED, compressed_path
 
 
 class SegmentDamaged(Exception):
-    """A sealed or synced part of a segment holds no whole batch; the file and place are named."""
+    """A sealed or synced part of a segment holds no whole batch; the file and place are named.
 
-    def __init__(self, path: Path, position: int, reason: str) -> None:
+    Attributes:
+        position: of the first byte that is no part of a whole batch that belongs there.
+        first: the offsets from here on cannot be read there; all of the segment's unless given.
+        end: what lies behind these may be whole; None when that is not known.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        position: int,
+        reason: str,
+        first: int | None = None,
+        end: int | None = None,
+    ) -> None:
         super().__init__(f"{path} is damaged at byte {position}: {reason}")
         self.path = path
         self.position = position
+        self.reason = reason
+        self.first = int(path.stem) if first is None else first
+        self.end = end
 
 
 class SegmentFile:

@@ -4,18 +4,34 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from log_backend.disk import Disk, DiskFull, is_full
-from log_backend.log_directory import COMPRESSED, PLAIN
-from log_backend.partition_log import SegmentWrite
-from log_backend.segment import READ_BYTES, Segment
+from log_backend.log_directory import COMPRESSED, PLAIN, base_offsets
+from log_backend.partition_file import PARTITION_FILE, encode_number, read_number
+from log_backend.record_batch import RecordBatch
+from log_backend.segment import READ_BYTES, Segment, SegmentMark
 
 log = logging.getLogger(__name__)
 
-# In each partition directory: its number, decimal. A queue of the same name that was deleted before
-# leaves another number, and its files are never taken for the new one's.
-NUMBER_FILE = "PARTITION"
+
+@dataclass(slots=True)
+class SegmentWrite:
+    """Batches to write one behind the other into a segment; `seal` when they are its last.
+
+    Attributes:
+        before: the segment without them.
+        done: set by the writer, in its thread.
+    """
+
+    partition: int
+    segment: Segment
+    position: int
+    before: SegmentMark
+    batches: list[RecordBatch] = field(default_factory=list)
+    seal: bool = False
+    done: bool = False
 
 
 class SegmentWriter:
@@ -71,15 +87,27 @@ class SegmentWriter:
 
     def owner_of(self, directory: Path) -> int | None:
         """Number of the partition whose files lie in a directory; None when that is not known."""
-        try:
-            file = self._disk.open(directory / NUMBER_FILE)
-        except FileNotFoundError:
-            return None
-        try:
-            content = bytes(self._disk.read(file, 0, 20))
-        finally:
-            self._disk.close(file)
-        return int(content) if content.isdigit() else None
+        return read_number(self._disk, directory)
+
+    def remove_directory(self, directory: Path) -> None:
+        """Delete a partition's directory; what says whose it is goes last."""
+        names = self._disk.list_directory(directory)
+        for name in names:
+            if name != PARTITION_FILE:
+                with suppress(FileNotFoundError):
+                    self._disk.remove(directory / name)
+        if len(names) > 1:
+            self._disk.sync_directory(directory)
+        self._disk.remove_tree(directory)
+
+    def write_index(self, segment: Segment) -> None:
+        """Write a sealed segment's index files, durably, if there is room.
+
+        Without them the next start walks through the segment.
+        """
+        with suppress(DiskFull):
+            for path, content in segment.index_files():
+                self._write_file(path, content)
 
     def _write(self, write: SegmentWrite) -> None:
         path = write.segment.path
@@ -87,6 +115,14 @@ class SegmentWriter:
             # A removed segment was perhaps never synced: with one behind it, it would be damage.
             self._remove_what_is_left(path.parent)
             self._own(path.parent, write.partition)
+        if write.batches or write.segment.compressed_bytes is None:
+            self._write_batches(path, write)
+        if write.seal:
+            # They say how the segment ended, so they are durable before the next one is there, too.
+            self.write_index(write.segment)
+            self._disk.sync_directory(path.parent)
+
+    def _write_batches(self, path: Path, write: SegmentWrite) -> None:
         buffers = [
             part for batch in write.batches for part in (batch.header(), batch.records.payload)
         ]
@@ -98,11 +134,6 @@ class SegmentWriter:
                 self._sync(file, write.segment)
         finally:
             self._disk.close(file)
-        if write.seal:
-            self._disk.sync_directory(path.parent)
-            with suppress(DiskFull):  # an index only saves the walk through its segment
-                for index_path, content in write.segment.index_files():
-                    self._write_file(index_path, content)
 
     def _sync(self, file: int, segment: Segment) -> None:
         if segment.doubtful is not None:
@@ -114,27 +145,31 @@ class SegmentWriter:
         self._disk.sync(file)
 
     def _own(self, directory: Path, number: int) -> None:
-        # Durable before a segment is: segments without their partition's number are deleted.
-        if self.owner_of(directory) != number:
-            self._disk.remove_tree(directory)  # of a deleted queue, if something is left of it
-            self._disk.make_directory(directory)
-            path = directory / NUMBER_FILE
-            try:
-                self._write_file(path, b"%d" % number, sync=True)
-                self._disk.sync_directory(directory)
-            except OSError:
-                # The next start must not find it in the system's cache only and leave it at that.
-                with suppress(OSError):
-                    self._disk.remove(path)
-                raise
+        # Durable before a segment is: segments without their partition's number are damage.
+        owner, names = self.owner_of(directory), self._disk.list_directory(directory)
+        if owner == number:
+            return
+        if owner is not None or not base_offsets(names):
+            self.remove_directory(directory)  # of a deleted queue, if something is left of it
+        elif PARTITION_FILE in names:
+            return  # a damaged file is left to a repair
+        self._disk.make_directory(directory)
+        path = directory / PARTITION_FILE
+        try:
+            self._write_file(path, encode_number(number))
+            self._disk.sync_directory(directory)
+        except OSError:
+            # The next start must not find it in the system's cache only and leave it at that.
+            with suppress(OSError):
+                self._disk.remove(path)
+            raise
 
-    def _write_file(self, path: Path, content: bytes, *, sync: bool = False) -> None:
+    def _write_file(self, path: Path, content: bytes) -> None:
         file = self._open_with_room(path, 0, len(content))
         try:
             self._disk.truncate(file, len(content))
             self._disk.write(file, 0, [content])
-            if sync:
-                self._disk.sync(file)
+            self._disk.sync(file)
         finally:
             self._disk.close(file)
 

@@ -16,6 +16,7 @@ from log_backend.record_batch import (
     decode_batch,
     decode_header,
 )
+from log_backend.segment_index import HEADER_BYTES as INDEX_HEADER_BYTES
 from spark_bridge.errors import DamagedSegment
 
 STRETCH_BYTES = 1024 * 1024  # read at once: longer does not make files faster, but takes memory
@@ -120,6 +121,7 @@ class SegmentFile:
                 data = file.read()
         except FileNotFoundError:
             return 0
+        data = data[INDEX_HEADER_BYTES:]
         entries = memoryview(data)[: len(data) // 8 * 8].cast("I")
         relative = offset - self.base_offset
         count = bisect_right(range(len(entries) // 2), relative, key=lambda i: entries[2 * i])

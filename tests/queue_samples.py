@@ -18,7 +18,14 @@ from log_backend import (
     SystemDisk,
     encode_records,
 )
-from vhosts import CREDIT_UNLIMITED, Delivery, Queue, VhostDirectory, VirtualHost
+from vhosts import (
+    CREDIT_UNLIMITED,
+    Delivery,
+    Queue,
+    QueueQuarantined,
+    VhostDirectory,
+    VirtualHost,
+)
 
 OPTIONS = LogOptions(journal_file_bytes=1024 * 1024)
 
@@ -66,6 +73,7 @@ class Taker:
         self.deliveries: list[Delivery] = []
         self.unacked = 0
         self.deleted = 0
+        self.quarantined: list[QueueQuarantined] = []
 
     def credit(self) -> int:
         """See `Consumer`."""
@@ -81,6 +89,10 @@ class Taker:
     def queue_deleted(self) -> None:
         """See `Consumer`."""
         self.deleted += 1
+
+    def queue_quarantined(self, error: QueueQuarantined) -> None:
+        """See `Consumer`."""
+        self.quarantined.append(error)
 
     def bodies(self) -> list[str]:
         """The bodies delivered, in order."""

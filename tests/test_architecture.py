@@ -35,6 +35,7 @@ FORMAT_MODULES = {
     "log_backend.compressed_segment",
     "log_backend.log_directory",
     "log_backend.record_batch",
+    "log_backend.segment_index",
 }
 
 # What a package must never know, beside packages of ours.

@@ -19,6 +19,7 @@ from vhosts.errors import (
     QueueInUse,
     QueueLocked,
     QueueNotEmpty,
+    QueueQuarantined,
     TooManyGroups,
     UserExists,
     UserNotFound,
@@ -35,6 +36,7 @@ from vhosts.permission_cache import PermissionCache
 from vhosts.queue import Queue
 from vhosts.queue_partition import QueuePartition
 from vhosts.queue_properties import QueueProperties
+from vhosts.topology_record import partition_names
 from vhosts.user import User
 from vhosts.user_directory import UserDirectory
 from vhosts.vhost import Durable, VirtualHost
@@ -73,6 +75,7 @@ __all__ = [
     "QueueNotEmpty",
     "QueuePartition",
     "QueueProperties",
+    "QueueQuarantined",
     "ResourceKind",
     "TooManyGroups",
     "User",
@@ -85,5 +88,6 @@ __all__ = [
     "VhostNotFound",
     "VirtualHost",
     "may_connect_from",
+    "partition_names",
     "wanted_group",
 ]

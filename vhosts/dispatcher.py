@@ -6,7 +6,7 @@ from itertools import chain, islice
 
 from vhosts.consumer import Consumer
 from vhosts.delivery import Delivery
-from vhosts.errors import ConsumptionRefused
+from vhosts.errors import ConsumptionRefused, QueueQuarantined
 from vhosts.queue_partition import QueuePartition
 
 DELIVERY_BYTES_MAX = 262_144  # of one delivery: a batch of large messages goes out in pieces
@@ -72,7 +72,10 @@ class Dispatcher:
 
         Raises:
             ConsumptionRefused: it is exclusive, or another one is.
+            QueueQuarantined: nothing but damage is ahead.
         """
+        if self._at_damage():
+            raise self._quarantined()
         if self.consumers and (consumer.exclusive or self.consumers[0].exclusive):
             raise ConsumptionRefused(self.name, self.vhost)
         insort(self.consumers, consumer, key=_rank)
@@ -109,6 +112,8 @@ class Dispatcher:
             shares_left -= 1
             delivery = self._take(min(credit, share, DELIVERY_COUNT_MAX))
             if delivery is None:
+                if self._at_damage():
+                    self._stop_at_damage()
                 return
             sent += delivery_cost(delivery, self.message_bytes_min)
             consumer.deliver(delivery)
@@ -154,6 +159,27 @@ class Dispatcher:
                 delivery.partition_index = at
                 return delivery
         return None
+
+    # -- damage
+
+    def _at_damage(self) -> bool:
+        # What was handed out before it may come back; and other partitions go on.
+        return self._is_blocked() and not self.unacked
+
+    def _is_blocked(self) -> bool:
+        partitions = self.partitions
+        return bool(partitions) and all(partition.at_damage for partition in partitions)
+
+    def _stop_at_damage(self) -> None:
+        consumers, self.consumers = self.consumers, []
+        for consumer in consumers:
+            consumer.queue_quarantined(self._quarantined())
+
+    def _quarantined(self) -> QueueQuarantined:
+        first = min(partition.log.blocked_from for partition in self.partitions)
+        return QueueQuarantined(self.name, self.vhost, first)
+
+    # -- the end
 
     def delete(self) -> None:
         """Hand out nothing more, and tell the consumers."""

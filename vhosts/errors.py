@@ -126,6 +126,18 @@ class NotReadable(Exception):
         self.name = name
 
 
+class QueueQuarantined(Exception):
+    """The next messages of a queue lie in damaged files; the broker's log names them."""
+
+    def __init__(self, name: str, vhost: str, offset: int) -> None:
+        super().__init__(
+            f"queue '{name}' in vhost '{vhost}' is quarantined from offset {offset}: its log is damaged; "
+            "stop the broker and run 'routelog log repair'"
+        )
+        self.name = name
+        self.offset = offset
+
+
 class QueueInUse(Exception):
     """Delete-if-unused met a queue that has consumers."""
 

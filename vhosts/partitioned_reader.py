@@ -20,6 +20,16 @@ class PartitionedReader:
         self._next = 0
         self.consumer = readers[0].consumer
 
+    @property
+    def at_damage(self) -> bool:
+        """No partition has anything before a damage."""
+        return all(reader.at_damage for reader in self._readers)
+
+    @property
+    def in_flight(self) -> int:
+        """Handed out and not settled, of all partitions."""
+        return sum(reader.in_flight for reader in self._readers)
+
     def take(self, count_max: int, bytes_max: int) -> Delivery | None:
         """Hand out the next records of the next partition that has some; see `StreamReader.take`."""
         for _ in self._readers:

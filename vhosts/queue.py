@@ -134,14 +134,18 @@ class Queue(Dispatcher):
         Raises:
             NotReadable: the queue keeps no log.
             InvalidStreamOffset: there is no such place.
+            QueueQuarantined: it is at or behind a damage.
         """
-        readers = []
+        readers: list[StreamReader] = []
         for partition in self.partitions:
             if partition.log.retention is None:
                 raise NotReadable(self.name, self.vhost)
             position = stream_position(partition.log, wanted, now)
             readers.append(StreamReader(partition.log, consumer, position, self.wake))
-        self._readers.append(readers[0] if len(readers) == 1 else PartitionedReader(readers))
+        reader = readers[0] if len(readers) == 1 else PartitionedReader(readers)
+        if reader.at_damage:
+            raise self._quarantined()
+        self._readers.append(reader)
         self.had_consumer = True
         self.wake()
 
@@ -166,8 +170,15 @@ class Queue(Dispatcher):
             group.remove_consumers(gone)
 
     def get(self) -> Delivery | None:
-        """Hand out one message; None when nothing is ready in memory."""
-        return self._take(1)
+        """Hand out one message; None when nothing is ready in memory.
+
+        Raises:
+            QueueQuarantined: the next one lies at or behind a damage.
+        """
+        delivery = self._take(1)
+        if delivery is None and self._is_blocked():
+            raise self._quarantined()
+        return delivery
 
     def when_loaded(self, done: Callable[[], None]) -> bool:
         """Call `done` when the next message is in memory, or never will be: ask again then.
@@ -205,6 +216,8 @@ class Queue(Dispatcher):
                 return
             delivery = reader.take(min(credit, DELIVERY_COUNT_MAX), DELIVERY_BYTES_MAX)
             if delivery is None:
+                if reader.at_damage and not reader.in_flight:
+                    reader.consumer.queue_quarantined(self._quarantined())
                 return
             sent += delivery_cost(delivery, HEADED_BYTES_MIN)
             reader.consumer.deliver(delivery)

@@ -56,6 +56,12 @@ class QueuePartition:
         waiting = self.log.next_offset - self.next_offset - self._settled_ahead
         return self._returned_count + waiting
 
+    @property
+    def at_damage(self) -> bool:
+        """The next message lies at or behind a damage: it is not handed out."""
+        first = self.returned[0][0] if self.returned else self._skip_settled()
+        return first >= self.log.blocked_from
+
     def take(self, count_max: int, bytes_max: int) -> Delivery | None:
         """Hand out the next messages of one batch, those that came back first.
 

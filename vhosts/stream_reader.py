@@ -63,9 +63,10 @@ class StreamReader:
     Attributes:
         consumer: who takes the deliveries; acks give it credit and do nothing else.
         next_offset: of the next record to hand out.
+        in_flight: handed out and not settled: a client that is told of damage first has these.
     """
 
-    __slots__ = ("_log", "_not_before", "_wake", "consumer", "next_offset")
+    __slots__ = ("_log", "_not_before", "_wake", "consumer", "in_flight", "next_offset")
 
     def __init__(
         self,
@@ -79,11 +80,17 @@ class StreamReader:
         self._not_before = position.not_before
         self.consumer = consumer
         self.next_offset = position.offset
+        self.in_flight = 0
 
     @property
     def ready(self) -> int:
         """See `DeliverySource`."""
         return max(0, self._log.next_offset - self.next_offset)
+
+    @property
+    def at_damage(self) -> bool:
+        """The next record lies at or behind a damage: it is not handed out."""
+        return self.next_offset >= self._log.blocked_from
 
     def on_ready(self) -> None:
         """See `DeliverySource`."""
@@ -91,9 +98,11 @@ class StreamReader:
 
     def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
         """See `DeliverySource`: what was read stays in the log."""
+        self.in_flight -= end - first
 
     def give_back(self, first: int, end: int) -> None:
         """See `DeliverySource`: what was read is not read again."""
+        self.in_flight -= end - first
 
     def delivery_count(self, offset: int) -> int:
         """See `DeliverySource`: nothing is delivered again."""
@@ -117,5 +126,6 @@ class StreamReader:
             wanted = min(count_max, batch.end_offset - first)
             count = fitting(batch.records, index, wanted, bytes_max)
             self.next_offset = first + count
+            self.in_flight += count
             return Delivery(self, batch.records, index, count, first, redelivered=False)
         return None

@@ -13,12 +13,12 @@ field table (argument_table.py), because JSON does not know its types.
 
 import hashlib
 from typing import Literal
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import msgspec
 
 from exchanges import Binding, Exchange
-from log_backend import Change
+from log_backend import Change, MetadataStore
 from vhosts.argument_table import decode_arguments, encode_arguments
 from vhosts.queue_properties import QueueProperties
 
@@ -145,6 +145,17 @@ def binding_change(vhost: str, binding: Binding, *, deleted: bool = False) -> Ch
         hashlib.sha256(arguments).hexdigest()[:32],
     )
     return Change(key, None if deleted else msgspec.json.encode(record))
+
+
+def partition_names(store: MetadataStore) -> dict[int, tuple[str, str, int]]:
+    """Vhost, queue and index of every stored partition, by its number."""
+    names = {}
+    for key, entry in store.scan(b"queues/"):
+        vhost = unquote(key.split(b"/")[1].decode())
+        queue = msgspec.json.decode(entry.value, type=QueueRecord)
+        for index, number in enumerate(queue.partitions):
+            names[number] = (vhost, queue.name, index)
+    return names
 
 
 def prefix(kind: str, vhost: str) -> bytes:

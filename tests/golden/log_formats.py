@@ -22,7 +22,9 @@ from log_backend.journal_block import (
     Settlement,
     encode_block,
 )
+from log_backend.journal_files import encode_end
 from log_backend.metadata import Change
+from log_backend.partition_file import encode_number
 from log_backend.record_batch import RecordBatch
 from log_backend.segment import Segment
 from log_backend.settled_chunk import BITMAP_BYTES, Bitmap, Runs
@@ -60,6 +62,7 @@ ENTRIES = [
 BLOCK_FILE = FileMark(17, 0x0123_4567_89AB_CDEF)
 BLOCK_MARKS = 1_002, 990, 1_001  # position, first, durable
 INDEXED_BATCHES = 12
+PARTITION = 368_769
 SNAPSHOT = SnapshotWriter(4, 1)
 MARKS = Marks(17, 368_772, 1_000, 368_770)
 RUNS = [(3, 5), (9, 10), (65_000, 65_536)]
@@ -71,11 +74,12 @@ COMPRESSED_BASE = 368_769
 
 def segment() -> Segment:
     """A segment of batches of about 1 KiB, with transient ones among them."""
-    found = Segment(FOLDER / "segment-1.log", 100)
+    found = Segment(FOLDER / "segment-2.log", 100)
     for number in range(INDEXED_BATCHES):
         content = records([b"z" * 900] * 2, persistent=number != 5, time=TIME + number)
         batch = RecordBatch(content, 100 + 2 * number, 1)
         found.add(batch, found.size, content.batch_bytes)
+    found.next_base = 130
     return found
 
 
@@ -104,6 +108,8 @@ def files() -> dict[str, bytes]:
         "record-batch-1-shared-key.bin": _batch(SHARED_KEY),
         "record-batch-1-key-column.bin": _batch(KEY_COLUMN),
         "journal-block-1.bin": encode_block(BLOCK_FILE, *BLOCK_MARKS, ENTRIES),
+        "journal-end-1.bin": encode_end(2 * 4096),
+        "partition-1.bin": encode_number(PARTITION),
         index_path.name: index,
         time_path.name: times,
         **{name: each.key + (each.value or b"") for name, each in snapshot_entries().items()},

@@ -9,6 +9,7 @@ from golden.log_formats import (
     FOLDER,
     KEY_COLUMN,
     MARKS,
+    PARTITION,
     PROPERTIES,
     RUNS,
     SCATTERED,
@@ -30,8 +31,11 @@ from log_backend.journal_block import (
     Settlement,
     decode_block,
 )
+from log_backend.journal_files import find_end
+from log_backend.partition_file import decode_number
 from log_backend.record_batch import RecordBatch, decode_batch
 from log_backend.segment import Segment
+from log_backend.segment_index import decode_index
 from log_backend.settled_chunk import Runs
 
 SUFFIXES = (".bin", ".index", ".timeindex", ".zlog")
@@ -116,10 +120,24 @@ def test_a_cursor_snapshot_is_read() -> None:
     assert bitmap.encode() == BITMAP
 
 
+def test_a_partition_file_is_read() -> None:
+    assert decode_number(golden("partition-1.bin")) == PARTITION
+
+
+def test_an_end_mark_of_a_journal_file_is_read() -> None:
+    page = golden("journal-end-1.bin")
+    assert len(page) == 4096
+    assert find_end(bytes(4096) + page) == 4096
+    assert find_end(page) is None
+
+
 def test_segment_indexes_are_read() -> None:
     written = segment()
     read = Segment(written.path, written.base_offset)
-    assert read.load_index(golden("segment-1.index"), golden("segment-1.timeindex"))
+    index = decode_index(golden("segment-2.index"), golden("segment-2.timeindex"))
+    assert index is not None
+    assert (index.size, index.end_offset, index.next_base) == (written.size, 124, 130)
+    read.use_index(index)
     assert read.transient
     assert read.last_indexed_position == written.last_indexed_position
     for offset in range(100, 124):

@@ -1,14 +1,19 @@
-"""Files of the journal: made whole or not at all."""
+"""Files of the journal: made whole or not at all, and marked at their ends."""
 
 import errno
 from pathlib import Path
 
 import pytest
+from unit.log_backend.log_records import records
+from unit.log_backend.open_store import MIB, append, durable, start_store, until
 from unit.log_backend.watched_disk import WatchedDisk
 
 from log_backend.disk import DiskFull
-from log_backend.journal_files import JournalFiles
+from log_backend.journal_block import BLOCK_ALIGNMENT, FileMark
+from log_backend.journal_files import JournalFiles, encode_end, find_end
+from log_backend.journal_reader import JournalDamaged, whole_blocks
 
+PAGE = BLOCK_ALIGNMENT
 FILE_BYTES = 65_536
 
 
@@ -29,21 +34,24 @@ def test_a_file_is_made_of_zeros_and_found_again(
     (mark,) = directory.marks()
     assert mark == made.mark
     assert mark.number == 3
-    assert directory.read(mark) == bytes(FILE_BYTES)
-    opened = directory.open(mark, [])
-    assert (opened.mark, opened.path, opened.size, opened.at) == (mark, made.path, FILE_BYTES, 0)
+    assert directory.read(mark) == bytes(FILE_BYTES - PAGE) + encode_end(FILE_BYTES)
+    opened = directory.open(mark, FILE_BYTES - PAGE)
+    assert (opened.mark, opened.path, opened.at) == (mark, made.path, 0)
+    assert opened.size == made.size == FILE_BYTES - PAGE
     order = [event[0] for event in disk.events if event[0] != "write"]
     assert order[0] == "allocate"
-    assert order[-4:] == ["fill", "rename", "sync_directory", "sync"]
+    assert order[-5:] == ["fill", "sync", "rename", "sync_directory", "sync"]
 
 
 def test_a_recycled_file_has_its_new_number_only(directory: JournalFiles) -> None:
     made = directory.new(1, FILE_BYTES)
-    made.at = 2 * FILE_BYTES  # one block was larger than the file
+    directory.grow(made, 2 * FILE_BYTES)  # one block was larger than the file
+    made.at = 2 * FILE_BYTES
     recycled = directory.recycled(made, 2)
     assert directory.marks() == [recycled.mark]
     assert recycled.mark.number == 2
     assert (recycled.at, recycled.size, recycled.file) == (0, 2 * FILE_BYTES, made.file)
+    assert find_end(directory.read(recycled.mark)) == 2 * FILE_BYTES
 
 
 @pytest.mark.parametrize("operation", ["open", "allocate"])
@@ -82,12 +90,15 @@ def test_growing_keeps_what_is_there_and_is_undone_without_room(
 ) -> None:
     file = directory.new(1, FILE_BYTES)
     disk.write(file.file, 0, [b"block"])
-    directory.grow(file.file, FILE_BYTES, FILE_BYTES + 100)
-    assert disk.size(file.file) == FILE_BYTES + 100
+    directory.grow(file, FILE_BYTES + 100)
+    size = disk.size(file.file)
+    assert size == FILE_BYTES + 2 * PAGE
+    assert find_end(directory.read(file.mark)) == file.size == FILE_BYTES + PAGE
     disk.capacity = 2 * FILE_BYTES
     with pytest.raises(DiskFull):
-        directory.grow(file.file, FILE_BYTES + 100, 3 * FILE_BYTES)
-    assert disk.size(file.file) == FILE_BYTES + 100
+        directory.grow(file, 3 * FILE_BYTES)
+    assert disk.size(file.file) == size
+    assert find_end(directory.read(file.mark)) == file.size == FILE_BYTES + PAGE
     assert directory.read(file.mark)[:5] == b"block"
 
 
@@ -98,3 +109,83 @@ def test_what_an_earlier_run_did_not_finish_is_removed(
     (tmp_path / "00000000000000000002.new").write_bytes(b"half")
     directory.remove_unfinished()
     assert list(tmp_path.iterdir()) == [made.path]
+
+
+def test_the_end_is_where_the_mark_says() -> None:
+    content = bytes(3 * PAGE) + encode_end(4 * PAGE)
+    assert find_end(content) == 3 * PAGE
+    # Behind it a crash may have left what a growing file was given.
+    assert find_end(content + bytes(2 * PAGE)) == 3 * PAGE
+    for length in range(len(content)):
+        assert find_end(content[:length]) is None
+    for at in range(16):
+        damaged = bytearray(content)
+        damaged[3 * PAGE + at] ^= 1
+        assert find_end(damaged) is None
+
+
+def test_a_mark_at_another_place_is_none() -> None:
+    assert find_end(bytes(2 * PAGE) + encode_end(4 * PAGE)) is None
+    assert find_end(b"") is None
+
+
+def test_names_are_numbers_and_salts(tmp_path: Path) -> None:
+    files = JournalFiles(tmp_path, WatchedDisk())
+    marks = [FileMark(3, 1 << 63), FileMark(17, 5)]
+    for mark in reversed(marks):
+        files.path(mark).write_bytes(b"")
+    (tmp_path / "00000000000000000018-0000000000000005.new").write_bytes(b"")
+    (tmp_path / "00000000000000000019-0000000000000005.repaired").write_bytes(b"")
+    assert files.marks() == marks
+    assert [path.name[:20] for path in files.half_repaired()] == [f"{19:020d}"]
+
+
+def test_what_a_crash_left_behind_the_last_page_is_cut_off(tmp_path: Path) -> None:
+    disk = WatchedDisk()
+    files = JournalFiles(tmp_path, disk)
+    file = files.new(1, 4 * PAGE)
+    disk.truncate(file.file, 9 * PAGE)
+    disk.close(file.file)
+    again = files.open(file.mark, 3 * PAGE)
+    assert (again.size, disk.size(again.file)) == (3 * PAGE, 4 * PAGE)
+    disk.close(again.file)
+
+
+async def test_an_idle_journal_vouches_for_its_last_commit_once(data: Path) -> None:
+    store, (partition,) = start_store(data)
+    position = append(partition, 2)
+    await durable(store, position)
+    await until(lambda: store.journal.durable == position + 1)
+    (path,) = [path for path in (data / "journal").iterdir() if any(path.read_bytes()[:PAGE])]
+    files = JournalFiles(data / "journal", WatchedDisk())
+    (mark,) = (mark for mark in files.marks() if files.path(mark) == path)
+    blocks = [each for _, each in whole_blocks(files.read(mark), mark)]
+    assert [len(each.entries) for each in blocks] == [1, 0]
+    assert blocks[1].durable == position
+    assert store.journal._mark_timer is not None
+    assert store.journal._mark_timer.when() <= store._loop.time()  # no other one is under way
+    await store.aclose()
+
+
+async def test_a_file_that_grew_for_a_large_commit_is_whole(data: Path) -> None:
+    store, (partition,) = start_store(data)
+    await durable(store, append(partition, 1))
+    await durable(store, partition.append(records([b"x" * 3 * MIB]), waited=True))
+    await durable(store, append(partition, 1))
+    for path in (data / "journal").glob("*.journal"):
+        content = path.read_bytes()
+        assert find_end(content) == len(content) - PAGE
+    assert max(path.stat().st_size for path in (data / "journal").iterdir()) > 3 * MIB
+    await store.aclose()
+
+
+async def test_a_file_without_its_mark_stops_the_start_and_is_named(data: Path) -> None:
+    store, (partition,) = start_store(data)
+    await durable(store, append(partition, 2))
+    await store.aclose()
+    path = sorted((data / "journal").iterdir())[0]
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(JournalDamaged) as raised:
+        start_store(data)
+    assert raised.value.path == path
+    assert "routelog log repair" in str(raised.value)

@@ -9,8 +9,15 @@ from unit.log_backend.open_store import until
 from unit.log_backend.test_journal import Owner, entry, offsets, overwrite, written_files
 from unit.log_backend.watched_disk import WatchedDisk
 
+from log_backend import journal as journal_module
 from log_backend.journal_block import BLOCK_ALIGNMENT, Block
 from log_backend.journal_reader import JournalDamaged
+
+
+@pytest.fixture(autouse=True)
+def no_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most tests count blocks: the journal writes none by itself."""
+    monkeypatch.setattr(journal_module, "MARK_SECONDS", 3600)
 
 
 @pytest.fixture
@@ -80,7 +87,8 @@ async def test_a_sync_covers_earlier_files_too(owner: Owner, disk: WatchedDisk) 
         await write(owner, number)
     assert disk.count("sync", "*.journal") == 0
     await write(owner, 20, synced=True)
-    synced = {path for operation, path in disk.events if operation == "sync"}
+    events = disk.events  # a new file has another suffix while it is made
+    synced = {path for kind, path in events if kind == "sync" and path.suffix == ".journal"}
     assert len(synced) == disk.count("sync", "*.journal") == 2
     assert owner.journal.durable == 21
     await write(owner, 21, synced=True)
@@ -108,6 +116,26 @@ async def test_a_block_says_what_was_durable_before_it(owner: Owner, directory: 
     blocks = await recovered(directory)
     assert [block.durable for block in blocks] == [0, 0, 2, 2, 2, 5]
     assert {block.first for block in blocks} == {1}
+
+
+async def test_an_idle_journal_vouches_for_a_synced_commit_only(
+    owner: Owner, disk: WatchedDisk, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "MARK_SECONDS", 0.05)
+    await write(owner, 0, synced=True)
+    await write(owner, 1)  # what stands behind it vouches for it already
+    timer = owner.journal._mark_timer
+    assert timer is not None
+    passed = asyncio.Event()
+    asyncio.get_running_loop().call_at(timer.when() + 0.001, passed.set)
+    await passed.wait()
+    assert (owner.journal.written, owner.journal.durable) == (2, 1)
+    await write(owner, 2, synced=True)
+    await until(lambda: owner.journal.durable == 4)
+    assert disk.count("sync", "*.journal") == 3
+    blocks = await recovered(directory)
+    assert [len(block.entries) for block in blocks] == [1, 1, 1, 0]
+    assert [block.durable for block in blocks] == [0, 1, 1, 3]
 
 
 async def test_closing_syncs_what_is_only_written(directory: Path, disk: WatchedDisk) -> None:

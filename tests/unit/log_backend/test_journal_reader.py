@@ -15,7 +15,7 @@ from log_backend.journal_block import (
     encode_block,
 )
 from log_backend.journal_files import JournalFile, JournalFiles
-from log_backend.journal_reader import JournalReader, whole_blocks
+from log_backend.journal_reader import JournalReader, claims_block, whole_blocks
 from log_backend.record_batch import RecordBatch
 
 FILE_BYTES = 64 * BLOCK_ALIGNMENT
@@ -104,3 +104,26 @@ def test_every_block_of_a_file_is_found_where_it_begins() -> None:
     ]
     struct.pack_into("<I", content, places[2] + 4, 0)
     assert [at for at, _ in whole_blocks(content, mark)] == places[:2] + places[3:]
+
+
+def test_damaged_bytes_do_not_hide_that_a_block_was_meant() -> None:
+    mark = FileMark(5, 1 << 62)
+    content = message_block(mark, 9, b"x" * 100)
+    for at in range(len(content)):
+        damaged = bytearray(content)
+        damaged[at] ^= 0x40
+        assert claims_block(damaged, 0, mark, 9)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        bytes(BLOCK_ALIGNMENT),
+        b"",
+        b"RLJ1",
+        message_block(FileMark(4, 7), 8, b"x"),
+        b"\xff" * BLOCK_ALIGNMENT,
+    ],
+)
+def test_zeros_and_what_a_recycled_file_held_claim_nothing(content: bytes) -> None:
+    assert not claims_block(bytearray(content), 0, FileMark(5, 1 << 62), 9)

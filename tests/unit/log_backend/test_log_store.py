@@ -115,7 +115,8 @@ async def test_removed_segments_whose_settlement_was_lost_leave_no_phantoms(data
     options = LogOptions(journal_file_bytes=MIB, segment_bytes=300, flush_seconds=3600)
     store, (partition,) = start_store(data, options=options, disk=disk)
     for _ in range(6):
-        append(partition, 4)
+        position = append(partition, 4)
+    await durable(store, position)
     await store.flush()
     arrived, released = disk.hold("sync", "*.journal")
     append(partition)

@@ -18,6 +18,7 @@ from unit.log_backend.watched_disk import WatchedDisk, recycled
 
 from log_backend.journal import JournalFailed
 from log_backend.metadata import MetadataUnavailable
+from log_backend.partition_file import encode_number
 
 
 async def test_a_deleted_partition_leaves_nothing(data: Path) -> None:
@@ -102,7 +103,7 @@ async def test_a_partition_can_be_made_again_while_the_old_one_is_being_removed(
     await durable(store, append(new, 2))
     released.set()
     await store.flush()
-    assert (new.directory / "PARTITION").read_bytes() == b"2"
+    assert (new.directory / "PARTITION").read_bytes() == encode_number(2)
     assert await unsettled(new) == numbered(0, 1)
     await store.aclose()
 

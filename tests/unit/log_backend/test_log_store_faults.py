@@ -14,7 +14,6 @@ from unit.log_backend.open_store import (
     durable,
     fill_journal_file,
     numbered,
-    open_store,
     start_store,
     unsettled,
     until,
@@ -25,7 +24,6 @@ from log_backend.journal import JournalFailed
 from log_backend.log_options import LogOptions
 from log_backend.metadata import MetadataUnavailable
 from log_backend.retention import Retention
-from log_backend.segment import SegmentDamaged
 
 
 async def test_a_segment_that_cannot_be_written_stops_the_node(data: Path) -> None:
@@ -126,21 +124,6 @@ async def test_a_cold_read_of_a_segment_that_is_being_written_sees_what_is_there
     await flush
     assert len(await unsettled(partition)) == 41
     await store.aclose()
-
-
-async def test_damage_below_the_synced_offset_is_reported_at_the_start(data: Path) -> None:
-    store, (partition,) = start_store(data)
-    append(partition, 3)
-    await store.aclose()
-    (path,) = (data / "logs").rglob("*.log")
-    whole = bytearray(path.read_bytes())
-    whole[80] ^= 1
-    path.write_bytes(whole)
-    store = open_store(data)
-    with pytest.raises(SegmentDamaged):
-        store.open_partition(1, "/", "q", 0, durable=True)
-    store.metadata.close()
-    assert path.read_bytes() == whole
 
 
 async def test_pressure_rises_with_memory_and_falls_when_a_partition_goes(data: Path) -> None:

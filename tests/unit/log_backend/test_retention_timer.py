@@ -10,7 +10,7 @@ from unit.log_backend.log_records import records
 from unit.log_backend.open_store import durable, start_store, until
 
 from log_backend import retention_timer
-from log_backend.log_store import LogOptions
+from log_backend.log_options import LogOptions
 from log_backend.retention import Retention
 from log_backend.retention_timer import RetentionTimer
 

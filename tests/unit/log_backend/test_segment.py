@@ -9,6 +9,7 @@ from log_backend.record_batch import RecordBatch
 from log_backend.segment import (
     INDEX_INTERVAL_BYTES,
     READ_BYTES,
+    OpenedSegment,
     Segment,
     SegmentDamaged,
     open_active,
@@ -51,8 +52,9 @@ def offsets(batches: list[RecordBatch]) -> list[int]:
 def test_every_offset_is_found(tmp_path: Path, indexed: bool) -> None:
     batches = many()
     path, _ = write(tmp_path, batches, indexed=indexed)
-    segment, gone = open_sealed(DISK, path, BASE)
-    assert gone == []
+    opened = sealed(path)
+    segment = opened.segment
+    assert (opened.gone, opened.damage, opened.unindexed) == ([], None, not indexed)
     assert (segment.base_offset, segment.end_offset) == (BASE, BASE + 120)
     assert segment.size == segment.written_size == path.stat().st_size
     assert segment.written_end == segment.end_offset
@@ -65,7 +67,7 @@ def test_every_offset_is_found(tmp_path: Path, indexed: bool) -> None:
 
 def test_the_index_is_sparse(tmp_path: Path) -> None:
     path, _ = write(tmp_path, many())
-    entries = (path.with_suffix(".index").stat().st_size - 8) // 8
+    entries = (path.with_suffix(".index").stat().st_size - 40) // 8
     assert entries <= path.stat().st_size // INDEX_INTERVAL_BYTES + 1
     assert path.with_suffix(".timeindex").stat().st_size == entries * 12
 
@@ -89,8 +91,11 @@ def test_an_index_that_does_not_fit_is_built_again(
     index.write_bytes(other)
     if change == "missing":
         index.unlink()
-    segment, _ = open_sealed(DISK, path, BASE)
+    opened = sealed(path)
+    segment = opened.segment
     assert segment.end_offset == BASE + 120
+    assert opened.unindexed
+    assert opened.damage is None
     for offset in (BASE, BASE + 61, BASE + 119):
         found = read_batches(DISK, path, segment.position_of(offset), segment.size, offset)
         assert found[0].base_offset <= offset < found[0].end_offset
@@ -99,24 +104,76 @@ def test_an_index_that_does_not_fit_is_built_again(
 def test_transient_records_of_a_sealed_segment_are_gone(tmp_path: Path) -> None:
     batches = [batch([b"x"] * 5, BASE + 5 * n, persistent=n % 2 == 0) for n in range(4)]
     path, _ = write(tmp_path, batches)
-    segment, gone = open_sealed(DISK, path, BASE)
-    assert gone == [(BASE + 5, BASE + 10), (BASE + 15, BASE + 20)]
-    assert segment.end_offset == BASE + 20
+    opened = sealed(path, BASE + 20)
+    assert opened.gone == [(BASE + 5, BASE + 10), (BASE + 15, BASE + 20)]
+    assert opened.segment.end_offset == BASE + 20
 
 
-def test_a_sealed_segment_that_is_cut_off_is_damaged(tmp_path: Path) -> None:
-    path, _ = write(tmp_path, many())
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_sealed_segment_that_is_cut_off_is_damaged(tmp_path: Path, indexed: bool) -> None:
+    path, _ = write(tmp_path, many(), indexed=indexed)
     whole = path.read_bytes()
     size = len(encoded(many()[0]))
-    for kept in (size - 1, size, 10 * size, len(whole) - 8, len(whole) - size + 64):
+    for kept in range(len(whole)):
         path.write_bytes(whole[:kept])
-        with pytest.raises(SegmentDamaged):
-            read_sealed(path)
+        opened = sealed(path)
+        if not indexed and kept and kept % size == 0:
+            continue  # nothing says that there was more
+        assert opened.damage is not None, kept
+        assert opened.damage.first == BASE + 2 * (kept // size)
+        assert opened.damage.position <= kept
+    path.write_bytes(whole + whole[:size])
+    assert sealed(path).damage is not None
 
 
-def read_sealed(path: Path) -> list[RecordBatch]:
-    segment, _ = open_sealed(DISK, path, BASE)
-    return read_batches(DISK, path, 0, segment.size, BASE)
+def test_a_sealed_segment_that_another_one_follows_than_its_index_says_is_damaged(
+    tmp_path: Path,
+) -> None:
+    path, _ = write(tmp_path, many())
+    assert sealed(path, BASE + 120).damage is None
+    for next_base in (BASE + 121, BASE + 500):
+        damage = sealed(path, next_base).damage
+        assert damage is not None
+        assert (damage.first, damage.reason) == (
+            BASE + 120,
+            f"the segment of offset {BASE + 120}, which follows it, is missing",
+        )
+
+
+def test_a_sealed_segment_that_overlaps_the_next_is_damaged(tmp_path: Path) -> None:
+    path, _ = write(tmp_path, many())
+    damage = sealed(path, BASE + 60).damage
+    assert damage is not None
+    assert "overlaps" in damage.reason
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_segment_under_another_name_is_damaged(tmp_path: Path, indexed: bool) -> None:
+    path, _ = write(tmp_path, many(5), indexed=indexed)
+    for base in (BASE - 10, BASE + 2):
+        other = tmp_path / f"{base:020d}.log"
+        other.write_bytes(path.read_bytes())
+        for suffix in (".index", ".timeindex"):
+            if indexed:
+                other.with_suffix(suffix).write_bytes(path.with_suffix(suffix).read_bytes())
+        opened = open_sealed(DISK, other, base, BASE + 10)
+        assert opened.damage is not None
+        opened = open_active(DISK, other, base, BASE + 10)
+        assert opened.damage is not None
+        assert other.read_bytes() == path.read_bytes()
+
+
+def test_a_batch_that_is_there_twice_is_damage(tmp_path: Path) -> None:
+    batches = many(5)
+    path, _ = write(tmp_path, [*batches, batches[4]], indexed=False)
+    damage = sealed(path).damage
+    assert damage is not None
+    assert (damage.first, damage.reason) == (BASE + 10, "offsets go backwards")
+    assert open_active(DISK, path, BASE, BASE + 11).damage is not None
+
+
+def sealed(path: Path, next_base: int = BASE + 120) -> OpenedSegment:
+    return open_sealed(DISK, path, BASE, next_base)
 
 
 def test_damage_is_found_when_a_batch_is_read(tmp_path: Path) -> None:
@@ -127,9 +184,13 @@ def test_damage_is_found_when_a_batch_is_read(tmp_path: Path) -> None:
         damaged = bytearray(whole)
         damaged[place] ^= 1 << choice.randrange(8)
         path.write_bytes(damaged)
+        size = len(whole) // 10
+        before = read_batches(DISK, path, 0, segment.size, BASE) if place >= size else []
+        assert offsets(before) == [BASE + 2 * number for number in range(place // size)]
         with pytest.raises(SegmentDamaged) as raised:
-            read_batches(DISK, path, 0, segment.size, BASE)
-        assert raised.value.position <= place
+            read_batches(DISK, path, 0, segment.size, BASE + 2 * (place // size), BASE)
+        assert raised.value.position == place // size * size
+        assert raised.value.first == BASE + 2 * (place // size)
         path.write_bytes(whole)
 
 
@@ -162,13 +223,14 @@ def test_an_offset_that_no_batch_holds_leads_to_the_next(tmp_path: Path) -> None
 
 def test_an_active_segment_is_read_whole_with_its_gaps(tmp_path: Path) -> None:
     batches = [
-        batch([b"x"] * 2, BASE + 3),
+        batch([b"x"] * 2, BASE),
         batch([b"y"] * 2, BASE + 5, persistent=False),
         batch([b"z"], BASE + 9),
     ]
     path, _ = write(tmp_path, batches)
-    segment, gone = open_active(DISK, path, BASE, BASE + 10)
-    assert gone == [(BASE, BASE + 3), (BASE + 5, BASE + 7), (BASE + 7, BASE + 9)]
+    opened = open_active(DISK, path, BASE, BASE + 10)
+    assert opened.gone == [(BASE + 2, BASE + 5), (BASE + 5, BASE + 7), (BASE + 7, BASE + 9)]
+    segment = opened.segment
     assert segment.end_offset == segment.written_end == BASE + 10
 
 
@@ -179,7 +241,9 @@ def test_a_torn_tail_is_cut_back_to_the_last_whole_batch(tmp_path: Path) -> None
     size = len(whole) // 4
     for kept in range(len(whole) + 1):
         path.write_bytes(whole[:kept])
-        segment, _ = open_active(DISK, path, BASE, 0)
+        opened = open_active(DISK, path, BASE, 0)
+        segment = opened.segment
+        assert opened.torn == kept % size
         assert segment.end_offset == BASE + 2 * (kept // size)
         assert path.stat().st_size == segment.size == kept // size * size
 
@@ -189,7 +253,7 @@ def test_what_follows_the_last_whole_batch_is_cut_off(tmp_path: Path, garbage: b
     path, _ = write(tmp_path, many(4))
     whole = path.read_bytes()
     path.write_bytes(whole + garbage)
-    segment, _ = open_active(DISK, path, BASE, BASE + 8)
+    segment = open_active(DISK, path, BASE, BASE + 8).segment
     assert segment.end_offset == BASE + 8
     assert path.read_bytes() == whole
 
@@ -199,7 +263,7 @@ def test_whole_batches_behind_a_damaged_unsynced_one_are_cut_off(tmp_path: Path)
     whole = bytearray(path.read_bytes())
     whole[len(whole) // 2 + 70] ^= 1
     path.write_bytes(whole)
-    segment, _ = open_active(DISK, path, BASE, BASE + 4)
+    segment = open_active(DISK, path, BASE, BASE + 4).segment
     assert segment.end_offset == BASE + 4
     assert path.stat().st_size == len(whole) // 2
 
@@ -211,8 +275,9 @@ def test_damage_below_the_synced_offset_is_no_torn_tail(tmp_path: Path) -> None:
         damaged = bytearray(whole)
         damaged[place] ^= 1
         path.write_bytes(damaged)
-        with pytest.raises(SegmentDamaged):
-            open_active(DISK, path, BASE, BASE + 8)
+        damage = open_active(DISK, path, BASE, BASE + 8).damage
+        assert damage is not None
+        assert damage.first == BASE + 2 * (place * 4 // len(whole))
         assert path.read_bytes() == damaged
 
 
@@ -221,8 +286,9 @@ def test_missing_batches_below_the_synced_offset_are_damage(tmp_path: Path, kept
     path, _ = write(tmp_path, many(4))
     whole = path.read_bytes()
     path.write_bytes(whole[: kept * len(whole) // 4])
-    with pytest.raises(SegmentDamaged):
-        open_active(DISK, path, BASE, BASE + 8)
+    damage = open_active(DISK, path, BASE, BASE + 8).damage
+    assert damage is not None
+    assert damage.first == BASE + 2 * kept
 
 
 def test_what_is_only_planned_is_not_read(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_either_form_is_opened_and_read(tmp_path: Path, form: str) -> None:
     assert file.size == len(PLAIN)
     assert file.read(0, 10**9) == PLAIN
     file.close()
-    segment, _ = open_sealed(disk, path, 10)
+    segment = open_sealed(disk, path, 10, 22).segment
     assert (segment.end_offset, segment.size) == (22, len(PLAIN))
     assert segment.compressed_bytes == (len(COMPRESSED) if form == "compressed" else None)
     for offset in range(10, 22):

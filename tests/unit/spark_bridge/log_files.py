@@ -9,6 +9,7 @@ from pathlib import Path
 
 from log_backend.log_directory import partition_directory, segment_path
 from log_backend.record_batch import RecordBatch, Records, encode_records
+from log_backend.segment_index import HEADER_BYTES
 
 NO_PROPERTIES = b"\x00\x00"
 TIME = 1_700_000_000_000_000
@@ -85,4 +86,4 @@ class LogFiles:
 def write_index(segment: Path, entries: Sequence[tuple[int, int]]) -> None:
     """Write the index of a segment: relative offsets and positions."""
     packed = b"".join(struct.pack("<II", *entry) for entry in entries)
-    segment.with_suffix(".index").write_bytes(packed)
+    segment.with_suffix(".index").write_bytes(bytes(HEADER_BYTES) + packed)

@@ -1,17 +1,16 @@
 """A virtual host: what is declared, refused, deleted, and found again after a restart."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from queue_samples import Node, Taker, bodies, fill, numbered, records, running_node
-from unit.log_backend.open_store import until
 
 from exchanges import InvalidName, QueueNotFound, ReservedName
-from log_backend import Change, Durability, JournalFailed, MetadataUnavailable
+from log_backend import Durability
 from vhosts import (
     Delivery,
     Durable,
@@ -384,90 +383,6 @@ async def test_a_purge_survives(tmp_path: Path) -> None:
         queue = node.vhost.queues["q"]
         assert [bodies(await loaded_get(queue))[0] for _ in range(2)] == numbered(0, 2)
         assert queue.ready == 0
-
-
-class SlowDisk:
-    """A writer that syncs when the test says so."""
-
-    def __init__(self) -> None:
-        self.futures: list[asyncio.Future[int]] = []
-
-    def submit(self, changes: Sequence[Change]) -> asyncio.Future[int]:
-        self.futures.append(asyncio.get_running_loop().create_future())
-        return self.futures[-1]
-
-
-async def test_a_queue_is_routed_to_when_its_declaration_is_durable(node: Node) -> None:
-    disk = SlowDisk()
-    vhost = VirtualHost("/", node.logs, disk, node.vhosts, node.turns.call_soon)
-    queue, done = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
-    assert vhost.routing.route("", b"q") == ()
-    with pytest.raises(QueueNotFound):
-        vhost.bind_queue("q", "amq.direct", "k", {})
-    # Whoever declares it meanwhile waits for the same.
-    assert vhost.declare_queue(QueueProperties("q", durable=True), OTHER) == (queue, done)
-    disk.futures[0].set_result(1)
-    await when_durable(done)
-    assert vhost.routing.route("", b"q") == ("q",)
-    assert vhost.declare_queue(QueueProperties("q", durable=True), OTHER) == (queue, None)
-
-
-async def test_a_queue_that_cannot_be_stored_is_gone(node: Node) -> None:
-    disk = SlowDisk()
-    vhost = VirtualHost("/", node.logs, disk, node.vhosts, node.turns.call_soon)
-    _, done = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
-    disk.futures[0].set_exception(MetadataUnavailable("the disk is full"))
-    with pytest.raises(MetadataUnavailable):
-        await when_durable(done)
-    assert vhost.queues == {}
-    assert vhost.routing.route("", b"q") == ()
-
-
-# -- when nothing can be written
-
-
-class FullDisk:
-    """A writer that takes nothing."""
-
-    def submit(self, changes: Sequence[Change]) -> asyncio.Future[int]:
-        raise MetadataUnavailable("the disk is full")
-
-
-def test_a_declaration_that_cannot_be_stored_leaves_no_queue(node: Node) -> None:
-    vhost = VirtualHost("/", node.logs, FullDisk(), node.vhosts, node.turns.call_soon)
-    with pytest.raises(MetadataUnavailable):
-        declare(vhost, durable=True)
-    assert vhost.queues == {}
-    assert vhost.routing.route("", b"q") == ()
-    assert declare(vhost).ready == 0
-
-
-async def test_a_deletion_that_fails_stops_the_log(node: Node) -> None:
-    disk = SlowDisk()
-    vhost = VirtualHost("/", node.logs, disk, node.vhosts, node.turns.call_soon)
-    queue, declared = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
-    disk.futures[0].set_result(1)
-    await when_durable(declared)
-    _, deleted = vhost.delete_queue(queue)
-    disk.futures[1].set_exception(MetadataUnavailable("made to fail"))
-    with pytest.raises(MetadataUnavailable):
-        await when_durable(deleted)
-    await until(lambda: node.logs.journal.failure)
-    with pytest.raises(JournalFailed, match="made to fail"):
-        node.logs.journal.check()
-
-
-async def test_a_deletion_that_cannot_be_stored_stops_the_log(node: Node) -> None:
-    disk = SlowDisk()
-    vhost = VirtualHost("/", node.logs, disk, node.vhosts, node.turns.call_soon)
-    queue, declared = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
-    disk.futures[0].set_result(1)
-    await when_durable(declared)
-    vhost._writer = FullDisk()
-    with pytest.raises(MetadataUnavailable):
-        vhost.delete_queue(queue)
-    with pytest.raises(JournalFailed, match="the disk is full"):
-        node.logs.journal.check()
 
 
 async def test_many_exclusive_queues_go_with_their_connection_over_several_turns(
