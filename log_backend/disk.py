@@ -41,6 +41,7 @@ class Disk(Protocol):
 
         Raises:
             DiskFull: there is no room for one of them; those above it are there.
+            OSError: one of them may not be durable; it is not there any more.
         """
 
     def list_directory(self, path: Path) -> list[str]:
@@ -124,11 +125,24 @@ class SystemDisk:
         while not missing[-1].parent.exists():
             missing.append(missing[-1].parent)
         for directory in reversed(missing):
+            made = self._make_one_directory(directory)
             try:
-                directory.mkdir(exist_ok=True)
-            except OSError as error:
-                raise (DiskFull(str(error)) if is_full(error) else error) from None
-            self.sync_directory(directory.parent)
+                self.sync_directory(directory.parent)
+            except OSError:
+                # Or the next call would find it, and take it for durable.
+                if made:
+                    with suppress(OSError):
+                        directory.rmdir()
+                raise
+
+    def _make_one_directory(self, path: Path) -> bool:
+        try:
+            path.mkdir()
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise (DiskFull(str(error)) if is_full(error) else error) from None
+        return True
 
     def list_directory(self, path: Path) -> list[str]:
         """See `Disk`."""

@@ -17,6 +17,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -33,7 +34,7 @@ from log_backend.log_directory import partition_directory
 from log_backend.log_options import LogOptions
 from log_backend.metadata import Change, MetadataStore
 from log_backend.partition_log import PartitionLog
-from log_backend.partition_removal import PartitionRemoval
+from log_backend.partition_removal import PartitionRemoval, empty_spill
 from log_backend.record_batch import RecordBatch
 from log_backend.recovery import Recovery
 from log_backend.retention import Retention
@@ -79,7 +80,7 @@ class LogStore:
         self._lock = disk.lock(data / "LOCK")
         disk.make_directory(data / "journal")
         disk.make_directory(data / "logs")
-        self._empty_spill()
+        empty_spill(data, disk)
         self.metadata = MetadataStore.open(data / "metadata")
         self.leader_epoch = 0
         self._started = False
@@ -145,12 +146,6 @@ class LogStore:
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: Exception | None = None
 
-    def _empty_spill(self) -> None:
-        spill = self._data / "spill"
-        for vhost in self._disk.list_directory(spill):
-            for partition in self._disk.list_directory(spill / vhost):
-                self._disk.remove_tree(spill / vhost / partition)
-
     # -- life
 
     def recover(self) -> int:
@@ -191,6 +186,7 @@ class LogStore:
         if self._refused or self.journal.refused:
             self.journal.abandon()
         await self.journal.aclose()
+        self._removal.give_up()  # which only closes files: what is in them stays
         self._space.stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for executor in (self._flusher, self._readers, self._journal_files):
@@ -255,7 +251,8 @@ class LogStore:
 
         Returns:
             Metadata changes to apply together with the removal from the topology, so that the files
-            go even if the process dies first. When they are durable, call `remove_files`.
+            go even if the process dies first. When they are durable, call `remove_files`; when that
+            fails, `deletion_failed`.
         """
         self._tail_bytes -= partition.close()
         self._partitions.pop(partition.number, None)
@@ -277,6 +274,10 @@ class LogStore:
         Not earlier: a crash would bring the queue back without its records.
         """
         self._removal.remove(partition)
+
+    def deletion_failed(self, error: Exception) -> None:
+        """Nobody knows whether deleted partitions come back, so their journal is kept: stop here."""
+        self._failed(error)
 
     # -- what partitions ask for (LogOwner)
 
@@ -424,7 +425,8 @@ class LogStore:
                 return
             self._evict()
         for full in files:
-            self.journal.recycle(full)
+            # A partition that a crash may bring back needs what the journal has of it.
+            self._removal.when_decided(partial(self.journal.recycle, full))
 
     def _evict(self) -> None:
         excess = self._tail_bytes - self._options.memory_tail_bytes

@@ -1,10 +1,12 @@
 """Removal of partitions: their files go when nothing can bring the partition back, even over a crash."""
 
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
 from log_backend.cursor_snapshot import cursor_prefix, partition_prefix
 from log_backend.damage import damage_change
+from log_backend.disk import Disk
 from log_backend.metadata import Change, MetadataStore
 from log_backend.partition_log import PartitionLog
 from log_backend.segment_writer import SegmentWriter
@@ -31,12 +33,16 @@ class PartitionRemoval:
         self._writer = writer
         self._metadata = metadata
         self._in_flusher = in_flusher
+        self._undecided: set[PartitionLog] = set()  # a crash may bring them back
+        self._waiting: deque[tuple[set[PartitionLog], Callable[[], None]]] = deque()
 
     def changes(self, partition: PartitionLog) -> list[Change]:
         """Metadata changes to apply together with a durable partition's removal from the topology.
 
-        The snapshots of its cursors go with its files: a checkpoint may be storing some.
+        The snapshots of its cursors go with its files: a checkpoint may be storing some. `remove` says
+        that the changes are durable.
         """
+        self._undecided.add(partition)
         return [Change(self._tombstone(partition.directory), b"%d" % partition.number)]
 
     def changes_of_cursor(self, partition: PartitionLog, cursor: int) -> list[Change]:
@@ -49,6 +55,25 @@ class PartitionRemoval:
     def remove(self, partition: PartitionLog) -> None:
         """Delete the files of a partition that is not durable, or whose `changes` are."""
         self.remove_directory(partition.directory, partition.number if partition.durable else None)
+        self._undecided.discard(partition)
+        for undecided, _ in self._waiting:
+            undecided.discard(partition)
+        self._go_on()
+
+    def when_decided(self, then: Callable[[], None]) -> None:
+        """Do something once the removals that are under way are durable; in the order of the calls."""
+        self._waiting.append((set(self._undecided), then))
+        self._go_on()
+
+    def give_up(self) -> None:
+        """The node stops: do what waits."""
+        self._undecided.clear()
+        while self._waiting:
+            self._waiting.popleft()[1]()
+
+    def _go_on(self) -> None:
+        while self._waiting and not self._waiting[0][0]:
+            self._waiting.popleft()[1]()
 
     def resume(self) -> None:
         """Go on with what an earlier run had begun to delete."""
@@ -86,3 +111,11 @@ class PartitionRemoval:
 
     def _tombstone(self, directory: Path) -> bytes:
         return TOMBSTONES + str(directory.relative_to(self._data)).encode()
+
+
+def empty_spill(data: Path, disk: Disk) -> None:
+    """Remove what an earlier run kept of partitions that are not durable."""
+    spill = data / "spill"
+    for vhost in disk.list_directory(spill):
+        for partition in disk.list_directory(spill / vhost):
+            disk.remove_tree(spill / vhost / partition)

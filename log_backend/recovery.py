@@ -15,7 +15,7 @@ from log_backend.metadata import Change, MetadataStore
 from log_backend.partition_file import PARTITION_FILE
 from log_backend.partition_log import PartitionLog
 from log_backend.record_batch import RecordBatch
-from log_backend.segment import OpenedSegment, Segment, open_active, open_sealed
+from log_backend.segment import OpenedSegment, Segment, holes, open_active, open_sealed
 from log_backend.segment_file import SegmentDamaged
 from log_backend.segment_forms import leave_one_form
 from log_backend.segment_writer import SegmentWriter
@@ -137,6 +137,10 @@ class Recovery:
             self._adopt(partition, opened, next_base)
             gone += [(end, base), *opened.gone]
             end = opened.segment.end_offset
+            if opened.damage is None and end > partition.synced_offset:
+                # Sealed behind the last checkpoint: what was settled before it was written is in no
+                # snapshot, and perhaps not in the journal.
+                gone += holes(self._disk, opened.segment)
         unsynced = False
         if bases:
             path = segment_path(partition.directory, bases[-1])

@@ -377,6 +377,25 @@ def _check_end(opened: OpenedSegment, index: SegmentIndex | None, size: int) -> 
         opened.fail(segment.size, reason)
 
 
+def holes(disk: Disk, segment: Segment) -> Ranges:
+    """Offsets between the batches of a segment that no batch holds.
+
+    Raises:
+        SegmentDamaged: it holds something that is no batch.
+    """
+    found: Ranges = []
+    end = segment.base_offset
+    file = open_segment_file(disk, segment.path)
+    try:
+        for batch, _, _ in headers(file, 0, segment.size, end):
+            if batch.base_offset > end:
+                found.append((end, batch.base_offset))
+            end = batch.end_offset
+    finally:
+        file.close()
+    return found
+
+
 def open_active(disk: Disk, path: Path, base_offset: int, synced_offset: int) -> OpenedSegment:
     """Open the newest segment: verify every batch, and cut a torn tail back to the last whole one.
 

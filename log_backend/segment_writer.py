@@ -1,5 +1,7 @@
 """Puts segments on the disk: the part of flushing that blocks and runs in one thread."""
 
+import logging
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -10,6 +12,8 @@ from log_backend.log_directory import COMPRESSED, PLAIN, base_offsets
 from log_backend.partition_file import PARTITION_FILE, encode_number, read_number
 from log_backend.record_batch import RecordBatch
 from log_backend.segment import READ_BYTES, Segment, SegmentMark
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -35,6 +39,7 @@ class SegmentWriter:
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
+        self._to_remove: dict[Path, deque[Segment]] = {}  # by directory: what could not be removed
 
     def write(self, writes: Sequence[SegmentWrite], to_sync: Sequence[Segment]) -> None:
         """Write planned batches, then make segments durable.
@@ -60,22 +65,32 @@ class SegmentWriter:
                 self._disk.sync_directory(directory)
 
     def remove(self, segments: Sequence[Segment]) -> None:
-        """Delete segments and their indexes, in order: none behind one that stays.
+        """Delete segments of a partition and their indexes, in order.
 
-        Raises:
-            OSError: of a segment some file stays.
+        One that cannot be removed stays, as do those behind it, until the partition begins its next.
         """
-        for segment in segments:
+        directory = segments[0].path.parent
+        self._to_remove.setdefault(directory, deque()).extend(segments)
+        try:
+            self._remove_what_is_left(directory)
+        except OSError as error:
+            log.error("a segment that nobody needs is still there: %s", error)
+
+    def _remove_what_is_left(self, directory: Path) -> None:
+        left = self._to_remove.get(directory, deque())
+        while left:
             failed: OSError | None = None
             for suffix in (".index", ".timeindex", PLAIN, COMPRESSED):
                 try:
-                    self._disk.remove(segment.path.with_suffix(suffix))
+                    self._disk.remove(left[0].path.with_suffix(suffix))
                 except FileNotFoundError:
                     pass
                 except OSError as error:
-                    failed = error
+                    failed = error  # the others go all the same
             if failed is not None:
                 raise failed
+            left.popleft()
+        self._to_remove.pop(directory, None)
 
     def owner_of(self, directory: Path) -> int | None:
         """Number of the partition whose files lie in a directory; None when that is not known."""
@@ -104,6 +119,8 @@ class SegmentWriter:
     def _write(self, write: SegmentWrite) -> None:
         path = write.segment.path
         if write.position == 0:
+            # A removed segment was perhaps never synced: with one behind it, it would be damage.
+            self._remove_what_is_left(path.parent)
             self._own(path.parent, write.partition)
         if write.batches or write.segment.compressed_bytes is None:
             self._write_batches(path, write)

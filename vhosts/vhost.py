@@ -277,16 +277,25 @@ class VirtualHost:
         queue.delete()
         if _stored(queue.properties):
             gone.append(queue_change(self.name, queue.properties, numbers, deleted=True))
-        durable = self._applied(change, gone)
+        try:
+            durable = self._applied(change, gone)
+        except MetadataUnavailable as error:
+            self._logs.deletion_failed(error)
+            raise
         if durable is not None and _stored(queue.properties):
             # Called before a later declaration of this name is answered: futures resolve in order.
             asyncio.ensure_future(durable).add_done_callback(partial(self._remove_files, queue))
         return count, durable
 
     def _remove_files(self, queue: Queue, deleted: asyncio.Future[int]) -> None:
-        if not deleted.cancelled() and deleted.exception() is None:
-            for partition in queue.partitions:
-                self._logs.remove_files(partition.log)
+        if deleted.cancelled():
+            return
+        error = deleted.exception()
+        if isinstance(error, Exception):
+            self._logs.deletion_failed(error)
+            return
+        for partition in queue.partitions:
+            self._logs.remove_files(partition.log)
 
     def remove_consumer(self, queue: Queue, consumer: Consumer) -> Durable:
         """Take a consumer off its queue, which may delete an auto-delete queue."""

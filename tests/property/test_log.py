@@ -237,8 +237,9 @@ class LogMachine(RuleBasedStateMachine):
         """Delete a partition, and make one of the same name."""
 
         async def made() -> None:
-            changes = self.store.close_partition(self.partitions[partition])
-            self.store.metadata.apply(changes, synced=False)
+            old = self.partitions[partition]
+            self.store.metadata.apply(self.store.close_partition(old), synced=False)
+            self.store.remove_files(old)
             self.models[partition] = QueueModel(self.next_number)
             self.partitions[partition] = self._open_partition(self.next_number, partition)
             self.next_number += 1

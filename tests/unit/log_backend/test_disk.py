@@ -127,6 +127,39 @@ def test_directories_are_made_with_their_parents_and_their_entries_synced(
     disk.make_directory(tmp_path / "a" / "b")
 
 
+def test_a_directory_that_is_perhaps_not_durable_is_not_there(
+    disk: SystemDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+
+    def sync(path: Path) -> None:
+        synced.append(path)
+        if path == tmp_path / "a" and synced.count(path) == 1:
+            raise OSError(errno.EIO, "refused")
+
+    monkeypatch.setattr(disk, "sync_directory", sync)
+    with pytest.raises(OSError, match="refused"):
+        disk.make_directory(tmp_path / "a" / "b" / "c")
+    assert not (tmp_path / "a" / "b").exists()
+    disk.make_directory(tmp_path / "a" / "b" / "c")
+    assert (tmp_path / "a" / "b" / "c").is_dir()
+    assert synced.count(tmp_path / "a") == 2
+
+
+def test_a_directory_that_was_there_stays_when_its_sync_fails(
+    disk: SystemDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk.make_directory(tmp_path / "a")
+
+    def sync(path: Path) -> None:
+        raise OSError(errno.EIO, "refused")
+
+    monkeypatch.setattr(disk, "sync_directory", sync)
+    with pytest.raises(OSError, match="refused"):
+        disk.make_directory(tmp_path / "a")
+    assert (tmp_path / "a").is_dir()
+
+
 def test_a_missing_directory_is_empty(disk: SystemDisk, tmp_path: Path) -> None:
     assert disk.list_directory(tmp_path / "none") == []
     disk.remove_tree(tmp_path / "none")

@@ -9,14 +9,17 @@ from unit.log_backend.open_store import (
     copy_of,
     crash,
     durable,
+    fill_journal_file,
     numbered,
     open_store,
     start_store,
     unsettled,
     until,
 )
-from unit.log_backend.watched_disk import WatchedDisk
+from unit.log_backend.watched_disk import WatchedDisk, recycled
 
+from log_backend.journal import JournalFailed
+from log_backend.metadata import MetadataUnavailable
 from log_backend.partition_file import encode_number
 
 
@@ -225,3 +228,48 @@ async def test_the_removal_of_a_partition_leaves_the_tombstone_of_its_successor(
     store.start(2)
     assert not list(store.metadata.scan(b"tombstones/"))
     await store.aclose()
+
+
+async def test_the_journal_keeps_what_a_deletion_may_still_give_back(data: Path) -> None:
+    disk = WatchedDisk()
+    store, (partition, kept) = start_store(data, queues=("q", "kept"), disk=disk)
+    await durable(store, append(partition, 3))
+    changes = store.close_partition(partition)
+    await fill_journal_file(store, kept)
+    await store._checkpoint(None)
+    left = await crash(store, data)
+    assert not recycled(disk)
+    assert await content(left) == numbered(0, 1, 2)
+    store.metadata.apply(changes)
+    store.remove_files(partition)
+    await until(lambda: recycled(disk))
+    await store.aclose()
+
+
+async def test_a_deletion_that_begins_later_keeps_no_journal_file_back(data: Path) -> None:
+    disk = WatchedDisk()
+    store, (first, second, kept) = start_store(data, queues=("q", "r", "kept"), disk=disk)
+    append(first, 3)
+    changes = store.close_partition(first)
+    await fill_journal_file(store, kept)
+    await store._checkpoint(None)
+    store.close_partition(second)
+    store.metadata.apply(changes)
+    store.remove_files(first)
+    await until(lambda: recycled(disk))
+    await store.aclose()
+
+
+async def test_a_deletion_that_fails_stops_the_node_and_keeps_its_journal(data: Path) -> None:
+    disk = WatchedDisk()
+    store, (partition, kept) = start_store(data, queues=("q", "kept"), disk=disk)
+    await durable(store, append(partition, 3))
+    store.close_partition(partition)
+    await fill_journal_file(store, kept)
+    await store._checkpoint(None)
+    store.deletion_failed(MetadataUnavailable("made to fail"))
+    with pytest.raises(JournalFailed, match="made to fail"):
+        append(kept)
+    await store.aclose()
+    assert not recycled(disk)
+    assert await content(data) == numbered(0, 1, 2)

@@ -9,6 +9,7 @@ from unit.log_backend.open_store import (
     MIB,
     append,
     content,
+    copy_of,
     crash,
     durable,
     fill_journal_file,
@@ -212,4 +213,92 @@ async def test_a_read_of_a_segment_that_retention_removes_meanwhile_goes_on_behi
     batch = partition.read(0)
     assert batch is not None
     assert batch.base_offset == segment.end_offset
+    await store.aclose()
+
+
+async def test_no_segment_begins_behind_one_that_could_not_be_removed(data: Path) -> None:
+    disk = WatchedDisk()
+    store, (partition,) = start_store(data, disk=disk)
+    await durable(store, append(partition, 3))
+    await store.flush()
+    (left,) = (data / "logs").rglob("*.log")
+    disk.fail("remove", left.name)
+    partition.open_cursor().settle(0, 3)
+    partition.release()
+    await until(lambda: disk.failed)
+    assert left.exists()
+    disk.repair()
+    await durable(store, append(partition, 2))
+    await store.flush()
+    assert not left.exists()
+    assert await unsettled(partition) == numbered(3, 4)
+    await store.aclose()
+    assert await content(data) == numbered(3, 4)
+
+
+async def test_a_segment_that_can_never_be_removed_stops_the_node_before_the_next_begins(
+    data: Path,
+) -> None:
+    disk = WatchedDisk()
+    store, (partition,) = start_store(data, disk=disk)
+    await durable(store, append(partition, 3))
+    await store.flush()
+    (left,) = (data / "logs").rglob("*.log")
+    disk.fail("remove", left.name)
+    partition.open_cursor().settle(0, 3)
+    partition.release()
+    await durable(store, append(partition, 2))
+    await store.flush()
+    with pytest.raises(JournalFailed, match="remove made to fail"):
+        append(partition)
+    assert list((data / "logs").rglob("*.log")) == [left]
+    disk.repair()
+    await store.aclose()
+    left.write_bytes(b"")  # as if the power had failed, too: it was never synced
+    assert await content(data) == numbered(3, 4)
+
+
+async def test_segments_behind_one_that_cannot_be_removed_stay_with_it(data: Path) -> None:
+    disk = WatchedDisk()
+    options = LogOptions(journal_file_bytes=MIB, segment_bytes=2_000, flush_seconds=3600)
+    store, (partition,) = start_store(data, options=options, disk=disk)
+    for number in range(4):
+        partition.append(records([b"%d" % number + b"x" * 1_500]))
+    await store.flush()
+    first, *others = sorted((data / "logs").rglob("*.log"))
+    disk.fail("remove", first.name)
+    partition.open_cursor().settle(0, 4)
+    partition.release()
+    await until(lambda: disk.failed)
+    await crash(store, data)
+    assert all(each.exists() for each in [first, *others])
+    disk.repair()
+    append(partition)
+    await store.flush()
+    assert not any(each.exists() for each in [first, *others])
+    await store.aclose()
+
+
+async def test_a_hole_in_a_sealed_segment_is_settled_also_when_its_settlement_was_lost(
+    data: Path,
+) -> None:
+    disk = WatchedDisk()
+    options = LogOptions(journal_file_bytes=MIB, segment_bytes=5_000, flush_seconds=3600)
+    store, (partition,) = start_store(data, options=options, disk=disk)
+    for number in range(8):
+        position = partition.append(records([b"%d" % number + b"x" * 1_500]), waited=True)
+    await durable(store, position)
+    arrived, released = disk.hold("write", "*.journal")
+    append(partition)  # what is settled behind it is not in its commit
+    await until(arrived.is_set)
+    partition.open_cursor().settle(1, 2)
+    await store.flush()
+    assert len(partition.segments) > 1
+    assert partition.segments[0].end_offset > 2
+    left = copy_of(data, data.parent / "crashed")
+    released.set()
+    await store.aclose()
+    store, (partition,) = start_store(left, options=options, epoch=2)
+    assert partition.open_cursor().settled.unsettled_from(1) == 2
+    assert [offset for offset, _ in await unsettled(partition)][:7] == [0, 2, 3, 4, 5, 6, 7]
     await store.aclose()

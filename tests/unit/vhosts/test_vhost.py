@@ -1,7 +1,7 @@
 """A virtual host: what is declared, refused, deleted, and found again after a restart."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -10,7 +10,7 @@ import pytest
 from queue_samples import Node, Taker, bodies, fill, numbered, records, running_node
 
 from exchanges import InvalidName, QueueNotFound, ReservedName
-from log_backend import Change, Durability, MetadataUnavailable
+from log_backend import Durability
 from vhosts import (
     Delivery,
     Durable,
@@ -383,62 +383,6 @@ async def test_a_purge_survives(tmp_path: Path) -> None:
         queue = node.vhost.queues["q"]
         assert [bodies(await loaded_get(queue))[0] for _ in range(2)] == numbered(0, 2)
         assert queue.ready == 0
-
-
-class SlowDisk:
-    """A writer that syncs when the test says so."""
-
-    def __init__(self) -> None:
-        self.futures: list[asyncio.Future[int]] = []
-
-    def submit(self, changes: Sequence[Change]) -> asyncio.Future[int]:
-        self.futures.append(asyncio.get_running_loop().create_future())
-        return self.futures[-1]
-
-
-async def test_a_queue_is_routed_to_when_its_declaration_is_durable(node: Node) -> None:
-    disk = SlowDisk()
-    vhost = VirtualHost("/", node.logs, disk, node.vhosts, node.turns.call_soon)
-    queue, done = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
-    assert vhost.routing.route("", b"q") == ()
-    with pytest.raises(QueueNotFound):
-        vhost.bind_queue("q", "amq.direct", "k", {})
-    # Whoever declares it meanwhile waits for the same.
-    assert vhost.declare_queue(QueueProperties("q", durable=True), OTHER) == (queue, done)
-    disk.futures[0].set_result(1)
-    await when_durable(done)
-    assert vhost.routing.route("", b"q") == ("q",)
-    assert vhost.declare_queue(QueueProperties("q", durable=True), OTHER) == (queue, None)
-
-
-async def test_a_queue_that_cannot_be_stored_is_gone(node: Node) -> None:
-    disk = SlowDisk()
-    vhost = VirtualHost("/", node.logs, disk, node.vhosts, node.turns.call_soon)
-    _, done = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
-    disk.futures[0].set_exception(MetadataUnavailable("the disk is full"))
-    with pytest.raises(MetadataUnavailable):
-        await when_durable(done)
-    assert vhost.queues == {}
-    assert vhost.routing.route("", b"q") == ()
-
-
-# -- when nothing can be written
-
-
-class FullDisk:
-    """A writer that takes nothing."""
-
-    def submit(self, changes: Sequence[Change]) -> asyncio.Future[int]:
-        raise MetadataUnavailable("the disk is full")
-
-
-def test_a_declaration_that_cannot_be_stored_leaves_no_queue(node: Node) -> None:
-    vhost = VirtualHost("/", node.logs, FullDisk(), node.vhosts, node.turns.call_soon)
-    with pytest.raises(MetadataUnavailable):
-        declare(vhost, durable=True)
-    assert vhost.queues == {}
-    assert vhost.routing.route("", b"q") == ()
-    assert declare(vhost).ready == 0
 
 
 async def test_many_exclusive_queues_go_with_their_connection_over_several_turns(
