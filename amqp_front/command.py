@@ -4,8 +4,9 @@ A run stands for many messages; its numbers and slices are all that the rest of 
 """
 
 from array import array
+from itertools import chain
 
-from log_backend import Records, encode_records
+from log_backend import Records, encode_parts, encode_records
 
 RUN_RECORDS_MAX = 8_192  # rows of the record table; a read of small messages holds about 4,000
 
@@ -117,21 +118,34 @@ class PublishRun:
         """See `Frame`."""
         return 1 + self.count // MESSAGES_OF_WEIGHT
 
-    def records(self, selection: list[int] | None, attributes: int, time: int) -> Records:
-        """Copy the messages, or some of them by index, into the columns of a batch."""
-        rows = None if selection is None else memoryview(array("i", selection))
-        count = self.count if selection is None else len(selection)
+    def records(self, attributes: int, time: int) -> Records:
+        """Copy the messages into the columns of a batch."""
         records: Records = encode_records(
             self.source,
             self.rows,
-            rows,
-            count,
+            None,
+            self.count,
             self.exchange,
             self.routing_key,
             attributes,
             time,
         )
         return records
+
+    def parts(self, selections: list[list[int]], attributes: int, time: int) -> list[Records]:
+        """Copy some of the messages, by index, into a batch for each selection; none is empty."""
+        order = memoryview(array("i", chain.from_iterable(selections)))
+        parts: list[Records] = encode_parts(
+            self.source,
+            self.rows,
+            order,
+            list(map(len, selections)),
+            self.exchange,
+            self.routing_key,
+            attributes,
+            time,
+        )
+        return parts
 
     def head(self, count: int) -> "PublishRun":
         """The first messages as a run of their own, in the same buffer."""

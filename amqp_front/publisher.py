@@ -1,7 +1,8 @@
 """The publishing side of a channel: from a run of publishes to queues, returns and confirms."""
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Protocol
 
 from pamqp import commands
@@ -117,7 +118,7 @@ class Publisher:
                 if not exchange and key.startswith(ADDRESS_PREFIX):
                     return self._reply(run, key)
                 route = routing.route(exchange, key)
-            return self._to_route(run, route, None)
+            return self._to_route(run, route)
         keys = run.keys()
         if not exchange and any(key.startswith(ADDRESS_PREFIX) for key in keys):
             needed = NOTHING
@@ -132,42 +133,42 @@ class Publisher:
 
     def _to_routes(self, run: PublishRun, found: Sequence[Route]) -> JournalPositions:
         # One batch for each queue, so that its order is the publisher's.
-        indexes: dict[str, list[int]] = {}
-        unrouted: list[int] = []
+        chosen: dict[Route, list[int]] = {}
         for at, route in enumerate(found):
-            if not route:
-                unrouted.append(at)
-            for name in route:
-                indexes.setdefault(name, []).append(at)
-        if unrouted:
+            indexes = chosen.get(route)
+            if indexes is None:
+                chosen[route] = [at]
+            else:
+                indexes.append(at)
+        unrouted = chosen.pop((), None)
+        if unrouted is not None:
             self._return(run, unrouted)
-        shared: dict[tuple[int, ...], list[str]] = {}
-        for name, chosen in indexes.items():
-            shared.setdefault(tuple(chosen), []).append(name)
-        needed = NOTHING
-        for selection, names in shared.items():
-            whole = None if len(selection) == run.count else list(selection)
-            needed = needed.joined(self._to_route(run, tuple(names), whole))
-        return needed
+        if not chosen:
+            return NOTHING
+        chosen = _disjoint(chosen)
+        parts = run.parts(list(chosen.values()), self._attributes(run), self._clock.now())
+        targets = self._vhost.targets
+        return self._append(zip(parts, map(targets, chosen), strict=True))
 
-    def _to_route(
-        self, run: PublishRun, route: Route, selection: list[int] | None
-    ) -> JournalPositions:
+    def _to_route(self, run: PublishRun, route: Route) -> JournalPositions:
         if not route:
             self._return(run, range(run.count))
             return NOTHING
-        attributes = PERSISTENT if run.persistent else 0
-        records = run.records(selection, attributes, self._clock.now())
-        return self._append(records, self._vhost.targets(route))
+        records = run.records(self._attributes(run), self._clock.now())
+        return self._append(((records, self._vhost.targets(route)),))
 
-    def _append(self, records: Records, queues: Sequence[Queue]) -> JournalPositions:
+    def _attributes(self, run: PublishRun) -> int:
+        return PERSISTENT if run.persistent else 0
+
+    def _append(self, batches: Iterable[tuple[Records, Sequence[Queue]]]) -> JournalPositions:
         written = durable = 0
-        for queue in queues:
-            position = queue.publish(records, waited=self.waited)
-            if queue.durability is Durability.DISK:
-                durable = max(durable, position)
-            else:
-                written = max(written, position)
+        for records, queues in batches:
+            for queue in queues:
+                position = queue.publish(records, waited=self.waited)
+                if queue.durability is Durability.DISK:
+                    durable = max(durable, position)
+                else:
+                    written = max(written, position)
         return JournalPositions(written, durable)
 
     def _publish_by_headers(self, run: PublishRun, exchange: str) -> JournalPositions:
@@ -190,14 +191,14 @@ class Publisher:
             flags = run.mandatory | run.immediate << 1
             body = run.body(0)
             run = single_run(run.channel, run.exchange, run.keys()[0], flags, bare, body)
-        return self._to_route(run, tuple(names), None)
+        return self._to_route(run, tuple(names))
 
     def _reply(self, run: PublishRun, address: bytes) -> JournalPositions:
         consumer = self._channel.services.replies.find(address)
         if consumer is None:
             self._return(run, range(run.count))
         else:
-            consumer.reply(run.records(None, 0, self._clock.now()))
+            consumer.reply(run.records(0, self._clock.now()))
         return NOTHING
 
     def _return(self, run: PublishRun, indexes: Sequence[int]) -> None:
@@ -287,6 +288,21 @@ class Publisher:
     def close(self) -> None:
         """The channel is gone: confirm nothing more."""
         self._board.forget(self)
+
+
+def _disjoint(chosen: dict[Route, list[int]]) -> dict[Route, list[int]]:
+    # The same messages for the same queues, but each queue in one route only.
+    queues = sum(map(len, chosen))
+    if queues == len(chosen) or queues == len(set(chain.from_iterable(chosen))):
+        return chosen
+    indexes: dict[str, list[int]] = {}
+    for route, messages in chosen.items():
+        for name in route:
+            indexes.setdefault(name, []).extend(messages)
+    shared: dict[tuple[int, ...], list[str]] = {}
+    for name, messages in indexes.items():
+        shared.setdefault(tuple(sorted(messages)), []).append(name)
+    return {tuple(names): list(messages) for messages, names in shared.items()}
 
 
 def _singles(run: PublishRun, keys: Sequence[bytes]) -> list[PublishRun]:

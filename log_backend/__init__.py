@@ -36,7 +36,14 @@ from log_backend.metadata import (
 from log_backend.metadata_writer import MetadataWriter
 from log_backend.partition_log import PartitionClosed, PartitionLog
 from log_backend.randomness import random_key, random_name
-from log_backend.record_batch import PERSISTENT, RecordBatch, Records, encode_records, new_buffer
+from log_backend.record_batch import (
+    PERSISTENT,
+    RecordBatch,
+    Records,
+    encode_parts,
+    encode_records,
+    new_buffer,
+)
 from log_backend.record_selection import key_partition, split_by_routing_key, split_records
 from log_backend.retention import Retention
 from log_backend.segment import SegmentDamaged
@@ -78,6 +85,7 @@ __all__ = [
     "UnknownEntry",
     "Verification",
     "doubt",
+    "encode_parts",
     "encode_records",
     "journal_reports",
     "key_partition",

@@ -182,7 +182,8 @@ class Journal:
         Raises:
             JournalFailed: the disk failed before; nothing was added.
         """
-        self.check()
+        if self.failure is not None:
+            raise self.failure
         size = entry.size()
         size += -size % 8
         group = self._groups[-1]

@@ -134,6 +134,7 @@ class LogStore:
         self._with_unflushed: set[PartitionLog] = set()
         self._changed: set[PartitionLog] = set()
         self._tail_bytes = 0
+        self._tail_bytes_max = options.memory_tail_bytes
         self._in_flight: list[tuple[SegmentWrite, int]] = []  # with their bytes
         self._full_files: list[JournalFile] = []  # that wait for a checkpoint
         self._refused = False  # the disk was full; `_looked_at_space` tries again
@@ -283,13 +284,18 @@ class LogStore:
 
     def tail_grew(self, size: int) -> None:
         """See `LogOwner`."""
-        self._tail_bytes += size
+        tail_bytes = self._tail_bytes = self._tail_bytes + size
         if size > 0:
             self._space.spend(size)
-        if size > 0 and self._tail_bytes > self._options.memory_tail_bytes and not self._flush_soon:
+        if tail_bytes > self._tail_bytes_max or self._pressures:
+            self._watch_memory(size > 0)
+
+    def _watch_memory(self, grew: bool) -> None:
+        tail_bytes_max = self._tail_bytes_max
+        if grew and self._tail_bytes > tail_bytes_max and not self._flush_soon:
             self._flush_soon = True
             self._run(self.flush())
-        self._press("memory", self._tail_bytes > 2 * self._options.memory_tail_bytes)
+        self._press("memory", self._tail_bytes > 2 * tail_bytes_max)
 
     def has_state(self, partition: PartitionLog) -> None:
         """See `LogOwner`."""
@@ -356,7 +362,7 @@ class LogStore:
     async def _write_segments(self, to_sync: Collection[PartitionLog]) -> None:
         if self._failure is not None:
             return
-        over_budget = self._tail_bytes > self._options.memory_tail_bytes
+        over_budget = self._tail_bytes > self._tail_bytes_max
         chosen = [p for p in self._with_unflushed if p.durable or over_budget]
         self._with_unflushed.difference_update(chosen)
         plans = [(partition, partition.plan_flush()) for partition in chosen]
@@ -429,9 +435,9 @@ class LogStore:
             self._removal.when_decided(partial(self.journal.recycle, full))
 
     def _evict(self) -> None:
-        excess = self._tail_bytes - self._options.memory_tail_bytes
+        excess = self._tail_bytes - self._tail_bytes_max
         if excess > 0:
-            excess += self._options.memory_tail_bytes // 4  # not again at once
+            excess += self._tail_bytes_max // 4  # not again at once
             largest = sorted(self._partitions.values(), key=PartitionLog.tail_bytes, reverse=True)
             for partition in largest:
                 freed = partition.evict(excess)
@@ -439,7 +445,7 @@ class LogStore:
                 self._tail_bytes -= freed
                 if excess <= 0:
                     break
-        self._press("memory", self._tail_bytes > 2 * self._options.memory_tail_bytes)
+        self._press("memory", self._tail_bytes > 2 * self._tail_bytes_max)
 
     # -- space, pressure and failure
 

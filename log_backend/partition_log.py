@@ -68,6 +68,7 @@ class PartitionLog(QuarantinedLog):
         number: unique on this node, never used again.
         durable: it survives a restart, with its persistent records and its cursors.
         durability: what a confirm promises of its persistent records; MEMORY unless it is durable.
+        synced: its changes have to survive a power cut.
         next_offset: offset of the next record.
         unflushed_bytes: of batches that are in no segment and in no plan of `plan_flush`.
         retention: what is kept longer than consumers need; None: nothing.
@@ -92,6 +93,7 @@ class PartitionLog(QuarantinedLog):
         self.number = number
         self.durable = durable
         self.durability = durability if durable else Durability.MEMORY
+        self.synced = self.durability is Durability.DISK
         self.retention = retention
         self.compression = compression
         self.next_offset = 0
@@ -163,17 +165,13 @@ class PartitionLog(QuarantinedLog):
             self.next_offset = offset
 
     def _keep(self, batch: RecordBatch) -> None:
+        size = batch.records.batch_bytes
         self._tail.append(batch)
         if not self._unflushed:
             self._owner.has_unflushed(self)
         self._unflushed.append(batch)
-        self.unflushed_bytes += batch.records.batch_bytes
-        self._owner.tail_grew(batch.records.batch_bytes)
-
-    @property
-    def synced(self) -> bool:
-        """Whether its changes have to survive a power cut."""
-        return self.durability is Durability.DISK
+        self.unflushed_bytes += size
+        self._owner.tail_grew(size)
 
     @property
     def is_stream(self) -> bool:

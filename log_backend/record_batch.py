@@ -30,7 +30,7 @@ import struct
 from collections.abc import Iterator
 
 import cython
-import google_crc32c
+from google_crc32c import value as _crc32c
 
 Octets = bytes | bytearray | memoryview
 
@@ -45,7 +45,6 @@ PERSISTENT = 2
 _KNOWN_ATTRIBUTES = KEY_COLUMN | PERSISTENT
 
 _HEADER = struct.Struct("<4sIIIQIIqqHBBIII")
-_CHECKED = struct.Struct("<IQIIqqHBBIII")  # the header from the payload crc on
 
 # A record table says where the parts of records lie in a buffer, one row a record: routing key start [0] and
 # length [1], properties start [2] and length [3], body start [4] and length [5]. The kernel below spells the
@@ -195,29 +194,30 @@ class RecordBatch:
         self.end_offset = base_offset + records.count
         self.leader_epoch = leader_epoch
 
+    @cython.locals(records=Records, header=bytearray)
     def header(self) -> bytes:
         """The 64 header bytes, checksums included."""
         records = self.records
-        checked = _CHECKED.pack(
-            records.payload_crc(),
-            self.base_offset,
-            self.leader_epoch,
-            records.count,
-            records.time,
-            records.last_time,
-            records.attributes,
-            len(records.exchange),
-            0,
-            records.keys_bytes,
-            records.properties_bytes,
-            records.bodies_bytes,
-        )
-        return struct.pack("<4sII", MAGIC, records.batch_bytes, crc32c(checked)) + checked
+        header = new_buffer(64)
+        _put(header, 0, 0x31424C52)  # MAGIC
+        _put(header, 4, 64 + len(records.payload))
+        _put(header, 12, records.payload_crc())
+        _put_wide(header, 16, self.base_offset)
+        _put(header, 24, self.leader_epoch)
+        _put(header, 28, records.count)
+        _put_wide(header, 32, records.time)
+        _put_wide(header, 40, records.last_time)
+        _put(header, 48, records.attributes | len(records.exchange) << 16)
+        _put(header, 52, records.keys_bytes)
+        _put(header, 56, records.properties_bytes)
+        _put(header, 60, records.bodies_bytes)
+        _put(header, 8, crc32c(header[12:]))
+        return bytes(header)
 
 
 def crc32c(data: Octets) -> int:
     """CRC-32C (Castagnoli) of a contiguous buffer."""
-    crc: int = google_crc32c.value(data if isinstance(data, bytes) else bytes(data))
+    crc: int = _crc32c(data if isinstance(data, bytes) else bytes(data))
     return crc
 
 
@@ -329,28 +329,6 @@ def new_buffer(size: int) -> bytearray:
     rows=cython.int[::1],
     selection=cython.int[::1],
     count=cython.Py_ssize_t,
-    attributes=cython.int,
-    time=cython.longlong,
-    target=cython.uchar[::1],
-    offsets=cython.uint[::1],
-    i=cython.Py_ssize_t,
-    row=cython.Py_ssize_t,
-    start=cython.Py_ssize_t,
-    length=cython.Py_ssize_t,
-    table=cython.Py_ssize_t,
-    exchange_at=cython.Py_ssize_t,
-    key_at=cython.Py_ssize_t,
-    property_at=cython.Py_ssize_t,
-    body_at=cython.Py_ssize_t,
-    size=cython.Py_ssize_t,
-    bodies=cython.Py_ssize_t,
-    properties=cython.Py_ssize_t,
-    keys=cython.Py_ssize_t,
-    keys_bytes=cython.Py_ssize_t,
-    properties_bytes=cython.Py_ssize_t,
-    bodies_bytes=cython.Py_ssize_t,
-    source_bytes=cython.Py_ssize_t,
-    keyed=cython.bint,
 )
 def encode_records(
     source: memoryview,
@@ -380,87 +358,133 @@ def encode_records(
     Cost:
         Two passes over the rows, one copy of each byte.
     """
+    return _encode(source, rows, selection, 0, count, exchange, routing_key, attributes, time)
+
+
+@cython.locals(
+    source=cython.uchar[::1],
+    rows=cython.int[::1],
+    selection=cython.int[::1],
+    first=cython.Py_ssize_t,
+    count=cython.Py_ssize_t,
+)
+def encode_parts(
+    source: memoryview,
+    rows: memoryview,
+    selection: memoryview,
+    counts: list[int],
+    exchange: bytes,
+    routing_key: bytes | None,
+    attributes: int,
+    time: int,
+) -> list[Records]:
+    """Gather records into several batches; as `encode_records`, once for each of `counts`.
+
+    Args:
+        selection: indexes of the rows of the first batch, then those of the second, and so on.
+        counts: records of each batch.
+
+    Cost:
+        A batch of one record costs little more than its allocation: the views are opened once for all.
+    """
+    first = 0
+    parts = []
+    for count in counts:
+        part = _encode(
+            source, rows, selection, first, count, exchange, routing_key, attributes, time
+        )
+        parts.append(part)
+        first += count
+    return parts
+
+
+@cython.cfunc
+@cython.locals(
+    source=cython.uchar[::1],
+    rows=cython.int[::1],
+    selection=cython.int[::1],
+    first=cython.Py_ssize_t,
+    count=cython.Py_ssize_t,
+    payload=bytearray,
+    selected=cython.bint,
+    i=cython.Py_ssize_t,
+    row=cython.Py_ssize_t,
+    column=cython.Py_ssize_t,
+    exchange_at=cython.Py_ssize_t,
+    key_at=cython.Py_ssize_t,
+    property_at=cython.Py_ssize_t,
+    body_at=cython.Py_ssize_t,
+    size=cython.Py_ssize_t,
+    bodies=cython.Py_ssize_t,
+    properties=cython.Py_ssize_t,
+    keys=cython.Py_ssize_t,
+    keys_bytes=cython.Py_ssize_t,
+    properties_bytes=cython.Py_ssize_t,
+    bodies_bytes=cython.Py_ssize_t,
+    source_bytes=cython.Py_ssize_t,
+    keyed=cython.bint,
+)
+def _encode(
+    source: memoryview,
+    rows: memoryview,
+    selection: memoryview | None,
+    first: int,
+    count: int,
+    exchange: bytes,
+    routing_key: bytes | None,
+    attributes: int,
+    time: int,
+) -> Records:
+    # The records of selection[first : first + count], or without a selection, the first `count`.
     keyed = routing_key is None
+    selected = selection is not None
     keys_bytes = 0
     properties_bytes = 0
     bodies_bytes = 0
     source_bytes = source.shape[0]
     if not 1 <= count <= RECORDS_MAX:
         raise ValueError(f"a batch holds 1 to {RECORDS_MAX} records, not {count}")
-    for i in range(count):
-        row = 6 * (i if selection is None else selection[i])
+    for i in range(first, first + count):
+        row = 6 * (selection[i] if selected else i)
         _check_row(rows, row, source_bytes)
         keys_bytes += rows[row + 1]
         properties_bytes += rows[row + 3]
         bodies_bytes += rows[row + 5]
     if routing_key is not None:
         keys_bytes = len(routing_key)
-    table = count + 1
-    offset_columns = 3 if keyed else 2
-    exchange_at = offset_columns * 4 * table
+    column = 4 * (count + 1)
+    exchange_at = (3 if keyed else 2) * column
     key_at = exchange_at + len(exchange)
     property_at = key_at + keys_bytes
     body_at = property_at + properties_bytes
     size = body_at + bodies_bytes
     if size > BATCH_BYTES_MAX:
         raise ValueError(f"a batch of {size} bytes is too large")
-    padding = -size % BATCH_ALIGNMENT
-    payload: bytearray = new_buffer(size + padding)
+    payload = new_buffer(size + -size % 8)
     payload[exchange_at:key_at] = exchange
     if routing_key is not None:
         payload[key_at:property_at] = routing_key
-    payload[size:] = bytes(padding)
-    target = memoryview(payload)
-    offsets = memoryview(payload)[:exchange_at].cast("I")
+    for i in range(size, len(payload)):
+        payload[i] = 0
     bodies = 0
     properties = 0
     keys = 0
     for i in range(count):
-        row = 6 * (i if selection is None else selection[i])
-        offsets[i] = bodies
-        offsets[table + i] = properties
-        length = rows[row + 5]
-        start = rows[row + 4]
-        if length:
-            if cython.compiled:
-                memcpy(
-                    cython.address(target[body_at + bodies]), cython.address(source[start]), length
-                )
-            else:
-                target[body_at + bodies : body_at + bodies + length] = source[
-                    start : start + length
-                ]
-        bodies += length
-        length = rows[row + 3]
-        start = rows[row + 2]
-        if length:
-            if cython.compiled:
-                memcpy(
-                    cython.address(target[property_at + properties]),
-                    cython.address(source[start]),
-                    length,
-                )
-            else:
-                target[property_at + properties : property_at + properties + length] = source[
-                    start : start + length
-                ]
-        properties += length
+        row = 6 * (selection[first + i] if selected else i)
+        _put(payload, 4 * i, bodies)
+        _put(payload, column + 4 * i, properties)
+        _copy(payload, body_at + bodies, source, rows[row + 4], rows[row + 5])
+        bodies += rows[row + 5]
+        _copy(payload, property_at + properties, source, rows[row + 2], rows[row + 3])
+        properties += rows[row + 3]
         if keyed:
-            offsets[2 * table + i] = keys
-            length = rows[row + 1]
-            start = rows[row]
-            if length:
-                if cython.compiled:
-                    memcpy(
-                        cython.address(target[key_at + keys]), cython.address(source[start]), length
-                    )
-                else:
-                    target[key_at + keys : key_at + keys + length] = source[start : start + length]
-            keys += length
-    offsets[count] = bodies
-    offsets[table + count] = properties
+            _put(payload, 2 * column + 4 * i, keys)
+            _copy(payload, key_at + keys, source, rows[row], rows[row + 1])
+            keys += rows[row + 1]
+    _put(payload, 4 * count, bodies)
+    _put(payload, column + 4 * count, properties)
     if keyed:
-        offsets[2 * table + count] = keys
+        _put(payload, 2 * column + 4 * count, keys)
     return Records(
         payload,
         count,
@@ -472,6 +496,56 @@ def encode_records(
         time,
         time,
     )
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1, check=False)
+@cython.returns(cython.int)
+@cython.locals(buffer=bytearray, at=cython.Py_ssize_t, value=cython.Py_ssize_t, number=cython.uint)
+def _put(buffer: bytearray, at: int, value: int) -> int:
+    # A u32 of a column or a header; compiled, the caller answers for its place and range.
+    number = value
+    if cython.compiled:
+        memcpy(PyByteArray_AS_STRING(buffer) + at, cython.address(number), 4)
+    else:
+        buffer[at : at + 4] = number.to_bytes(4, "little")
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1, check=False)
+@cython.returns(cython.int)
+@cython.locals(buffer=bytearray, at=cython.Py_ssize_t, number=cython.longlong)
+def _put_wide(buffer: bytearray, at: int, number: int) -> int:
+    # A u64 or i64 of a header.
+    if cython.compiled:
+        memcpy(PyByteArray_AS_STRING(buffer) + at, cython.address(number), 8)
+    else:
+        buffer[at : at + 8] = number.to_bytes(8, "little", signed=True)
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1, check=False)
+@cython.returns(cython.int)
+@cython.locals(
+    target=bytearray,
+    at=cython.Py_ssize_t,
+    source=cython.uchar[::1],
+    start=cython.Py_ssize_t,
+    length=cython.Py_ssize_t,
+)
+def _copy(target: bytearray, at: int, source: memoryview, start: int, length: int) -> int:
+    # Compiled, the caller answers for both places.
+    if length:
+        if cython.compiled:
+            memcpy(PyByteArray_AS_STRING(target) + at, cython.address(source[start]), length)
+        else:
+            target[at : at + length] = source[start : start + length]
+    return 0
 
 
 @cython.cfunc

@@ -181,7 +181,7 @@ class FlatReader:
 def flat_publishes(run: PublishRun, channel: int) -> Iterator[Flat]:
     """The messages of a run; what the run says of all of them must be true of each."""
     keys = run.keys()
-    records = run.records(None, 0, 7)
+    records = run.records(0, 7)
     assert records.count == run.count == len(keys) >= 1
     flags = 0
     for at, key in enumerate(keys):

@@ -112,6 +112,21 @@ def test_a_selection_outside_of_the_table_is_refused_by_both(selection: list[int
         assert refused[0], "compiled code must not read outside of the table"
 
 
+@given(rows=GOOD_ROWS, key=KEYS, source=st.binary(min_size=18, max_size=40), data=st.data())
+def test_parts_are_what_their_selections_encode_to(
+    rows: list[list[int]], key: bytes | None, source: bytes, data: st.DataObject
+) -> None:
+    places = st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=5)
+    selections = data.draw(st.lists(places, max_size=8))
+    wanted = [encode_both(source, rows, each, len(each), b"x", key)[1] for each in selections]
+    table = array("i", [number for row in rows for number in row])
+    order = array("i", [place for each in selections for place in each])
+    views = memoryview(bytearray(source)), memoryview(table), memoryview(order)
+    for module in (compiled, uncompiled):
+        parts = module.encode_parts(*views, [len(each) for each in selections], b"x", key, 2, 1_700)
+        assert [described(part) for part in parts] == wanted
+
+
 @given(
     bodies=st.lists(st.binary(max_size=30), min_size=1, max_size=10),
     flips=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=3),

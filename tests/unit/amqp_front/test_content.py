@@ -66,7 +66,7 @@ def test_a_complete_publish_owns_its_bytes() -> None:
     run = content.add(body(piece))  # type: ignore[arg-type]
     piece[:] = b"xyz"
     assert run is not None
-    records = run.records(None, 0, 1)
+    records = run.records(0, 1)
     assert (run.body(0), records.body(0), records.routing_key(0)) == (b"abc", b"abc", b"key")
 
 

@@ -111,22 +111,23 @@ def test_a_run_of_acks_does_not_wrap_around_the_largest_tag() -> None:
     assert tags == [(2**64 - 1, 2**64 - 1), (0, 0), (1, 1)]
 
 
-def test_records_take_a_selection_in_its_order() -> None:
+def test_each_part_takes_its_selection_in_its_order() -> None:
     stream = b"".join(publish(1, "x", f"k{n}", b"body%d" % n) for n in range(5))
     (run,) = commands_of(stream)
     assert isinstance(run, PublishRun)
-    records = run.records([3, 1, 1], 0, 42)
-    keys = [records.routing_key(at) for at in range(records.count)]
-    assert keys == [b"k3", b"k1", b"k1"]
-    assert [records.body(at) for at in range(3)] == [b"body3", b"body1", b"body1"]
-    assert (records.exchange, records.time) == (b"x", 42)
+    parts = run.parts([[3, 1, 1], [4], [0, 2]], 0, 42)
+    keys = [[part.routing_key(at) for at in range(part.count)] for part in parts]
+    assert keys == [[b"k3", b"k1", b"k1"], [b"k4"], [b"k0", b"k2"]]
+    assert [parts[0].body(at) for at in range(3)] == [b"body3", b"body1", b"body1"]
+    assert [parts[2].body(at) for at in range(2)] == [b"body0", b"body2"]
+    assert [(part.exchange, part.time) for part in parts] == [(b"x", 42)] * 3
 
 
 def test_the_copy_of_a_run_survives_the_next_read() -> None:
     cutter = cutter_of(publish(1, "x", "k", b"first"))
     run = cutter.next(False)
     assert isinstance(run, PublishRun)
-    records = run.records(None, 0, 0)
+    records = run.records(0, 0)
     cutter.receive_into(b"\xff" * 300)
     assert records.body(0) == b"first"
 

@@ -120,6 +120,16 @@ def test_a_message_for_several_queues_is_kept_once(node: Node, publisher: Publis
     assert bodies(first) == ["m0"]
 
 
+def test_a_queue_keeps_the_publishers_order_when_it_is_in_several_routes(
+    node: Node, publisher: Publisher
+) -> None:
+    node.vhost.bind_queue("one", "amq.topic", "#", {})
+    node.vhost.bind_queue("two", "amq.topic", "b", {})
+    send(publisher, *(publish(1, "amq.topic", key, key.encode()) for key in ("a", "b", "a", "b")))
+    assert held(node, "one") == ["a", "b", "a", "b"]
+    assert held(node, "two") == ["b", "b"]
+
+
 def test_what_no_queue_wants_is_returned_if_mandatory(
     publisher: Publisher, channel: Channel
 ) -> None:

@@ -46,7 +46,7 @@ def test_a_publish_outlives_the_receive_buffer(keys: list[str]) -> None:
     assert (own.mandatory, own.immediate, own.persistent) == (True, False, True)
     assert own.property_flags == run.property_flags
     assert own.routing_key == run.routing_key
-    records = own.records(None, 0, 1)
+    records = own.records(0, 1)
     assert [records.routing_key(at) for at in range(3)] == [key.encode() for key in keys]
 
 

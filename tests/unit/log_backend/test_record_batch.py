@@ -17,6 +17,7 @@ from log_backend.record_batch import (
     decode_batch,
     decode_batches,
     decode_header,
+    encode_parts,
     encode_records,
     new_buffer,
 )
@@ -210,6 +211,14 @@ def test_a_selection_takes_rows_in_its_order() -> None:
         assert [content.body(index) for index in range(content.count)] == wanted
         keys = [content.routing_key(index) for index in range(content.count)]
         assert keys == [body.replace(b"b", b"k") for body in wanted]
+
+
+def test_a_part_whose_selection_is_too_short_is_refused() -> None:
+    views = memoryview(bytearray(9)), memoryview(array("i", bytes(24))), memoryview(array("i", [0]))
+    with pytest.raises(IndexError):
+        encode_parts(*views, [1, 1], b"", b"", 0, 0)
+    with pytest.raises(ValueError, match="records"):
+        encode_parts(*views, [1, 0], b"", b"", 0, 0)
 
 
 def test_the_source_may_be_reused_after_encoding() -> None:
