@@ -52,12 +52,14 @@ class Recovery:
             partition.open_cursor(number).settle(0, begin)
             self._know(partition, begin)
         names = self._disk.list_directory(partition.directory)
-        if names and self._writer.owner_of(partition.directory) != partition.number:
-            # Of a deleted queue of the same name; gone before anything of this one is written.
+        bases = base_offsets(names)
+        if names and not (bases and self._writer.owner_of(partition.directory) == partition.number):
+            # Of a deleted queue of the same name, or without segments: then a run that was killed may not
+            # have synced the number. Gone before anything of this one is written.
             self._remove_directory(partition.directory)
-            names = []
+            names, bases = [], []
         leave_one_form(self._disk, partition.directory, names)
-        return self._open_segments(partition, base_offsets(names))
+        return self._open_segments(partition, bases)
 
     def replay(self, blocks: Iterable[Block], partitions: Mapping[int, PartitionLog]) -> int:
         """Carry out what the journal says; returns the entries replayed.
