@@ -69,8 +69,9 @@ class Recovery:
             owner = self._writer.owner_of(partition.directory)
             if owner is None and bases:
                 self._disown(partition, PARTITION_FILE in names, bases[0])
-            elif owner != partition.number:
-                # Of a deleted queue of the same name; gone before anything of this one is written.
+            elif owner != partition.number or not bases:
+                # Of a deleted queue of the same name, or without segments: then a run that was killed
+                # may not have synced the number. Gone before anything of this one is written.
                 self._remove_directory(partition.directory)
                 bases = []
             else:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Sequence
 
 from crash.frame_stream import Delivered, FrameStream, Settled
-from crash.ledger import QueueLedger
+from crash.load_queue import Cursor, LoadQueue
 from crash.numbered_message import NumberedMessages
 from pamqp import commands, frame
 
@@ -64,19 +64,12 @@ class Client:
 class Publisher(Client):
     """Publishes runs to random queues, several hundred messages in flight."""
 
-    def __init__(
-        self,
-        url: str,
-        messages: Sequence[NumberedMessages],
-        ledgers: Sequence[QueueLedger],
-        choice: random.Random,
-    ) -> None:
+    def __init__(self, url: str, queues: Sequence[LoadQueue], choice: random.Random) -> None:
         super().__init__(url)
-        self._messages = messages
-        self._ledgers = ledgers
+        self._queues = queues
         self._choice = choice
         self._tag = 0
-        self._unconfirmed: dict[int, tuple[int, int]] = {}
+        self._unconfirmed: dict[int, tuple[LoadQueue, int]] = {}
         self._lowest = 1
         self._bytes = 0
         self.confirmed = 0
@@ -86,23 +79,32 @@ class Publisher(Client):
         """See `Client`."""
         while True:
             while len(self._unconfirmed) < IN_FLIGHT_MAX and self._bytes < IN_FLIGHT_BYTES_MAX:
-                self._publish_run()
-            for event in self._stream.feed(self.connection.receive()):
-                assert isinstance(event, Settled)
-                self._settle(event)
+                self._publish_run(self._choice.choice(self._queues))
+            self._receive()
 
-    def _publish_run(self) -> None:
-        number = self._choice.randrange(len(self._messages))
-        messages, ledger = self._messages[number], self._ledgers[number]
+    def publish_to_each(self) -> None:
+        """Publish a run to each queue; all of it is confirmed when this returns."""
+        for queue in self._queues:
+            self._publish_run(queue)
+        while self._unconfirmed:
+            self._receive()
+
+    def _publish_run(self, queue: LoadQueue) -> None:
+        messages, ledger = queue.messages, queue.ledger
         most = max(1, RUN_BYTES_MAX // messages.body_bytes)
         first = ledger.published
         end = first + self._choice.randint(1, min(most, IN_FLIGHT_MAX))
         for sequence in range(first, end):
             self._tag += 1
-            self._unconfirmed[self._tag] = number, sequence
+            self._unconfirmed[self._tag] = queue, sequence
         self._bytes += (end - first) * messages.body_bytes
         ledger.published = end  # before it is sent: a part may arrive
         self.connection.send(messages.encoded(first, end))
+
+    def _receive(self) -> None:
+        for event in self._stream.feed(self.connection.receive()):
+            assert isinstance(event, Settled)
+            self._settle(event)
 
     def _settle(self, event: Settled) -> None:
         tags = range(self._lowest, event.tag + 1) if event.multiple else (event.tag,)
@@ -110,42 +112,37 @@ class Publisher(Client):
             place = self._unconfirmed.pop(tag, None)
             if place is None:
                 continue
-            number, sequence = place
-            self._bytes -= self._messages[number].body_bytes
+            queue, sequence = place
+            self._bytes -= queue.messages.body_bytes
             if event.confirmed:
-                self._ledgers[number].confirmed.add(sequence)
+                queue.ledger.confirmed.add(sequence)
                 self.confirmed += 1
         if event.multiple:
             self._lowest = event.tag + 1
 
 
 class Consumer(Client):
-    """Takes from all queues and acknowledges most of it; a confirm now and then is a barrier."""
+    """Takes through all cursors and acknowledges most of it; a confirm now and then is a barrier."""
 
-    def __init__(
-        self,
-        url: str,
-        messages: Sequence[NumberedMessages],
-        ledgers: Sequence[QueueLedger],
-        choice: random.Random,
-    ) -> None:
+    def __init__(self, url: str, cursors: Sequence[Cursor], choice: random.Random) -> None:
         super().__init__(url)
-        self._messages = messages
-        self._ledgers = ledgers
+        self._cursors = cursors
         self._choice = choice
-        self._earlier = [-1] * len(ledgers)
-        self._acked: list[tuple[int, int]] = []
-        self._before_barrier: list[tuple[int, int]] = []
-        self._barriers = 0
+        self._acked: list[tuple[Cursor, int]] = []
+        self._before_barrier: list[tuple[Cursor, int]] = []
         self._barrier = NumberedMessages(BARRIER_QUEUE, 0xFFFF, 0).encoded(0, 1)
         self.connection.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
         self.connection.call(commands.Basic.Qos(prefetch_count=PREFETCH), commands.Basic.QosOk)
 
     def work(self) -> None:
         """See `Client`."""
-        for number, messages in enumerate(self._messages):
+        for number, cursor in enumerate(self._cursors):
+            cursor.ledger.connected()
             consume = commands.Basic.Consume(
-                queue=messages.queue, consumer_tag=str(number), nowait=True
+                queue=cursor.messages.queue,
+                consumer_tag=str(number),
+                nowait=True,
+                arguments=dict(cursor.arguments),
             )
             self.connection.send(frame.marshal(consume, CHANNEL))
         while True:
@@ -162,20 +159,18 @@ class Consumer(Client):
                 self.connection.send(self._barrier)
 
     def _take(self, event: Delivered) -> bytes:
-        number = int(event.consumer_tag)
-        ledger = self._ledgers[number]
-        sequence = self._messages[number].read(event.body)
-        ledger.check_delivery(sequence, self._earlier[number])
-        self._earlier[number] = sequence
+        cursor = self._cursors[int(event.consumer_tag)]
+        sequence = cursor.messages.read(event.body)
+        cursor.ledger.check_delivery(sequence)
         if self._choice.random() > ACKED_SHARE:
             return b""
-        ledger.acked.add(sequence)
-        self._acked.append((number, sequence))
+        cursor.ledger.acked.add(sequence)
+        self._acked.append((cursor, sequence))
         return ack_frame(event.tag, multiple=False)
 
     def _barrier_reached(self) -> None:
-        for number, sequence in self._before_barrier:
-            self._ledgers[number].settled.add(sequence)
+        for cursor, sequence in self._before_barrier:
+            cursor.ledger.settled.add(sequence)
         self._before_barrier = []
 
 

@@ -10,6 +10,9 @@ _FRAME_HEAD = struct.Struct(">BHI")
 _TAG = struct.Struct(">Q")
 _METHOD = struct.Struct(">HH")
 
+# A field of the header table: length and name, type, value. Messages of a load have no other headers.
+_OFFSET_FIELD = b"\x0fx-stream-offsetl"
+
 BASIC_DELIVER = (60, 60)
 BASIC_ACK = (60, 80)
 BASIC_NACK = (60, 120)
@@ -26,12 +29,17 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """One message for one consumer."""
+    """One message for one consumer.
+
+    Attributes:
+        offset: in the log that is read, if it is; otherwise -1.
+    """
 
     consumer_tag: str
     tag: int
     redelivered: bool
     body: bytes
+    offset: int = -1
 
 
 class UnexpectedMethod(Exception):
@@ -46,6 +54,7 @@ class FrameStream:
         self._deliver: tuple[str, int, bool] | None = None
         self._body_bytes = 0
         self._body = b""
+        self._offset = -1
 
     def feed(self, data: bytes) -> Iterator[Settled | Delivered]:
         """What is complete with these bytes."""
@@ -68,6 +77,7 @@ class FrameStream:
         if kind == 2:
             self._body_bytes = _TAG.unpack_from(payload, 4)[0]
             self._body = b""
+            self._offset = _stream_offset(payload)
         elif kind == 3:
             self._body += payload
         else:
@@ -75,7 +85,7 @@ class FrameStream:
         if self._deliver is None or len(self._body) < self._body_bytes:
             return None
         (consumer_tag, tag, redelivered), self._deliver = self._deliver, None
-        return Delivered(consumer_tag, tag, redelivered, self._body)
+        return Delivered(consumer_tag, tag, redelivered, self._body, self._offset)
 
     def _take_method(self, payload: bytes) -> Settled | None:
         method = _METHOD.unpack_from(payload)
@@ -88,3 +98,8 @@ class FrameStream:
             tag, bits = struct.unpack_from(">QB", payload, 4)
             return Settled(tag, bool(bits & 1), method == BASIC_ACK)
         raise UnexpectedMethod(f"method {method}: {payload[:200]!r}")
+
+
+def _stream_offset(content_header: bytes) -> int:
+    at = content_header.find(_OFFSET_FIELD)
+    return _TAG.unpack_from(content_header, at + len(_OFFSET_FIELD))[0] if at >= 0 else -1

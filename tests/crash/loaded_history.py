@@ -5,34 +5,35 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from itertools import cycle
 
 from broker_process import BrokerProcess
 from crash.confirmed_load import (
     BARRIER_QUEUE,
     CHURN_MESSAGES,
     CHURN_QUEUES,
+    PREFETCH,
     Churn,
     Client,
     Consumer,
     Publisher,
     churn_queue,
 )
-from crash.frame_stream import Delivered, FrameStream
-from crash.ledger import PromiseBroken, QueueLedger
+from crash.drain import drain, message_count, until_empty, until_last
+from crash.ledger import PromiseBroken
+from crash.load_queue import LoadQueue, load_queues
 from crash.numbered_message import NumberedMessages
 from pamqp import commands
 
 from benchmarks.connection import Connection
-from benchmarks.frames import ack_frame
 
 SEED = int(os.environ.get("ROUTELOG_TEST_SEED", "1"))
 LOAD_SECONDS = (0.02, 0.35)
 READY_SECONDS_MAX = (
     20.0  # far above what it takes, on a busy machine too; benchmarks.restart measures it
 )
-BODY_BYTES = (14, 100, 100, 1_000, 8_000, 60_000)
+LOG_MESSAGES_MAX = 60_000  # of a log that keeps everything: it is read as a whole after each round
 # Small, so that files are recycled, segments rolled and batches evicted within every cycle.
 LIMITS = {
     "ROUTELOG_JOURNAL_FILE_BYTES": str(4 * 1024 * 1024),
@@ -48,48 +49,58 @@ LIMITS = {
 class History:
     """All that was promised so far, and what the crashes cost."""
 
-    messages: list[NumberedMessages]
-    ledgers: list[QueueLedger]
+    queues: list[LoadQueue]
     generations: dict[int, int] = field(default_factory=dict)
     generation: int = 0
     choice: random.Random = field(default_factory=lambda: random.Random(SEED))
     kills: int = 0
     confirmed: int = 0
     recovered: int = 0
+    logs_begun: int = 0
     ready_seconds_max: float = 0.0
 
 
-def new_history() -> History:
-    """Of a broker that has not been started yet."""
-    names = [f"load-{number}" for number in range(len(BODY_BYTES))]
-    return History(
-        [
-            NumberedMessages(*each)
-            for each in zip(names, range(len(names)), BODY_BYTES, strict=True)
-        ],
-        [QueueLedger(name) for name in names],
-    )
+def new_history(lost: Collection[str]) -> History:
+    """Of a broker that has not been started yet.
+
+    Args:
+        lost: the levels of `x-durability` that the crashes take.
+    """
+    return History(load_queues(lost))
 
 
 def declare_all(url: str, history: History) -> None:
-    """Declare the durable queues of a load, each with another compression than its neighbour."""
+    """Declare what a load needs."""
     connection = Connection(url)
-    names = [BARRIER_QUEUE, *(messages.queue for messages in history.messages)]
-    for name, compression in zip(names, cycle(("none", "zstd", "lz4"))):
-        arguments = {"x-compression": compression}
-        declare = commands.Queue.Declare(queue=name, durable=True, arguments=arguments)
-        connection.call(declare, commands.Queue.DeclareOk)
+    declare = commands.Queue.Declare(queue=BARRIER_QUEUE, durable=True)
+    connection.call(declare, commands.Queue.DeclareOk)
+    connection.call(commands.Basic.Qos(prefetch_count=PREFETCH), commands.Basic.QosOk)
+    for queue in history.queues:
+        declare_queue(connection, queue)
     connection.close()
+
+
+def declare_queue(connection: Connection, queue: LoadQueue) -> None:
+    """Declare a queue that is not there: with its exchange, and its groups at the begin of its log."""
+    name = queue.name
+    declare = commands.Queue.Declare(queue=name, durable=True, arguments=dict(queue.arguments))
+    connection.call(declare, commands.Queue.DeclareOk)
+    if queue.ledger.keys > 1:
+        exchange = commands.Exchange.Declare(exchange=name, exchange_type="fanout", durable=True)
+        connection.call(exchange, commands.Exchange.DeclareOk)
+        connection.call(commands.Queue.Bind(queue=name, exchange=name), commands.Queue.BindOk)
+    for cursor in queue.cursors:
+        if cursor.arguments:
+            drain(connection, cursor.messages, cursor.arguments, lambda _: True)
 
 
 def load_until_killed(broker: BrokerProcess, history: History) -> None:
     """Publish, consume and churn until the broker is killed, at a random moment."""
     choice = history.choice
     history.generation += 1000
-    publisher = Publisher(broker.url, history.messages, history.ledgers, choice)
-    consumer = Consumer(
-        broker.url, history.messages, history.ledgers, random.Random(choice.random())
-    )
+    publisher = Publisher(broker.url, history.queues, choice)
+    cursors = [cursor for queue in history.queues for cursor in queue.cursors]
+    consumer = Consumer(broker.url, cursors, random.Random(choice.random()))
     churn = Churn(broker.url, history.generations, history.generation)
     clients: list[Client] = [publisher, consumer, churn]
     for client in clients:
@@ -98,6 +109,8 @@ def load_until_killed(broker: BrokerProcess, history: History) -> None:
     broker.kill()
     for client in clients:
         client.join(killed=True)
+    for queue in history.queues:
+        queue.ledger.crashed()
     history.confirmed += publisher.confirmed
 
 
@@ -117,8 +130,8 @@ def check_counts(url: str, history: History) -> None:
         PromiseBroken: one has not.
     """
     connection = Connection(url)
-    for ledger in history.ledgers:
-        ledger.check_count(message_count(connection, ledger.queue))
+    for queue in history.queues:
+        queue.check_count(message_count(connection, queue.name))
     for number in history.generations:
         count = message_count(connection, churn_queue(number))
         if count != CHURN_MESSAGES:
@@ -127,24 +140,54 @@ def check_counts(url: str, history: History) -> None:
 
 
 def drain_all(url: str, history: History) -> None:
-    """Consume everything, message by message against the ledgers.
+    """Publish to each queue once more, and consume everything, message by message against the ledgers.
 
     Raises:
         PromiseBroken: something is lost, back, doubled, or in another order.
     """
+    publish_to_each(url, history)
     connection = Connection(url)
-    for messages, ledger in zip(history.messages, history.ledgers, strict=True):
-        sequences = [messages.read(body) for body in drain(connection, messages.queue)]
-        ledger.check_drained(sequences)
-        history.recovered += len(sequences)
+    connection.call(commands.Basic.Qos(prefetch_count=PREFETCH), commands.Basic.QosOk)
+    for queue in history.queues:
+        for cursor in queue.cursors:
+            until = until_last(queue) if cursor.arguments else until_empty(connection, queue)
+            records = drain(connection, cursor.messages, cursor.arguments, until)
+            cursor.ledger.check_drained([sequence for _, sequence in records])
+            history.recovered += len(records)
+        if queue.keeps_log:
+            from_first = {"x-stream-offset": "first"}
+            records = drain(connection, queue.messages, from_first, until_last(queue))
+            queue.ledger.check_log(records)
     connection.call(commands.Queue.Purge(queue=BARRIER_QUEUE), commands.Queue.PurgeOk)
     connection.call(commands.Tx.Select(), commands.Tx.SelectOk)
     connection.call(commands.Tx.Commit(), commands.Tx.CommitOk)
-    for ledger in history.ledgers:
-        left = message_count(connection, ledger.queue)
-        assert left == 0, f"{ledger.queue}: {left} messages after a drain"
-        ledger.drained()
+    for queue in history.queues:
+        note_drained(connection, queue, history)
     connection.close()
+
+
+def publish_to_each(url: str, history: History) -> None:
+    """Publish to each queue: a log or group that delivers the last message has delivered all."""
+    publisher = Publisher(url, history.queues, history.choice)
+    publisher.publish_to_each()
+    publisher.connection.close()
+    history.confirmed += publisher.confirmed
+
+
+def note_drained(connection: Connection, queue: LoadQueue, history: History) -> None:
+    """All cursors of a queue were drained; a log that has become long begins anew."""
+    for cursor in queue.cursors:
+        cursor.ledger.drained()
+    if not queue.keeps_log:
+        queue.ledger.emptied()
+    elif len(queue.ledger.confirmed) > LOG_MESSAGES_MAX:
+        connection.call(commands.Queue.Delete(queue=queue.name), commands.Queue.DeleteOk)
+        declare_queue(connection, queue)
+        queue.ledger.emptied()
+        history.logs_begun += 1
+    if not queue.is_stream:
+        left = message_count(connection, queue.name)
+        assert left == 0, f"{queue.name}: {left} messages after a drain"
 
 
 def check_churned(url: str, history: History) -> None:
@@ -153,37 +196,11 @@ def check_churned(url: str, history: History) -> None:
     for number, generation in list(history.generations.items()):
         queue = churn_queue(number)
         messages = NumberedMessages(queue, generation % 0xFFFF, 100)
-        sequences = [messages.read(body) for body in drain(connection, queue)]
+        records = drain(connection, messages, {}, lambda read: len(read) == CHURN_MESSAGES)
+        sequences = [sequence for _, sequence in records]
         assert sequences == list(range(CHURN_MESSAGES)), f"{queue}: {sequences}"
     for number in range(CHURN_QUEUES):
         delete = commands.Queue.Delete(queue=churn_queue(number))
         connection.call(delete, commands.Queue.DeleteOk)
     history.generations.clear()
     connection.close()
-
-
-def drain(connection: Connection, queue: str) -> list[bytes]:
-    """All bodies of a queue that nobody else consumes, acknowledged."""
-    count = message_count(connection, queue)
-    if not count:
-        return []
-    consume = commands.Basic.Consume(queue=queue, consumer_tag="drain")
-    connection.call(consume, commands.Basic.ConsumeOk)
-    stream = FrameStream()
-    bodies: list[bytes] = []
-    tag = 0
-    while len(bodies) < count:
-        for event in stream.feed(connection.receive()):
-            assert isinstance(event, Delivered)
-            bodies.append(event.body)
-            tag = event.tag
-    connection.send(ack_frame(tag, multiple=True))
-    cancel = commands.Basic.Cancel(consumer_tag="drain")
-    connection.call(cancel, commands.Basic.CancelOk)
-    return bodies
-
-
-def message_count(connection: Connection, queue: str) -> int:
-    """Messages that are ready."""
-    declare = commands.Queue.Declare(queue=queue, passive=True)
-    return connection.call(declare, commands.Queue.DeclareOk).message_count or 0

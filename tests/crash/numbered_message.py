@@ -20,19 +20,26 @@ class BodyDamaged(Exception):
 
 
 class NumberedMessages:
-    """The persistent publishes of one queue, encoded."""
+    """The persistent publishes of one queue, encoded.
 
-    def __init__(self, queue: str, number: int, body_bytes: int) -> None:
+    Args:
+        keys: with more than one, message n goes through an exchange of the queue's name, with the
+            routing key `key-` and n modulo this; otherwise straight to the queue.
+    """
+
+    def __init__(self, queue: str, number: int, body_bytes: int, keys: int = 1) -> None:
         self.queue = queue
         self.number = number
         self.body_bytes = max(body_bytes, BODY_BYTES_MIN)
         properties = commands.Basic.Properties(delivery_mode=2)
         content_header = header.ContentHeader(body_size=self.body_bytes, properties=properties)
-        self._prefix = (
-            frame.marshal(commands.Basic.Publish(exchange="", routing_key=queue), CHANNEL)
+        ways = [("", queue)] if keys == 1 else [(queue, f"key-{key}") for key in range(keys)]
+        self._prefixes = [
+            frame.marshal(commands.Basic.Publish(exchange=exchange, routing_key=key), CHANNEL)
             + frame.marshal(content_header, CHANNEL)
             + _BODY_FRAME.pack(3, CHANNEL, self.body_bytes)
-        )
+            for exchange, key in ways
+        ]
         filler_bytes = self.body_bytes - BODY_BYTES_MIN
         self._fillers = [bytes([value]) * filler_bytes for value in range(256)]
 
@@ -41,7 +48,8 @@ class NumberedMessages:
         parts: list[bytes] = []
         for sequence in range(first, end):
             content = _HEAD.pack(self.number, sequence) + self._fillers[sequence & 0xFF]
-            parts += (self._prefix, content, _CRC.pack(zlib.crc32(content)), b"\xce")
+            prefix = self._prefixes[sequence % len(self._prefixes)]
+            parts += (prefix, content, _CRC.pack(zlib.crc32(content)), b"\xce")
         return b"".join(parts)
 
     def read(self, body: bytes) -> int:

@@ -55,7 +55,7 @@ def test_the_image_of_this_test_loses_what_was_not_synced(image: Ext4Image) -> N
 def test_nothing_confirmed_is_lost_by_power_cuts_on_ext4(
     image: Ext4Image, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    history = new_history()
+    history = new_history(lost={"memory", "os"})
     broker = BrokerProcess(image.mounted_at / "data", LIMITS)
     try:
         broker.start()

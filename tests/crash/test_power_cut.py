@@ -244,10 +244,10 @@ def _check_state(
 
 
 def _forget_lost(partition: PartitionLog, promises: Promises, found: set[int]) -> None:
-    # The offsets of what was not recovered will be given again.
+    # The offsets of what was not recovered will be given again, or it was settled: as long as that
+    # is not durable, another crash may undo it.
     promises.confirmed &= found
     promises.settled = set(range(partition.next_offset)) - found
-    promises.appended = {offset: promises.appended[offset] for offset in found}
     cursor = partition.open_cursor()
     counts = {offset: cursor.delivery_counts[offset] for offset in found}
     promises.state = CursorState(

@@ -35,7 +35,7 @@ def kills_of_rounds() -> list[int]:
 @pytest.fixture(scope="module")
 def history() -> History:
     """Of all rounds: the data directory ages from one to the next."""
-    return new_history()
+    return new_history(lost={"memory"})
 
 
 @pytest.fixture(scope="module")
