@@ -1,7 +1,8 @@
 """A cursor: how far one reader of a partition is, in memory and on its way to the journal."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
+from types import MappingProxyType
 
 from log_backend.cursor_snapshot import Marks, SnapshotWriter, read_snapshot
 from log_backend.delivery_counts import CountedRange, DeliveryCounts
@@ -10,6 +11,9 @@ from log_backend.metadata import Change
 from log_backend.settled import SettledSet
 
 REDELIVERED_MAX = 4_096  # ranges that wait for the journal: it may stand still for hours
+
+
+NO_CURSORS: Mapping[int, int] = MappingProxyType({})
 
 
 class Cursor:

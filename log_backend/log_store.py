@@ -19,10 +19,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 
 from log_backend.checkpoint import snapshots, store
 from log_backend.clock import Clock
+from log_backend.cursor import NO_CURSORS
 from log_backend.damage import damage_change
 from log_backend.disk import Disk, DiskFull
 from log_backend.disk_space import DiskSpace
@@ -45,8 +45,6 @@ from log_backend.segment_compressor import SegmentCompressor
 from log_backend.segment_writer import SegmentWrite, SegmentWriter
 
 log = logging.getLogger(__name__)
-
-NO_CURSORS: Mapping[int, int] = MappingProxyType({})
 
 
 class LogStore:
@@ -112,7 +110,7 @@ class LogStore:
             disk,
             loop,
             options.disk_reserve_bytes,
-            promised=self._promised_bytes,
+            promised=lambda: self._unflushed_bytes() + self.journal.promised_bytes,
             on_look=self._looked_at_space,
         )
         self._writer = SegmentWriter(disk)
@@ -452,9 +450,6 @@ class LogStore:
     def _unflushed_bytes(self) -> int:
         planned = sum(size for write, size in self._in_flight if not write.done)
         return planned + sum(p.unflushed_bytes for p in self._with_unflushed if p.durable)
-
-    def _promised_bytes(self) -> int:
-        return self._unflushed_bytes() + self.journal.promised_bytes
 
     def _refused_by_disk(self) -> None:
         # Nothing is lost: what found no room is in memory, and in the journal if it was there.

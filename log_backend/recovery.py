@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from log_backend.cursor import Cursor
-from log_backend.cursor_snapshot import cursor_number, partition_prefix
+from log_backend.cursor_snapshot import Marks, SnapshotWriter, cursor_number, partition_prefix
 from log_backend.damage import EVERYTHING_BEHIND, Damage, load_damage
 from log_backend.disk import Disk
 from log_backend.journal_block import Block, JournalEntry, Reason
@@ -38,6 +38,7 @@ class Recovery:
         self._writer = writer
         self._remove_directory = remove_directory
         self._known_offsets: dict[int, int] = {}  # by partition: behind the highest one ever given
+        self._forgotten = False
 
     def load(self, partition: PartitionLog, begins: Mapping[int, int]) -> bool:
         """Restore the cursors of a partition from their snapshots, and open its segments.
@@ -91,6 +92,8 @@ class Recovery:
                 if partition is not None:
                     self._replay(partition, entry)
                     replayed += 1
+        if self._forgotten:
+            self._metadata.sync()
         for partition in partitions.values():
             partition.skip_to(self._known_offsets.pop(partition.number, 0))
             partition.lift_quarantine()
@@ -160,7 +163,24 @@ class Recovery:
                 cursor.settle(first, end, Reason.LOST)
         if lost:
             self._know(partition, lost[-1][1])
+        if not partition.segments:
+            self._forget_synced(partition)
         return unsynced
+
+    def _forget_synced(self, partition: PartitionLog) -> None:
+        # All segments were settled and went, but a power cut may have taken the settlements. What is
+        # written again from the journal must not be measured by what was synced once.
+        if partition.synced_offset:
+            partition.synced_offset = 0
+            next_offset = self._known_offsets[partition.number]
+            changes = [
+                SnapshotWriter(partition.number, cursor.number).marks(
+                    Marks(cursor.low_water, next_offset, 0, cursor.handed_out)
+                )
+                for cursor in partition.cursors.values()
+            ]
+            self._metadata.apply(changes, synced=False)
+            self._forgotten = True
 
     def _settle_newest(self, partition: PartitionLog, segment: Segment) -> bool:
         partition.next_offset = segment.end_offset

@@ -10,10 +10,11 @@ from pathlib import Path
 from unit.log_backend.log_records import records
 
 from log_backend.clock import SystemClock
+from log_backend.cursor import NO_CURSORS
 from log_backend.disk import Disk, SystemDisk
 from log_backend.durability import Durability
 from log_backend.log_options import LogOptions
-from log_backend.log_store import NO_CURSORS, LogStore
+from log_backend.log_store import LogStore
 from log_backend.partition_log import PartitionLog
 from log_backend.retention import Retention
 

@@ -1,13 +1,23 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 from crash.powered_disk import PoweredDisk
-from unit.log_backend.open_store import append, start_store
+from unit.log_backend.open_store import (
+    append,
+    crash,
+    durable,
+    numbered,
+    open_store,
+    start_store,
+    unsettled,
+)
 
 from log_backend.log_directory import partition_directory
-from log_backend.segment_writer import NUMBER_FILE
+from log_backend.partition_file import PARTITION_FILE, encode_number
+from log_backend.record_batch import batch_bytes
 
 POWER_CUTS = 40  # with other luck each
 
@@ -18,8 +28,8 @@ async def test_a_number_file_that_a_killed_run_had_not_synced_is_durable_before_
     disk = PoweredDisk(tmp_path / "data", random.Random(1))
     directory = partition_directory(disk.root / "logs", "/", "q", 0)
     disk.make_directory(directory)
-    file = disk.open(directory / NUMBER_FILE, create=True)
-    disk.write(file, 0, [b"1"])
+    file = disk.open(directory / PARTITION_FILE, create=True)
+    disk.write(file, 0, [encode_number(1)])
     disk.sync_directory(directory)
     disk.close(file)
 
@@ -30,5 +40,33 @@ async def test_a_number_file_that_a_killed_run_had_not_synced_is_durable_before_
     await store.aclose()
 
     segments = [segment for image in images for segment in image.glob("logs/*/*/*.log")]
-    numbers = {segment.with_name(NUMBER_FILE).read_bytes() for segment in segments}
-    assert numbers == {b"1"}
+    numbers = {segment.with_name(PARTITION_FILE).read_bytes() for segment in segments}
+    assert numbers == {encode_number(1)}
+
+
+async def test_what_is_written_again_is_not_measured_by_what_was_synced_and_removed(
+    data: Path,
+) -> None:
+    store, (partition,) = start_store(data)
+    for _ in range(5):
+        await durable(store, append(partition))
+    await store._checkpoint(None)
+    left = await crash(store, data)
+    await store.aclose()
+    # The segment went when everything was settled; then a power cut took the settlements.
+    (segment,) = left.glob("logs/*/*/*.log")
+    written = segment.read_bytes()
+    shutil.rmtree(segment.parent)
+    second = open_store(left)
+    second.open_partition(1, "/", "q", 0, durable=True)
+    second.recover()
+    # It is killed when the first batch was written again.
+    second.metadata.close()
+    second._disk.close(second._lock)
+    segment.parent.mkdir()
+    segment.with_name(PARTITION_FILE).write_bytes(encode_number(1))
+    segment.write_bytes(written[: batch_bytes(written, 0)])
+    store, (partition,) = start_store(left, epoch=2)
+    assert not partition.damage.found
+    assert await unsettled(partition) == numbered(*range(5))
+    await store.aclose()
