@@ -51,9 +51,17 @@ class CountingDisk(SystemDisk):
 
     def write(self, file: int, position: int, buffers: Sequence[Buffer]) -> int:
         """See `Disk`."""
+        self._count(buffers)
+        return super().write(file, position, buffers)
+
+    def write_synced(self, file: int, position: int, buffers: Sequence[Buffer]) -> None:
+        """See `Disk`."""
+        self._count(buffers)
+        super().write_synced(file, position, buffers)
+
+    def _count(self, buffers: Sequence[Buffer]) -> None:
         if buffers and bytes(buffers[0][: len(MAGIC)]) == MAGIC:
             self.journal_bytes += sum(map(len, buffers))
-        return super().write(file, position, buffers)
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@
       logs/<vhost>/<queue>-<partition>/...   durable partitions
       spill/...                              what other partitions could not keep in memory; emptied at start
 
-Start: `LogStore(...)`, then `open_partition` for each one that the topology knows, then `recover`,
-then `start`. A checkpoint lets go of a complete journal file: what it holds is written to segments and
-synced, or settled in a cursor snapshot that is.
+Start: `LogStore(...)`, `open_partition` for each one that the topology knows, `recover`, `start`. A checkpoint
+lets go of full journal files: what they hold is in synced segments, or settled in a cursor snapshot that is.
 """
 
 import asyncio
