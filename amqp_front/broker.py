@@ -18,6 +18,8 @@ from amqp_front.connection import Connection
 from amqp_front.errors import CONNECTION_FORCED, HardError
 from amqp_front.frame_cutter import FrameCutter
 from amqp_front.gate import Gate
+from amqp_front.listeners import CannotListen, Listeners
+from amqp_front.proxy_header import Endpoint
 from amqp_front.services import Services
 from log_backend import (
     DirectoryLocked,
@@ -41,7 +43,6 @@ log = logging.getLogger(__name__)
 
 STOP_SECONDS_MAX = 5.0  # for clients to answer connection.close when the broker stops
 SWITCH_SECONDS = 0.0005  # so that the journal's thread gets its turn soon after a sync
-BACKLOG = 1_024  # connections that the kernel accepts for us
 
 # What the data directory may answer while it is read, and written for the first time.
 START_FAULTS = (
@@ -139,19 +140,20 @@ class Broker:
         return await self._listen(loop)
 
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> BrokerAddress:
-        config = self._config
+        self._listeners = Listeners(self._config, loop, self._accepted, self._closed)
         try:
-            self._server = await loop.create_server(
-                self._accepted, config.host, config.port, backlog=BACKLOG, reuse_address=True
-            )
-        except OSError as error:
+            host, port = await self._listeners.open()
+        except CannotListen as error:
             await self._close_stores()
-            raise StartError(f"cannot listen on {config.host}:{config.port}: {error}") from None
-        host, port = self._server.sockets[0].getsockname()[:2]
-        return BrokerAddress(host, port, config.data_dir)
+            raise StartError(str(error)) from None
+        return BrokerAddress(host, port, self._config.data_dir)
 
-    def _accepted(self) -> Connection:
-        connection = Connection(self._services, self._opening.discard, self._closed)
+    async def reload_certificates(self) -> None:
+        """Read the certificates of TLS again, for handshakes from now on."""
+        await self._listeners.reload_certificates()
+
+    def _accepted(self, proxied: Endpoint | None) -> Connection:
+        connection = Connection(self._services, self._opening.discard, self._closed, proxied)
         if len(self._opening) >= self._config.connections_unauthenticated_max:
             log.warning("too many connections that have not logged in; dropping one")
             self._services.loop.call_soon(connection.abort)
@@ -167,7 +169,7 @@ class Broker:
 
     async def stop(self) -> None:
         """Accept nobody, close connections with 320, write what is needed, let go of the files."""
-        self._server.close()
+        await self._listeners.close()
         reason = HardError(
             CONNECTION_FORCED, "broker forced connection closure with reason 'shutdown'"
         )
@@ -209,6 +211,14 @@ def run(
             loop.add_signal_handler(number, stopped.set)
         broker = Broker(config, claim_epoch)
         address = await broker.start()
+        reloads: set[asyncio.Task[None]] = set()
+
+        def reload() -> None:
+            task = loop.create_task(broker.reload_certificates())
+            reloads.add(task)
+            task.add_done_callback(reloads.discard)
+
+        loop.add_signal_handler(signal.SIGHUP, reload)
         gc.collect()
         gc.freeze()  # what start made lives as long as the process
         on_ready(address)

@@ -3,6 +3,9 @@
 import asyncio
 import socket
 
+from amqp_front.client_certificate import Certificate
+from amqp_front.proxy_header import Endpoint
+
 OUTBOX_BYTES_HIGH = 1_048_576  # unsent: no more deliveries; about 8 ms at 1 Gbit/s
 OUTBOX_BYTES_MAX = 64 * 1024 * 1024  # unsent: the client reads nothing; no more commands either
 CLOSE_SECONDS_MAX = 30.0  # for the client to answer connection.close, and to read what is unsent
@@ -12,20 +15,36 @@ class ClientSocket:
     """A connected socket.
 
     Attributes:
-        peer: address of the client; None when it is no network address.
+        peer: address of the client, of a Unix socket its path, mostly empty; None when it cannot be told.
         name: of the connection, for the log.
+        certificate: what the client proved to be its own; None without TLS or without one.
+
+    Args:
+        proxied: the client, when the other end is a proxy that speaks for it.
     """
 
-    __slots__ = ("_deadline", "_loop", "_transport", "name", "peer")
+    __slots__ = ("_deadline", "_loop", "_transport", "certificate", "name", "peer")
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        loop: asyncio.AbstractEventLoop,
+        proxied: Endpoint | None = None,
+    ) -> None:
         self._transport = transport
         self._loop = loop
         self._deadline: asyncio.TimerHandle | None = None
         transport.set_write_buffer_limits(high=OUTBOX_BYTES_HIGH)
+        self.certificate: Certificate | None = transport.get_extra_info("peercert") or None
         address = transport.get_extra_info("peername")
-        self.peer: str | None = address[0] if isinstance(address, tuple) else None
-        self.name = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else "local"
+        self.peer: str | None = None
+        self.name = "local"
+        if proxied is not None:
+            address = (proxied.address, proxied.port)
+        if isinstance(address, tuple):
+            self.peer, self.name = address[0], f"{address[0]}:{address[1]}"
+        elif isinstance(address, str):
+            self.peer = address
         self._set_option(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
     def _set_option(self, level: int, option: int, value: int = 1) -> None:

@@ -4,7 +4,7 @@ import difflib
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -19,6 +19,8 @@ ENVIRONMENT_RESERVED = ("ROUTELOG_CONFIG", "ROUTELOG_PURE", "ROUTELOG_TEST_")
 
 Name = Annotated[str, Meta(min_length=1, max_length=255)]  # an AMQP short string
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
+NetworkText = Annotated[str, Meta(pattern=r"^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$")]
+NamedFile = Annotated[str, Meta(pattern=r"^[^=]+=.+$")]  # mq.example.com=/etc/routelog/mq.pem
 
 
 class ConfigurationError(ValueError):
@@ -31,6 +33,19 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     host: Annotated[str, Meta(min_length=1)] = "0.0.0.0"
     port: Annotated[int, Meta(ge=0, le=65_535)] = 5672  # 0: any free port
     data_dir: Path = Path("data")
+    unix_socket: str = ""
+    proxy_protocol_sources: tuple[NetworkText, ...] = ()
+
+    tls_port: Annotated[int, Meta(ge=0, le=65_535)] = 5671
+    tls_certificate: str = ""  # empty: no TLS
+    tls_key: str = ""
+    tls_authorities: str = ""
+    tls_verify: Literal["none", "optional", "required"] = "none"
+    tls_names: tuple[NamedFile, ...] = ()
+    tls_version_min: Literal["1.2", "1.3"] = "1.2"
+    tls_login_from: Literal[
+        "distinguished_name", "common_name", "san_dns", "san_email", "san_uri"
+    ] = "distinguished_name"
 
     heartbeat_seconds: Annotated[int, Meta(ge=0, le=65_535)] = 60  # 16 bits in connection.tune
     channel_max: Annotated[int, Meta(ge=1, le=65_535)] = 2047
@@ -69,6 +84,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 KEY_TYPES: Mapping[str, Any] = get_type_hints(BrokerConfig, include_extras=True)
+KEYS_OF_LISTS = [key for key, kind in KEY_TYPES.items() if get_origin(kind) is tuple]
 
 
 def load_configuration(
@@ -132,8 +148,8 @@ def _checked(source: str, spelling: str, key: str, value: object, *, strict: boo
         nearest = difflib.get_close_matches(key, KEY_TYPES, n=1)
         hint = f"; did you mean {nearest[0]}?" if nearest else ""
         raise ConfigurationError(f"{source}: {spelling}: there is no such key{hint}")
-    if not strict and key == "loopback_users" and isinstance(value, str):
-        value = [user for user in value.split(",") if user]
+    if not strict and key in KEYS_OF_LISTS and isinstance(value, str):
+        value = [entry for entry in value.split(",") if entry]
     try:
         return msgspec.convert(value, KEY_TYPES[key], strict=strict, dec_hook=_decode_path)
     except msgspec.ValidationError as error:

@@ -42,11 +42,12 @@ from amqp_front.handshake import (
     tune_frame,
 )
 from amqp_front.heartbeat import SILENT_TICKS_MAX, Heartbeat
-from amqp_front.login import log_in
+from amqp_front.login import log_in, offered_mechanisms
 from amqp_front.methods import decode_method, encode_method
+from amqp_front.proxy_header import Endpoint
 from amqp_front.publishing_hold import PublishingHold
 from amqp_front.refusals import broker_failure, refusal
-from amqp_front.sasl import MalformedResponse, credentials
+from amqp_front.sasl import MalformedResponse
 from amqp_front.services import Services
 from vhosts import PermissionCache, User, VirtualHost
 
@@ -56,7 +57,7 @@ TURN_COMMANDS_MAX = 512  # of one turn: about 10 ms, more when each of them is r
 
 
 class Connection(asyncio.BufferedProtocol):
-    """The protocol of one client socket."""
+    """The protocol of one client socket; `proxied` is the client that a proxy speaks for."""
 
     __slots__ = (
         "_channels",
@@ -68,6 +69,7 @@ class Connection(asyncio.BufferedProtocol):
         "_hold",
         "_on_closed",
         "_on_opened",
+        "_proxied",
         "_socket",
         "_state",
         "_told_refusals",
@@ -92,8 +94,10 @@ class Connection(asyncio.BufferedProtocol):
         services: Services,
         on_opened: Callable[["Connection"], None],
         on_closed: Callable[["Connection"], None],
+        proxied: Endpoint | None = None,
     ) -> None:
         self.services = services
+        self._proxied = proxied
         self._on_opened = on_opened
         self._on_closed = on_closed
         self._cutter = services.cutter
@@ -120,7 +124,8 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is connected."""
         # uvloop's transport is one in all but its base class.
-        self._socket = ClientSocket(cast(asyncio.Transport, transport), self.services.loop)
+        transport = cast(asyncio.Transport, transport)
+        self._socket = ClientSocket(transport, self.services.loop, self._proxied)
         self.name = self._socket.name
         if self._state is State.CLOSED:  # refused before it was connected
             self._socket.abort()
@@ -274,7 +279,9 @@ class Connection(asyncio.BufferedProtocol):
         header = self._cutter.take_header()
         if header in ACCEPTED_HEADERS:
             self._state = State.AWAIT_START_OK
-            self.write(start_frame(self.services.cluster_name))
+            assert self._socket is not None
+            offered = offered_mechanisms(self._socket.certificate)
+            self.write(start_frame(self.services.cluster_name, offered))
             return True
         if header is not None or not PROTOCOL_HEADER.startswith(self._cutter.unread()[:4]):
             log.info("%s speaks another protocol", self.name)
@@ -360,14 +367,12 @@ class Connection(asyncio.BufferedProtocol):
         self.cancel_notify = client_capability(properties, "consumer_cancel_notify")
         self._hold.tells = client_capability(properties, "connection.blocked")
         self._state = State.AUTHENTICATING
+        assert self._socket is not None
         try:
-            name, password = credentials(method.mechanism, method.response)
+            login = log_in(self.services, self._socket, method.mechanism, method.response)
         except MalformedResponse as error:
             log.warning("%s: login refused: %s", self.name, error)
-            self._drop()
-            return
-        peer = self._socket.peer if self._socket is not None else None
-        login = log_in(self.services, peer, method.mechanism, name, password)
+            return self._drop()
         task = self.services.loop.create_task(login)
         self.wait_for(task, lambda: self._logged_in(task.result()))
 
@@ -432,8 +437,7 @@ class Connection(asyncio.BufferedProtocol):
         """Answer an error: close the channel, the connection, or just drop it."""
         answer = refusal(error) or broker_failure(error, self.name)
         if isinstance(answer, SoftError) and channel is not None:
-            channel.refuse(answer, class_id, method_id)
-            return
+            return channel.refuse(answer, class_id, method_id)
         log.warning("%s: %s", self.name, answer)
         untold = self._state is State.AUTHENTICATING and not self._told_refusals
         if untold or self._state in (State.AWAIT_START_OK, State.AWAIT_HEADER):

@@ -5,7 +5,7 @@
 Source: AMQP 0-9-1 specification, section 2.2.4; limits and codes as RabbitMQ's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
@@ -16,7 +16,6 @@ from pamqp import commands
 from amqp_front.configuration import BrokerConfig
 from amqp_front.errors import NOT_ALLOWED, HardError
 from amqp_front.methods import encode_method
-from amqp_front.sasl import MECHANISMS
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 ACCEPTED_HEADERS = (
@@ -54,8 +53,8 @@ class Tuning:
     heartbeat: int
 
 
-def start_frame(cluster_name: str) -> bytes:
-    """connection.start."""
+def start_frame(cluster_name: str, mechanisms: Sequence[str]) -> bytes:
+    """connection.start, with the SASL mechanisms that this client may use."""
     properties = {
         "product": "RouteLog",
         "version": distribution_version(),
@@ -71,7 +70,7 @@ def start_frame(cluster_name: str) -> bytes:
         version_major=0,
         version_minor=9,
         server_properties=properties,
-        mechanisms=" ".join(MECHANISMS),
+        mechanisms=" ".join(mechanisms),
         locales="en_US",
     )
 

@@ -1,29 +1,72 @@
-"""Logging in: is the password right, and may the user come from there?"""
+"""Logging in: who is it, is that proved, and may the user come from there?"""
 
+import logging
+from collections.abc import Coroutine
+from typing import Any, Protocol
+
+from amqp_front.client_certificate import Certificate, login_name
 from amqp_front.errors import ACCESS_REFUSED, HardError
+from amqp_front.sasl import EXTERNAL, MECHANISMS, MalformedResponse, credentials
 from amqp_front.services import Services
 from vhosts import User, may_connect_from
+
+log = logging.getLogger(__name__)
 
 REFUSED = "Login was refused using authentication mechanism {}. For details see the broker logfile."
 
 
-async def log_in(
-    services: Services, peer: str | None, mechanism: str, name: str, password: bytes
-) -> User:
-    """The user who has this name and password.
+class Client(Protocol):
+    """What is known of a client before it logs in; see `ClientSocket`."""
 
-    Args:
-        peer: address the client connects from; None is no network address.
+    peer: str | None
+    certificate: Certificate | None
+
+
+def offered_mechanisms(certificate: Certificate | None) -> tuple[str, ...]:
+    """The SASL mechanisms that a client may choose from."""
+    return MECHANISMS if certificate is None else (*MECHANISMS, EXTERNAL)
+
+
+def log_in(
+    services: Services, client: Client, mechanism: str, response: bytes
+) -> Coroutine[Any, Any, User]:
+    """Begin to log in.
+
+    Returns:
+        The user, or 403 with the same text whatever was wrong (HardError), or `AuthenticationBusy`:
+        too many others are logging in.
 
     Raises:
-        HardError: 403, with the same text whatever was wrong.
-        AuthenticationBusy: too many others are logging in.
+        MalformedResponse: the response is none of its mechanism, or the mechanism was not offered.
     """
+    if mechanism not in offered_mechanisms(client.certificate):
+        raise MalformedResponse(f"mechanism {mechanism!r} is not offered")
+    if client.certificate is not None and mechanism == EXTERNAL:
+        name = login_name(client.certificate, services.config.tls_login_from)
+        return _by_certificate(services, client, name)
+    name, password = credentials(mechanism, response)
+    return _by_password(services, client, mechanism, name, password)
+
+
+async def _by_certificate(services: Services, client: Client, name: str | None) -> User:
+    user = services.users.find(name) if name is not None else None
+    if user is None:
+        log.warning("no user is called as the client's certificate says: %r", name)
+    return _admitted(services, client, EXTERNAL, user)
+
+
+async def _by_password(
+    services: Services, client: Client, mechanism: str, name: str, password: bytes
+) -> User:
     user = services.users.find(name)
     verified = await services.passwords.verify(user, password)
     # The user may have been changed or deleted while the password was verified.
-    if not verified or user is None or services.users.find(name) != user:
-        raise HardError(ACCESS_REFUSED, REFUSED.format(mechanism))
-    if not may_connect_from(name, peer, services.config.loopback_users):
+    if not verified or services.users.find(name) != user:
+        user = None
+    return _admitted(services, client, mechanism, user)
+
+
+def _admitted(services: Services, client: Client, mechanism: str, user: User | None) -> User:
+    if user is None or not may_connect_from(user.name, client.peer, services.config.loopback_users):
         raise HardError(ACCESS_REFUSED, REFUSED.format(mechanism))
     return user

@@ -1,9 +1,10 @@
-"""SASL responses: PLAIN and AMQPLAIN."""
+"""SASL: the mechanisms, and the responses of PLAIN and AMQPLAIN."""
 
 from amqp_front.errors import HardError
 from amqp_front.field_table import FieldTableReader
 
 MECHANISMS = ("PLAIN", "AMQPLAIN")
+EXTERNAL = "EXTERNAL"  # the client is who its certificate says; its response says nothing
 
 
 class MalformedResponse(Exception):

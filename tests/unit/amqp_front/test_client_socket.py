@@ -8,6 +8,7 @@ import pytest
 
 from amqp_front import client_socket
 from amqp_front.client_socket import ClientSocket
+from amqp_front.proxy_header import Endpoint
 
 
 class Transport:
@@ -21,7 +22,7 @@ class Transport:
         self.calls: list[str] = []
 
     def get_extra_info(self, name: str) -> object:
-        return self.address if name == "peername" else self.socket
+        return {"peername": self.address, "socket": self.socket}.get(name)
 
     def set_write_buffer_limits(self, *, high: int) -> None: ...
 
@@ -64,13 +65,20 @@ def connected(address: object = ("192.0.2.1", 7)) -> tuple[ClientSocket, Transpo
 
 @pytest.mark.parametrize(
     ("address", "peer", "name"),
-    [(("192.0.2.1", 7), "192.0.2.1", "192.0.2.1:7"), ("", None, "local"), (None, None, "local")],
+    [(("192.0.2.1", 7), "192.0.2.1", "192.0.2.1:7"), ("", "", "local"), (None, None, "local")],
 )
 def test_a_connection_is_called_after_its_other_end(
     address: object, peer: str | None, name: str
 ) -> None:
     client, _, _ = connected(address)
     assert (client.peer, client.name) == (peer, name)
+
+
+def test_a_client_behind_a_proxy_is_called_after_itself() -> None:
+    transport = cast(asyncio.Transport, Transport(("198.51.100.1", 9)))
+    loop = cast(asyncio.AbstractEventLoop, Timers())
+    client = ClientSocket(transport, loop, Endpoint("192.0.2.1", 7))
+    assert (client.peer, client.name) == ("192.0.2.1", "192.0.2.1:7")
 
 
 def test_a_client_that_does_not_read_what_is_unsent_is_dropped_in_the_end() -> None:

@@ -1,0 +1,192 @@
+"""Where clients come in: the listening sockets of a broker, plain, TLS and Unix."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from ipaddress import ip_network
+from pathlib import Path
+
+from amqp_front.acceptor import Accepted, Acceptor, Network
+from amqp_front.configuration import BrokerConfig
+from amqp_front.connection import Connection
+from amqp_front.tls import CertificateUnusable, TlsCertificates, TlsOptions
+
+log = logging.getLogger(__name__)
+
+BACKLOG = 1_024  # connections that the kernel accepts for us
+RELOAD_SECONDS = 60.0  # how often certificates are read again; SIGHUP reads them at once
+
+
+class CannotListen(Exception):
+    """An address or a certificate cannot be used; the text says which, and why."""
+
+
+class Listeners:
+    """All listening sockets of a broker.
+
+    Args:
+        accepted: makes a connection, told whom a proxy speaks for.
+        failed: the socket of a connection never came so far as to speak AMQP.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        loop: asyncio.AbstractEventLoop,
+        accepted: Accepted,
+        failed: Callable[[Connection], None],
+    ) -> None:
+        self._config = config
+        self._loop = loop
+        self._accepted = accepted
+        self._failed = failed
+        self._proxies: list[Network] = []
+        self._servers: list[asyncio.Server] = []
+        self._acceptors: list[Acceptor] = []
+        self._certificates: TlsCertificates | None = None
+        self._reloading: asyncio.Task[None] | None = None
+
+    async def open(self) -> tuple[str, int]:
+        """Listen everywhere that is configured.
+
+        Returns:
+            Address and port of plain AMQP.
+
+        Raises:
+            CannotListen: nothing listens then.
+        """
+        config = self._config
+        try:
+            self._proxies = [_network(text) for text in config.proxy_protocol_sources]
+            plain = await self._listen(config.port)
+            if config.tls_certificate:
+                await self._open_tls()
+            if config.unix_socket:
+                await self._open_unix(config.unix_socket)
+        except CannotListen:
+            await self.close()
+            raise
+        return plain
+
+    async def _open_tls(self) -> None:
+        config = self._config
+        try:
+            self._certificates = TlsCertificates(tls_options(config))
+        except CertificateUnusable as error:
+            raise CannotListen(str(error)) from None
+        host, port = await self._listen(config.tls_port, self._certificates)
+        log.info("listening for TLS on %s:%d", host, port)
+        self._reloading = self._loop.create_task(self._reload_now_and_then())
+
+    async def _open_unix(self, path: str) -> None:
+        try:
+            server = await self._loop.create_unix_server(
+                lambda: self._accepted(None), path, backlog=BACKLOG
+            )
+        except (OSError, ValueError) as error:
+            raise CannotListen(f"cannot listen on {path}: {error}") from None
+        self._servers.append(server)
+        log.info("listening on %s", path)
+
+    async def _listen(
+        self, port: int, certificates: TlsCertificates | None = None
+    ) -> tuple[str, int]:
+        # The first address decides what a free port is; the others take the same one.
+        bound: tuple[str, int] | None = None
+        for host in self._config.host.split(","):
+            wanted = port if bound is None else bound[1]
+            for listening in await self._sockets(host.strip(), wanted):
+                bound = bound or listening.getsockname()[:2]
+                if certificates is None and not self._proxies:
+                    server = await self._loop.create_server(
+                        lambda: self._accepted(None), sock=listening, backlog=BACKLOG
+                    )
+                    self._servers.append(server)
+                else:
+                    self._accept(listening, certificates)
+        assert bound is not None
+        return bound
+
+    async def _sockets(self, host: str, port: int) -> list[socket.socket]:
+        try:
+            found = await self._loop.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+            return [_listening(family, address) for family, _, _, _, address in found]
+        except OSError as error:
+            raise CannotListen(f"cannot listen on {host}:{port}: {error}") from None
+
+    def _accept(self, listening: socket.socket, certificates: TlsCertificates | None) -> None:
+        acceptor = Acceptor(
+            listening,
+            self._loop,
+            tls=None if certificates is None else certificates.context,
+            proxies=self._proxies,
+            openings_max=self._config.connections_unauthenticated_max,
+            accepted=self._accepted,
+            failed=self._failed,
+        )
+        self._acceptors.append(acceptor)
+
+    # -- certificates
+
+    async def reload_certificates(self) -> None:
+        """Read the certificates again; those that cannot be used are logged, and the old ones stay."""
+        if self._certificates is None:
+            return
+        try:
+            await asyncio.to_thread(self._certificates.reload)
+        except CertificateUnusable as error:
+            log.error("certificates stay as they were: %s", error)
+
+    async def _reload_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(RELOAD_SECONDS)
+            await self.reload_certificates()
+
+    # -- the end
+
+    async def close(self) -> None:
+        """Accept nobody any more; connections stay."""
+        if self._reloading is not None:
+            self._reloading.cancel()
+        for server in self._servers:
+            server.close()
+        for acceptor in self._acceptors:
+            await acceptor.close()
+
+
+def tls_options(config: BrokerConfig) -> TlsOptions:
+    """What the configuration says of TLS, its certificate given."""
+    named = (entry.split("=", 1) for entry in config.tls_names)
+    return TlsOptions(
+        certificate=Path(config.tls_certificate),
+        key=Path(config.tls_key) if config.tls_key else None,
+        authorities=Path(config.tls_authorities) if config.tls_authorities else None,
+        verification=config.tls_verify,
+        names={name: Path(file) for name, file in named},
+        version_min=config.tls_version_min,
+    )
+
+
+def _network(text: str) -> Network:
+    try:
+        return ip_network(text)
+    except ValueError as error:
+        raise CannotListen(f"proxy_protocol_sources: {error}") from None
+
+
+def _listening(family: int, address: tuple[object, ...]) -> socket.socket:
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listening.bind(address)
+        listening.listen(BACKLOG)
+        listening.setblocking(False)
+    except OSError:
+        listening.close()
+        raise
+    return listening
