@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -43,13 +44,18 @@ class SourceModule:
         """Lines of the file, empty ones included."""
         return len(self.text.splitlines())
 
+    @cached_property
     def tree(self) -> ast.Module:
         """The parsed file."""
         return ast.parse(self.text, self.path)
 
-    def imports(self) -> Iterator[Import]:
+    @cached_property
+    def imports(self) -> tuple[Import, ...]:
         """Every import, wherever it stands, by absolute name."""
-        for node in ast.walk(self.tree()):
+        return tuple(self._imports())
+
+    def _imports(self) -> Iterator[Import]:
+        for node in ast.walk(self.tree):
             if isinstance(node, ast.Import):
                 for item in node.names:
                     yield Import(node.lineno, _declared(item.name), "", item.asname or item.name)
@@ -58,13 +64,17 @@ class SourceModule:
                 for item in node.names:
                     yield Import(node.lineno, module, item.name, item.asname or item.name)
 
-    def outside_names(self) -> Iterator[tuple[int, str]]:
+    @cached_property
+    def outside_names(self) -> tuple[tuple[int, str], ...]:
         """Line and full dotted name of all that is used from elsewhere: `os.fsync`, `open`.
 
         A method of a value of unknown type is given as `?.read_text`.
         """
+        return tuple(self._outside_names())
+
+    def _outside_names(self) -> Iterator[tuple[int, str]]:
         full_names = self._full_names()
-        for node in ast.walk(self.tree()):
+        for node in ast.walk(self.tree):
             if isinstance(node, ast.Name):
                 yield node.lineno, full_names.get(node.id, node.id)
             elif isinstance(node, ast.Attribute):
@@ -74,7 +84,7 @@ class SourceModule:
 
     def _full_names(self) -> dict[str, str]:
         names = {}
-        for imported in self.imports():
+        for imported in self.imports:
             if imported.name:
                 names[imported.alias] = f"{imported.module}.{imported.name}"
             elif imported.alias == imported.module:
@@ -118,7 +128,7 @@ def read_modules(folder: str) -> list[SourceModule]:
 
 def undocumented(module: SourceModule) -> Iterator[str]:
     """Public classes, functions and methods without a docstring, and the module if it has none."""
-    tree = module.tree()
+    tree = module.tree
     if ast.get_docstring(tree) is None:
         yield f"{module.path}:1: the module"
     yield from _undocumented_in(module.path, tree, "")

@@ -63,7 +63,7 @@ class Door:
         """Uses of this door in a file that is not one of its own."""
         if any(fnmatch(module.path, file) for file in self.files):
             return
-        for line, name in module.outside_names():
+        for line, name in module.outside_names:
             if any(fnmatch(name, pattern) for pattern in self.names):
                 yield f"{module.path}:{line}: {name}"
 
@@ -153,7 +153,7 @@ def forbidden_packages(module: SourceModule) -> Iterator[str]:
     if module.path == COMPOSITION_ROOT:
         return
     allowed = IMPORT_TABLE[module.package] | {module.package}
-    for imported in module.imports():
+    for imported in module.imports:
         target = imported.module.partition(".")[0]
         if target in {*IMPORT_TABLE, "tests"} - allowed:
             yield f"{module.path}:{imported.line}: imports {imported.module}"
@@ -163,7 +163,7 @@ def inner_imports(module: SourceModule, names: set[str]) -> Iterator[str]:
     """Imports of a neighbour's inside; its face is what its `__init__` gives out."""
     if module.path == COMPOSITION_ROOT or module.package == "benchmarks":
         return
-    for imported in module.imports():
+    for imported in module.imports:
         neighbour = imported.module.partition(".")[0]
         if neighbour not in IMPORT_TABLE or neighbour == module.package:
             continue
@@ -183,7 +183,7 @@ def _may_look_inside(module: SourceModule, inner: str) -> bool:
 
 def unknown_libraries(module: SourceModule) -> Iterator[str]:
     unknown = UNKNOWN_LIBRARIES.get(module.package, set())
-    for imported in module.imports():
+    for imported in module.imports:
         if imported.module.partition(".")[0] in unknown:
             yield f"{module.path}:{imported.line}: imports {imported.module}"
 
@@ -193,7 +193,7 @@ def first_cycle(modules: list[SourceModule]) -> list[str]:
     names = {module.name for module in modules}
     graph: dict[str, set[str]] = {}
     for module in modules:
-        pairs = ((item.module, f"{item.module}.{item.name}") for item in module.imports())
+        pairs = ((item.module, f"{item.module}.{item.name}") for item in module.imports)
         targets = {target if target in names else source for source, target in pairs}
         graph[module.name] = targets & names
     try:
@@ -297,7 +297,7 @@ def test_every_library_is_declared(package: str) -> None:
         f"{module.path}:{imported.line}: {imported.module}"
         for module in MODULES
         if module.package == package
-        for imported in module.imports()
+        for imported in module.imports
         if imported.module.partition(".")[0] not in known
     ]
     report(found, "name its distribution in pyproject.toml and docs/dependencies.md")

@@ -85,7 +85,7 @@ def journals(draw: st.DrawFn) -> list[JournalPositions]:
     return [JournalPositions(w, min(w, d)) for w, d in zip(written, durable, strict=False)]
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(publishes=publishes, reached=journals())
 def test_a_tag_is_confirmed_once_it_and_all_before_it_have_what_they_need(
     publishes: list[tuple[int, JournalPositions]], reached: list[JournalPositions]

@@ -162,6 +162,6 @@ async def content(data: Path) -> Bodies:
 
 async def fill_journal_file(store: LogStore, partition: PartitionLog) -> None:
     """Append until the journal has begun another file."""
-    for _ in range(3):
+    for _ in range(2):
         position = partition.append(records([b"x" * (MIB // 2)]), waited=True)
         await durable(store, position)

@@ -1,4 +1,6 @@
-from itertools import pairwise
+import itertools
+import re
+from bisect import bisect_left
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from log_backend.settled_chunk import CHUNK_OFFSETS, FULL, Chunk
 # Around the borders of chunks and bytes, where mistakes live.
 EDGES = [0, 1, 7, 8, 9, 63, 64, 65_527, 65_528, 65_535, 65_536, 65_537, 131_071, 131_072, 196_608]
 OFFSETS = st.one_of(st.sampled_from(EDGES), st.integers(0, 200_000))
+END = 10**6  # beyond all of them
 RANGES = st.tuples(
     OFFSETS, st.one_of(st.integers(0, 20), st.sampled_from([65_535, 65_536, 131_073]))
 )
@@ -20,23 +23,24 @@ RANGES = st.tuples(
 def test_it_agrees_with_a_naive_set(ranges: list[tuple[int, int]], probes: list[int]) -> None:
     settled, naive = SettledSet(), set[int]()
     for first, count in ranges:
-        new = set(range(first, first + count)) - naive
-        assert settled.settle(first, first + count) == len(new)
-        naive |= new
-        low_water = next(offset for offset in range(len(naive) + 1) if offset not in naive)
-        assert settled.low_water == low_water
+        before = len(naive)
+        naive.update(range(first, first + count))
+        assert settled.settle(first, first + count) == len(naive) - before
+        assert settled.low_water == first_beyond(naive, 0)
     for probe in [*probes, *EDGES]:
         assert (probe in settled) == (probe in naive)
-        unsettled = probe
-        while unsettled in naive:
-            unsettled += 1
-        assert settled.unsettled_from(probe) == unsettled
+        assert settled.unsettled_from(probe) == first_beyond(naive, probe)
     check_ranges(settled, naive, [*probes, *EDGES])
 
 
+def first_beyond(naive: set[int], offset: int) -> int:
+    return next(place for place in itertools.count(offset) if place not in naive)
+
+
 def check_ranges(settled: SettledSet, naive: set[int], probes: list[int]) -> None:
-    for first, end in pairwise(probes):
-        inside = sorted(offset for offset in naive if first <= offset < end)
+    in_order = sorted(naive)
+    for first, end in itertools.pairwise(probes):
+        inside = in_order[bisect_left(in_order, first) : bisect_left(in_order, end)]
         assert settled.count_from(first, end) == len(inside)
         if first >= settled.low_water and first < end:
             assert settled.settled_from(first, end) == (inside[0] if inside else end)
@@ -89,7 +93,7 @@ def test_scattered_offsets_settle_to_the_same_set_in_any_order(step: int) -> Non
     assert not settled.chunks
 
 
-@settings(deadline=None, max_examples=10)  # each looks at 300,000 offsets
+@settings(deadline=None, max_examples=25)
 @given(
     ranges=st.lists(RANGES, max_size=4),
     pieces=st.lists(
@@ -104,16 +108,26 @@ def test_bits_are_settled_as_their_offsets_are(
         for first, count in ranges:
             settled.settle(first, first + count)
     for first, bitmap in pieces:
-        added = 0
-        for place in range(8 * len(bitmap)):
-            if bitmap[place >> 3] >> (place & 7) & 1:
-                added += one.settle(first + place, first + place + 1)
+        added = sum(one.settle(first + low, first + high) for low, high in set_bits(bitmap))
         assert other.settle_bits(first, bitmap) == added
         assert other.low_water == one.low_water
-    assert [offset in other for offset in range(300_000)] == [
-        offset in one for offset in range(300_000)
-    ]
+    assert runs_of(other) == runs_of(one)
     assert other.chunks.keys() == one.chunks.keys()
+
+
+def set_bits(bitmap: bytes) -> list[tuple[int, int]]:
+    """The runs of ones, from the lowest bit of the first byte on."""
+    bits = "".join(f"{byte:08b}"[::-1] for byte in bitmap)
+    return [found.span() for found in re.finditer("1+", bits)]
+
+
+def runs_of(settled: SettledSet) -> list[tuple[int, int]]:
+    """What is settled above the mark."""
+    runs, end = [], settled.low_water
+    while (first := settled.settled_from(end, END)) < END:
+        end = settled.unsettled_from(first)
+        runs.append((first, end))
+    return runs
 
 
 def test_a_set_without_holes_needs_no_chunk() -> None:

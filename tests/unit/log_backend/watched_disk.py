@@ -111,7 +111,7 @@ class WatchedDisk(SystemDisk):
         return super().total_bytes(path) if self.capacity is None else self.capacity
 
     def _written(self) -> set[Path]:
-        return set(self._paths.values())
+        return set(self._paths.copy().values())  # a copy: other threads open files meanwhile
 
     def write_synced(self, file: int, position: int, buffers: Sequence[Buffer]) -> None:
         """See `Disk`."""

@@ -87,7 +87,8 @@ def test_the_empty_password_has_no_hash_and_matches_none() -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", ["", "plain", "$argon2id$", HASH[:-5], "$argon2id$v=19$m=8\udcff"]
+    "broken",
+    ["", "plain", "$argon2id$", pytest.param(HASH[:-5], id="cut"), "$argon2id$v=19$m=8\udcff"],
 )
 def test_a_hash_that_cannot_be_read_matches_nothing(broken: str) -> None:
     assert not verify_password(broken, b"right")

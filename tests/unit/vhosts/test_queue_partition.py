@@ -129,7 +129,7 @@ class PartitionAgainstList(RuleBasedStateMachine):
 
 TestPartitionAgainstList = PartitionAgainstList.TestCase
 TestPartitionAgainstList.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, derandomize=True
+    max_examples=60, stateful_step_count=40, deadline=None, derandomize=True
 )
 
 
