@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, running_node
+from queue_samples import Node, SlowDisk, running_node
 from unit.log_backend.open_store import until
 
 from exchanges import QueueNotFound
@@ -25,17 +25,6 @@ async def when_durable(*changes: Durable) -> None:
     for change in changes:
         if change is not None:
             await change
-
-
-class SlowDisk:
-    """A writer that syncs when the test says so."""
-
-    def __init__(self) -> None:
-        self.futures: list[asyncio.Future[int]] = []
-
-    def submit(self, changes: Sequence[Change]) -> asyncio.Future[int]:
-        self.futures.append(asyncio.get_running_loop().create_future())
-        return self.futures[-1]
 
 
 async def test_a_queue_is_routed_to_when_its_declaration_is_durable(node: Node) -> None:
