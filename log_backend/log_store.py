@@ -21,6 +21,7 @@ from pathlib import Path
 
 from log_backend.checkpoint import snapshots, store
 from log_backend.clock import Clock
+from log_backend.cold_reads import ColdReads
 from log_backend.cursor import NO_CURSORS
 from log_backend.damage import damage_change
 from log_backend.disk import Disk, DiskFull
@@ -38,8 +39,8 @@ from log_backend.record_batch import RecordBatch
 from log_backend.recovery import Recovery
 from log_backend.retention import Retention
 from log_backend.retention_timer import RetentionTimer
-from log_backend.scrub import ReadBack, Scrub
-from log_backend.segment import Segment, read_batches
+from log_backend.scrub import Scrub
+from log_backend.segment import Segment
 from log_backend.segment_compressor import SegmentCompressor
 from log_backend.segment_writer import SegmentWrite, SegmentWriter
 
@@ -87,7 +88,8 @@ class LogStore:
         self.on_failure: Callable[[Exception], None] = lambda error: None
         self.on_pressure: Callable[[frozenset[str]], None] = lambda reasons: None
         self._flusher = ThreadPoolExecutor(1, thread_name_prefix="flusher")
-        self._readers = ThreadPoolExecutor(2, thread_name_prefix="reader")
+        self._reads = ColdReads(disk, loop, options.memory_loaded_bytes)
+        self.loaded_pieces = self._reads.pieces
         self._journal_files = ThreadPoolExecutor(1, thread_name_prefix="journal-files")
         self.journal = Journal(
             data / "journal",
@@ -121,7 +123,7 @@ class LogStore:
         self._partitions: dict[int, PartitionLog] = {}
         self.scrub = Scrub(
             self._partitions,
-            self._in_reader,
+            self._reads.run,
             disk,
             clock,
             bytes_per_second=options.scrub_bytes_per_second,
@@ -187,7 +189,8 @@ class LogStore:
         self._removal.give_up()  # which only closes files: what is in them stays
         self._space.stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for executor in (self._flusher, self._readers, self._journal_files):
+        self._reads.close()
+        for executor in (self._flusher, self._journal_files):
             executor.shutdown(wait=True)
         self._compressor.close()
         self.metadata.close()
@@ -308,16 +311,7 @@ class LogStore:
 
     def load(self, segment: Segment, offset: int) -> asyncio.Future[list[RecordBatch]]:
         """See `LogOwner`."""
-        return self._loop.run_in_executor(
-            self._readers,
-            read_batches,
-            self._disk,
-            segment.path,
-            segment.position_of(offset),
-            segment.written_size,
-            offset,
-            segment.lowest_offset_at(segment.position_of(offset)),
-        )
+        return self._reads.load(segment, offset)
 
     def remove_segments(self, segments: list[Segment]) -> None:
         """See `LogOwner`."""
@@ -480,9 +474,6 @@ class LogStore:
             self.journal.stop(error)  # which says so in the log
             self._press("journal", False)  # nothing waits for it any more; publishers hear so
             self.on_failure(error)
-
-    def _in_reader(self, work: Callable[[], ReadBack]) -> "asyncio.Future[ReadBack]":
-        return self._loop.run_in_executor(self._readers, work)
 
     def _in_flusher(self, work: Callable[[], None]) -> None:
         future = self._loop.run_in_executor(self._flusher, work)
