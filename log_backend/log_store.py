@@ -189,7 +189,7 @@ class LogStore:
         self._removal.give_up()  # which only closes files: what is in them stays
         self._space.stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._reads.close()
+        await self._reads.aclose()
         for executor in (self._flusher, self._journal_files):
             executor.shutdown(wait=True)
         self._compressor.close()

@@ -265,9 +265,7 @@ class PartitionLog(QuarantinedLog):
         elif isinstance(error, SegmentDamaged):
             self.quarantine_segment(segment, error, offset)
         elif error is not None:
-            # Perhaps it can be read after a restart, so this is not kept.
-            log.error("offset %d of %s cannot be read: %s", offset, self.directory, error)
-            self.blocked_from = min(self.blocked_from, offset)
+            self.read_failed(offset, error)
         else:
             self._loaded.add(offset, future.result())
         for done in awaiting:

@@ -23,7 +23,7 @@ from vhosts import (
     CREDIT_UNLIMITED,
     Delivery,
     Queue,
-    QueueQuarantined,
+    QueueStopped,
     VhostDirectory,
     VirtualHost,
 )
@@ -74,7 +74,7 @@ class Taker:
         self.deliveries: list[Delivery] = []
         self.unacked = 0
         self.deleted = 0
-        self.quarantined: list[QueueQuarantined] = []
+        self.stopped: list[QueueStopped] = []
 
     def credit(self) -> int:
         """See `Consumer`."""
@@ -91,9 +91,9 @@ class Taker:
         """See `Consumer`."""
         self.deleted += 1
 
-    def queue_quarantined(self, error: QueueQuarantined) -> None:
+    def queue_stopped(self, error: QueueStopped) -> None:
         """See `Consumer`."""
-        self.quarantined.append(error)
+        self.stopped.append(error)
 
     def bodies(self) -> list[str]:
         """The bodies delivered, in order."""
