@@ -14,8 +14,9 @@ lets go of full journal files: what they hold is in synced segments, or settled 
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -32,7 +33,7 @@ from log_backend.journal_block import JournalEntry
 from log_backend.journal_files import JournalFile
 from log_backend.log_directory import partition_directory
 from log_backend.log_options import LogOptions
-from log_backend.metadata import Change, MetadataStore
+from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 from log_backend.partition_log import PartitionLog
 from log_backend.partition_removal import PartitionRemoval, empty_spill
 from log_backend.record_batch import RecordBatch
@@ -332,7 +333,7 @@ class LogStore:
 
     async def flush(self) -> None:
         """Write what is needed of every durable partition to its segments (not synced)."""
-        async with self._flush_lock:
+        async with self._flushing():
             self._flush_soon = False
             await self._write_segments(to_sync=())
             self._evict()
@@ -349,6 +350,19 @@ class LogStore:
         self._flush_timer = self._loop.call_later(self._options.flush_seconds, self._flush_later)
         if self._with_unflushed:
             self._run(self.flush())
+
+    @asynccontextmanager
+    async def _flushing(self) -> AsyncIterator[None]:
+        # One at a time. An error stops the node: what was planned is perhaps on no disk, and full journal
+        # files must not wait for ever.
+        async with self._flush_lock:
+            try:
+                yield
+            except (OSError, MetadataUnavailable) as error:
+                self._failed(error)
+            except Exception as error:
+                log.error("an error of the broker, while it wrote segments", exc_info=error)
+                self._failed(error)
 
     async def _write_segments(self, to_sync: Collection[PartitionLog]) -> None:
         if self._failure is not None:
@@ -373,9 +387,6 @@ class LogStore:
                 log.warning("no room for segments: %s", error)
             self._refused = True
             self._refused_by_disk()
-            return
-        except Exception as error:  # also a fault of ours: what was planned is on no disk
-            self._failed(error)
             return
         finally:
             self._in_flight = []
@@ -402,7 +413,7 @@ class LogStore:
         Args:
             file: one of `_full_files`; when an earlier checkpoint gave it back, nothing is done.
         """
-        async with self._flush_lock:
+        async with self._flushing():
             if file is not None and file not in self._full_files:
                 return
             files, self._full_files = self._full_files, []
@@ -414,16 +425,12 @@ class LogStore:
                 self._changed |= changed
                 self._full_files = files + self._full_files
                 return
-            try:
-                changes = snapshots(changed)
-                await self._loop.run_in_executor(self._flusher, store, self.metadata, changes)
-            except Exception as error:
-                self._failed(error)
-                return
+            changes = snapshots(changed)
+            await self._loop.run_in_executor(self._flusher, store, self.metadata, changes)
             self._evict()
-        for full in files:
-            # A partition that a crash may bring back needs what the journal has of it.
-            self._removal.when_decided(partial(self.journal.recycle, full))
+            for full in files:
+                # A partition that a crash may bring back needs what the journal has of it.
+                self._removal.when_decided(partial(self.journal.recycle, full))
 
     def _evict(self) -> None:
         excess = self._tail_bytes - self._tail_bytes_max
