@@ -160,6 +160,9 @@ class SlowDisk:
     def __init__(self) -> None:
         self.futures: list[asyncio.Future[int]] = []
 
+    def check(self) -> None:
+        """See `TopologyWriter`."""
+
     def submit(self, changes: Sequence[Change]) -> asyncio.Future[int]:
         """See `TopologyWriter`."""
         self.futures.append(asyncio.get_running_loop().create_future())

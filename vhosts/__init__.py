@@ -41,7 +41,7 @@ from vhosts.queue_properties import QueueProperties
 from vhosts.topology_record import partition_names
 from vhosts.user import User
 from vhosts.user_directory import UserDirectory
-from vhosts.vhost import Durable, VirtualHost
+from vhosts.vhost import Durable, VirtualHost, server_name
 from vhosts.vhost_directory import VhostDirectory
 
 __all__ = [
@@ -93,5 +93,6 @@ __all__ = [
     "VirtualHost",
     "may_connect_from",
     "partition_names",
+    "server_name",
     "wanted_group",
 ]

@@ -90,6 +90,9 @@ class Queue(Dispatcher):
         in_groups = sum(len(group.consumers) for group in self.groups.values())
         return len(self.consumers) + len(self._readers) + in_groups
 
+    def __str__(self) -> str:
+        return f"queue '{self.name}' in vhost '{self.vhost}'"
+
     def check_access(self, connection: object) -> None:
         """Refuse an exclusive queue to all but its owner.
 
