@@ -235,6 +235,7 @@ def _open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStor
         journal_files_max=config.journal_files_max,
         segment_bytes=config.segment_bytes,
         memory_tail_bytes=config.memory_tail_bytes,
+        memory_loaded_bytes=config.memory_loaded_bytes,
         flush_seconds=config.flush_seconds,
         scrub_bytes_per_second=config.scrub_bytes_per_second,
         scrub_interval_seconds=config.scrub_interval_seconds,

@@ -9,7 +9,7 @@ from amqp_front.content_frames import content_frames
 from amqp_front.deliver_frames import encode_deliveries
 from amqp_front.properties import Properties
 from amqp_front.unacked import UnackedRun
-from vhosts import CREDIT_UNLIMITED, ConsumerGroup, Delivery, Queue, QueueQuarantined
+from vhosts import CREDIT_UNLIMITED, ConsumerGroup, Delivery, Queue, QueueStopped
 
 COUNT_HEADER = b"x-delivery-count"
 
@@ -110,7 +110,7 @@ class ChannelConsumer:
         else:
             channel.write(frames)
 
-    def queue_quarantined(self, error: QueueQuarantined) -> None:
+    def queue_stopped(self, error: QueueStopped) -> None:
         """See `Consumer`."""
         self._channel.consumer_failed(self, error)
 

@@ -61,6 +61,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     # Positions in a segment's index are 32 bits wide.
     segment_bytes: Annotated[int, Meta(ge=64 * KIB, le=1024 * MIB)] = 64 * MIB
     memory_tail_bytes: Annotated[int, Meta(ge=MIB)] = 256 * MIB
+    # About 1 MiB each: so many readers can be far behind, each at a place of its own, before one takes what
+    # another reads, which then loads it again for every few messages.
+    memory_loaded_bytes: Annotated[int, Meta(ge=MIB)] = 64 * MIB
     flush_seconds: Seconds = 1.0
     scrub_bytes_per_second: Annotated[int, Meta(ge=0)] = 8 * MIB  # 0: never
     scrub_interval_seconds: Annotated[float, Meta(gt=0)] = 86_400.0

@@ -42,6 +42,7 @@ REFUSALS: dict[type[Exception], tuple[int, type[AmqpError]]] = {
     vhosts.NotReadable: (PRECONDITION_FAILED, SoftError),
     # On the channel, though the specification has 541 for connections: other queues are well.
     vhosts.QueueQuarantined: (INTERNAL_ERROR, SoftError),
+    vhosts.QueueUnreadable: (INTERNAL_ERROR, SoftError),
     vhosts.InvalidConsumerArgument: (PRECONDITION_FAILED, SoftError),
     vhosts.TooManyGroups: (PRECONDITION_FAILED, SoftError),
     vhosts.QueueInUse: (PRECONDITION_FAILED, SoftError),

@@ -15,6 +15,7 @@ from vhosts import (
     ResourceKind,
     Verb,
     VirtualHost,
+    server_name,
 )
 
 EXCHANGE, QUEUE = ResourceKind.EXCHANGE, ResourceKind.QUEUE
@@ -52,7 +53,7 @@ def exchange_declare(channel: TopologyChannel, method: Any) -> None:
     name = method.exchange
     done: Durable = None
     if method.passive:
-        vhost.routing.exchange(name)
+        done = vhost.exchange_declared(name)
     else:
         channel.permissions.authorize(EXCHANGE, name, CONFIGURE)
         _authorize_alternate(channel, name, method.arguments)
@@ -97,14 +98,17 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
         return
     if method.passive:
         queue = vhost.queue(queue_name(channel, method.queue), channel.connection_id)
+        done = queue.declaring
     else:
-        if method.queue:
-            channel.permissions.authorize(QUEUE, method.queue, CONFIGURE)
-        _authorize_dead_letters(channel, method.queue, method.arguments)
+        name = method.queue or server_name()
+        channel.permissions.authorize(QUEUE, name, CONFIGURE)
+        _authorize_dead_letters(channel, name, method.arguments)
         properties = QueueProperties(
-            method.queue, method.durable, method.exclusive, method.auto_delete, method.arguments
+            name, method.durable, method.exclusive, method.auto_delete, method.arguments
         )
-        queue, done = vhost.declare_queue(properties, channel.connection_id)
+        queue, done = vhost.declare_queue(
+            properties, channel.connection_id, server_named=not method.queue
+        )
     channel.last_queue = queue.name
     channel.reply(
         done,

@@ -68,7 +68,7 @@ class BindingGraph:
         while pending:
             binding = pending.popleft()
             removed[binding] = None
-            self._detach(binding)
+            self.drop_binding(binding)
             source = self.exchanges.get(binding.source)
             if source and source.exchange.auto_delete and not source.outgoing:
                 del self.exchanges[binding.source]
@@ -76,7 +76,8 @@ class BindingGraph:
                 pending.extend(each(source.incoming))
         return TopologyChange(exchanges_deleted=tuple(deleted), bindings_removed=tuple(removed))
 
-    def _detach(self, binding: Binding) -> None:
+    def drop_binding(self, binding: Binding) -> None:
+        """Remove a binding and nothing else."""
         source, destination = self.exchanges.get(binding.source), self.destination(binding)
         if source:
             source.remove(binding)

@@ -220,6 +220,19 @@ class Topology(TopologyListing):
         bind = self.bind_queue if binding.destination_kind == "queue" else self.bind_exchange
         return bind(binding.destination, binding.source, binding.routing_key, binding.arguments)
 
+    def undo(self, change: TopologyChange) -> None:
+        """Take back what a call has just changed, queues apart: it cannot be stored."""
+        graph = self._graph
+        for binding in change.bindings_added:
+            graph.drop_binding(binding)
+        for exchange in change.exchanges_declared:
+            del graph.exchanges[exchange.name]
+        for exchange in change.exchanges_deleted:
+            graph.add_exchange(exchange, self._known_type(exchange.type)(exchange))
+        for binding in change.bindings_removed:
+            graph.add_binding(binding)
+        self._applied(change)
+
     # Rules
 
     def _bind(self, wanted: Binding) -> TopologyChange:

@@ -130,7 +130,7 @@ class Journal:
         self._ready: deque[JournalFile] = deque()
         self._files = 0
         self._next_number = 0
-        self._preparing = False
+        self._preparing: asyncio.Future[JournalFile] | None = None  # the file that is being made
         self._in_making: set[asyncio.Future[JournalFile]] = set()
         self._closing: asyncio.Future[None] | None = None
         self._closed = False
@@ -222,7 +222,7 @@ class Journal:
     def promised_bytes(self) -> int:
         """Size of the file that will be made next, and of a block that is larger than a file."""
         waiting = self._held_back.bytes if self._held_back is not None else 0
-        makes_more = self._preparing or self._files < self._files_max
+        makes_more = self._preparing is not None or self._files < self._files_max
         return waiting + (self._file_bytes if makes_more else 0)
 
     def go_on(self) -> None:
@@ -287,7 +287,7 @@ class Journal:
         if self._delayed is not None:
             self._delayed.cancel()
             self._delayed = None
-        if self._committing or self.failure is not None or self._has_no_room():
+        if self._committing or self._closed or self.failure is not None or self._has_no_room():
             return
         self._uncollected = False
         self._collect()
@@ -430,20 +430,23 @@ class Journal:
     def _prepare(self) -> None:
         # One file ahead: it takes as long to fill with zeros as to fill with entries.
         files_max = FILES_MIN if self.frugal else self._files_max
-        if self._ready or self._preparing or self._files >= files_max:
+        if self._ready or self._preparing is not None or self._files >= files_max:
             return
-        self._preparing = True
         self._files += 1
         number, self._next_number = self._next_number, self._next_number + 1
-        self._in_executor(self._journal_files.new, number, self._file_bytes)
+        self._preparing = self._in_executor(self._journal_files.new, number, self._file_bytes)
 
-    def _in_executor(self, make: Callable[..., JournalFile], *arguments: object) -> None:
+    def _in_executor(
+        self, make: Callable[..., JournalFile], *arguments: object
+    ) -> asyncio.Future[JournalFile]:
         future = self._loop.run_in_executor(self._executor, make, *arguments)
         self._in_making.add(future)
         future.add_done_callback(self._file_ready)
+        return future
 
     def _file_ready(self, future: asyncio.Future[JournalFile]) -> None:
-        self._preparing = False
+        if future is self._preparing:  # not one that comes back
+            self._preparing = None
         self._in_making.discard(future)
         if future.cancelled():
             return

@@ -12,6 +12,7 @@ class LogOptions:
         journal_files_max: beyond it, publishers wait for checkpoints.
         segment_bytes: a segment is sealed before it grows beyond, unless one batch is larger.
         memory_tail_bytes: batches kept in memory; beyond it they are flushed and forgotten.
+        memory_loaded_bytes: batches kept in memory that were read back from segments.
         flush_seconds: how long a batch stays out of its segment.
         scrub_bytes_per_second: how fast sealed segments are read to find damage; 0 is never.
         scrub_interval_seconds: from the start of one round to that of the next.
@@ -24,6 +25,7 @@ class LogOptions:
     journal_files_max: int = 8
     segment_bytes: int = 64 * 1024 * 1024
     memory_tail_bytes: int = 256 * 1024 * 1024
+    memory_loaded_bytes: int = 64 * 1024 * 1024
     flush_seconds: float = 1.0
     scrub_bytes_per_second: int = 8 * 1024 * 1024
     scrub_interval_seconds: float = 86_400.0

@@ -14,13 +14,15 @@ lets go of full journal files: what they hold is in synced segments, or settled 
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
 from log_backend.checkpoint import snapshots, store
 from log_backend.clock import Clock
+from log_backend.cold_reads import ColdReads
 from log_backend.cursor import NO_CURSORS
 from log_backend.damage import damage_change
 from log_backend.disk import Disk, DiskFull
@@ -31,15 +33,15 @@ from log_backend.journal_block import JournalEntry
 from log_backend.journal_files import JournalFile
 from log_backend.log_directory import partition_directory
 from log_backend.log_options import LogOptions
-from log_backend.metadata import Change, MetadataStore
+from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 from log_backend.partition_log import PartitionLog
 from log_backend.partition_removal import PartitionRemoval, empty_spill
 from log_backend.record_batch import RecordBatch
 from log_backend.recovery import Recovery
 from log_backend.retention import Retention
 from log_backend.retention_timer import RetentionTimer
-from log_backend.scrub import ReadBack, Scrub
-from log_backend.segment import Segment, read_batches
+from log_backend.scrub import Scrub
+from log_backend.segment import Segment
 from log_backend.segment_compressor import SegmentCompressor
 from log_backend.segment_writer import SegmentWrite, SegmentWriter
 
@@ -87,7 +89,8 @@ class LogStore:
         self.on_failure: Callable[[Exception], None] = lambda error: None
         self.on_pressure: Callable[[frozenset[str]], None] = lambda reasons: None
         self._flusher = ThreadPoolExecutor(1, thread_name_prefix="flusher")
-        self._readers = ThreadPoolExecutor(2, thread_name_prefix="reader")
+        self._reads = ColdReads(disk, loop, options.memory_loaded_bytes)
+        self.loaded_pieces = self._reads.pieces
         self._journal_files = ThreadPoolExecutor(1, thread_name_prefix="journal-files")
         self.journal = Journal(
             data / "journal",
@@ -121,7 +124,7 @@ class LogStore:
         self._partitions: dict[int, PartitionLog] = {}
         self.scrub = Scrub(
             self._partitions,
-            self._in_reader,
+            self._reads.run,
             disk,
             clock,
             bytes_per_second=options.scrub_bytes_per_second,
@@ -187,7 +190,8 @@ class LogStore:
         self._removal.give_up()  # which only closes files: what is in them stays
         self._space.stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for executor in (self._flusher, self._readers, self._journal_files):
+        await self._reads.aclose()
+        for executor in (self._flusher, self._journal_files):
             executor.shutdown(wait=True)
         self._compressor.close()
         self.metadata.close()
@@ -308,16 +312,7 @@ class LogStore:
 
     def load(self, segment: Segment, offset: int) -> asyncio.Future[list[RecordBatch]]:
         """See `LogOwner`."""
-        return self._loop.run_in_executor(
-            self._readers,
-            read_batches,
-            self._disk,
-            segment.path,
-            segment.position_of(offset),
-            segment.written_size,
-            offset,
-            segment.lowest_offset_at(segment.position_of(offset)),
-        )
+        return self._reads.load(segment, offset)
 
     def remove_segments(self, segments: list[Segment]) -> None:
         """See `LogOwner`."""
@@ -338,7 +333,7 @@ class LogStore:
 
     async def flush(self) -> None:
         """Write what is needed of every durable partition to its segments (not synced)."""
-        async with self._flush_lock:
+        async with self._flushing():
             self._flush_soon = False
             await self._write_segments(to_sync=())
             self._evict()
@@ -355,6 +350,19 @@ class LogStore:
         self._flush_timer = self._loop.call_later(self._options.flush_seconds, self._flush_later)
         if self._with_unflushed:
             self._run(self.flush())
+
+    @asynccontextmanager
+    async def _flushing(self) -> AsyncIterator[None]:
+        # One at a time. An error stops the node: what was planned is perhaps on no disk, and full journal
+        # files must not wait for ever.
+        async with self._flush_lock:
+            try:
+                yield
+            except (OSError, MetadataUnavailable) as error:
+                self._failed(error)
+            except Exception as error:
+                log.error("an error of the broker, while it wrote segments", exc_info=error)
+                self._failed(error)
 
     async def _write_segments(self, to_sync: Collection[PartitionLog]) -> None:
         if self._failure is not None:
@@ -379,9 +387,6 @@ class LogStore:
                 log.warning("no room for segments: %s", error)
             self._refused = True
             self._refused_by_disk()
-            return
-        except Exception as error:  # also a fault of ours: what was planned is on no disk
-            self._failed(error)
             return
         finally:
             self._in_flight = []
@@ -408,7 +413,7 @@ class LogStore:
         Args:
             file: one of `_full_files`; when an earlier checkpoint gave it back, nothing is done.
         """
-        async with self._flush_lock:
+        async with self._flushing():
             if file is not None and file not in self._full_files:
                 return
             files, self._full_files = self._full_files, []
@@ -420,16 +425,12 @@ class LogStore:
                 self._changed |= changed
                 self._full_files = files + self._full_files
                 return
-            try:
-                changes = snapshots(changed)
-                await self._loop.run_in_executor(self._flusher, store, self.metadata, changes)
-            except Exception as error:
-                self._failed(error)
-                return
+            changes = snapshots(changed)
+            await self._loop.run_in_executor(self._flusher, store, self.metadata, changes)
             self._evict()
-        for full in files:
-            # A partition that a crash may bring back needs what the journal has of it.
-            self._removal.when_decided(partial(self.journal.recycle, full))
+            for full in files:
+                # A partition that a crash may bring back needs what the journal has of it.
+                self._removal.when_decided(partial(self.journal.recycle, full))
 
     def _evict(self) -> None:
         excess = self._tail_bytes - self._tail_bytes_max
@@ -480,9 +481,6 @@ class LogStore:
             self.journal.stop(error)  # which says so in the log
             self._press("journal", False)  # nothing waits for it any more; publishers hear so
             self.on_failure(error)
-
-    def _in_reader(self, work: Callable[[], ReadBack]) -> "asyncio.Future[ReadBack]":
-        return self._loop.run_in_executor(self._readers, work)
 
     def _in_flusher(self, work: Callable[[], None]) -> None:
         future = self._loop.run_in_executor(self._flusher, work)

@@ -27,7 +27,7 @@ class MetadataWriter:
         self._loop = loop
         self._pending: list[_Submission] = []
         self._arrived = threading.Condition()  # guards _pending and _is_closing
-        self._is_closing = False
+        self._is_closing = False  # set on the loop
         self._failure: MetadataUnavailable | None = None  # only touched on the loop
         self.pending_changes = 0  # submitted, not yet resolved; only touched on the loop
         self._thread = threading.Thread(target=self._run, name="metadata-writer", daemon=True)
@@ -48,16 +48,24 @@ class MetadataWriter:
             Futures are resolved in the order of submission, and conditions are compared with
             what all earlier submissions have left.
         """
-        if self._failure is not None:
-            raise MetadataUnavailable(str(self._failure))
+        self.check()
         submission = _Submission(tuple(changes), self._loop.create_future())
         with self._arrived:
-            if self._is_closing:
-                raise MetadataUnavailable("the metadata writer is closed")
             self._pending.append(submission)
             self._arrived.notify()
         self.pending_changes += len(submission.changes)
         return submission.durable
+
+    def check(self) -> None:
+        """See whether anything can be submitted; call it on the loop only.
+
+        Raises:
+            MetadataUnavailable: closed, or an earlier write or sync failed.
+        """
+        if self._failure is not None:
+            raise MetadataUnavailable(str(self._failure))
+        if self._is_closing:
+            raise MetadataUnavailable("the metadata writer is closed")
 
     async def aclose(self) -> None:
         """Refuse further submissions, finish the pending ones and end the thread."""

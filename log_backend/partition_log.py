@@ -16,7 +16,7 @@ from log_backend.cursor import Cursor
 from log_backend.durability import Durability
 from log_backend.journal import Journal
 from log_backend.journal_block import JournalEntry, Reason
-from log_backend.loaded_pieces import PIECES_MAX, LoadedPieces
+from log_backend.loaded_pieces import LoadedPieces, PieceBudget
 from log_backend.log_directory import segment_path
 from log_backend.quarantine import QuarantinedLog
 from log_backend.record_batch import RecordBatch, Records
@@ -38,6 +38,7 @@ class LogOwner(Protocol):
     leader_epoch: int
     journal: Journal
     segment_bytes: int
+    loaded_pieces: PieceBudget
 
     def tail_grew(self, size: int) -> None:
         """The bytes kept in memory changed."""
@@ -106,8 +107,7 @@ class PartitionLog(QuarantinedLog):
         self._unflushed: deque[RecordBatch] = deque()
         self.unflushed_bytes = 0
         self._flushing = False
-        # Without retention nobody reads but the queue itself.
-        self._loaded = LoadedPieces(1 if retention is None else PIECES_MAX)
+        self._loaded = LoadedPieces(owner.loaded_pieces)
         self._awaiting_load: list[Callable[[], None]] = []
 
     # -- writing
@@ -265,9 +265,7 @@ class PartitionLog(QuarantinedLog):
         elif isinstance(error, SegmentDamaged):
             self.quarantine_segment(segment, error, offset)
         elif error is not None:
-            # Perhaps it can be read after a restart, so this is not kept.
-            log.error("offset %d of %s cannot be read: %s", offset, self.directory, error)
-            self.blocked_from = min(self.blocked_from, offset)
+            self.read_failed(offset, error)
         else:
             self._loaded.add(offset, future.result())
         for done in awaiting:

@@ -16,13 +16,15 @@ class QuarantinedLog(ABC):
     Attributes:
         directory: where its segments lie.
         damage: what is known of damaged files.
-        blocked_from: quarantine: nothing at or behind this offset is handed out.
+        blocked_from: nothing at or behind this offset is handed out.
+        read_error: why it cannot be read, where no damage is: the disk's fault, or ours. Not kept.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.damage = DamageRecord()
         self.blocked_from = self.damage.blocked_from
+        self.read_error: BaseException | None = None
 
     def quarantine(self, damage: Damage) -> None:
         """Hand out nothing at or behind a damage, from now on and over restarts.
@@ -51,12 +53,25 @@ class QuarantinedLog(ABC):
             Damage(error.path.name, error.position, error.reason, first, max(end, first + 1))
         )
 
+    def read_failed(self, offset: int, error: BaseException) -> None:
+        """Hand out nothing at or behind an offset until `read_again`."""
+        log.error("offset %d of %s cannot be read: %s", offset, self.directory, error)
+        self.read_error = error
+        self.blocked_from = min(self.blocked_from, offset)
+
+    def read_again(self) -> None:
+        """Whoever waited for what cannot be read was told: the next one who asks has it read again."""
+        self.read_error = None
+        self.blocked_from = self.damage.blocked_from
+
     def lift_quarantine(self) -> None:
         """Forget damage of what nobody will ask for any more: it is settled, or not kept."""
         found = self.damage.found
-        if not found:
+        if not (found or self.read_error):
             return
         needed_from = self._needed_from()
+        if self.read_error is not None and self.blocked_from < needed_from:
+            self.read_again()
         needed = [damage for damage in found if damage.end > needed_from]
         if len(needed) < len(found):
             log.warning("%s is past its damage, below offset %d", self.directory, needed_from)

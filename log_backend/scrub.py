@@ -109,6 +109,9 @@ class Scrub:
                 return
             except FileNotFoundError:
                 return  # it was removed while it was to be read
+            except OSError as error:
+                log.error("%s cannot be read, the scrub passes it over: %s", segment.path, error)
+                return
             self.bytes += at.position - before
             await self._wait((at.position - before) / self._bytes_per_second)
         self.segments += 1

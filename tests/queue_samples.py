@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from log_backend import (
     PERSISTENT,
+    Change,
     LogOptions,
     LogStore,
     MetadataWriter,
@@ -22,7 +23,7 @@ from vhosts import (
     CREDIT_UNLIMITED,
     Delivery,
     Queue,
-    QueueQuarantined,
+    QueueStopped,
     VhostDirectory,
     VirtualHost,
 )
@@ -73,7 +74,7 @@ class Taker:
         self.deliveries: list[Delivery] = []
         self.unacked = 0
         self.deleted = 0
-        self.quarantined: list[QueueQuarantined] = []
+        self.stopped: list[QueueStopped] = []
 
     def credit(self) -> int:
         """See `Consumer`."""
@@ -90,9 +91,9 @@ class Taker:
         """See `Consumer`."""
         self.deleted += 1
 
-    def queue_quarantined(self, error: QueueQuarantined) -> None:
+    def queue_stopped(self, error: QueueStopped) -> None:
         """See `Consumer`."""
-        self.quarantined.append(error)
+        self.stopped.append(error)
 
     def bodies(self) -> list[str]:
         """The bodies delivered, in order."""
@@ -151,6 +152,21 @@ def fill(queue: Queue, count: int, batch: int = 1) -> None:
     """Publish m0 to m<count - 1>, some to a batch."""
     for first in range(0, count, batch):
         queue.publish(records(*numbered(first, min(first + batch, count))), waited=False)
+
+
+class SlowDisk:
+    """A writer that syncs when the test says so."""
+
+    def __init__(self) -> None:
+        self.futures: list[asyncio.Future[int]] = []
+
+    def check(self) -> None:
+        """See `TopologyWriter`."""
+
+    def submit(self, changes: Sequence[Change]) -> asyncio.Future[int]:
+        """See `TopologyWriter`."""
+        self.futures.append(asyncio.get_running_loop().create_future())
+        return self.futures[-1]
 
 
 class Node:

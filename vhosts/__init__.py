@@ -20,6 +20,8 @@ from vhosts.errors import (
     QueueLocked,
     QueueNotEmpty,
     QueueQuarantined,
+    QueueStopped,
+    QueueUnreadable,
     TooManyGroups,
     UserExists,
     UserNotFound,
@@ -39,7 +41,7 @@ from vhosts.queue_properties import QueueProperties
 from vhosts.topology_record import partition_names
 from vhosts.user import User
 from vhosts.user_directory import UserDirectory
-from vhosts.vhost import Durable, VirtualHost
+from vhosts.vhost import Durable, VirtualHost, server_name
 from vhosts.vhost_directory import VhostDirectory
 
 __all__ = [
@@ -76,6 +78,8 @@ __all__ = [
     "QueuePartition",
     "QueueProperties",
     "QueueQuarantined",
+    "QueueStopped",
+    "QueueUnreadable",
     "ResourceKind",
     "TooManyGroups",
     "User",
@@ -89,5 +93,6 @@ __all__ = [
     "VirtualHost",
     "may_connect_from",
     "partition_names",
+    "server_name",
     "wanted_group",
 ]

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from vhosts.delivery import Delivery
-from vhosts.errors import QueueQuarantined
+from vhosts.errors import QueueStopped
 
 CREDIT_UNLIMITED = 1 << 40
 
@@ -27,8 +27,8 @@ class Consumer(Protocol):
     def deliver(self, delivery: Delivery) -> None:
         """Take a delivery of at most `credit()` messages."""
 
-    def queue_quarantined(self, error: QueueQuarantined) -> None:
-        """Damage lies ahead and nothing before it is left; nothing more will come."""
+    def queue_stopped(self, error: QueueStopped) -> None:
+        """What cannot be read lies ahead and nothing before it is left; nothing more will come."""
 
     def queue_deleted(self) -> None:
         """The queue is gone; nothing more will come."""

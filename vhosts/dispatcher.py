@@ -6,7 +6,7 @@ from itertools import chain, islice
 
 from vhosts.consumer import Consumer
 from vhosts.delivery import Delivery
-from vhosts.errors import ConsumptionRefused, QueueQuarantined
+from vhosts.errors import ConsumptionRefused, QueueQuarantined, QueueStopped, QueueUnreadable
 from vhosts.queue_partition import QueuePartition
 
 DELIVERY_BYTES_MAX = 262_144  # of one delivery: a batch of large messages goes out in pieces
@@ -74,8 +74,9 @@ class Dispatcher:
             ConsumptionRefused: it is exclusive, or another one is.
             QueueQuarantined: nothing but damage is ahead.
         """
+        self._read_again()
         if self._at_damage():
-            raise self._quarantined()
+            raise self._why_stopped()
         if self.consumers and (consumer.exclusive or self.consumers[0].exclusive):
             raise ConsumptionRefused(self.name, self.vhost)
         insort(self.consumers, consumer, key=_rank)
@@ -164,18 +165,36 @@ class Dispatcher:
 
     def _at_damage(self) -> bool:
         # What was handed out before it may come back; and other partitions go on.
+        if any(each.unreadable and not each.in_flight for each in self.partitions):
+            return True
         return self._is_blocked() and not self.unacked
 
     def _is_blocked(self) -> bool:
         partitions = self.partitions
-        return bool(partitions) and all(partition.at_damage for partition in partitions)
+        if any(each.unreadable for each in partitions):
+            return True
+        return bool(partitions) and all(each.at_damage for each in partitions)
+
+    def _read_again(self) -> None:
+        # What the disk did not give once: it may be well again.
+        for partition in self.partitions:
+            if partition.log.read_error is not None:
+                partition.log.read_again()
 
     def _stop_at_damage(self) -> None:
         consumers, self.consumers = self.consumers, []
+        error = self._why_stopped()
         for consumer in consumers:
-            consumer.queue_quarantined(self._quarantined())
+            consumer.queue_stopped(error)
 
-    def _quarantined(self) -> QueueQuarantined:
+    def _why_stopped(self) -> QueueStopped:
+        """What to tell who asks for what cannot be read; where that is no damage, it is read again then."""
+        for partition in self.partitions:
+            log = partition.log
+            if log.read_error is not None:
+                error = QueueUnreadable(self.name, self.vhost, log.blocked_from, log.read_error)
+                self._read_again()
+                return error
         first = min(partition.log.blocked_from for partition in self.partitions)
         return QueueQuarantined(self.name, self.vhost, first)
 

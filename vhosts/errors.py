@@ -138,6 +138,21 @@ class QueueQuarantined(Exception):
         self.offset = offset
 
 
+class QueueUnreadable(Exception):
+    """The next messages of a queue could not be read from the disk; whoever asks again has it tried again."""
+
+    def __init__(self, name: str, vhost: str, offset: int, error: BaseException) -> None:
+        super().__init__(
+            f"queue '{name}' in vhost '{vhost}' cannot be read from offset {offset} on: {error}; nothing "
+            "is given up: consume or get again when the disk is well"
+        )
+        self.name = name
+        self.offset = offset
+
+
+QueueStopped = QueueQuarantined | QueueUnreadable
+
+
 class QueueInUse(Exception):
     """Delete-if-unused met a queue that has consumers."""
 

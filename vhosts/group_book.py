@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Mapping
+from functools import partial
 
 import msgspec
 
@@ -111,25 +112,30 @@ class GroupBook:
             revision = await durable
         except Exception:
             self._forget(group)
+            _close_cursors(group)
             raise
         group.creating = None
         return revision
 
     def delete(self, group: ConsumerGroup) -> Awaitable[int] | None:
-        """Delete a group; its place in the log is gone.
+        """Delete a group. Its cursors hold what they need until a crash cannot bring it back.
 
         Raises:
             MetadataUnavailable: nothing more can be written; nothing has happened.
         """
         queue = self.queues[group]
-        durable = None
+        durable: asyncio.Future[int] | None = None
         if queue.is_stored:
             gone = [group_change(self._vhost, group.record, deleted=True)]
             for partition in group.partitions:
                 gone += self._logs.cursor_removal(partition.log, group.record.cursor)
-            durable = self._writer.submit(gone)
+            durable = asyncio.ensure_future(self._writer.submit(gone))
         self._forget(group)
         group.delete()
+        if durable is None:
+            _close_cursors(group)
+        else:
+            durable.add_done_callback(partial(_deleted, group))
         return durable
 
     def queue_deleted(self, queue: Queue) -> list[Change]:
@@ -155,5 +161,15 @@ class GroupBook:
         queue = self.queues.pop(group, None)
         if queue is not None and queue.groups.get(group.record.name) is group:
             del queue.groups[group.record.name]
-        for partition in group.partitions:
-            partition.log.close_cursor(group.record.cursor)
+
+
+def _close_cursors(group: ConsumerGroup) -> None:
+    for partition in group.partitions:
+        partition.log.close_cursor(group.record.cursor)
+
+
+def _deleted(group: ConsumerGroup, done: asyncio.Future[int]) -> None:
+    # Until now checkpoints stored its cursors: what the journal has of them may be recycled. When nobody
+    # knows whether it comes back, they stay.
+    if not done.cancelled() and done.exception() is None:
+        _close_cursors(group)

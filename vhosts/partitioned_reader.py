@@ -21,14 +21,10 @@ class PartitionedReader:
         self.consumer = readers[0].consumer
 
     @property
-    def at_damage(self) -> bool:
-        """No partition has anything before a damage."""
-        return all(reader.at_damage for reader in self._readers)
-
-    @property
-    def in_flight(self) -> int:
-        """Handed out and not settled, of all partitions."""
-        return sum(reader.in_flight for reader in self._readers)
+    def stopped(self) -> bool:
+        """All partitions are at a damage, or one cannot be read just now; see `StreamReader`."""
+        readers = self._readers
+        return all(each.stopped for each in readers) or any(each.unreadable for each in readers)
 
     def take(self, count_max: int, bytes_max: int) -> Delivery | None:
         """Hand out the next records of the next partition that has some; see `StreamReader.take`."""

@@ -90,6 +90,9 @@ class Queue(Dispatcher):
         in_groups = sum(len(group.consumers) for group in self.groups.values())
         return len(self.consumers) + len(self._readers) + in_groups
 
+    def __str__(self) -> str:
+        return f"queue '{self.name}' in vhost '{self.vhost}'"
+
     def check_access(self, connection: object) -> None:
         """Refuse an exclusive queue to all but its owner.
 
@@ -143,8 +146,9 @@ class Queue(Dispatcher):
             position = stream_position(partition.log, wanted, now)
             readers.append(StreamReader(partition.log, consumer, position, self.wake))
         reader = readers[0] if len(readers) == 1 else PartitionedReader(readers)
-        if reader.at_damage:
-            raise self._quarantined()
+        self._read_again()
+        if reader.stopped:
+            raise self._why_stopped()
         self._readers.append(reader)
         self.had_consumer = True
         self.wake()
@@ -174,10 +178,11 @@ class Queue(Dispatcher):
 
         Raises:
             QueueQuarantined: the next one lies at or behind a damage.
+            QueueUnreadable: it could not be read; the next time it is tried again.
         """
         delivery = self._take(1)
         if delivery is None and self._is_blocked():
-            raise self._quarantined()
+            raise self._why_stopped()
         return delivery
 
     def when_loaded(self, done: Callable[[], None]) -> bool:
@@ -216,8 +221,8 @@ class Queue(Dispatcher):
                 return
             delivery = reader.take(min(credit, DELIVERY_COUNT_MAX), DELIVERY_BYTES_MAX)
             if delivery is None:
-                if reader.at_damage and not reader.in_flight:
-                    reader.consumer.queue_quarantined(self._quarantined())
+                if reader.stopped:
+                    reader.consumer.queue_stopped(self._why_stopped())
                 return
             sent += delivery_cost(delivery, HEADED_BYTES_MIN)
             reader.consumer.deliver(delivery)

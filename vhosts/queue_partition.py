@@ -62,6 +62,11 @@ class QueuePartition:
         first = self.returned[0][0] if self.returned else self._skip_settled()
         return first >= self.log.blocked_from
 
+    @property
+    def unreadable(self) -> bool:
+        """The next message could not be read just now."""
+        return self.log.read_error is not None and self.at_damage
+
     def take(self, count_max: int, bytes_max: int) -> Delivery | None:
         """Hand out the next messages of one batch, those that came back first.
 

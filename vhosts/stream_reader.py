@@ -92,6 +92,16 @@ class StreamReader:
         """The next record lies at or behind a damage: it is not handed out."""
         return self.next_offset >= self._log.blocked_from
 
+    @property
+    def unreadable(self) -> bool:
+        """The next record could not be read just now, and nothing before it is unsettled."""
+        return self._log.read_error is not None and not self.in_flight and self.at_damage
+
+    @property
+    def stopped(self) -> bool:
+        """The next record cannot be read, and nothing before it is unsettled."""
+        return self.at_damage and not self.in_flight
+
     def on_ready(self) -> None:
         """See `DeliverySource`."""
         self._wake()

@@ -9,11 +9,19 @@ from log_backend import Change
 class TopologyWriter(Protocol):
     """Takes changes of users, permissions, exchanges, queues and bindings.
 
-    A method that changes topology calls `submit` first (it raises at once when nothing can be
-    written, and nothing has happened yet), then changes memory without an await in between, so
-    that memory and store see all changes in one order, and awaits the result last, so that a
-    client hears of success when the change is durable.
+    A method that changes topology calls `submit` before it changes memory, or takes back the change when
+    `submit` raises, with no await in between, so that memory and store see all changes in one order, and
+    a refusal leaves memory as it was. It awaits the result last, so that a client hears of success when
+    the change is durable.
     """
+
+    def check(self) -> None:
+        """See whether anything can be written.
+
+        Raises:
+            MetadataUnavailable: nothing can; until the next await, `submit` says so exactly when this does.
+        """
+        ...
 
     def submit(self, changes: Sequence[Change]) -> Awaitable[int]:
         """Queue one atomic batch.

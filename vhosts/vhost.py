@@ -98,6 +98,9 @@ class VirtualHost:
         self._call_soon = call_soon
         self._default_durability = default_durability
         self.groups = GroupBook(name, logs, writer, call_soon)
+        self._submitted: asyncio.Future[int] | None = (
+            None  # the last change of exchanges or bindings
+        )
         self._targets: dict[tuple[str, ...], tuple[Queue, ...]] = {}
         self._targets_version = -1
 
@@ -157,6 +160,15 @@ class VirtualHost:
             )
         )
 
+    def exchange_declared(self, name: str) -> Durable:
+        """See that there is an exchange, and await that a crash cannot forget it.
+
+        Raises:
+            ExchangeNotFound: there is none of this name.
+        """
+        self.routing.exchange(name)
+        return self._undecided()
+
     def delete_exchange(self, name: str, *, if_unused: bool) -> Durable:
         """Delete an exchange with its bindings; see `RoutingTable.delete`."""
         return self._applied(self.routing.delete(name, if_unused=if_unused))
@@ -205,24 +217,25 @@ class VirtualHost:
         return queue
 
     def declare_queue(
-        self, properties: QueueProperties, connection: object
+        self, properties: QueueProperties, connection: object, *, server_named: bool = False
     ) -> tuple[Queue, Durable]:
-        """Declare a queue; an empty name gets one that begins with `amq.gen-`.
+        """Declare a queue.
 
         A queue that is stored takes part in routing once its declaration is durable: a message must
         not be confirmed for a queue that a crash takes back.
 
+        Args:
+            server_named: the name is a `server_name()`.
+
         Raises:
             InvalidName, ReservedName, InvalidQueueArgument, QueueInequivalent, QueueLocked.
         """
-        if not properties.name:
-            properties = _named(properties, f"amq.gen-{random_name()}")
-        else:
-            existing = self.queues.get(properties.name)
-            if existing is not None:
-                self._check_redeclared(existing, properties, connection)
-                return existing, existing.declaring
-            check_name("queue", properties.name)
+        existing = self.queues.get(properties.name)
+        if existing is not None:
+            self._check_redeclared(existing, properties, connection)
+            return existing, existing.declaring
+        check_name("queue", properties.name)
+        if not server_named:
             check_not_reserved("queue", properties.name)
         check_arguments(properties.name, self.name, properties.arguments)
         self._check_properties(properties)
@@ -261,11 +274,15 @@ class VirtualHost:
 
         Raises:
             QueueInUse, QueueNotEmpty: by the conditions asked for.
+            MetadataUnavailable: nothing more can be written; nothing has happened.
         """
         if if_unused and queue.consumer_count:
             raise QueueInUse(queue.name, self.name)
         if if_empty and queue.ready:
             raise QueueNotEmpty(queue.name, self.name)
+        stored = _stored(queue.properties)
+        if stored:
+            self._writer.check()
         count = queue.ready
         del self.queues[queue.name]
         self._owned.get(queue.owner, {}).pop(queue.name, None)
@@ -275,14 +292,14 @@ class VirtualHost:
         for partition in queue.partitions:
             gone += self._logs.close_partition(partition.log)
         queue.delete()
-        if _stored(queue.properties):
+        if stored:
             gone.append(queue_change(self.name, queue.properties, numbers, deleted=True))
+        durable: Durable = None
         try:
-            durable = self._applied(change, gone)
-        except MetadataUnavailable as error:
-            self._logs.deletion_failed(error)
-            raise
-        if durable is not None and _stored(queue.properties):
+            durable = self._store(change, gone)
+        except MetadataUnavailable as error:  # it is not stored, but exchanges that go with it are
+            log.error("what ended with %s may come back with a restart: %s", queue, error)
+        if durable is not None and stored:
             # Called before a later declaration of this name is answered: futures resolve in order.
             asyncio.ensure_future(durable).add_done_callback(partial(self._remove_files, queue))
         return count, durable
@@ -325,8 +342,7 @@ class VirtualHost:
         try:
             self.delete_queue(queue)
         except MetadataUnavailable as error:
-            where = f"queue '{queue.name}' in vhost '{self.name}'"
-            log.error("%s is deleted, and may come back with a restart: %s", where, error)
+            log.error("%s has lost its last consumer, and stays: %s", queue, error)
 
     def _check_redeclared(
         self, queue: Queue, received: QueueProperties, connection: object
@@ -377,7 +393,16 @@ class VirtualHost:
             cursors=self.groups.cursors(properties.name, index),
         )
 
-    def _applied(self, change: TopologyChange, more: Sequence[Change] = ()) -> Durable:
+    def _applied(self, change: TopologyChange) -> Durable:
+        if not change:
+            return self._undecided()
+        try:
+            return self._store(change)
+        except MetadataUnavailable:
+            self.routing.undo(change)
+            raise
+
+    def _store(self, change: TopologyChange, more: Sequence[Change] = ()) -> Durable:
         changes = list(more)
         changes += [
             exchange_change(self.name, x, deleted=True)
@@ -389,13 +414,19 @@ class VirtualHost:
         ]
         changes += [exchange_change(self.name, x) for x in change.exchanges_declared if x.durable]
         changes += [binding_change(self.name, b) for b in change.bindings_added if b.durable]
-        return self._writer.submit(changes) if changes else None
+        if not changes:
+            return None
+        self._submitted = asyncio.ensure_future(self._writer.submit(changes))
+        return self._submitted
+
+    def _undecided(self) -> Durable:
+        # Somebody else may just have made what an answer tells of, and a crash could forget it.
+        return None if self._submitted is None or self._submitted.done() else self._submitted
 
 
-def _named(properties: QueueProperties, name: str) -> QueueProperties:
-    return QueueProperties(
-        name, properties.durable, properties.exclusive, properties.auto_delete, properties.arguments
-    )
+def server_name() -> str:
+    """A name for a queue that a client leaves to the broker."""
+    return f"amq.gen-{random_name()}"
 
 
 def _is_unwanted(queue: Queue) -> bool:

@@ -27,6 +27,31 @@ def directory(disk: WatchedDisk, tmp_path: Path) -> JournalFiles:
     return JournalFiles(tmp_path, disk)
 
 
+async def test_a_file_that_comes_back_does_not_make_room_for_the_making_of_another(
+    data: Path, disk: WatchedDisk
+) -> None:
+    store, (partition,) = start_store(data, disk=disk)
+    journal = store.journal
+
+    async def use_a_file() -> None:
+        await durable(store, partition.append(records([b"x" * 600_000]), waited=True))
+
+    await use_a_file()
+    await until(lambda: disk.count("fill", "*.new") == 2)
+    coming_back, come_back = disk.hold("rename", "*.journal")
+    await use_a_file()
+    await until(coming_back.is_set)
+    being_made, make = disk.hold("fill", "*.new")
+    await use_a_file()
+    come_back.set()
+    await until(lambda: journal._ready)
+    await until(being_made.is_set)
+    await use_a_file()
+    assert (journal._files, len(journal._ready)) == (4, 0)
+    make.set()
+    await store.aclose()
+
+
 def test_a_file_is_made_of_zeros_and_found_again(
     directory: JournalFiles, disk: WatchedDisk
 ) -> None:

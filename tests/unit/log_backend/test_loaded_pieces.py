@@ -2,7 +2,7 @@
 
 from unit.log_backend.log_records import batch
 
-from log_backend.loaded_pieces import PIECES_MAX, LoadedPieces
+from log_backend.loaded_pieces import KEPT_MIN, LoadedPieces, PieceBudget
 from log_backend.record_batch import RecordBatch
 
 
@@ -11,8 +11,12 @@ def piece(first: int) -> list[RecordBatch]:
     return [batch([b""] * 3, first), batch([b""] * 3, first + 5)]
 
 
+def size_of(batches: list[RecordBatch]) -> int:
+    return sum(each.records.batch_bytes for each in batches)
+
+
 def test_a_piece_holds_all_from_the_offset_it_was_read_for_to_its_end() -> None:
-    pieces = LoadedPieces(PIECES_MAX)
+    pieces = LoadedPieces(PieceBudget(1 << 20))
     one, two = piece(10)
     pieces.add(7, [one, two])
     found = {offset: pieces.find(offset) for offset in (6, 7, 10, 12, 13, 17, 18)}
@@ -22,25 +26,38 @@ def test_a_piece_holds_all_from_the_offset_it_was_read_for_to_its_end() -> None:
 
 
 def test_nothing_read_is_nothing_known() -> None:
-    pieces = LoadedPieces(PIECES_MAX)
+    pieces = LoadedPieces(PieceBudget(1 << 20))
     pieces.add(7, [])
     assert pieces.find(7) is None
 
 
-def test_the_piece_that_was_not_used_for_longest_goes_first() -> None:
-    pieces = LoadedPieces(PIECES_MAX)
-    for number in range(PIECES_MAX):
-        pieces.add(number * 100, piece(number * 100))
-    assert pieces.find(0) is not None
-    pieces.add(10_000, piece(10_000))
-    assert pieces.find(0) is not None
-    assert pieces.find(100) is None
-    assert all(pieces.find(number * 100) for number in range(2, PIECES_MAX))
-    assert len(pieces._pieces) == PIECES_MAX
+def test_the_piece_that_was_used_longest_ago_goes_first_whosever_it_is() -> None:
+    budget = PieceBudget(10 * size_of(piece(0)))
+    one, other = LoadedPieces(budget), LoadedPieces(budget)
+    for first in range(0, 500, 100):
+        one.add(first, piece(first))
+        other.add(first, piece(first))
+    assert one.find(0) is not None
+    other.add(10_000, piece(10_000))
+    assert (one.find(0) is None, other.find(0) is None) == (False, True)
+    other.add(20_000, piece(20_000))
+    assert one.find(100) is None
+    assert budget.bytes == 10 * size_of(piece(0))
+    other.clear()
+    assert budget.bytes == 4 * size_of(piece(0))
+
+
+def test_the_last_pieces_stay_however_large_they_are() -> None:
+    budget = PieceBudget(1)
+    pieces = [LoadedPieces(budget) for _ in range(KEPT_MIN + 1)]
+    for each in pieces:
+        each.add(0, piece(0))
+    assert [each.find(0) is not None for each in pieces] == [False] + [True] * KEPT_MIN
+    assert budget.bytes == KEPT_MIN * size_of(piece(0))
 
 
 def test_who_reads_on_needs_one_piece() -> None:
-    pieces = LoadedPieces(PIECES_MAX)
+    pieces = LoadedPieces(PieceBudget(1 << 20))
     pieces.add(500, piece(500))
     for first in range(0, 80, 8):
         pieces.add(first, piece(first))

@@ -23,6 +23,7 @@ from unit.log_backend.watched_disk import WatchedDisk, recycled
 from log_backend.journal import JournalFailed
 from log_backend.log_options import LogOptions
 from log_backend.metadata import MetadataUnavailable
+from log_backend.partition_log import PartitionLog
 from log_backend.retention import Retention
 
 
@@ -163,6 +164,29 @@ async def test_a_fault_of_ours_in_the_flusher_stops_the_node_like_one_of_the_dis
     assert not recycled(disk)
     assert partition.synced_offset == 0
     await store.aclose()
+    assert await content(data) == numbered(0, 1, 2)
+
+
+@pytest.mark.parametrize("step", ["plan_flush", "flushed", "evict"])
+async def test_a_fault_of_ours_on_the_loop_stops_the_node_and_keeps_its_journal(
+    data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, step: str
+) -> None:
+    disk = WatchedDisk()
+    store, (partition,) = start_store(data, disk=disk)
+    await durable(store, append(partition, 3))
+    store._tail_bytes_max = 0  # something is to be evicted
+
+    def fail(*arguments: object) -> None:
+        raise ValueError("made to fail")
+
+    monkeypatch.setattr(PartitionLog, step, fail)
+    await store._checkpoint(None)
+    with pytest.raises(JournalFailed, match="made to fail"):
+        append(partition)
+    assert "ValueError: made to fail" in caplog.text
+    monkeypatch.undo()
+    await store.aclose()
+    assert not recycled(disk)
     assert await content(data) == numbered(0, 1, 2)
 
 

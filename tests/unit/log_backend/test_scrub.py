@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, start_store, until
+from unit.log_backend.watched_disk import WatchedDisk
 
 from log_backend.log_options import LogOptions
 from log_backend.scrub import Scrub
@@ -51,6 +52,20 @@ async def test_damage_is_found_without_a_reader_and_quarantined(
     assert store.scrub.damages == 1
     assert partition.blocked_from == int(paths[1].stem)
     assert f"quarantined: {paths[1].name} is damaged at byte 0" in caplog.text
+    await store.aclose()
+
+
+async def test_a_segment_that_cannot_be_read_is_passed_over(
+    data: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    paths = await fill(data)
+    disk = WatchedDisk()
+    store, (partition,) = start_store(data, options=OPTIONS, disk=disk, epoch=2)
+    disk.fail("open", paths[1].name)
+    await until(lambda: store.scrub.rounds == 1)
+    assert store.scrub.segments == len(paths) - 2
+    assert partition.damage.found == []
+    assert f"{paths[1].name} cannot be read" in caplog.text
     await store.aclose()
 
 

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, Taker, fill, numbered, records, running_node, settle
-from unit.log_backend.open_store import crash
+from queue_samples import Node, SlowDisk, Taker, fill, numbered, records, running_node, settle
+from unit.log_backend.open_store import crash, fill_journal_file, until
 
 from log_backend import LogOptions, MetadataUnavailable
 from vhosts import (
@@ -274,6 +274,48 @@ async def test_what_the_journal_says_of_a_deleted_group_is_no_group(tmp_path: Pa
         third = await join(node, queue, "g")
         assert third.record.cursor > again.record.cursor
         assert third.ready == 11
+
+
+async def test_a_deletion_that_a_crash_takes_back_has_taken_nothing_from_the_group(
+    tmp_path: Path,
+) -> None:
+    async with running_node(tmp_path / "data", OPTIONS) as node:
+        queue = await declare(node, **KEPT)
+        fill(queue, 10)
+        group = await join(node, queue, "g")
+        taker = consume(queue, group)
+        node.turns.run()
+        settle_offsets(taker, *range(4))
+        queue.remove_consumers([taker])
+        node.vhost.groups._writer = SlowDisk()
+        deletion = node.vhost.groups.delete(group)
+        assert deletion is not None
+        log = queue.partitions[0].log
+        (first_file,) = (tmp_path / "data" / "journal").glob("*0001-*.journal")
+        await fill_journal_file(node.logs, log)
+        await node.logs._checkpoint(None)
+        await until(lambda: not first_file.exists())  # its settlements are nowhere else
+        left = await crash(node.logs, tmp_path / "data")
+        (submitted,) = node.vhost.groups._writer.futures
+        submitted.set_result(1)
+        await until(lambda: list(log.cursors) == [0])
+    async with running_node(left, OPTIONS) as node:
+        queue = node.vhost.queues["q"]
+        taker = consume(queue, queue.groups["g"])
+        await until(lambda: node.turns.run() or len(taker.bodies()) >= 6)
+        assert taker.bodies()[:6] == [f"m{number}" for number in range(4, 10)]
+
+
+async def test_a_group_whose_deletion_failed_holds_what_it_needs(node: Node) -> None:
+    queue = await declare(node, **KEPT)
+    group = await join(node, queue, "g")
+    node.vhost.groups._writer = SlowDisk()
+    deletion = node.vhost.groups.delete(group)
+    assert deletion is not None
+    node.vhost.groups._writer.futures[0].set_exception(MetadataUnavailable("made to fail"))
+    with pytest.raises(MetadataUnavailable):
+        await deletion
+    assert list(queue.partitions[0].log.cursors) == [0, group.record.cursor]
 
 
 @pytest.mark.parametrize("persistent", [True, False])

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from queue_samples import Taker, bodies, fill, numbered, records, running_node
 
 from log_backend import LogOptions, PartitionLog
+from log_backend.loaded_pieces import PieceBudget
 from vhosts import Delivery, Queue, QueuePartition, QueueProperties
 
 READY, HELD, RETURNED, SETTLED = "ready", "held", "returned", "settled"
@@ -20,6 +21,7 @@ class Owner:
 
     leader_epoch = 1
     segment_bytes = 1 << 20
+    loaded_pieces = PieceBudget(1 << 20)
 
     def tail_grew(self, size: int) -> None: ...
     def has_unflushed(self, partition: PartitionLog) -> None: ...

@@ -41,7 +41,7 @@ def test_consumers_are_told_when_all_before_the_damage_is_settled(node: Node, qu
     queue.add_consumer(other)
     node.turns.run()
     assert sorted([*one.bodies(), *other.bodies()]) == numbered(0, 6)
-    assert one.quarantined == other.quarantined == []
+    assert one.stopped == other.stopped == []
     deliveries = one.take() + other.take()
     for delivery in deliveries[1:]:
         settle(delivery)
@@ -49,12 +49,12 @@ def test_consumers_are_told_when_all_before_the_damage_is_settled(node: Node, qu
     node.turns.run()
     (again,) = one.take() + other.take()
     assert bodies(again) == bodies(deliveries[0])
-    assert one.quarantined == other.quarantined == []
+    assert one.stopped == other.stopped == []
     settle(again)
     again.partition.on_ready()
     node.turns.run()
     for taker in (one, other):
-        (error,) = taker.quarantined
+        (error,) = taker.stopped
         assert (error.name, error.offset) == ("q", 6)
     assert queue.consumer_count == 0
 
@@ -88,7 +88,7 @@ def test_a_purge_ends_the_quarantine(node: Node, queue: Queue) -> None:
     queue.add_consumer(taker)
     node.turns.run()
     assert len(taker.bodies()) == 2
-    assert taker.quarantined == []
+    assert taker.stopped == []
 
 
 async def test_a_reader_is_told_when_it_has_settled_what_lies_before(node: Node) -> None:
@@ -108,11 +108,11 @@ async def test_a_reader_is_told_when_it_has_settled_what_lies_before(node: Node)
         settle(delivery)
     deliveries[-1].partition.on_ready()
     node.turns.run()
-    assert taker.quarantined == []
+    assert taker.stopped == []
     settle(deliveries[-1])
     deliveries[-1].partition.on_ready()
     node.turns.run()
-    assert len(taker.quarantined) == 1
+    assert len(taker.stopped) == 1
     for wanted in (6, "last", "next"):
         with pytest.raises(QueueQuarantined):
             queue.add_reader(Taker(), wanted, 0)
@@ -138,11 +138,11 @@ async def test_a_group_stops_at_the_damage_as_a_queue_does(node: Node) -> None:
     for delivery in rest:
         settle(delivery)
     node.turns.run()
-    assert one.quarantined == other.quarantined == []
+    assert one.stopped == other.stopped == []
     settle(last)
     last.partition.on_ready()
     node.turns.run()
-    assert len(one.quarantined) == len(other.quarantined) == 1
+    assert len(one.stopped) == len(other.stopped) == 1
     assert group.consumers == []
     with pytest.raises(QueueQuarantined, match="is quarantined from offset 6"):
         queue.join_group(group, Taker())
@@ -168,7 +168,7 @@ async def test_the_other_partitions_go_on(node: Node) -> None:
     node.turns.run()
     for taker in (reader, member):
         assert taker.bodies()[:2] == ["a", "b"]
-        assert taker.quarantined == []
+        assert taker.stopped == []
         taker.settle_all()
     well.quarantine(Damage("y.log", 0, "a test", 2, 9))
     reader_of_all = Taker()
@@ -179,5 +179,5 @@ async def test_the_other_partitions_go_on(node: Node) -> None:
     queue.wake()
     group.wake()
     node.turns.run()
-    assert len(reader.quarantined) == len(member.quarantined) == 1
+    assert len(reader.stopped) == len(member.stopped) == 1
     assert reader_of_all.bodies() == ["a", "b"]

@@ -33,6 +33,9 @@ async def fake_hash(password: bytes) -> str:
 class BrokenWriter:
     """Takes nothing, as after a failed sync."""
 
+    def check(self) -> None:
+        raise MetadataUnavailable("a sync failed")
+
     def submit(self, changes: Sequence[Change]) -> "asyncio.Future[int]":
         raise MetadataUnavailable("a sync failed")
 

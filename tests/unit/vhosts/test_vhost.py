@@ -23,7 +23,7 @@ from vhosts import (
     QueueProperties,
     VirtualHost,
 )
-from vhosts.vhost import DELETIONS_MAX
+from vhosts.vhost import DELETIONS_MAX, server_name
 
 CONNECTION, OTHER = object(), object()
 
@@ -82,12 +82,13 @@ def test_a_declared_queue_is_found_by_its_name(vhost: VirtualHost) -> None:
         vhost.queue("other", CONNECTION)
 
 
-def test_an_empty_name_gets_one_that_nobody_has(vhost: VirtualHost) -> None:
-    names = {declare(vhost, "").name for _ in range(100)}
+def test_a_name_of_the_servers_is_one_that_nobody_has(vhost: VirtualHost) -> None:
+    names = {server_name() for _ in range(100)}
     assert len(names) == 100
     assert all(name.startswith("amq.gen-") for name in names)
     name = min(names)
-    assert declare(vhost, name) is vhost.queues[name]
+    queue, _ = vhost.declare_queue(QueueProperties(name), CONNECTION, server_named=True)
+    assert declare(vhost, name) is queue
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,12 @@ class Writer:
     def __init__(self) -> None:
         self.full = False
 
-    def submit(self, changes: Sequence[Change]) -> asyncio.Future[int]:
+    def check(self) -> None:
         if self.full:
             raise MetadataUnavailable("the disk is full")
+
+    def submit(self, changes: Sequence[Change]) -> asyncio.Future[int]:
+        self.check()
         stored: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         stored.set_result(1)
         return stored
@@ -54,11 +57,11 @@ async def test_exclusive_queues_go_when_nothing_can_be_stored(
     writer.full = True
     vhost.connection_closed(CONNECTION)
     assert vhost.queues == {}
-    assert "queue 'one' in vhost '/' is deleted, and may come back" in caplog.text
+    assert "what ended with queue 'one' in vhost '/' may come back with a restart" in caplog.text
     vhost.declare_queue(QueueProperties("one", exclusive=True), OTHER)
 
 
-async def test_an_auto_delete_queue_goes_when_nothing_can_be_stored(
+async def test_an_auto_delete_queue_stays_when_nothing_can_be_stored(
     vhost: VirtualHost, writer: Writer, caplog: pytest.LogCaptureFixture
 ) -> None:
     properties = QueueProperties("q", durable=True, auto_delete=True)
@@ -72,6 +75,8 @@ async def test_an_auto_delete_queue_goes_when_nothing_can_be_stored(
     writer.full = True
     queue.remove_consumer(taker)
     vhost.consumers_left(queue)
-    assert "q" not in vhost.queues
-    assert "queue 'q' in vhost '/' is deleted, and may come back" in caplog.text
+    assert vhost.routing.route("", b"q") == ("q",)
+    assert "queue 'q' in vhost '/' has lost its last consumer, and stays" in caplog.text
+    writer.full = False
     vhost.consumers_left(queue)
+    assert "q" not in vhost.queues

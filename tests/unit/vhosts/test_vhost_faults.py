@@ -1,14 +1,15 @@
 """A vhost whose changes become durable late, or never."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
-from queue_samples import Node, running_node
+from queue_samples import Node, SlowDisk, Taker, records, running_node
 from unit.log_backend.open_store import until
 
-from exchanges import QueueNotFound
+from exchanges import ExchangeNotFound, QueueNotFound
 from log_backend import Change, JournalFailed, MetadataUnavailable
 from vhosts import Durable, QueueProperties, VirtualHost
 
@@ -25,17 +26,6 @@ async def when_durable(*changes: Durable) -> None:
     for change in changes:
         if change is not None:
             await change
-
-
-class SlowDisk:
-    """A writer that syncs when the test says so."""
-
-    def __init__(self) -> None:
-        self.futures: list[asyncio.Future[int]] = []
-
-    def submit(self, changes: Sequence[Change]) -> asyncio.Future[int]:
-        self.futures.append(asyncio.get_running_loop().create_future())
-        return self.futures[-1]
 
 
 async def test_a_queue_is_routed_to_when_its_declaration_is_durable(node: Node) -> None:
@@ -67,6 +57,9 @@ async def test_a_queue_that_cannot_be_stored_is_gone(node: Node) -> None:
 class FullDisk:
     """A writer that takes nothing."""
 
+    def check(self) -> None:
+        raise MetadataUnavailable("the disk is full")
+
     def submit(self, changes: Sequence[Change]) -> asyncio.Future[int]:
         raise MetadataUnavailable("the disk is full")
 
@@ -96,7 +89,7 @@ async def test_a_deletion_that_fails_stops_the_log(node: Node) -> None:
         node.logs.journal.check()
 
 
-async def test_a_deletion_that_cannot_be_stored_stops_the_log(node: Node) -> None:
+async def test_a_deletion_that_cannot_be_stored_has_not_happened(node: Node) -> None:
     disk = SlowDisk()
     vhost = VirtualHost("/", node.logs, disk, node.vhosts, node.turns.call_soon)
     queue, declared = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
@@ -105,5 +98,78 @@ async def test_a_deletion_that_cannot_be_stored_stops_the_log(node: Node) -> Non
     vhost._writer = FullDisk()
     with pytest.raises(MetadataUnavailable):
         vhost.delete_queue(queue)
-    with pytest.raises(JournalFailed, match="the disk is full"):
-        node.logs.journal.check()
+    assert vhost.queues == {"q": queue}
+    assert vhost.routing.route("", b"q") == ("q",)
+    queue.publish(records("kept"), waited=True)
+    taker = Taker()
+    queue.add_consumer(taker)
+    node.turns.run()
+    assert taker.bodies() == ["kept"]
+
+
+DURABLE: dict[str, Any] = {
+    "durable": True,
+    "auto_delete": False,
+    "internal": False,
+    "arguments": {},
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda vhost: vhost.declare_exchange("new", "direct", **DURABLE),
+        lambda vhost: vhost.delete_exchange("middle", if_unused=False),
+        lambda vhost: vhost.bind_queue("q", "middle", "other", {}),
+        lambda vhost: vhost.unbind_queue("q", "middle", "k", {}),
+        lambda vhost: vhost.bind_exchange("middle", "source", "other", {}),
+        lambda vhost: vhost.unbind_exchange("middle", "source", "k", {}),
+        lambda vhost: vhost.delete_queue(vhost.queues["q"]),
+    ],
+)
+async def test_what_cannot_be_stored_leaves_the_topology_as_it_was(
+    node: Node, change: Callable[[VirtualHost], Durable]
+) -> None:
+    vhost = node.vhost
+    vhost.declare_exchange("source", "topic", **DURABLE | {"auto_delete": True})
+    vhost.declare_exchange("middle", "direct", **DURABLE | {"auto_delete": True})
+    _, declared = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
+    await when_durable(declared)
+    vhost.bind_exchange("middle", "source", "k", {})
+    await when_durable(vhost.bind_queue("q", "middle", "k", {}))
+    before = (set(vhost.routing.bindings()), vhost.routing.exchanges(), dict(vhost.queues))
+    vhost._writer = FullDisk()
+    with pytest.raises(MetadataUnavailable):
+        change(vhost)
+    after = (set(vhost.routing.bindings()), vhost.routing.exchanges(), dict(vhost.queues))
+    assert sorted(after[1], key=lambda each: each.name) == sorted(
+        before[1], key=lambda each: each.name
+    )
+    assert (after[0], after[2]) == (before[0], before[2])
+    for exchange in ("source", "middle"):
+        assert vhost.routing.route(exchange, b"k") == ("q",)
+        assert vhost.routing.route(exchange, b"other") == ()
+
+
+async def test_what_changes_nothing_is_answered_when_nothing_can_be_stored(node: Node) -> None:
+    vhost = node.vhost
+    await when_durable(vhost.declare_exchange("x", "direct", **DURABLE))
+    vhost._writer = FullDisk()
+    assert vhost.declare_exchange("x", "direct", **DURABLE) is None
+    assert vhost.exchange_declared("x") is None
+    assert vhost.declare_exchange("transient", "direct", **DURABLE | {"durable": False}) is None
+
+
+async def test_whoever_asks_for_an_exchange_waits_until_a_crash_cannot_forget_it(
+    node: Node,
+) -> None:
+    disk = SlowDisk()
+    vhost = VirtualHost("/", node.logs, disk, node.vhosts, node.turns.call_soon)
+    declared = vhost.declare_exchange("x", "direct", **DURABLE)
+    waits = [vhost.exchange_declared("x"), vhost.declare_exchange("x", "direct", **DURABLE)]
+    assert waits == [declared, declared]
+    disk.futures[0].set_result(1)
+    await when_durable(*waits)
+    assert vhost.exchange_declared("x") is None
+    with pytest.raises(ExchangeNotFound):
+        vhost.exchange_declared("y")
