@@ -18,6 +18,7 @@ from amqp_front.connection import Connection
 from amqp_front.errors import CONNECTION_FORCED, HardError
 from amqp_front.frame_cutter import FrameCutter
 from amqp_front.gate import Gate
+from amqp_front.loop_monitor import LoopMonitor
 from amqp_front.services import Services
 from log_backend import (
     DirectoryLocked,
@@ -69,7 +70,11 @@ class BrokerAddress:
 
 
 class Broker:
-    """The parts of a broker, started and stopped in order."""
+    """The parts of a broker, started and stopped in order.
+
+    Attributes:
+        loop_monitor: from `start` on: how long the event loop was held.
+    """
 
     def __init__(self, config: BrokerConfig, claim_epoch: ClaimEpoch) -> None:
         self._config = config
@@ -136,7 +141,10 @@ class Broker:
             gate=gate,
             cluster_name=f"routelog@{config.data_dir.name}",
         )
-        return await self._listen(loop)
+        self.loop_monitor = LoopMonitor(loop, clock)
+        address = await self._listen(loop)
+        self.loop_monitor.start()
+        return address
 
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> BrokerAddress:
         config = self._config
@@ -167,6 +175,7 @@ class Broker:
 
     async def stop(self) -> None:
         """Accept nobody, close connections with 320, write what is needed, let go of the files."""
+        self.loop_monitor.stop()
         self._server.close()
         reason = HardError(
             CONNECTION_FORCED, "broker forced connection closure with reason 'shutdown'"
