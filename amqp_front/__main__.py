@@ -15,6 +15,7 @@ from amqp_front.broker import BrokerAddress, StartError, run
 from amqp_front.configuration import BrokerConfig, ConfigurationError, load_configuration
 from amqp_front.log_commands import log_commands
 from amqp_front.logs import escape_control, set_up_logs
+from amqp_front.open_files import raise_open_files_limit
 from amqp_front.service_manager import ServiceManager
 from mirror_cluster import claim_epoch
 
@@ -56,6 +57,7 @@ def serve(
         _complain(error)
         raise typer.Exit(EXIT_CONFIGURATION) from None
     set_up_logs(configuration.log_level, configuration.log_format)
+    raise_open_files_limit()
     _run(configuration, ServiceManager.from_environment(os.environ))
 
 

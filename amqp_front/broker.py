@@ -20,6 +20,7 @@ from amqp_front.frame_cutter import FrameCutter
 from amqp_front.gate import Gate
 from amqp_front.listeners import CannotListen, Listeners
 from amqp_front.proxy_header import Endpoint
+from amqp_front.loop_monitor import LoopMonitor
 from amqp_front.services import Services
 from log_backend import (
     DirectoryLocked,
@@ -70,7 +71,11 @@ class BrokerAddress:
 
 
 class Broker:
-    """The parts of a broker, started and stopped in order."""
+    """The parts of a broker, started and stopped in order.
+
+    Attributes:
+        loop_monitor: from `start` on: how long the event loop was held.
+    """
 
     def __init__(self, config: BrokerConfig, claim_epoch: ClaimEpoch) -> None:
         self._config = config
@@ -137,7 +142,10 @@ class Broker:
             gate=gate,
             cluster_name=f"routelog@{config.data_dir.name}",
         )
-        return await self._listen(loop)
+        self.loop_monitor = LoopMonitor(loop, clock)
+        address = await self._listen(loop)
+        self.loop_monitor.start()
+        return address
 
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> BrokerAddress:
         self._listeners = Listeners(self._config, loop, self._accepted, self._closed)
@@ -170,6 +178,7 @@ class Broker:
     async def stop(self) -> None:
         """Accept nobody, close connections with 320, write what is needed, let go of the files."""
         await self._listeners.close()
+        self.loop_monitor.stop()
         reason = HardError(
             CONNECTION_FORCED, "broker forced connection closure with reason 'shutdown'"
         )

@@ -29,6 +29,13 @@ class BrokerUnavailable(Exception):
 @contextlib.contextmanager
 def routelog(folder: Path) -> Iterator[str]:
     """A RouteLog of this source tree; gives its URL."""
+    with routelog_process(folder) as (url, _):
+        yield url
+
+
+@contextlib.contextmanager
+def routelog_process(folder: Path) -> Iterator[tuple[str, int]]:
+    """A RouteLog of this source tree; gives its URL and the number of its process."""
     command = [sys.executable, "-m", "amqp_front", "serve", "--host", "127.0.0.1", "--port", "0"]
     log = (folder / "routelog.log").open("wb")
     with (
@@ -37,7 +44,7 @@ def routelog(folder: Path) -> Iterator[str]:
             [*command, "--data-dir", str(folder / "routelog")], dict(os.environ), log.fileno()
         ) as process,
     ):
-        yield _ready_url(process, folder / "routelog.log")
+        yield _ready_url(process, folder / "routelog.log"), process.pid
 
 
 def _ready_url(process: subprocess.Popen[bytes], log: Path) -> str:

@@ -190,14 +190,15 @@ class SystemDisk:
             position += self._write_vector(file, position, vector, os.RWF_DSYNC)
 
     def _write_vector(self, file: int, position: int, vector: list[Buffer], flags: int = 0) -> int:
-        written = 0
-        while vector:
+        size = sum(map(len, vector))
+        written = done = os.pwritev(file, vector, position, flags)
+        while written < size:  # hardly ever
+            while done >= len(vector[0]):
+                done -= len(vector.pop(0))
+            if done:
+                vector[0] = memoryview(vector[0])[done:]
             done = os.pwritev(file, vector, position + written, flags)
             written += done
-            while vector and done >= len(vector[0]):
-                done -= len(vector.pop(0))
-            if vector and done:
-                vector[0] = memoryview(vector[0])[done:]
         return written
 
     def allocate(self, file: int, position: int, size: int) -> None:

@@ -9,7 +9,8 @@ end of the process cannot take back, and `durable`, which a power cut cannot. A 
 it durable too, in earlier files as well.
 
 Everything here runs on the event loop but `_write_blocks`, the commit thread, and what is handed to the
-executor: preparing and recycling files.
+executor: preparing and recycling files. A small block that somebody waits for is written on the loop, while
+the disk is quick (`disk_pace.py`): two changes of thread would take longer.
 """
 
 import asyncio
@@ -21,13 +22,17 @@ from concurrent.futures import Executor
 from pathlib import Path
 from queue import SimpleQueue
 
+from log_backend.block_writer import BlockWriter, PlacedGroup
+from log_backend.clock import Clock
+from log_backend.commit_group import CommitGroup
 from log_backend.disk import Disk, DiskFull
+from log_backend.disk_pace import DiskPace
 from log_backend.journal_block import (
+    BLOCK_ALIGNMENT,
     BLOCK_HEADER_BYTES,
     Block,
     JournalEntry,
     aligned,
-    block_buffers,
 )
 from log_backend.journal_files import JournalFile, JournalFiles
 from log_backend.journal_reader import JournalReader
@@ -35,8 +40,11 @@ from log_backend.journal_reader import JournalReader
 log = logging.getLogger(__name__)
 
 COMMIT_BYTES_MAX = 4 * 1024 * 1024  # of one block: about 10 ms of a fast disk
+LOOP_COMMIT_BYTES_MAX = BLOCK_ALIGNMENT  # a larger block has enough to share the changes of thread
 COMMIT_DELAY_SECONDS = 0.01  # for changes that nobody waits for: acks may be lost this long
-MARK_SECONDS = 0.2  # idle so long, the journal vouches for its last commit: far above any commit
+MARK_SECONDS = (
+    0.1  # idle so long, or twice, the journal vouches for its last commit: far above any commit
+)
 PENDING_BYTES_HIGH = 32 * 1024 * 1024  # publishers stop here, and go on at half of it
 FILES_MIN = 2  # one is written while one is checkpointed: so many are made also when space is low
 
@@ -47,18 +55,6 @@ class JournalFailed(Exception):
     def __init__(self, cause: Exception) -> None:
         super().__init__(f"the log cannot be written: {cause}")
         self.cause = cause
-
-
-class _Group:
-    # The entries of one future block.
-    __slots__ = ("bytes", "entries", "position", "synced", "waited")
-
-    def __init__(self, position: int) -> None:
-        self.position = position
-        self.entries: list[JournalEntry] = []
-        self.bytes = 0
-        self.waited = False
-        self.synced = False
 
 
 class Journal:
@@ -88,6 +84,7 @@ class Journal:
         self,
         directory: Path,
         disk: Disk,
+        clock: Clock,
         loop: asyncio.AbstractEventLoop,
         executor: Executor,
         *,
@@ -101,7 +98,10 @@ class Journal:
         on_pressure: Callable[[bool], None],
     ) -> None:
         self._disk = disk
+        self._clock = clock
         self._journal_files = JournalFiles(directory, disk)
+        self._writer = BlockWriter(disk, self._journal_files)
+        self._pace = DiskPace(clock)
         self._reader = JournalReader(self._journal_files)
         self._loop = loop
         self._executor = executor
@@ -118,7 +118,7 @@ class Journal:
         self.frugal = False
         self.refused = False
         self.on_disk_full: Callable[[], None] = lambda: None
-        self._groups: deque[_Group] = deque()
+        self._groups: deque[CommitGroup] = deque()
         self._pending_bytes = 0
         self._pressed = False
         self._committing = False
@@ -135,9 +135,9 @@ class Journal:
         self._closing: asyncio.Future[None] | None = None
         self._closed = False
         self._stalled = False  # no file has room: what can be collected stays where it is
-        self._held_back: _Group | None = None  # the block that found no room
+        self._held_back: CommitGroup | None = None  # the block that found no room
         self._abandoned = False
-        self._jobs: SimpleQueue[tuple[JournalFile, int, int, _Group] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[PlacedGroup | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._write_blocks, name="journal", daemon=True)
 
     def recover(self) -> Iterator[Block]:
@@ -156,7 +156,7 @@ class Journal:
             log.warning("%s: dropped %d commits behind lost ones, none synced", path, len(blocks))
             self._journal_files.erase(mark, blocks)
         self._journal_files.remove_unfinished()
-        self._groups.append(_Group(self.durable + 1))
+        self._groups.append(CommitGroup(self.durable + 1))
         self._thread.start()
         for mark in self._journal_files.marks():
             self._next_number = mark.number
@@ -188,7 +188,7 @@ class Journal:
         size += -size % 8
         group = self._groups[-1]
         if group.entries and group.bytes + size > COMMIT_BYTES_MAX:
-            group = _Group(group.position + 1)
+            group = CommitGroup(group.position + 1)
             self._groups.append(group)
         group.entries.append(entry)
         group.bytes += size
@@ -276,13 +276,13 @@ class Journal:
     def _wake(self) -> None:
         if not self._committing and self._scheduled is None:
             # After this turn's other reads: their changes share the commit.
-            self._scheduled = self._loop.call_soon(self._commit)
+            self._scheduled = self._loop.call_soon(self._commit, True)
 
     def _wake_later(self) -> None:
         if not self._committing and self._scheduled is None and self._delayed is None:
             self._delayed = self._loop.call_later(COMMIT_DELAY_SECONDS, self._commit)
 
-    def _commit(self) -> None:
+    def _commit(self, ends_turn: bool = False) -> None:
         self._scheduled = None
         if self._delayed is not None:
             self._delayed.cancel()
@@ -300,15 +300,20 @@ class Journal:
         assert file is not None
         self._groups.popleft()
         if not self._groups:
-            self._groups.append(_Group(group.position + 1))
+            self._groups.append(CommitGroup(group.position + 1))
         self._committing = True
         self._marking = False
         group.synced |= not group.entries  # an empty block stands behind a synced one
         file.first = file.first or group.position
-        self._jobs.put((file, file.at, self.durable, group))
-        file.at += aligned(BLOCK_HEADER_BYTES + group.bytes)
+        placed = PlacedGroup(file, file.at, self.durable, group)
+        size = aligned(BLOCK_HEADER_BYTES + group.bytes)
+        file.at += size
+        if ends_turn and group.waited and size <= LOOP_COMMIT_BYTES_MAX and self._pace.is_quick():
+            self._write_here(placed)
+        else:
+            self._jobs.put(placed)
 
-    def _committed(self, group: _Group) -> None:
+    def _committed(self, group: CommitGroup) -> None:
         self._committing = False
         self.refused = False
         self.written = group.position
@@ -322,7 +327,7 @@ class Journal:
             self._commit()  # first: the disk works while the confirms go out
         elif self._groups[0].entries or self._uncollected:
             self._wake_later()
-        elif group.synced and group.entries:
+        elif group.synced and group.entries and self._mark_timer is None:
             self._mark_later()
         if group.synced:
             self._on_durable(group.position)
@@ -331,24 +336,26 @@ class Journal:
         self._progress()
 
     def _mark_later(self) -> None:
-        if self._mark_timer is not None:
-            self._mark_timer.cancel()
-        self._mark_timer = self._loop.call_later(MARK_SECONDS, self._mark)
+        self._mark_timer = self._loop.call_later(MARK_SECONDS, self._mark, self.written)
 
-    def _mark(self) -> None:
+    def _mark(self, written: int) -> None:
         # An empty block calls the last commit durable: from then on its loss is no torn tail. Behind one
         # that was only written there is nothing to vouch for, and it vouches for those before it.
+        self._mark_timer = None
+        if self.written != written:
+            self._mark_later()  # it was not idle so long
+            return
         is_idle = not self._committing and not self._groups[0].entries
         if is_idle and self.durable == self.written:
             self._marking = True
             self._commit()
 
-    def _not_committed(self, file: JournalFile, at: int, group: _Group, error: DiskFull) -> None:
+    def _not_committed(self, placed: PlacedGroup, error: DiskFull) -> None:
         # Nothing of it was written: it goes first again, when `go_on` says so.
         self._committing = False
-        self._held_back = group
-        self._groups.appendleft(group)
-        file.at = at
+        self._held_back = placed.group
+        self._groups.appendleft(placed.group)
+        placed.file.at = placed.at
         self._refuse(error)
         self._progress()
 
@@ -370,40 +377,37 @@ class Journal:
             self._closing.set_result(None)
 
     def _write_blocks(self) -> None:
-        unsynced: set[int] = set()  # files; one may have been recycled since, which does no harm
+        call = self._loop.call_soon_threadsafe
         try:
-            while (job := self._jobs.get()) is not None:
-                file, at, durable, group = job
+            while (placed := self._jobs.get()) is not None:
+                started = self._clock.monotonic()
                 try:
-                    self._allocate(file, at, group)
+                    self._writer.write(placed)
                 except DiskFull as error:
-                    parts = (file, at, group, error)
-                    self._loop.call_soon_threadsafe(self._not_committed, *parts)
+                    call(self._not_committed, placed, error)
                     continue
-                marks = (group.position, file.first, durable)
-                block = block_buffers(file.mark, *marks, group.entries)
-                if group.synced and not unsynced:
-                    self._disk.write_synced(file.file, at, block)
-                else:
-                    unsynced.add(file.file)
-                    self._disk.write(file.file, at, block)
-                    if group.synced:
-                        self._sync(unsynced)
-                self._loop.call_soon_threadsafe(self._committed, group)
+                seconds = self._clock.monotonic() - started
+                call(self._committed_by_thread, placed.group, seconds)
             if self.failure is None:
-                self._sync(unsynced)  # a clean stop leaves nothing to a power cut
+                self._writer.sync()  # a clean stop leaves nothing to a power cut
         except Exception as error:  # also a fault of ours: or its waiters would wait for ever
-            self._loop.call_soon_threadsafe(self._failed, error)
+            call(self._failed, error)
 
-    def _allocate(self, file: JournalFile, at: int, group: _Group) -> None:
-        end = at + aligned(BLOCK_HEADER_BYTES + group.bytes)
-        if end > file.size:  # larger than a whole file
-            self._journal_files.grow(file, end)
+    def _committed_by_thread(self, group: CommitGroup, seconds: float) -> None:
+        self._pace.took(seconds, on_loop=False)
+        self._committed(group)
 
-    def _sync(self, files: set[int]) -> None:
-        for file in files:
-            self._disk.sync(file)
-        files.clear()
+    def _write_here(self, placed: PlacedGroup) -> None:
+        started = self._clock.monotonic()
+        try:
+            self._writer.write(placed)
+        except DiskFull as error:
+            self._not_committed(placed, error)
+        except Exception as error:
+            self._failed(error)
+        else:
+            self._pace.took(self._clock.monotonic() - started, on_loop=True)
+            self._committed(placed.group)
 
     # -- files
 

@@ -58,8 +58,7 @@ class LogStore:
         on_durable: set by the owner; called with the journal position that is durable.
         on_written: set by the owner; called with the position that is written and not yet durable.
         on_failure: set by the owner; called once when the disk failed.
-        on_pressure: set by the owner before `start`; called with the reasons why publishers should
-            wait, of "disk", "journal" and "memory"; none when they may go on.
+        on_pressure: set before `start`; called with why publishers wait: "disk", "journal", "memory".
     """
 
     def __init__(
@@ -95,6 +94,7 @@ class LogStore:
         self.journal = Journal(
             data / "journal",
             disk,
+            clock,
             loop,
             self._journal_files,
             file_bytes=options.journal_file_bytes,

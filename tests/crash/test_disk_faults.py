@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from crash.committers import COMMITTERS, choose_committer
 from crash.node import WAIT_SECONDS, Node, NodeStill, recovered
 from crash.powered_disk import PoweredDisk
 from crash.test_power_cut_at_every_call import work_on
@@ -169,14 +170,18 @@ async def check_fault(fault: Fault, workload: str, root: Path, choice: random.Ra
         await node.stop()
 
 
+@pytest.mark.parametrize("committer", COMMITTERS)
 @pytest.mark.parametrize("workload", WORKLOADS)
 async def test_a_failed_call_costs_nothing_that_was_confirmed(
     workload: str,
+    committer: str,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    choice = random.Random(f"{SEED} {workload}")
+    choose_committer(committer, monkeypatch)
+    choice = random.Random(f"{SEED} {workload} {committer}")
     faults = faults_of(await calls_of(workload, tmp_path / "counted"))
     if FAULTS != "all":
         faults = choice.sample(faults, int(FAULTS))

@@ -13,6 +13,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from crash.committers import COMMITTERS, choose_committer
 from crash.node import Node, NodeStill, recovered
 from crash.powered_disk import PoweredDisk
 from crash.workloads import WORKLOADS
@@ -73,11 +74,17 @@ async def check_cut(still: NodeStill, root: Path, choice: random.Random) -> None
     await node.stop()
 
 
+@pytest.mark.parametrize("committer", COMMITTERS)
 @pytest.mark.parametrize("workload", WORKLOADS)
 async def test_what_was_confirmed_outlives_a_power_cut_before_any_call(
-    workload: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    workload: str,
+    committer: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    choice = random.Random(f"{SEED} {workload}")
+    choose_committer(committer, monkeypatch)
+    choice = random.Random(f"{SEED} {workload} {committer}")
     stills = await stills_of(workload, tmp_path, choice)
     chosen = stills if CUTS == "all" else choice.sample(stills, min(int(CUTS), len(stills)))
     for number, still in enumerate(chosen):

@@ -2,7 +2,6 @@ import asyncio
 import errno
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from unit.log_backend.open_store import MIB, until
 from unit.log_backend.watched_disk import WatchedDisk
 
 from log_backend import journal as journal_module
+from log_backend.clock import Clock, SystemClock
 from log_backend.journal import Journal, JournalFailed
 from log_backend.journal_block import (
     BLOCK_ALIGNMENT,
@@ -25,12 +25,20 @@ from log_backend.journal_reader import JournalDamaged
 from log_backend.record_batch import RecordBatch
 
 FILE_BYTES = 17 * BLOCK_ALIGNMENT
+SYSTEM_CLOCK = SystemClock()
 
 
 class Owner:
     """What a journal tells its owner."""
 
-    def __init__(self, directory: Path, disk: WatchedDisk, *, files_max: int = 4) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        disk: WatchedDisk,
+        clock: Clock = SYSTEM_CLOCK,
+        *,
+        files_max: int = 4,
+    ) -> None:
         self.disk = disk
         self.durable: list[int] = []
         self.written: list[int] = []
@@ -42,6 +50,7 @@ class Owner:
         self.journal = Journal(
             directory,
             disk,
+            clock,
             asyncio.get_running_loop(),
             self.executor,
             file_bytes=FILE_BYTES,
@@ -481,20 +490,3 @@ async def test_blocks_lie_at_whole_pages(directory: Path) -> None:
         if decode_block(content, at, mark) is not None
     ]
     assert starts == [0, BLOCK_ALIGNMENT, 2 * BLOCK_ALIGNMENT]
-
-
-@pytest.mark.parametrize("step", ["journal.block_buffers", "journal_files.JournalFiles.new"])
-async def test_a_fault_of_ours_is_as_final_as_one_of_the_disk(
-    directory: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    def fail(*arguments: object) -> None:
-        raise ValueError("made to fail")
-
-    monkeypatch.setattr(f"log_backend.{step}", fail)
-    owner = Owner(directory, WatchedDisk())
-    owner.start()
-    with suppress(JournalFailed):
-        owner.journal.append(entry(1), waited=True)
-    await until(lambda: owner.failures)
-    assert "made to fail" in str(owner.failures[0])
-    await owner.journal.aclose()

@@ -1,0 +1,54 @@
+import resource
+
+import pytest
+
+from amqp_front.open_files import FILES_WANTED, raise_open_files_limit
+
+Limit = tuple[int, int]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Limit]:
+    """What the system was asked for, the limits of this process aside."""
+    asked: list[Limit] = []
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, limit: asked.append(limit))
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("limit", "wanted"),
+    [
+        ((1_024, 20_000), (20_000, 20_000)),
+        ((1_024, 1 << 30), (FILES_WANTED, 1 << 30)),
+        ((1_024, resource.RLIM_INFINITY), (FILES_WANTED, resource.RLIM_INFINITY)),
+    ],
+)
+def test_the_limit_is_raised_to_what_is_allowed(
+    limit: Limit, wanted: Limit, asked: list[Limit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: limit)
+    assert raise_open_files_limit() == wanted[0]
+    assert asked == [wanted]
+
+
+@pytest.mark.parametrize(
+    "limit", [(4_096, 4_096), (1 << 20, 1 << 20), (resource.RLIM_INFINITY, resource.RLIM_INFINITY)]
+)
+def test_a_limit_that_is_high_enough_is_left_alone(
+    limit: Limit, asked: list[Limit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: limit)
+    assert raise_open_files_limit() >= 4_096
+    assert asked == []
+
+
+def test_a_system_that_refuses_is_no_reason_not_to_start(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(kind: int, limit: Limit) -> None:
+        raise ValueError("not allowed to raise maximum limit")
+
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (1_024, 4_096))
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    assert raise_open_files_limit() == 1_024
+    assert "cannot be raised" in caplog.text
