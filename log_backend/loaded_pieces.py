@@ -41,7 +41,8 @@ class LoadedPieces:
             if first <= offset < end:
                 if at < len(self._pieces) - 1:
                     self._pieces.append(self._pieces.pop(at))
-                return tail.find(offset)
+                found: RecordBatch | None = tail.find(offset)
+                return found
         return None
 
     def clear(self) -> None:
