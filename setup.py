@@ -13,8 +13,14 @@ from setuptools import Extension, setup
 
 # Ordinary typed Python that also runs uncompiled (ROUTELOG_PURE=1).
 HOT_MODULES = (
+    "log_backend/checksum.py",
     "log_backend/record_batch.py",
     "log_backend/record_selection.py",
+    "log_backend/journal_entry.py",
+    "log_backend/journal_groups.py",
+    "log_backend/log_end.py",
+    "log_backend/log_intake.py",
+    "log_backend/tail.py",
     "amqp_front/frame_cutter.py",
     "amqp_front/deliver_frames.py",
 )

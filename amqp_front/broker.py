@@ -19,8 +19,8 @@ from amqp_front.errors import CONNECTION_FORCED, HardError
 from amqp_front.frame_cutter import FrameCutter
 from amqp_front.gate import Gate
 from amqp_front.listeners import CannotListen, Listeners
-from amqp_front.proxy_header import Endpoint
 from amqp_front.loop_monitor import LoopMonitor
+from amqp_front.proxy_header import Endpoint
 from amqp_front.services import Services
 from log_backend import (
     DirectoryLocked,

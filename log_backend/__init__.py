@@ -21,6 +21,7 @@ from log_backend.journal import JournalFailed
 from log_backend.journal_block import Reason, UnknownEntry
 from log_backend.journal_reader import JournalDamaged
 from log_backend.log_dump import journal_reports, partition_report, stored_records
+from log_backend.log_end import PartitionClosed
 from log_backend.log_options import LogOptions
 from log_backend.log_repair import Repair, Repaired
 from log_backend.log_store import LogStore
@@ -34,7 +35,7 @@ from log_backend.metadata import (
     RevisionConflict,
 )
 from log_backend.metadata_writer import MetadataWriter
-from log_backend.partition_log import PartitionClosed, PartitionLog
+from log_backend.partition_log import PartitionLog
 from log_backend.randomness import random_key, random_name
 from log_backend.record_batch import (
     PERSISTENT,

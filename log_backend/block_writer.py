@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from log_backend.commit_group import CommitGroup
 from log_backend.disk import Disk
 from log_backend.journal_block import BLOCK_HEADER_BYTES, aligned, block_buffers
 from log_backend.journal_files import JournalFile, JournalFiles
+from log_backend.journal_groups import JournalGroup
 
 
 class PlacedGroup(NamedTuple):
@@ -14,7 +14,7 @@ class PlacedGroup(NamedTuple):
     file: JournalFile
     at: int
     durable: int  # position that the block calls durable
-    group: CommitGroup
+    group: JournalGroup
 
 
 class BlockWriter:
@@ -36,7 +36,8 @@ class BlockWriter:
         end = at + aligned(BLOCK_HEADER_BYTES + group.bytes)
         if end > file.size:  # larger than a whole file
             self._files.grow(file, end)
-        block = block_buffers(file.mark, group.position, file.first, durable, group.entries)
+        marks = (group.position, file.first, durable)
+        block = block_buffers(file.mark, *marks, group.count, group.pieces)
         if group.synced and not self._unsynced:
             self._disk.write_synced(file.file, at, block)
             return

@@ -64,6 +64,7 @@ class DiskSpace:
     Attributes:
         low: publishers should wait.
         free: bytes, at the last look.
+        room: bytes that were left above the reserve and what was promised, at the last look.
 
     Args:
         promised: bytes that are on their way to the disk and have no place there yet.
@@ -88,7 +89,7 @@ class DiskSpace:
         self.reserve = Reserve.of(reserve_bytes, disk.total_bytes(directory))
         self.low = False
         self.free = 0
-        self._room = 0
+        self.room = 0
         self._unknown = False
         # A thread of its own: a file system that does not answer must stop nothing else.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="disk-space")
@@ -108,10 +109,9 @@ class DiskSpace:
             self._timer = None
         self._thread.shutdown(wait=False)
 
-    def spend(self, size: int) -> None:
-        """This node will write so much: look soon when that is all there was room for."""
-        self._room -= size
-        if self._room < 0 and not self._hurried and not self.low and self._timer is not None:
+    def hurry(self) -> None:
+        """This node will write more than `room`: look soon."""
+        if not self._hurried and not self.low and self._timer is not None:
             self._hurried = True
             self._look_in(SPENT_SECONDS)
 
@@ -145,7 +145,7 @@ class DiskSpace:
         if error is None:
             self._unknown = False
             self._judge(look.result())
-            self._look_in(self.reserve.next_look(self._room, low=self.low))
+            self._look_in(self.reserve.next_look(self.room, low=self.low))
         elif not self._unknown:
             self._unknown = True
             log.error("free space of %s is not known: %s", self._directory, error)
@@ -154,7 +154,7 @@ class DiskSpace:
         promised = self._promised()
         self.free = free
         was_low, self.low = self.low, self.reserve.is_low(free, promised, was_low=self.low)
-        self._room = free - self.reserve.size - promised
+        self.room = free - self.reserve.size - promised
         if self.low != was_low:
             state = "low on disk: publishers wait" if self.low else "enough disk space again"
             log.log(

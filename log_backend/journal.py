@@ -24,28 +24,21 @@ from queue import SimpleQueue
 
 from log_backend.block_writer import BlockWriter, PlacedGroup
 from log_backend.clock import Clock
-from log_backend.commit_group import CommitGroup
 from log_backend.disk import Disk, DiskFull
 from log_backend.disk_pace import DiskPace
-from log_backend.journal_block import (
-    BLOCK_ALIGNMENT,
-    BLOCK_HEADER_BYTES,
-    Block,
-    JournalEntry,
-    aligned,
-)
+from log_backend.journal_block import BLOCK_ALIGNMENT, BLOCK_HEADER_BYTES, Block, aligned
+from log_backend.journal_entry import JournalEntry
 from log_backend.journal_files import JournalFile, JournalFiles
+from log_backend.journal_groups import JournalGroup, JournalGroups
 from log_backend.journal_reader import JournalReader
 
 log = logging.getLogger(__name__)
 
-COMMIT_BYTES_MAX = 4 * 1024 * 1024  # of one block: about 10 ms of a fast disk
 LOOP_COMMIT_BYTES_MAX = BLOCK_ALIGNMENT  # a larger block has enough to share the changes of thread
 COMMIT_DELAY_SECONDS = 0.01  # for changes that nobody waits for: acks may be lost this long
 MARK_SECONDS = (
     0.1  # idle so long, or twice, the journal vouches for its last commit: far above any commit
 )
-PENDING_BYTES_HIGH = 32 * 1024 * 1024  # publishers stop here, and go on at half of it
 FILES_MIN = 2  # one is written while one is checkpointed: so many are made also when space is low
 
 
@@ -65,7 +58,7 @@ class Journal:
             process.
         durable: position of the last synced block: everything at or below it survives a power cut.
             Never above `written`.
-        failure: set once, when the disk failed.
+        groups: what has gathered for the next blocks; partitions append their batches there.
         frugal: space is low: more than FILES_MIN files are not made.
         refused: there was no room for another file, or a block that is larger; `go_on` tries again.
         on_disk_full: called when `refused` is set.
@@ -112,15 +105,11 @@ class Journal:
         self._on_failure = on_failure
         self._on_file_full = on_file_full
         self._collect = collect
-        self._on_pressure = on_pressure
         self.written = self.durable = 0
-        self.failure: JournalFailed | None = None
+        self.groups = JournalGroups(self._entry_added, on_pressure)
         self.frugal = False
         self.refused = False
         self.on_disk_full: Callable[[], None] = lambda: None
-        self._groups: deque[CommitGroup] = deque()
-        self._pending_bytes = 0
-        self._pressed = False
         self._committing = False
         self._scheduled: asyncio.Handle | None = None
         self._delayed: asyncio.TimerHandle | None = None
@@ -135,7 +124,7 @@ class Journal:
         self._closing: asyncio.Future[None] | None = None
         self._closed = False
         self._stalled = False  # no file has room: what can be collected stays where it is
-        self._held_back: CommitGroup | None = None  # the block that found no room
+        self._held_back: JournalGroup | None = None  # the block that found no room
         self._abandoned = False
         self._jobs: SimpleQueue[PlacedGroup | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._write_blocks, name="journal", daemon=True)
@@ -156,7 +145,7 @@ class Journal:
             log.warning("%s: dropped %d commits behind lost ones, none synced", path, len(blocks))
             self._journal_files.erase(mark, blocks)
         self._journal_files.remove_unfinished()
-        self._groups.append(CommitGroup(self.durable + 1))
+        self.groups.start(self.durable + 1)
         self._thread.start()
         for mark in self._journal_files.marks():
             self._next_number = mark.number
@@ -182,27 +171,13 @@ class Journal:
         Raises:
             JournalFailed: the disk failed before; nothing was added.
         """
-        if self.failure is not None:
-            raise self.failure
-        size = entry.size()
-        size += -size % 8
-        group = self._groups[-1]
-        if group.entries and group.bytes + size > COMMIT_BYTES_MAX:
-            group = CommitGroup(group.position + 1)
-            self._groups.append(group)
-        group.entries.append(entry)
-        group.bytes += size
-        group.synced |= synced
-        self._pending_bytes += size
-        if waited:
-            group.waited = True
-            self._wake()
-        else:
-            self._wake_later()
-        if not self._pressed and self._pending_bytes > PENDING_BYTES_HIGH:
-            self._pressed = True
-            self._on_pressure(True)
-        return group.position
+        position: int = self.groups.append(entry, waited, synced)
+        return position
+
+    @property
+    def failure(self) -> Exception | None:
+        """Set once, when the disk failed."""
+        return self.groups.failure
 
     def check(self) -> None:
         """Refuse to go on when the disk has failed.
@@ -227,7 +202,7 @@ class Journal:
 
     def go_on(self) -> None:
         """There may be room for what was refused."""
-        if self.failure is None and not self._closed and self._groups:  # it has started
+        if self.failure is None and not self._closed and self.groups.started:
             self._prepare()
             if self._held_back is not None:
                 self._held_back = None
@@ -254,7 +229,7 @@ class Journal:
         """Commit what is pending, then end the thread and close the files."""
         while self.failure is None:
             self._commit()
-            if not self._committing and (self._is_hopeless() or not self._groups[0].entries):
+            if not self._committing and (self._is_hopeless() or not self.groups.first.count):
                 break
             self._closing = self._loop.create_future()
             await self._closing
@@ -272,6 +247,12 @@ class Journal:
             self._disk.close(file.file)
 
     # -- committing
+
+    def _entry_added(self, waited: bool) -> None:
+        if waited:
+            self._wake()
+        else:
+            self._wake_later()
 
     def _wake(self) -> None:
         if not self._committing and self._scheduled is None:
@@ -291,19 +272,17 @@ class Journal:
             return
         self._uncollected = False
         self._collect()
-        group = self._groups[0]
-        if not (group.entries or self._marking):
+        group = self.groups.first
+        if not (group.count or self._marking):
             return
         if not self._have_room(aligned(BLOCK_HEADER_BYTES + group.bytes)):
             return
         file = self._file
         assert file is not None
-        self._groups.popleft()
-        if not self._groups:
-            self._groups.append(CommitGroup(group.position + 1))
+        self.groups.take_first()
         self._committing = True
         self._marking = False
-        group.synced |= not group.entries  # an empty block stands behind a synced one
+        group.synced |= not group.count  # an empty block stands behind a synced one
         file.first = file.first or group.position
         placed = PlacedGroup(file, file.at, self.durable, group)
         size = aligned(BLOCK_HEADER_BYTES + group.bytes)
@@ -313,21 +292,18 @@ class Journal:
         else:
             self._jobs.put(placed)
 
-    def _committed(self, group: CommitGroup) -> None:
+    def _committed(self, group: JournalGroup) -> None:
         self._committing = False
         self.refused = False
         self.written = group.position
-        self._pending_bytes -= group.bytes
-        if self._pressed and self._pending_bytes < PENDING_BYTES_HIGH // 2:
-            self._pressed = False
-            self._on_pressure(False)
+        self.groups.written(group)
         if group.synced:
             self.durable = group.position
-        if self._groups[0].waited:
+        if self.groups.first.waited:
             self._commit()  # first: the disk works while the confirms go out
-        elif self._groups[0].entries or self._uncollected:
+        elif self.groups.first.count or self._uncollected:
             self._wake_later()
-        elif group.synced and group.entries and self._mark_timer is None:
+        elif group.synced and group.count and self._mark_timer is None:
             self._mark_later()
         if group.synced:
             self._on_durable(group.position)
@@ -345,7 +321,7 @@ class Journal:
         if self.written != written:
             self._mark_later()  # it was not idle so long
             return
-        is_idle = not self._committing and not self._groups[0].entries
+        is_idle = not self._committing and not self.groups.first.count
         if is_idle and self.durable == self.written:
             self._marking = True
             self._commit()
@@ -354,7 +330,7 @@ class Journal:
         # Nothing of it was written: it goes first again, when `go_on` says so.
         self._committing = False
         self._held_back = placed.group
-        self._groups.appendleft(placed.group)
+        self.groups.put_back(placed.group)
         placed.file.at = placed.at
         self._refuse(error)
         self._progress()
@@ -367,9 +343,9 @@ class Journal:
 
     def _failed(self, error: Exception) -> None:
         if self.failure is None:
-            self.failure = JournalFailed(error)
-            log.critical("%s; this node accepts no more writes", self.failure)
-            self._on_failure(self.failure)
+            failure = self.groups.failure = JournalFailed(error)
+            log.critical("%s; this node accepts no more writes", failure)
+            self._on_failure(failure)
         self._progress()
 
     def _progress(self) -> None:
@@ -393,7 +369,7 @@ class Journal:
         except Exception as error:  # also a fault of ours: or its waiters would wait for ever
             call(self._failed, error)
 
-    def _committed_by_thread(self, group: CommitGroup, seconds: float) -> None:
+    def _committed_by_thread(self, group: JournalGroup, seconds: float) -> None:
         self._pace.took(seconds, on_loop=False)
         self._committed(group)
 

@@ -3,17 +3,18 @@
 All integers are little-endian; a block starts at a multiple of 4,096 bytes, so that writing it never
 touches a page of a block that is already durable::
 
-    block                                              entry
-     0  magic       4s  b"RLJ1"                         0  kind       u8   1 to 4, see below
-     4  crc         u32 CRC-32C of [8:length]           1  zeros      7
-     8  file        u64 number of the journal file      8  partition  u64
-    16  salt        u64 of the journal file            16 length     u32  of the content
-    24  position    u64 of this block, by one more     20 zeros      4
-    32  first       u64 position of the file's first   24 content, padded with zeros to a multiple of 8
+     0  magic       4s  b"RLJ1"
+     4  crc         u32 CRC-32C of [8:length]
+     8  file        u64 number of the journal file
+    16  salt        u64 of the journal file
+    24  position    u64 of this block, by one more
+    32  first       u64 position of the file's first
     40  durable     u64 position known durable before
     48  length      u32 in bytes, without padding
     52  entries     u32
-    56  entries, one behind the other
+    56  entries, one behind the other: see `journal_entry.py`
+
+The kinds of entries, and their contents::
 
     1  BATCH        a record batch
     2  SETTLED      cursor u32, reason u8, packed u8, zeros 2, then
@@ -40,21 +41,20 @@ from enum import IntEnum
 from itertools import chain
 from typing import NamedTuple
 
-from log_backend.record_batch import RecordBatch, crc32c, decode_batch
+from log_backend.checksum import Octets, crc32c
+from log_backend.journal_entry import BATCH, ENTRY_HEADER_BYTES, JournalEntry, entry_header
+from log_backend.record_batch import decode_batch
 from log_backend.settled_chunk import set_bits
 
 MAGIC = b"RLJ1"
 BLOCK_ALIGNMENT = 4_096
 BLOCK_HEADER_BYTES = 56
-ENTRY_HEADER_BYTES = 24
 
-BATCH = 1
 SETTLED = 2
 HANDED_OUT = 3
 REDELIVERED = 4
 
 _BLOCK = struct.Struct("<QQQQQII")
-_ENTRY = struct.Struct("<B7xQI4x")
 _SETTLED = struct.Struct("<IBB2x")
 _CURSOR = struct.Struct("<I4x")
 _U64 = struct.Struct("<Q")
@@ -125,12 +125,6 @@ class Settlement:
             bits >>= gap + run
         return found
 
-    def size(self) -> int:
-        """Bytes of the content."""
-        if self.bitmap is not None:
-            return _SETTLED.size + _U64_BYTES + len(self.bitmap)
-        return _SETTLED.size + 2 * _U64_BYTES * len(self._ranges)
-
     def encode(self) -> bytes:
         """The content of a SETTLED entry."""
         if self.bitmap is not None:
@@ -164,10 +158,6 @@ class HandedOut:
         self.cursor = cursor
         self.end = end
 
-    def size(self) -> int:
-        """Bytes of the content."""
-        return _CURSOR.size + _U64_BYTES
-
     def encode(self) -> bytes:
         """The content of a HANDED_OUT entry."""
         return _CURSOR.pack(self.cursor) + _pack((self.end,))
@@ -190,10 +180,6 @@ class Redelivered:
     def __init__(self, cursor: int, counts: Sequence[tuple[int, int, int]]) -> None:
         self.cursor = cursor
         self.counts = counts
-
-    def size(self) -> int:
-        """Bytes of the content."""
-        return _CURSOR.size + 3 * _U64_BYTES * len(self.counts)
 
     def encode(self) -> bytes:
         """The content of a REDELIVERED entry."""
@@ -219,27 +205,9 @@ def _numbers(content: bytes | memoryview) -> tuple[int, ...]:
 
 
 StateChange = Settlement | HandedOut | Redelivered
-Change = RecordBatch | StateChange
 _STATE_CHANGES: Mapping[int, type[StateChange]] = {
     each.kind: each for each in (Settlement, HandedOut, Redelivered)
 }
-
-
-class JournalEntry:
-    """One change of one partition."""
-
-    __slots__ = ("change", "partition")
-
-    def __init__(self, partition: int, change: Change) -> None:
-        self.partition = partition
-        self.change = change
-
-    def size(self) -> int:
-        """Bytes in a block."""
-        change = self.change
-        if isinstance(change, RecordBatch):
-            return ENTRY_HEADER_BYTES + change.records.batch_bytes
-        return ENTRY_HEADER_BYTES + change.size()
 
 
 class FileMark(NamedTuple):
@@ -272,23 +240,17 @@ class Block:
 
 
 def block_buffers(
-    mark: FileMark, position: int, first: int, durable: int, entries: Sequence[JournalEntry]
+    mark: FileMark, position: int, first: int, durable: int, count: int, pieces: Sequence[Octets]
 ) -> list[bytes]:
-    """The bytes of a block, padded to a multiple of 4,096, in pieces to be written one behind the other."""
-    parts: list[bytes | bytearray | memoryview] = [b""]
-    for entry in entries:
-        change = entry.change
-        if isinstance(change, RecordBatch):
-            parts.append(_ENTRY.pack(BATCH, entry.partition, change.records.batch_bytes))
-            parts.append(change.header())
-            parts.append(change.records.payload)
-        else:
-            content = change.encode()
-            parts.append(_ENTRY.pack(change.kind, entry.partition, len(content)))
-            parts.append(content)
-    length = BLOCK_HEADER_BYTES + sum(map(len, parts))
-    parts[0] = _BLOCK.pack(*mark, position, first, durable, length, len(entries))
-    body = b"".join(parts)
+    """The bytes of a block, padded to a multiple of 4,096, in parts to be written one behind the other.
+
+    Args:
+        count: entries of the block.
+        pieces: their bytes, see `JournalEntry.pieces`.
+    """
+    length = BLOCK_HEADER_BYTES + sum(map(len, pieces))
+    marks = _BLOCK.pack(*mark, position, first, durable, length, count)
+    body = b"".join((marks, *pieces))
     head = MAGIC + struct.pack("<I", crc32c(body))
     return [head, body, bytes(-length % BLOCK_ALIGNMENT)]
 
@@ -296,8 +258,9 @@ def block_buffers(
 def encode_block(
     mark: FileMark, position: int, first: int, durable: int, entries: Sequence[JournalEntry]
 ) -> bytes:
-    """The bytes of a block; see `block_buffers`."""
-    return b"".join(block_buffers(mark, position, first, durable, entries))
+    """The bytes of a block with these entries."""
+    pieces = [piece for entry in entries for piece in entry.pieces()]
+    return b"".join(block_buffers(mark, position, first, durable, len(entries), pieces))
 
 
 def decode_block(buffer: bytearray | memoryview, at: int, mark: FileMark) -> Block | None:
@@ -336,7 +299,7 @@ def aligned(size: int) -> int:
 def _entries(content: memoryview) -> Iterator[JournalEntry]:
     at = 0
     while at < len(content):
-        kind, partition, length = _ENTRY.unpack_from(content, at)
+        kind, partition, length = entry_header(content, at)
         at += ENTRY_HEADER_BYTES
         piece = content[at : at + length]
         if kind == BATCH:

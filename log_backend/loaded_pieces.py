@@ -90,7 +90,8 @@ class LoadedPieces:
                 if at < len(self._pieces) - 1:
                     self._pieces.append(self._pieces.pop(at))
                 self._budget.use(piece)
-                return piece.tail.find(offset)
+                found: RecordBatch | None = piece.tail.find(offset)
+                return found
         return None
 
     def drop(self, piece: _Piece) -> None:

@@ -29,9 +29,10 @@ from log_backend.disk import Disk, DiskFull
 from log_backend.disk_space import DiskSpace
 from log_backend.durability import Durability
 from log_backend.journal import Journal
-from log_backend.journal_block import JournalEntry
+from log_backend.journal_entry import JournalEntry
 from log_backend.journal_files import JournalFile
 from log_backend.log_directory import partition_directory
+from log_backend.log_intake import LogIntake
 from log_backend.log_options import LogOptions
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 from log_backend.partition_log import PartitionLog
@@ -53,7 +54,7 @@ class LogStore:
 
     Attributes:
         metadata: the store for topology and users.
-        leader_epoch: stamped on every batch; rises with every start.
+        intake: what partitions share when they grow.
         scrub: reads sealed segments in the background.
         on_durable: set by the owner; called with the journal position that is durable.
         on_written: set by the owner; called with the position that is written and not yet durable.
@@ -80,7 +81,6 @@ class LogStore:
         disk.make_directory(data / "logs")
         empty_spill(data, disk)
         self.metadata = MetadataStore.open(data / "metadata")
-        self.leader_epoch = 0
         self._started = False
         self.segment_bytes = options.segment_bytes
         self.on_durable: Callable[[int], None] = lambda position: None
@@ -107,6 +107,8 @@ class LogStore:
             on_pressure=lambda pressed: self._press("journal", pressed),
         )
         self.journal.on_disk_full = self._refused_by_disk
+        self._tail_bytes_max = options.memory_tail_bytes
+        self.intake = LogIntake(self.journal.groups, self._tail_bytes_max, self._tails_changed)
         self._space = DiskSpace(
             data,
             disk,
@@ -133,8 +135,6 @@ class LogStore:
         self._with_state: set[PartitionLog] = set()  # cursors of theirs have changed
         self._with_unflushed: set[PartitionLog] = set()
         self._changed: set[PartitionLog] = set()
-        self._tail_bytes = 0
-        self._tail_bytes_max = options.memory_tail_bytes
         self._in_flight: list[tuple[SegmentWrite, int]] = []  # with their bytes
         self._full_files: list[JournalFile] = []  # that wait for a checkpoint
         self._refused = False  # the disk was full; `_looked_at_space` tries again
@@ -163,7 +163,7 @@ class LogStore:
         Args:
             leader_epoch: higher than that of any earlier start.
         """
-        self.leader_epoch = leader_epoch
+        self.intake.leader_epoch = leader_epoch
         self._space.start()
         self._started = True
         self.journal.start()
@@ -256,7 +256,7 @@ class LogStore:
             go even if the process dies first. When they are durable, call `remove_files`; when that
             fails, `deletion_failed`.
         """
-        self._tail_bytes -= partition.close()
+        self.intake.grew(-partition.close())
         self._partitions.pop(partition.number, None)
         for partitions in (
             self._with_state,
@@ -282,21 +282,6 @@ class LogStore:
         self._failed(error)
 
     # -- what partitions ask for (LogOwner)
-
-    def tail_grew(self, size: int) -> None:
-        """See `LogOwner`."""
-        tail_bytes = self._tail_bytes = self._tail_bytes + size
-        if size > 0:
-            self._space.spend(size)
-        if tail_bytes > self._tail_bytes_max or self._pressures:
-            self._watch_memory(size > 0)
-
-    def _watch_memory(self, grew: bool) -> None:
-        tail_bytes_max = self._tail_bytes_max
-        if grew and self._tail_bytes > tail_bytes_max and not self._flush_soon:
-            self._flush_soon = True
-            self._run(self.flush())
-        self._press("memory", self._tail_bytes > 2 * tail_bytes_max)
 
     def has_state(self, partition: PartitionLog) -> None:
         """See `LogOwner`."""
@@ -367,7 +352,7 @@ class LogStore:
     async def _write_segments(self, to_sync: Collection[PartitionLog]) -> None:
         if self._failure is not None:
             return
-        over_budget = self._tail_bytes > self._tail_bytes_max
+        over_budget = self.intake.tail_bytes > self._tail_bytes_max
         chosen = [p for p in self._with_unflushed if p.durable or over_budget]
         self._with_unflushed.difference_update(chosen)
         plans = [(partition, partition.plan_flush()) for partition in chosen]
@@ -433,17 +418,17 @@ class LogStore:
                 self._removal.when_decided(partial(self.journal.recycle, full))
 
     def _evict(self) -> None:
-        excess = self._tail_bytes - self._tail_bytes_max
+        excess = self.intake.tail_bytes - self._tail_bytes_max
         if excess > 0:
             excess += self._tail_bytes_max // 4  # not again at once
             largest = sorted(self._partitions.values(), key=PartitionLog.tail_bytes, reverse=True)
             for partition in largest:
                 freed = partition.evict(excess)
                 excess -= freed
-                self._tail_bytes -= freed
+                self.intake.tail_bytes -= freed
                 if excess <= 0:
                     break
-        self._press("memory", self._tail_bytes > 2 * self._tail_bytes_max)
+        self._press("memory", self.intake.tail_bytes > 2 * self._tail_bytes_max)
 
     # -- space, pressure and failure
 
@@ -459,6 +444,7 @@ class LogStore:
 
     def _looked_at_space(self) -> None:
         free = self._space.free
+        self.intake.room = self._space.room
         self.journal.frugal = self._space.low
         if not self._closing:
             if free >= self.journal.promised_bytes:
@@ -468,10 +454,20 @@ class LogStore:
                 self._run(self._checkpoint(None) if self._full_files else self.flush())
         self._press("disk", self._space.low or self._refused or self.journal.refused)
 
+    def _tails_changed(self, size: int) -> None:
+        if size > 0 and self.intake.room < 0:
+            self._space.hurry()
+        if size > 0 and self.intake.tail_bytes > self._tail_bytes_max and not self._flush_soon:
+            self._flush_soon = True
+            self._run(self.flush())
+        self._press("memory", self.intake.tail_bytes > 2 * self._tail_bytes_max)
+
     def _press(self, reason: str, pressed: bool) -> None:
         if pressed != (reason in self._pressures):
             change = self._pressures.union if pressed else self._pressures.difference
             self._pressures = change((reason,))
+            # What is pressed ends as soon as memory shrinks.
+            self.intake.tail_bytes_watched = -1 if self._pressures else self._tail_bytes_max
             self.on_pressure(self._pressures)
 
     def _failed(self, error: Exception) -> None:

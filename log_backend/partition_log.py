@@ -7,19 +7,19 @@ never is. Offsets between stored batches that no batch holds were settled, or we
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from log_backend.cursor import Cursor
 from log_backend.durability import Durability
-from log_backend.journal import Journal
-from log_backend.journal_block import JournalEntry, Reason
+from log_backend.journal_block import Reason
 from log_backend.loaded_pieces import LoadedPieces, PieceBudget
 from log_backend.log_directory import segment_path
+from log_backend.log_end import LogEnd
+from log_backend.log_intake import LogIntake
 from log_backend.quarantine import QuarantinedLog
-from log_backend.record_batch import RecordBatch, Records
+from log_backend.record_batch import RecordBatch
 from log_backend.retention import Retention
 from log_backend.segment import RELATIVE_OFFSET_MAX, Segment, SegmentDamaged
 from log_backend.segment_writer import SegmentWrite
@@ -28,20 +28,12 @@ from log_backend.tail import Tail
 log = logging.getLogger(__name__)
 
 
-class PartitionClosed(Exception):
-    """The partition was deleted; nothing was written."""
-
-
 class LogOwner(Protocol):
     """What a partition needs from the store that owns it."""
 
-    leader_epoch: int
-    journal: Journal
+    intake: LogIntake
     segment_bytes: int
     loaded_pieces: PieceBudget
-
-    def tail_grew(self, size: int) -> None:
-        """The bytes kept in memory changed."""
 
     def has_state(self, partition: "PartitionLog") -> None:
         """A cursor of the partition has something for the journal."""
@@ -62,16 +54,10 @@ class LogOwner(Protocol):
         """Microseconds since 1970."""
 
 
-class PartitionLog(QuarantinedLog):
+class PartitionLog(LogEnd, QuarantinedLog):
     """One partition of a queue.
 
     Attributes:
-        number: unique on this node, never used again.
-        durable: it survives a restart, with its persistent records and its cursors.
-        durability: what a confirm promises of its persistent records; MEMORY unless it is durable.
-        synced: its changes have to survive a power cut.
-        next_offset: offset of the next record.
-        unflushed_bytes: of batches that are in no segment and in no plan of `plan_flush`.
         retention: what is kept longer than consumers need; None: nothing.
         compression: of sealed segments: none, zstd, lz4.
         overtaken: by number of a cursor, what settles it up to an offset when a forced retention
@@ -89,72 +75,36 @@ class PartitionLog(QuarantinedLog):
         retention: Retention | None = None,
         compression: str = "none",
     ) -> None:
-        super().__init__(directory)
+        LogEnd.__init__(
+            self,
+            number,
+            directory,
+            owner.intake,
+            self._has_unflushed,
+            durable=durable,
+            durability=durability,
+            is_stream=retention is not None and retention.is_stream,
+        )
+        QuarantinedLog.__init__(self, directory)
         self._owner = owner
-        self.number = number
-        self.durable = durable
-        self.durability = durability if durable else Durability.MEMORY
-        self.synced = self.durability is Durability.DISK
         self.retention = retention
         self.compression = compression
-        self.next_offset = 0
         self.synced_offset = 0
-        self.closed = False
         self.segments: list[Segment] = []
         self.cursors: dict[int, Cursor] = {}
         self.overtaken: dict[int, Callable[[int], None]] = {}
-        self._tail = Tail()
-        self._unflushed: deque[RecordBatch] = deque()
-        self.unflushed_bytes = 0
         self._flushing = False
         self._loaded = LoadedPieces(owner.loaded_pieces)
         self._awaiting_load: list[Callable[[], None]] = []
 
     # -- writing
 
-    def append(self, records: Records, *, waited: bool = False) -> int:
-        """Append records to the end, in order; they are readable at once.
-
-        Args:
-            records: their buffer is kept, not copied.
-            waited: somebody waits until they are durable.
-
-        Returns:
-            The journal position that they wait for: `durability` says whether it must be written or
-            durable. 0 when they wait for nothing.
-
-        Raises:
-            PartitionClosed: the partition was deleted.
-            JournalFailed: the disk failed before; nothing was written.
-
-        Guarantees:
-            Persistent records of a durable partition survive what `durability` says once the journal
-            reached the position: all of them, or none. Offsets follow each other.
-        """
-        if self.closed:
-            raise PartitionClosed(str(self.directory))
-        batch = RecordBatch(records, self.next_offset, self._owner.leader_epoch)
-        position = 0
-        if self.durable and (records.persistent or self.is_stream):
-            position = self._journal(batch, waited=waited)
-        self._keep(batch)
-        self.next_offset = batch.end_offset
-        return position
-
-    def _journal(self, batch: RecordBatch, *, waited: bool) -> int:
-        journal = self._owner.journal
-        if self.durability is Durability.MEMORY:
-            journal.check()  # it would not survive a clean stop
-            return 0
-        entry = JournalEntry(self.number, batch)
-        return journal.append(entry, waited=waited, synced=self.synced)
-
     def recovered(self, batch: RecordBatch) -> None:
         """Take a batch of the journal, unless a segment has it or everybody is done with it."""
         if batch.base_offset >= self.next_offset:
             self.skip_to(batch.base_offset)
             if batch.end_offset > self.low_water() or self.retention is not None:
-                self._keep(batch)
+                self.keep(batch)
             self.next_offset = batch.end_offset
 
     def skip_to(self, offset: int) -> None:
@@ -163,20 +113,6 @@ class PartitionLog(QuarantinedLog):
             for cursor in self.cursors.values():
                 cursor.settle(self.next_offset, offset, Reason.LOST)
             self.next_offset = offset
-
-    def _keep(self, batch: RecordBatch) -> None:
-        size = batch.records.batch_bytes
-        self._tail.append(batch)
-        if not self._unflushed:
-            self._owner.has_unflushed(self)
-        self._unflushed.append(batch)
-        self.unflushed_bytes += size
-        self._owner.tail_grew(size)
-
-    @property
-    def is_stream(self) -> bool:
-        """Only its retention ends a record's life."""
-        return self.retention is not None and self.retention.is_stream
 
     # -- reading
 
@@ -226,7 +162,8 @@ class PartitionLog(QuarantinedLog):
             return None
         first = self._tail.first
         if first is not None and (offset >= first.base_offset or offset >= self._segments_end()):
-            return self._tail.find(offset)
+            found: RecordBatch | None = self._tail.find(offset)
+            return found
         return self._loaded.find(offset)
 
     def needs_load(self, offset: int) -> bool:
@@ -300,6 +237,9 @@ class PartitionLog(QuarantinedLog):
             cursor = self.cursors[number] = Cursor(number, notify)
         return cursor
 
+    def _has_unflushed(self) -> None:
+        self._owner.has_unflushed(self)
+
     def _has_state(self) -> None:
         if not self.closed:
             self._owner.has_state(self)
@@ -336,16 +276,11 @@ class PartitionLog(QuarantinedLog):
     def release(self) -> None:
         """Let go of what is settled: batches in memory, and whole segments past their retention."""
         low_water = self.low_water()
-        freed = 0
-        while (batch := self._tail.first) is not None and batch.end_offset <= low_water:
-            if self.retention is not None:
-                if batch.end_offset > self._segments_end():
-                    break  # also while it is being written: nobody could read it meanwhile
-            elif self._unflushed and self._unflushed[0].base_offset <= batch.base_offset:
-                self._drop_unflushed()
-            freed += self._tail.drop_first()
+        # With retention, what is being written stays: nobody could read it meanwhile.
+        end = low_water if self.retention is None else min(low_water, self._segments_end())
+        freed = self._tail.drop_up_to(end)
         if freed:
-            self._owner.tail_grew(-freed)
+            self._owner.intake.grew(-freed)
         if self.segments and not self._flushing:
             self._remove_settled_segments(low_water)
         self.lift_quarantine()
@@ -367,6 +302,11 @@ class PartitionLog(QuarantinedLog):
         """Memory of the batches that are kept."""
         return self._tail.bytes
 
+    @property
+    def unflushed_bytes(self) -> int:
+        """Of batches that are in no segment, and in no plan of `plan_flush`."""
+        return self._tail.unflushed_bytes
+
     # -- flushing to segments
 
     def plan_flush(self) -> list[SegmentWrite]:
@@ -378,7 +318,7 @@ class PartitionLog(QuarantinedLog):
             return []
         writes: list[SegmentWrite] = []
         newest = self.segments[-1] if self.segments else None
-        for batch in self._take_unflushed():
+        for batch in self._needed(self._tail.take_unflushed()):
             size = batch.records.batch_bytes
             segment = self.segments[-1] if self.segments else None
             if segment is None or not self._has_room(segment, batch, size):
@@ -411,22 +351,20 @@ class PartitionLog(QuarantinedLog):
     def flush_refused(self, writes: Sequence[SegmentWrite]) -> None:
         """There was no room: planned writes that are not `done` left nothing behind.
 
-        Their batches are unflushed again, but for those that everybody is done with by now.
+        Their batches are unflushed again, but for those that left memory because everybody is done with them.
         """
         if self.closed:
             return
         for write in reversed([each for each in writes if not each.done]):
-            for batch in reversed(write.batches):
-                if self.retention is not None or not self._is_settled(batch):
-                    self._unflushed.appendleft(batch)
-                    self.unflushed_bytes += batch.records.batch_bytes
+            if write.batches:
+                self._tail.unflush_from(write.batches[0].base_offset)
             if write.before is None:
                 self.segments.remove(write.segment)
             else:  # also when it is empty: those before it stay sealed
                 write.segment.restore(write.before)
         self.flushed()
-        if self._unflushed:
-            self._owner.has_unflushed(self)
+        if not self._tail.is_flushed:
+            self._has_unflushed()
 
     def sealed_segments(self) -> list[Segment]:
         """Segments whose files are complete and synced; none while a flush may be sealing one."""
@@ -434,28 +372,20 @@ class PartitionLog(QuarantinedLog):
 
     def evict(self, size: int) -> int:
         """Forget up to `size` bytes of batches that segments hold; returns what was freed."""
-        freed = 0
-        unflushed = self._unflushed[0].base_offset if self._unflushed else self.next_offset
-        while freed < size and not self._flushing:
-            batch = self._tail.first
-            if batch is None or batch.base_offset >= unflushed:
-                break
-            freed += self._tail.drop_first()
-        return freed
+        return 0 if self._flushing else self._tail.evict(size)
 
-    def _take_unflushed(self) -> Iterator[RecordBatch]:
-        while self._unflushed:
-            batch = self._drop_unflushed()
-            if self.retention is not None or not self._is_settled(batch):
-                yield batch
-
-    def _drop_unflushed(self) -> RecordBatch:
-        batch = self._unflushed.popleft()
-        self.unflushed_bytes -= batch.records.batch_bytes
-        return batch
+    def _needed(self, batches: list[RecordBatch]) -> list[RecordBatch]:
+        # Those that somebody is not done with.
+        cursors = self.cursors.values()
+        if self.retention is not None or not cursors:
+            return batches
+        if not any(cursor.settled.chunks for cursor in cursors):
+            low_water = self.low_water()
+            return [batch for batch in batches if batch.end_offset > low_water]
+        return [batch for batch in batches if not self._is_settled(batch)]
 
     def _is_settled(self, batch: RecordBatch) -> bool:
-        return bool(self.cursors) and all(
+        return all(
             cursor.settled.unsettled_from(batch.base_offset) >= batch.end_offset
             for cursor in self.cursors.values()
         )
@@ -483,7 +413,5 @@ class PartitionLog(QuarantinedLog):
         self.closed = True
         freed = self._tail.bytes
         self._tail = Tail()
-        self._unflushed.clear()
-        self.unflushed_bytes = 0
         self._loaded.clear()
         return freed

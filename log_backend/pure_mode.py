@@ -14,8 +14,14 @@ from pathlib import Path
 from types import ModuleType
 
 HOT_MODULES = (
+    "log_backend.checksum",
     "log_backend.record_batch",
     "log_backend.record_selection",
+    "log_backend.journal_entry",
+    "log_backend.journal_groups",
+    "log_backend.log_end",
+    "log_backend.log_intake",
+    "log_backend.tail",
     "amqp_front.frame_cutter",
     "amqp_front.deliver_frames",
 )

@@ -2,26 +2,34 @@
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
 from libc.string cimport memcpy
 
+from log_backend.checksum cimport crc32c, octets_crc
+
 
 cdef class Records:
     cdef public object payload
-    cdef public object count
-    cdef public object attributes
-    cdef public object exchange
-    cdef public object keys_bytes
-    cdef public object properties_bytes
-    cdef public object bodies_bytes
-    cdef public object time
-    cdef public object last_time
-    cdef object _payload_crc
-    cpdef object payload_crc(self)
+    cdef public Py_ssize_t count
+    cdef public unsigned int attributes
+    cdef public bytes exchange
+    cdef public Py_ssize_t keys_bytes
+    cdef public Py_ssize_t properties_bytes
+    cdef public Py_ssize_t bodies_bytes
+    cdef public long long time
+    cdef public long long last_time
+    cdef long long _payload_crc
+    cpdef long long payload_crc(self) except? -1
 
 
 cdef class RecordBatch:
     cdef public Records records
-    cdef public object base_offset
-    cdef public object end_offset
-    cdef public object leader_epoch
+    cdef public long long base_offset
+    cdef public long long end_offset
+    cdef public unsigned int leader_epoch
 
 
-cpdef object crc32c(object data)
+cpdef int put_header(bytearray buffer, Py_ssize_t at, RecordBatch batch) except? -1
+
+cpdef object new_buffer(Py_ssize_t size)
+
+cpdef int put_u32(bytearray buffer, Py_ssize_t at, Py_ssize_t value) except? -1
+
+cpdef int put_u64(bytearray buffer, Py_ssize_t at, long long number) except? -1

@@ -30,9 +30,9 @@ import struct
 from collections.abc import Iterator
 
 import cython
-from google_crc32c import value as _crc32c
 
-Octets = bytes | bytearray | memoryview
+from log_backend.checksum import Octets as Octets
+from log_backend.checksum import crc32c as crc32c
 
 MAGIC = b"RLB1"
 HEADER_BYTES = 64
@@ -60,6 +60,8 @@ class CorruptBatch(Exception):
         self.reason = reason
 
 
+@cython.no_gc  # no cycle is possible, and hundreds of thousands may be in memory
+@cython.cclass
 class Records:
     """The immutable content of a batch, without a place in a log: several partitions may share it.
 
@@ -96,7 +98,7 @@ class Records:
         bodies_bytes: int,
         time: int,
         last_time: int,
-        payload_crc: int | None = None,
+        payload_crc: int = -1,
     ) -> None:
         self.payload = payload
         self.count = count
@@ -126,10 +128,9 @@ class Records:
 
     def payload_crc(self) -> int:
         """CRC-32C of the payload, computed once."""
-        crc = self._payload_crc
-        if crc is None:
-            crc = self._payload_crc = crc32c(self.payload)
-        return crc
+        if self._payload_crc < 0:
+            self._payload_crc = crc32c(self.payload)
+        return self._payload_crc
 
     @property
     def columns_at(self) -> int:
@@ -177,6 +178,8 @@ class Records:
         return bytes(self.payload[column_at + offsets[at] : column_at + offsets[at + 1]])
 
 
+@cython.no_gc
+@cython.cclass
 class RecordBatch:
     """Records at their place in a partition's log.
 
@@ -194,31 +197,45 @@ class RecordBatch:
         self.end_offset = base_offset + records.count
         self.leader_epoch = leader_epoch
 
-    @cython.locals(records=Records, header=bytearray)
+    @cython.locals(header=bytearray)
     def header(self) -> bytes:
         """The 64 header bytes, checksums included."""
-        records = self.records
         header = new_buffer(64)
-        _put(header, 0, 0x31424C52)  # MAGIC
-        _put(header, 4, 64 + len(records.payload))
-        _put(header, 12, records.payload_crc())
-        _put_wide(header, 16, self.base_offset)
-        _put(header, 24, self.leader_epoch)
-        _put(header, 28, records.count)
-        _put_wide(header, 32, records.time)
-        _put_wide(header, 40, records.last_time)
-        _put(header, 48, records.attributes | len(records.exchange) << 16)
-        _put(header, 52, records.keys_bytes)
-        _put(header, 56, records.properties_bytes)
-        _put(header, 60, records.bodies_bytes)
-        _put(header, 8, crc32c(header[12:]))
+        put_header(header, 0, self)
         return bytes(header)
 
 
-def crc32c(data: Octets) -> int:
-    """CRC-32C (Castagnoli) of a contiguous buffer."""
-    crc: int = _crc32c(data if isinstance(data, bytes) else bytes(data))
-    return crc
+@cython.ccall
+@cython.exceptval(-1)
+@cython.returns(cython.int)
+@cython.locals(
+    buffer=bytearray,
+    at=cython.Py_ssize_t,
+    batch=RecordBatch,
+    records=Records,
+    crc=cython.uint,
+)
+def put_header(buffer: bytearray, at: int, batch: RecordBatch) -> int:
+    """Write the 64 header bytes of a batch to a place in a buffer; compiled, the caller answers for it."""
+    records = batch.records
+    put_u32(buffer, at, 0x31424C52)  # MAGIC
+    put_u32(buffer, at + 4, 64 + len(records.payload))
+    put_u32(buffer, at + 12, records.payload_crc())
+    put_u64(buffer, at + 16, batch.base_offset)
+    put_u32(buffer, at + 24, batch.leader_epoch)
+    put_u32(buffer, at + 28, records.count)
+    put_u64(buffer, at + 32, records.time)
+    put_u64(buffer, at + 40, records.last_time)
+    put_u32(buffer, at + 48, records.attributes | len(records.exchange) << 16)
+    put_u32(buffer, at + 52, records.keys_bytes)
+    put_u32(buffer, at + 56, records.properties_bytes)
+    put_u32(buffer, at + 60, records.bodies_bytes)
+    if cython.compiled:
+        crc = octets_crc(cython.cast(cython.p_uchar, PyByteArray_AS_STRING(buffer)) + at + 12, 52)
+    else:
+        crc = crc32c(buffer[at + 12 : at + 64])
+    put_u32(buffer, at + 8, crc)
+    return 0
 
 
 def decode_batch(buffer: Octets, at: int, *, checked: bool = True) -> RecordBatch:
@@ -471,20 +488,20 @@ def _encode(
     keys = 0
     for i in range(count):
         row = 6 * (selection[first + i] if selected else i)
-        _put(payload, 4 * i, bodies)
-        _put(payload, column + 4 * i, properties)
+        put_u32(payload, 4 * i, bodies)
+        put_u32(payload, column + 4 * i, properties)
         _copy(payload, body_at + bodies, source, rows[row + 4], rows[row + 5])
         bodies += rows[row + 5]
         _copy(payload, property_at + properties, source, rows[row + 2], rows[row + 3])
         properties += rows[row + 3]
         if keyed:
-            _put(payload, 2 * column + 4 * i, keys)
+            put_u32(payload, 2 * column + 4 * i, keys)
             _copy(payload, key_at + keys, source, rows[row], rows[row + 1])
             keys += rows[row + 1]
-    _put(payload, 4 * count, bodies)
-    _put(payload, column + 4 * count, properties)
+    put_u32(payload, 4 * count, bodies)
+    put_u32(payload, column + 4 * count, properties)
     if keyed:
-        _put(payload, 2 * column + 4 * count, keys)
+        put_u32(payload, 2 * column + 4 * count, keys)
     return Records(
         payload,
         count,
@@ -498,12 +515,11 @@ def _encode(
     )
 
 
-@cython.cfunc
-@cython.inline
-@cython.exceptval(-1, check=False)
+@cython.ccall
+@cython.exceptval(-1)
 @cython.returns(cython.int)
 @cython.locals(buffer=bytearray, at=cython.Py_ssize_t, value=cython.Py_ssize_t, number=cython.uint)
-def _put(buffer: bytearray, at: int, value: int) -> int:
+def put_u32(buffer: bytearray, at: int, value: int) -> int:
     # A u32 of a column or a header; compiled, the caller answers for its place and range.
     number = value
     if cython.compiled:
@@ -513,12 +529,11 @@ def _put(buffer: bytearray, at: int, value: int) -> int:
     return 0
 
 
-@cython.cfunc
-@cython.inline
-@cython.exceptval(-1, check=False)
+@cython.ccall
+@cython.exceptval(-1)
 @cython.returns(cython.int)
 @cython.locals(buffer=bytearray, at=cython.Py_ssize_t, number=cython.longlong)
-def _put_wide(buffer: bytearray, at: int, number: int) -> int:
+def put_u64(buffer: bytearray, at: int, number: int) -> int:
     # A u64 or i64 of a header.
     if cython.compiled:
         memcpy(PyByteArray_AS_STRING(buffer) + at, cython.address(number), 8)

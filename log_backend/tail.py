@@ -1,35 +1,43 @@
-"""The tail: the batches of a partition that are in memory, oldest first."""
+# cython: annotation_typing=False
+"""The tail: the batches of a partition that are in memory; those behind a mark are in no segment."""
 
-from bisect import bisect_left, bisect_right
+from typing import Any
+
+import cython
 
 from log_backend.record_batch import RecordBatch
 
-_COMPACT_AT = 256  # dropped entries before the lists are cut: amortises the cut
 
-
+@cython.final
+@cython.cclass
 class Tail:
     """Batches in offset order, found by offset in logarithmic time.
 
     Attributes:
         bytes: memory of the batches.
+        unflushed_bytes: of those that no segment has, and no plan to write one.
     """
 
-    __slots__ = ("_bases", "_batches", "_start", "bytes")
+    __slots__ = ("_batches", "_start", "_unflushed", "bytes", "unflushed_bytes")
 
     def __init__(self) -> None:
-        self._batches: list[RecordBatch] = []
-        self._bases: list[int] = []
+        self._batches: list[Any] = []  # None where one was forgotten
         self._start = 0
+        self._unflushed = 0  # index of the first unflushed batch, or behind the last one
         self.bytes = 0
+        self.unflushed_bytes = 0
 
     def __len__(self) -> int:
         return len(self._batches) - self._start
 
+    @cython.ccall
+    @cython.locals(batch=RecordBatch, size=cython.longlong)
     def append(self, batch: RecordBatch) -> None:
-        """Add a batch behind all others."""
+        """Add an unflushed batch behind all others."""
+        size = 64 + len(batch.records.payload)
         self._batches.append(batch)
-        self._bases.append(batch.base_offset)
-        self.bytes += batch.records.batch_bytes
+        self.bytes += size
+        self.unflushed_bytes += size
 
     @property
     def first(self) -> RecordBatch | None:
@@ -39,30 +47,117 @@ class Tail:
     @property
     def last(self) -> RecordBatch | None:
         """The newest batch."""
-        return self._batches[-1] if len(self) else None
+        return self._batches[len(self._batches) - 1] if len(self) else None
 
+    @cython.locals(
+        offset=cython.longlong, low=cython.Py_ssize_t, high=cython.Py_ssize_t, at=cython.Py_ssize_t
+    )
     def find(self, offset: int) -> RecordBatch | None:
         """The batch that holds an offset, or the next one; None when all end before it."""
-        at = max(bisect_right(self._bases, offset, self._start) - 1, self._start)
-        if at < len(self._batches) and self._batches[at].end_offset <= offset:
-            at += 1
-        return self._batches[at] if at < len(self._batches) else None
+        low, high = self._start, len(self._batches)
+        while low < high:
+            at = (low + high) // 2
+            if _batch(self._batches, at).end_offset <= offset:
+                low = at + 1
+            else:
+                high = at
+        return self._batches[low] if low < len(self._batches) else None
 
+    @cython.locals(
+        time=cython.longlong, low=cython.Py_ssize_t, high=cython.Py_ssize_t, at=cython.Py_ssize_t
+    )
     def find_time(self, time: int) -> RecordBatch | None:
         """The first batch whose last record came in at a time or later; None when all are older."""
-        at = bisect_left(self._batches, time, self._start, key=_last_time)
-        return self._batches[at] if at < len(self._batches) else None
+        low, high = self._start, len(self._batches)
+        while low < high:
+            at = (low + high) // 2
+            if _batch(self._batches, at).records.last_time < time:
+                low = at + 1
+            else:
+                high = at
+        return self._batches[low] if low < len(self._batches) else None
 
+    @cython.ccall
+    @cython.returns(cython.longlong)
+    @cython.exceptval(-1)
+    @cython.locals(size=cython.longlong)
     def drop_first(self) -> int:
         """Forget the oldest batch; returns its bytes."""
-        size = self._batches[self._start].records.batch_bytes
-        self._start += 1
-        self.bytes -= size
-        if self._start >= _COMPACT_AT or self._start == len(self._batches):
-            del self._batches[: self._start], self._bases[: self._start]
-            self._start = 0
+        size = self._drop()
+        self._compact()
         return size
 
+    @cython.locals(end=cython.longlong, freed=cython.longlong)
+    def drop_up_to(self, end: int) -> int:
+        """Forget the oldest batches that end at an offset or before it; returns their bytes."""
+        freed = 0
+        while (
+            self._start < len(self._batches)
+            and _batch(self._batches, self._start).end_offset <= end
+        ):
+            freed += self._drop()
+        self._compact()
+        return freed
 
-def _last_time(batch: RecordBatch) -> int:
-    return batch.records.last_time
+    @cython.locals(size=cython.longlong, freed=cython.longlong)
+    def evict(self, size: int) -> int:
+        """Forget the oldest batches that are flushed, until `size` bytes are freed; returns how many were."""
+        freed = 0
+        while freed < size and self._start < self._unflushed:
+            freed += self._drop()
+        self._compact()
+        return freed
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    @cython.returns(cython.longlong)
+    @cython.locals(size=cython.longlong)
+    def _drop(self) -> int:
+        size = 64 + len(_batch(self._batches, self._start).records.payload)
+        self._batches[self._start] = None
+        if self._unflushed == self._start:
+            self._unflushed += 1
+            self.unflushed_bytes -= size
+        self._start += 1
+        self.bytes -= size
+        return size
+
+    @cython.cfunc
+    def _compact(self) -> None:
+        # The list is cut when half of it is forgotten, which costs little for each batch.
+        if 2 * self._start >= len(self._batches):
+            del self._batches[: self._start]
+            self._unflushed -= self._start
+            self._start = 0
+
+    # -- flushing
+
+    @property
+    def is_flushed(self) -> bool:
+        """No batch is unflushed."""
+        return self._unflushed == len(self._batches)
+
+    def take_unflushed(self) -> list[RecordBatch]:
+        """The unflushed batches, which are so no more; they stay in the tail."""
+        taken: list[RecordBatch] = self._batches[self._unflushed :]
+        self._unflushed = len(self._batches)
+        self.unflushed_bytes = 0
+        return taken
+
+    @cython.locals(offset=cython.longlong)
+    def unflush_from(self, offset: int) -> None:
+        """The batches that begin at an offset or behind it are unflushed again."""
+        while (
+            self._unflushed > self._start
+            and _batch(self._batches, self._unflushed - 1).base_offset >= offset
+        ):
+            self._unflushed -= 1
+            self.unflushed_bytes += 64 + len(_batch(self._batches, self._unflushed).records.payload)
+
+
+@cython.cfunc
+@cython.inline
+@cython.returns(RecordBatch)
+@cython.locals(batches=list, at=cython.Py_ssize_t)
+def _batch(batches: list[Any], at: int) -> RecordBatch:
+    return cython.cast(RecordBatch, batches[at])

@@ -109,7 +109,7 @@ class Queue(Dispatcher):
             The journal position that they wait for, or 0: see `PartitionLog.append`.
         """
         if self._partitioner is None:
-            position = self.partitions[0].log.append(records, waited=waited)
+            position: int = self.partitions[0].log.append(records, waited=waited)
         else:
             position = self._partitioner.publish(self.partitions, records, waited=waited)
         if self.consumers or self._readers:

@@ -6,10 +6,11 @@ from unit.log_backend.log_records import batch
 from unit.log_backend.watched_disk import WatchedDisk
 
 from log_backend.block_writer import BlockWriter, PlacedGroup
-from log_backend.commit_group import CommitGroup
 from log_backend.disk import DiskFull
-from log_backend.journal_block import BLOCK_ALIGNMENT, JournalEntry, decode_block
+from log_backend.journal_block import BLOCK_ALIGNMENT, decode_block
+from log_backend.journal_entry import JournalEntry
 from log_backend.journal_files import JournalFile, JournalFiles
+from log_backend.journal_groups import JournalGroups
 
 FILE_BYTES = 4 * BLOCK_ALIGNMENT
 
@@ -34,11 +35,10 @@ def file(files: JournalFiles, disk: WatchedDisk) -> JournalFile:
 
 def placed(file: JournalFile, at: int, *, synced: bool, size: int = 1) -> PlacedGroup:
     """A group of one entry; its position follows from its place."""
-    group = CommitGroup(1 + at // BLOCK_ALIGNMENT)
-    entry = JournalEntry(1, batch([b"x" * size], 0))
-    group.entries.append(entry)
-    group.bytes = entry.size() + -entry.size() % 8
-    group.synced = synced
+    groups = JournalGroups(lambda waited: None, lambda pressed: None)
+    groups.start(1 + at // BLOCK_ALIGNMENT)
+    groups.append(JournalEntry(1, batch([b"x" * size], 0)), False, synced)
+    group = groups.take_first()
     return PlacedGroup(file, at, 0, group)
 
 

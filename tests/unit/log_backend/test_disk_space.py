@@ -128,9 +128,9 @@ async def test_what_this_node_writes_is_looked_at_without_waiting(
     monkeypatch.setattr("log_backend.disk_space.LOOK_SECONDS_MIN", 3600)
     monkeypatch.setattr("log_backend.disk_space.LOOK_SECONDS_MAX", 3600)
     watch.space.start()
-    watch.space.spend(TOTAL - RESERVE)
+    assert watch.space.room == TOTAL - RESERVE
     watch.disk.free = watch.promised = RESERVE
-    watch.space.spend(1)
+    watch.space.hurry()
     await until(lambda: watch.space.low)
 
 
@@ -158,7 +158,7 @@ async def test_segments_are_not_begun_without_room_for_the_metadata_that_follows
 async def test_nothing_is_looked_at_after_the_end(watch: Watch) -> None:
     watch.space.start()
     watch.space.stop()
-    watch.space.spend(2 * TOTAL)
+    watch.space.hurry()
     looks = watch.disk.looks
     await asyncio.sleep(3 * LOOK_SECONDS_MIN)
     assert watch.disk.looks == looks

@@ -217,7 +217,7 @@ async def test_what_wants_to_be_collected_during_a_commit_is_collected_after_it(
 async def test_a_commit_is_cut_into_blocks_of_bounded_size(
     owner: Owner, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_module, "COMMIT_BYTES_MAX", 10_000)
+    monkeypatch.setattr("log_backend.journal_groups.COMMIT_BYTES_MAX", 10_000)
     positions = [owner.journal.append(entry(number, 3000), waited=True) for number in range(10)]
     assert len(set(positions)) == 4
     await until(lambda: owner.journal.durable == positions[-1])
@@ -227,7 +227,7 @@ async def test_a_commit_is_cut_into_blocks_of_bounded_size(
 async def test_pressure_comes_at_the_limit_and_goes_at_half(
     owner: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_module, "PENDING_BYTES_HIGH", 10_000)
+    monkeypatch.setattr("log_backend.journal_groups.PENDING_BYTES_HIGH", 10_000)
     arrived, released = owner.disk.hold("sync", "*.journal")
     owner.journal.append(entry(0), waited=True)
     await until(arrived.is_set)

@@ -77,7 +77,7 @@ async def test_offsets_of_settled_records_are_not_given_again_after_a_crash(data
 
 
 def idle(store: LogStore) -> bool:
-    return not store.journal._committing and not store.journal._groups[0].entries
+    return not store.journal._committing and not store.journal.groups.first.count
 
 
 async def test_transient_records_end_with_the_run_and_persistent_ones_do_not(data: Path) -> None:

@@ -15,9 +15,10 @@ from unit.log_backend.open_store import (
 )
 from unit.log_backend.watched_disk import WatchedDisk
 
+from log_backend.log_end import PartitionClosed
 from log_backend.log_options import LogOptions
 from log_backend.log_store import LogStore
-from log_backend.partition_log import PartitionClosed, PartitionLog
+from log_backend.partition_log import PartitionLog
 from log_backend.retention import Retention
 
 OPTIONS = LogOptions(
@@ -79,7 +80,7 @@ async def test_only_persistent_records_of_durable_partitions_get_a_position(
 
 async def test_batches_carry_the_leader_epoch(store: LogStore, partition: PartitionLog) -> None:
     append(partition)
-    store.leader_epoch = 7
+    store.intake.leader_epoch = 7
     append(partition)
     epochs = [batch.leader_epoch for batch in map(partition.read, (0, 1)) if batch is not None]
     assert epochs == [1, 7]

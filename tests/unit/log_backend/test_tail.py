@@ -57,3 +57,61 @@ def test_the_first_batch_of_a_time_or_later_is_found() -> None:
     tail.drop_first()
     found = [tail.find_time(time) for time in (0, 100, 101, 400, 401)]
     assert found == [batches[1], batches[1], batches[2], batches[4], None]
+
+
+# Flushing
+
+
+def test_what_is_taken_to_be_flushed_is_unflushed_again_when_that_was_refused() -> None:
+    tail = Tail()
+    batches = [batch([b"x" * 100], number) for number in range(4)]
+    size = batches[0].records.batch_bytes
+    for each in batches[:3]:
+        tail.append(each)
+    assert (tail.is_flushed, tail.unflushed_bytes) == (False, 3 * size)
+    assert tail.take_unflushed() == batches[:3]
+    assert (tail.is_flushed, tail.unflushed_bytes) == (True, 0)
+    tail.append(batches[3])
+    tail.unflush_from(1)
+    assert (tail.is_flushed, tail.unflushed_bytes) == (False, 3 * size)
+    assert tail.take_unflushed() == batches[1:]
+
+
+def test_what_is_dropped_is_not_flushed_any_more() -> None:
+    tail = Tail()
+    for number in range(6):
+        tail.append(batch([b""] * 2, 2 * number))
+        if number == 3:
+            tail.take_unflushed()
+    size = tail.bytes // 6
+    assert tail.drop_up_to(1) == 0
+    assert tail.drop_up_to(4) == 2 * size
+    assert tail.unflushed_bytes == 2 * size
+    assert tail.drop_up_to(11) == 3 * size
+    assert (len(tail), tail.unflushed_bytes) == (1, size)
+    assert [each.base_offset for each in tail.take_unflushed()] == [10]
+
+
+def test_only_flushed_batches_are_evicted() -> None:
+    tail = Tail()
+    for number in range(5):
+        tail.append(batch([b""], number))
+        if number == 2:
+            tail.take_unflushed()
+    size = tail.bytes // 5
+    assert tail.evict(1) == size
+    assert tail.evict(100 * size) == 2 * size
+    assert (len(tail), tail.unflushed_bytes) == (2, 2 * size)
+
+
+def test_many_are_forgotten_and_added_in_turns() -> None:
+    tail, first, end = Tail(), 0, 0
+    for _ in range(50):
+        for _ in range(40):
+            tail.append(batch([b""], end))
+            end += 1
+        first += 37
+        tail.drop_up_to(first)
+        found = [tail.find(offset) for offset in (first, end - 1, end)]
+        assert [each and each.base_offset for each in found] == [first, end - 1, None]
+        assert len(tail) == end - first

@@ -10,7 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from queue_samples import Taker, bodies, fill, numbered, records, running_node
 
 from log_backend import LogOptions, PartitionLog
+from log_backend.journal_groups import JournalGroups
 from log_backend.loaded_pieces import PieceBudget
+from log_backend.log_intake import LogIntake
 from vhosts import Delivery, Queue, QueuePartition, QueueProperties
 
 READY, HELD, RETURNED, SETTLED = "ready", "held", "returned", "settled"
@@ -19,15 +21,16 @@ READY, HELD, RETURNED, SETTLED = "ready", "held", "returned", "settled"
 class Owner:
     """A store that keeps everything in memory."""
 
-    leader_epoch = 1
     segment_bytes = 1 << 20
     loaded_pieces = PieceBudget(1 << 20)
 
-    def tail_grew(self, size: int) -> None: ...
+    def __init__(self) -> None:
+        self.intake = LogIntake(JournalGroups(never, never), 1 << 40, never)
+
     def has_unflushed(self, partition: PartitionLog) -> None: ...
 
 
-def never() -> None:
+def never(*arguments: object) -> None:
     raise AssertionError
 
 

@@ -1,0 +1,142 @@
+# cython: annotation_typing=False
+"""What gathers for the journal: the entries of its next blocks, as the bytes that they will be."""
+
+from collections.abc import Callable
+
+import cython
+
+from log_backend.journal_entry import JournalEntry
+
+COMMIT_BYTES_MAX = 4 * 1024 * 1024  # of one block: about 10 ms of a fast disk
+PENDING_BYTES_HIGH = 32 * 1024 * 1024  # publishers stop here, and go on at half of it
+
+
+@cython.final
+@cython.cclass
+class JournalGroup:
+    """The entries of one future block.
+
+    Attributes:
+        pieces: their bytes.
+        count: entries.
+        bytes: of all pieces.
+        waited: somebody waits for one of them.
+        synced: one of them has to survive a power cut.
+    """
+
+    __slots__ = ("bytes", "count", "pieces", "position", "synced", "waited")
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+        self.pieces: list[bytes | bytearray | memoryview] = []
+        self.count = 0
+        self.bytes = 0
+        self.waited = False
+        self.synced = False
+
+
+@cython.final
+@cython.cclass
+class JournalGroups:
+    """The groups that wait for the disk, in order; there is always one, which grows.
+
+    Attributes:
+        failure: set when the disk failed: nothing is added any more.
+        pending_bytes: of all groups, and of the block that is being written.
+
+    Args:
+        on_entry: called when a group gets its first entry (False), or its first that somebody waits for
+            (True).
+        on_pressure: called with True when too much waits for the disk, and with False at half.
+    """
+
+    __slots__ = (
+        "_groups",
+        "_last",
+        "_on_entry",
+        "_on_pressure",
+        "_pressed",
+        "failure",
+        "pending_bytes",
+    )
+
+    def __init__(
+        self, on_entry: Callable[[bool], None], on_pressure: Callable[[bool], None]
+    ) -> None:
+        self.failure: Exception | None = None
+        self.pending_bytes = 0
+        self._groups: list[JournalGroup] = []
+        self._on_entry = on_entry
+        self._on_pressure = on_pressure
+        self._pressed = False
+
+    def start(self, position: int) -> None:
+        """Begin to gather for the block of a position."""
+        self._last = JournalGroup(position)
+        self._groups.append(self._last)
+
+    @property
+    def started(self) -> bool:
+        """There is a group."""
+        return bool(self._groups)
+
+    @property
+    def first(self) -> JournalGroup:
+        """The group to be written next."""
+        return self._groups[0]
+
+    @cython.ccall
+    @cython.returns(cython.longlong)
+    @cython.exceptval(-1)
+    @cython.locals(
+        entry=JournalEntry,
+        waited=cython.bint,
+        synced=cython.bint,
+        group=JournalGroup,
+        pieces=list,
+        size=cython.Py_ssize_t,
+        is_news=cython.bint,
+    )
+    def append(self, entry: JournalEntry, waited: bool, synced: bool) -> int:
+        """Add an entry to the last group; see `Journal.append`."""
+        if self.failure is not None:
+            raise self.failure
+        pieces = entry.pieces()
+        size = 0
+        for piece in pieces:
+            size += len(piece)
+        group = self._last
+        if group.count and group.bytes + size > COMMIT_BYTES_MAX:
+            group = self._last = JournalGroup(group.position + 1)
+            self._groups.append(group)
+        is_news = not group.count or (waited and not group.waited)
+        group.pieces += pieces
+        group.count += 1
+        group.bytes += size
+        group.synced |= synced
+        group.waited |= waited
+        self.pending_bytes += size
+        if is_news:
+            self._on_entry(waited)
+        if not self._pressed and self.pending_bytes > PENDING_BYTES_HIGH:
+            self._pressed = True
+            self._on_pressure(True)
+        return group.position
+
+    def take_first(self) -> JournalGroup:
+        """Remove the first group: it is being written."""
+        group = self._groups.pop(0)
+        if not self._groups:
+            self.start(group.position + 1)
+        return group
+
+    def put_back(self, group: JournalGroup) -> None:
+        """A group was not written: it is the first one again."""
+        self._groups.insert(0, group)
+
+    def written(self, group: JournalGroup) -> None:
+        """A group waits for the disk no more."""
+        self.pending_bytes -= group.bytes
+        if self._pressed and self.pending_bytes < PENDING_BYTES_HIGH // 2:
+            self._pressed = False
+            self._on_pressure(False)

@@ -1,0 +1,22 @@
+# The end of a log, for the compiled kernel.
+from log_backend.journal_entry cimport JournalEntry
+from log_backend.log_intake cimport LogIntake
+from log_backend.record_batch cimport RecordBatch, Records
+from log_backend.tail cimport Tail
+
+
+cdef class LogEnd:
+    cdef public object number
+    cdef public object directory
+    cdef public object durability
+    cdef public bint durable
+    cdef public bint synced
+    cdef public bint is_stream
+    cdef public bint closed
+    cdef public long long next_offset
+    cdef public Tail _tail
+    cdef LogIntake _intake
+    cdef bint _journaled
+    cdef object _on_unflushed
+    cpdef long long append(self, Records records, bint waited=*) except? -1
+    cpdef keep(self, RecordBatch batch)

@@ -1,0 +1,108 @@
+# cython: annotation_typing=False
+"""The end of a partition's log: where batches are appended."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import cython
+
+from log_backend.durability import Durability
+from log_backend.journal_entry import JournalEntry
+from log_backend.log_intake import LogIntake
+from log_backend.record_batch import RecordBatch, Records
+from log_backend.tail import Tail
+
+
+class PartitionClosed(Exception):
+    """The partition was deleted; nothing was written."""
+
+
+@cython.cclass
+class LogEnd:
+    """What grows of a partition.
+
+    Attributes:
+        number: of the partition: unique on this node, never used again.
+        directory: where its segments lie.
+        durable: it survives a restart, with its persistent records and its cursors.
+        durability: what a confirm promises of its persistent records; MEMORY unless it is durable.
+        synced: its changes have to survive a power cut.
+        is_stream: only its retention ends a record's life.
+        closed: the partition was deleted, or the broker ends.
+        next_offset: offset of the next record.
+
+    Args:
+        on_unflushed: called when the first batch comes that is in no segment.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        directory: Path,
+        intake: LogIntake,
+        on_unflushed: Callable[[], None],
+        *,
+        durable: bool,
+        durability: Durability,
+        is_stream: bool,
+    ) -> None:
+        self.number = number
+        self.directory = directory
+        self.durable = durable
+        self.durability = durability if durable else Durability.MEMORY
+        self.synced = self.durability is Durability.DISK
+        self.is_stream = is_stream
+        self.closed = False
+        self.next_offset = 0
+        self._tail = Tail()
+        self._intake = intake
+        self._on_unflushed = on_unflushed
+        self._journaled = self.durability is not Durability.MEMORY
+
+    @cython.ccall
+    @cython.returns(cython.longlong)
+    @cython.exceptval(-1)
+    @cython.locals(records=Records, waited=cython.bint, batch=RecordBatch, position=cython.longlong)
+    def append(self, records: Records, waited: bool = False) -> int:
+        """Append records to the end, in order; they are readable at once.
+
+        Args:
+            records: their buffer is kept, not copied.
+            waited: somebody waits until they are durable.
+
+        Returns:
+            The journal position that they wait for: `durability` says whether it must be written or
+            durable. 0 when they wait for nothing.
+
+        Raises:
+            PartitionClosed: the partition was deleted.
+            JournalFailed: the disk failed before; nothing was written.
+
+        Guarantees:
+            Persistent records of a durable partition survive what `durability` says once the journal
+            reached the position: all of them, or none. Offsets follow each other.
+        """
+        if self.closed:
+            raise PartitionClosed(str(self.directory))
+        batch = RecordBatch(records, self.next_offset, self._intake.leader_epoch)
+        position = 0
+        if self.durable and (records.attributes & 2 or self.is_stream):  # PERSISTENT
+            if self._journaled:
+                entry = JournalEntry(self.number, batch)
+                position = self._intake.groups.append(entry, waited, self.synced)
+            elif self._intake.groups.failure is not None:
+                raise self._intake.groups.failure  # it would not survive a clean stop
+        self.keep(batch)
+        self.next_offset = batch.end_offset
+        return position
+
+    @cython.ccall
+    @cython.locals(batch=RecordBatch, was_flushed=cython.bint, before=cython.longlong)
+    def keep(self, batch: RecordBatch) -> None:
+        # Take a batch into memory; its place is behind all others.
+        before = self._tail.bytes
+        was_flushed = self._tail.is_flushed
+        self._tail.append(batch)
+        if was_flushed:
+            self._on_unflushed()
+        self._intake.grew(self._tail.bytes - before)

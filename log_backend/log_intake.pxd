@@ -1,0 +1,12 @@
+# What partitions share when they grow, for the compiled kernel.
+from log_backend.journal_groups cimport JournalGroups
+
+
+cdef class LogIntake:
+    cdef public JournalGroups groups
+    cdef public unsigned int leader_epoch
+    cdef public long long tail_bytes
+    cdef public long long tail_bytes_watched
+    cdef public long long room
+    cdef object _on_watched
+    cpdef grew(self, long long size)

@@ -1,0 +1,14 @@
+# The tail, for the compiled kernel.
+from log_backend.record_batch cimport RecordBatch, Records
+
+
+cdef class Tail:
+    cdef list _batches
+    cdef Py_ssize_t _start
+    cdef Py_ssize_t _unflushed
+    cdef public long long bytes
+    cdef public long long unflushed_bytes
+    cpdef append(self, RecordBatch batch)
+    cpdef long long drop_first(self) except? -1
+    cdef long long _drop(self) except? -1
+    cdef _compact(self)
