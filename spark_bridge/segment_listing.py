@@ -39,7 +39,7 @@ def list_segments(directory: Path, start: int = 0, end: int | None = None) -> Se
     gaps: list[tuple[int, int]] = []
     for _ in range(LISTINGS_MAX - 1):
         before, paths = paths, _paths(directory)
-        gaps = [gap for gap in _gaps(paths, start) if end is None or gap[0] < end]
+        gaps = list(_gaps(paths, start, end))
         if paths == before and not gaps:
             break
     return SegmentListing(paths, gaps)
@@ -52,12 +52,14 @@ def _paths(directory: Path) -> list[Path]:
     return [segment_path(directory, base) for base in base_offsets(names)]
 
 
-def _gaps(paths: list[Path], start: int) -> Iterator[tuple[int, int]]:
+def _gaps(paths: list[Path], start: int, end: int | None) -> Iterator[tuple[int, int]]:
     for segment, behind in pairwise(paths):
+        if end is not None and int(segment.stem) >= end:
+            return
         base = int(behind.stem)
         if base > start:
             named = _following_base(segment, base)
-            if named is not None and named < base:
+            if named is not None and named < base and (end is None or named < end):
                 yield named, base
 
 
