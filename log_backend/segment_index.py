@@ -57,6 +57,23 @@ class SegmentIndex:
         return MAGIC + struct.pack("<I", crc32c(body)) + body, times
 
 
+def following_base(index: bytes, *, verified: bool = False) -> int | None:
+    """Base offset of the segment behind, from the content of an index file, or from its header alone.
+
+    Args:
+        verified: the content is whole, and has to be right.
+
+    Returns:
+        None when it is no index, or a damaged one.
+    """
+    if len(index) < HEADER_BYTES or index[:4] != MAGIC:
+        return None
+    if verified and crc32c(index[8:]) != int.from_bytes(index[4:8], "little"):
+        return None
+    base: int = _HEADER.unpack_from(index, 8)[-1]
+    return base
+
+
 def decode_index(index: bytes, times: bytes) -> SegmentIndex | None:
     """Read the content of both files; None when they are damaged, or not of each other."""
     if len(index) < HEADER_BYTES or index[:4] != MAGIC:

@@ -11,17 +11,12 @@ from itertools import pairwise, zip_longest
 from pathlib import Path
 from urllib.parse import unquote
 
-from log_backend.log_directory import (
-    base_offsets,
-    compressed_path,
-    directory_name,
-    partition_directory,
-    segment_path,
-)
+from log_backend.log_directory import compressed_path, directory_name, partition_directory
 from log_backend.record_batch import RecordBatch
 from spark_bridge.errors import BadOption, RecordsLost
 from spark_bridge.log_store import LogPartition, OffsetRange
 from spark_bridge.segment_file import SegmentFile
+from spark_bridge.segment_listing import list_segments
 
 _PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
 _SHORTENED_NAME = re.compile(r".+~[0-9a-f]{32}")
@@ -56,7 +51,7 @@ class LogDirectory:
 
     def extents(self, partition: LogPartition) -> list[OffsetRange]:
         """One stretch a segment; a log without segments is one empty stretch at offset 0."""
-        segments = self._segments(partition)
+        segments = list_segments(self._directory(partition)).paths
         if not segments:
             return [OffsetRange(partition, 0, 0, 0)]
         sealed = [
@@ -72,11 +67,15 @@ class LogDirectory:
 
     def read(self, wanted: OffsetRange, *, lost_is_error: bool = True) -> Iterator[RecordBatch]:
         """Batches with offsets in a range; see `LogStore.read`."""
-        segments = self._segments(wanted.partition)
         reached = wanted.start
+        listing = list_segments(self._directory(wanted.partition), reached, wanted.end)
+        segments = listing.paths
         begins = _base_offset(segments[0]) if segments else wanted.end
         if lost_is_error and begins > reached:
             raise RecordsLost(wanted.partition, reached, min(begins, wanted.end))
+        if lost_is_error and listing.gaps:
+            first, end = listing.gaps[0]
+            raise RecordsLost(wanted.partition, max(first, reached), min(end, wanted.end))
         for segment, following_base in zip_longest(segments, map(_base_offset, segments[1:])):
             if following_base is not None and following_base <= reached:
                 continue
@@ -92,14 +91,10 @@ class LogDirectory:
         if lost_is_error:
             raise RecordsLost(wanted.partition, reached, wanted.end)
 
-    def _segments(self, partition: LogPartition) -> list[Path]:
-        directory = partition_directory(
+    def _directory(self, partition: LogPartition) -> Path:
+        return partition_directory(
             self._logs, partition.vhost, partition.queue, partition.partition
         )
-        if not directory.is_dir():
-            return []
-        names = [entry.name for entry in directory.iterdir()]
-        return [segment_path(directory, base) for base in base_offsets(names)]
 
 
 def _read_segment(path: Path, start: int, end: int) -> Generator[RecordBatch, None, int]:

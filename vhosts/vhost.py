@@ -98,9 +98,8 @@ class VirtualHost:
         self._call_soon = call_soon
         self._default_durability = default_durability
         self.groups = GroupBook(name, logs, writer, call_soon)
-        self._submitted: asyncio.Future[int] | None = (
-            None  # the last change of exchanges or bindings
-        )
+        # The last change of exchanges or bindings.
+        self._submitted: asyncio.Future[int] | None = None
         self._targets: dict[tuple[str, ...], tuple[Queue, ...]] = {}
         self._targets_version = -1
 

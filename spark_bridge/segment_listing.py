@@ -1,0 +1,75 @@
+"""The segments in a partition's directory.
+
+A listing is no snapshot: a segment that gets its other form meanwhile may be in it under neither name. So
+listings are taken until two agree and each sealed segment is followed by the one that its index names.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from log_backend.log_directory import base_offsets, segment_path
+from log_backend.segment_index import HEADER_BYTES, following_base
+
+# A broker compresses a segment of 64 MiB in about a second, and a listing takes milliseconds: what five
+# listings do not have is not there.
+LISTINGS_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentListing:
+    """Segments, oldest first.
+
+    Attributes:
+        gaps: [first, end) offsets whose segments have to be there and are not.
+    """
+
+    paths: list[Path]
+    gaps: list[tuple[int, int]]
+
+
+def list_segments(directory: Path, start: int = 0, end: int | None = None) -> SegmentListing:
+    """The segments of a partition; none when there is no directory.
+
+    Args:
+        start, end: only gaps among these offsets matter.
+    """
+    paths = _paths(directory)
+    gaps: list[tuple[int, int]] = []
+    for _ in range(LISTINGS_MAX - 1):
+        before, paths = paths, _paths(directory)
+        gaps = list(_gaps(paths, start, end))
+        if paths == before and not gaps:
+            break
+    return SegmentListing(paths, gaps)
+
+
+def _paths(directory: Path) -> list[Path]:
+    if not directory.is_dir():
+        return []
+    names = [entry.name for entry in directory.iterdir()]
+    return [segment_path(directory, base) for base in base_offsets(names)]
+
+
+def _gaps(paths: list[Path], start: int, end: int | None) -> Iterator[tuple[int, int]]:
+    for segment, behind in pairwise(paths):
+        if end is not None and int(segment.stem) >= end:
+            return
+        base = int(behind.stem)
+        if base > start:
+            named = _following_base(segment, base)
+            if named is not None and named < base and (end is None or named < end):
+                yield named, base
+
+
+def _following_base(segment: Path, expected: int) -> int | None:
+    try:
+        with segment.with_suffix(".index").open("rb") as file:
+            content = file.read(HEADER_BYTES)
+            if following_base(content) == expected:
+                return expected
+            content += file.read()
+    except FileNotFoundError:
+        return None  # it is missing, or was removed with its segment
+    return following_base(content, verified=True)
