@@ -1,5 +1,6 @@
 """How many connections, channels and queues a broker opens and closes a second."""
 
+import functools
 import os
 import time
 from collections.abc import Callable
@@ -81,7 +82,7 @@ def _per_second(make: Callable[[], Cycle], seconds: float, parallel: int) -> flo
     started = time.monotonic()
     with Processes() as processes:
         for worker in range(parallel):
-            processes.start(lambda worker=worker: work(worker))  # type: ignore[misc]
+            processes.start(functools.partial(work, worker))
         processes.sleep(seconds)
         processes.join()
     return counters[Counter.RECEIVED] / (time.monotonic() - started)

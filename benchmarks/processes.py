@@ -8,11 +8,10 @@ from multiprocessing.connection import Connection as Pipe
 from types import TracebackType
 from typing import Any, Self
 
-from benchmarks.unexpected import BrokerRefused, BrokerStalled, RunFailed
+from benchmarks.unexpected import BrokerRefused, RunFailed
 
 Child = multiprocessing.process.BaseProcess
 _FORK = multiprocessing.get_context("fork")
-END_SECONDS = 60  # a backlog of 200,000 messages drains in far less, at 10,000 a second even
 
 
 class Processes:
@@ -59,16 +58,13 @@ class Processes:
             time.sleep(min(left, 0.1))
 
     def join(self, some: Sequence[Child] | None = None) -> None:
-        """Wait until some children have ended, or all.
+        """Wait until some children have ended, or all; each gives up by itself when nothing moves.
 
         Raises:
-            RunFailed: one of all failed, or these did not end in time.
+            RunFailed: one of all failed.
         """
-        deadline = time.monotonic() + END_SECONDS
         waited_for = [child for child, _ in self._children] if some is None else some
         while any(child.is_alive() for child in waited_for):
-            if time.monotonic() > deadline:
-                raise BrokerStalled(f"the run did not end within {END_SECONDS} s")
             self.check()
             time.sleep(0.002)
         self.check()
