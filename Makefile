@@ -53,9 +53,9 @@ format: setup ## rewrite the sources in the project's format
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: setup ## compare with RabbitMQ, side by side on this machine
+bench: setup ## compare with RabbitMQ, side by side: docs/performance.md
 	@.ci/system-packages bench
-	@$(BIN)/python -m benchmarks --peer rabbitmq
+	@$(BIN)/python -m benchmarks --peer rabbitmq --page docs/performance.md
 
 clean: ## remove what was compiled and cached (keeps .venv and ./data)
 	@rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis $(COMPILED)

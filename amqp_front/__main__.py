@@ -1,4 +1,4 @@
-"""The composition root and command line: `routelog serve`, `routelog log`, `routelog version`."""
+"""The composition root and command line: `routelog serve`, `log`, `perf` and `version`."""
 
 import os
 import sys
@@ -17,6 +17,7 @@ from amqp_front.log_commands import log_commands
 from amqp_front.logs import escape_control, set_up_logs
 from amqp_front.open_files import raise_open_files_limit
 from amqp_front.service_manager import ServiceManager
+from benchmarks.perf import perf_commands
 from mirror_cluster import claim_epoch
 
 EXIT_START_FAILED = 1
@@ -33,6 +34,7 @@ command_line = typer.Typer(
     add_completion=False,
 )
 command_line.add_typer(log_commands)
+command_line.add_typer(perf_commands)
 
 
 @command_line.command()

@@ -1,67 +1,36 @@
-"""The command line: `python -m benchmarks`."""
+"""The command line `python -m benchmarks`: brokers side by side, and what grows."""
 
-import signal
-import tempfile
+import shlex
+import sys
 from contextlib import ExitStack
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from benchmarks.broker_process import BrokerUnavailable, rabbitmq, routelog
-from benchmarks.case_run import measure
-from benchmarks.cases import Case, cases_named
-from benchmarks.machine import measure_machine
+from benchmarks.broker_process import Broker, rabbitmq, routelog
+from benchmarks.cases import Case, Window, cases_named
+from benchmarks.connection import Connection
+from benchmarks.folder import scratch
+from benchmarks.growth import CURVES, Curve, measure_growth
+from benchmarks.machine import Machine, measure_machine
 from benchmarks.null_broker import null_broker
-from benchmarks.report import Figures, Report
-from benchmarks.unexpected import RunFailed
+from benchmarks.outcome import refusals
+from benchmarks.performance_page import PerformancePage
+from benchmarks.publish_run import publishes_to
+from benchmarks.report import Report
+from benchmarks.session import CEILING, Session
+from benchmarks.unexpected import EXIT_WRONG, BadRequest
 
-_RELAY_SECONDS = 1.0
+_MACHINE_SECONDS = 1.0  # of each of its limits
 
 
 class Peer(StrEnum):
     """Brokers that the tool can start beside the one measured."""
 
     RABBITMQ = "rabbitmq"
-
-
-@dataclass(frozen=True)
-class Session:
-    """What is measured: every case against every broker in turn, again in every round."""
-
-    urls: dict[str, str]
-    cases: tuple[Case, ...]
-    rounds: int
-    warm_up_seconds: float
-    seconds: float
-
-    def measure(self, console: Console) -> dict[tuple[str, str], Figures]:
-        """Run everything, with a line a run on the console; a failed run ends nothing else."""
-        figures = {(case.name, broker): Figures() for case in self.cases for broker in self.urls}
-        for number in range(self.rounds):
-            # Every other round goes through the brokers backwards, so that none is always first.
-            brokers = list(self.urls)[:: 1 if number % 2 == 0 else -1]
-            for case in self.cases:
-                for broker in brokers:
-                    self._measure_once(console, case, broker, figures[case.name, broker])
-        return figures
-
-    def _measure_once(self, console: Console, case: Case, broker: str, figures: Figures) -> None:
-        try:
-            run = measure(self.urls[broker], case, self.warm_up_seconds, self.seconds)
-        except (RunFailed, OSError) as error:
-            figures.failures.append(str(error))
-            console.print(f"{case.name:20} {broker:12} failed: {error}", markup=False)
-            return
-        figures.runs.append(run)
-        confirmed = f", {run.confirmed:,.0f} confirmed/s" if case.confirms_in_flight else ""
-        busy = f" (cores {run.busy_before:.0%} busy before)"
-        rate = f"{run.received:12,.0f} received/s{confirmed}"
-        console.print(f"{case.name:20} {broker:12} {rate}{busy}", soft_wrap=True)
 
 
 def main(
@@ -74,41 +43,78 @@ def main(
         bool, typer.Option(help="Add a broker that does nothing: the generator's own limit.")
     ] = False,
     case: Annotated[list[str] | None, typer.Option(help="Only this case; repeatable.")] = None,
-    seconds: Annotated[float, typer.Option(min=0.1, help="Measured window of a run.")] = 5.0,
-    warm_up: Annotated[float, typer.Option(min=0.0, help="Seconds before the window.")] = 1.5,
-    runs: Annotated[int, typer.Option(min=1, help="Runs of every case and broker.")] = 3,
+    growth: Annotated[
+        bool, typer.Option("--growth", help="Measure the curves instead of the cases.")
+    ] = False,
+    curve: Annotated[
+        list[str] | None, typer.Option(help="With --growth: only this one; repeatable.")
+    ] = None,
+    most: Annotated[
+        int, typer.Option(min=1, help="With --growth: leave out larger points.")
+    ] = 16_777_216,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Measured window of a run.")] = 2.0,
+    warm_up: Annotated[float, typer.Option(min=0.0, help="Seconds before the window.")] = 0.7,
+    runs: Annotated[int, typer.Option(min=1, help="Runs of every case and broker.")] = 5,
+    backlog: Annotated[
+        int, typer.Option(min=1, help="How far the consumer of the case `behind` is.")
+    ] = 1_000_000,
+    with_machine: Annotated[
+        bool, typer.Option("--machine/--no-machine", help="Measure the machine's own limits, too.")
+    ] = True,
     folder: Annotated[
         Path | None, typer.Option(help="Where started brokers keep their data; the disk counts.")
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write figures here.")] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Write this page, with drawings in `figures` beside it.")
+    ] = None,
 ) -> None:
     """Measure brokers side by side with pre-encoded frames, in turns, and print medians."""
     console = Console()
-    signal.signal(signal.SIGTERM, _stop)
-    try:
-        cases = cases_named(case or [])
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--case") from error
-    with ExitStack() as stack:
-        data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", dir=folder)))
-        machine = measure_machine(data, [c.body_bytes for c in cases], _RELAY_SECONDS)
-        try:
-            urls = _brokers(stack, data, target, peer, peer_target, ceiling)
-        except BrokerUnavailable as error:
-            console.print(str(error), style="red", markup=False)
-            raise typer.Exit(2) from error
-        figures = Session(urls, cases, runs, warm_up, seconds).measure(console)
-    report = Report(machine, list(urls), list(cases), figures)
-    report.print(console)
-    if json_file:
-        json_file.write_text(report.json() + "\n")
-    if report.failures:
-        raise typer.Exit(1)
+    window = Window(warm_up, seconds, backlog)
+    command = shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]])
+    with refusals(), ExitStack() as stack:
+        cases, curves = cases_named(case or []), _curves_named(curve or [])
+        data = stack.enter_context(scratch(folder, "bench-"))
+        limits = _machine(data, cases) if with_machine else None
+        brokers = _brokers(stack, data, target, peer, peer_target, ceiling)
+        versions = {name: _version(broker) for name, broker in brokers.items()}
+        if growth:
+            grown = measure_growth(brokers, curves, window, most, console)
+            if page:
+                PerformancePage(page).write_growth(grown, limits, versions, command)
+            failed = any(each.failures for each in grown)
+        else:
+            results = Session(brokers, cases, runs, window).measure(console)
+            report = Report(results, limits, versions, command)
+            report.print(console)
+            if json_file:
+                report.write(json_file)
+            if page:
+                PerformancePage(page).write_matrix(report)
+            failed = bool(results.failures)
+    if failed:
+        raise typer.Exit(EXIT_WRONG)
 
 
-def _stop(number: int, _frame: FrameType | None) -> None:
-    """End like an error would, so that the brokers started here are stopped."""
-    raise SystemExit(128 + number)
+def _curves_named(names: list[str]) -> tuple[Curve, ...]:
+    known = {curve.name: curve for curve in CURVES}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise BadRequest(f"unknown curve {unknown[0]!r}; known: {', '.join(known)}")
+    return tuple(known[name] for name in names) if names else CURVES
+
+
+def _machine(data: Path, cases: tuple[Case, ...]) -> Machine:
+    sizes = {case.workload.body_bytes for case in cases}
+    runs = {size: publishes_to("bench.relay", size, persistent=False) for size in sizes}
+    return measure_machine(data, runs, _MACHINE_SECONDS)
+
+
+def _version(broker: Broker) -> str:
+    connection = Connection(broker.uri)
+    connection.close()
+    return connection.server
 
 
 def _brokers(
@@ -118,20 +124,25 @@ def _brokers(
     peer: Peer | None,
     peer_target: str | None,
     ceiling: bool,
-) -> dict[str, str]:
-    """URLs by name; the brokers started here stop with the stack."""
-    urls = {}
+) -> dict[str, Broker]:
+    """Brokers by name; those started here stop with the stack."""
+    brokers = {}
     if target:
-        urls["target"] = target
+        brokers["target"] = _running(target)
     elif not (ceiling and peer is None and peer_target is None):
-        urls["routelog"] = stack.enter_context(routelog(data))
+        brokers["routelog"] = stack.enter_context(routelog(data))
     if peer is Peer.RABBITMQ:
-        urls["rabbitmq"] = stack.enter_context(rabbitmq(data))
+        brokers["rabbitmq"] = stack.enter_context(rabbitmq(data))
     if peer_target:
-        urls["peer"] = peer_target
+        brokers["peer"] = _running(peer_target)
     if ceiling:
-        urls["ceiling"] = stack.enter_context(null_broker())
-    return urls
+        brokers[CEILING] = stack.enter_context(null_broker())
+    return brokers
+
+
+def _running(uri: str) -> Broker:
+    """A broker that somebody else started."""
+    return Broker(uri, tls_uri=uri if uri.startswith("amqps://") else None)
 
 
 if __name__ == "__main__":

@@ -10,32 +10,57 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.connection import Connection
-from benchmarks.unexpected import RunFailed
+from benchmarks.unexpected import EXIT_UNUSABLE, RunFailed
 
 _START_SECONDS = 60
 _STOP_SECONDS = 30
 _READY = "routelog ready "
+_STAT_SESSION, _STAT_USER, _STAT_SYSTEM = 3, 11, 12  # behind the name, from the state on
 # The distribution's own wrapper in /usr/sbin changes the user; this one does not.
 _RABBITMQ_SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
 
-class BrokerUnavailable(Exception):
+class BrokerUnavailable(RunFailed):
     """The broker cannot be started here; the message says what to do."""
 
+    exit_code = EXIT_UNUSABLE
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A broker to measure.
+
+    Args:
+        tls_uri: the same broker with TLS; None when it has none.
+        session: of its processes; None when somebody else started it.
+        is_plain: it serves one producer, one queue and one consumer only, without an exchange.
+    """
+
+    uri: str
+    tls_uri: str | None = None
+    session: int | None = None
+    is_plain: bool = False
+
+    def cpu_seconds(self) -> float:
+        """Processor time of its processes since they started; 0 where it is not known."""
+        if self.session is None:
+            return 0.0
+        ticks = 0
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):  # a process that ends meanwhile
+                fields = path.read_text().rpartition(")")[2].split()
+                if int(fields[_STAT_SESSION]) == self.session:
+                    ticks += int(fields[_STAT_USER]) + int(fields[_STAT_SYSTEM])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
 
 @contextlib.contextmanager
-def routelog(folder: Path) -> Iterator[str]:
-    """A RouteLog of this source tree; gives its URL."""
-    with routelog_process(folder) as (url, _):
-        yield url
-
-
-@contextlib.contextmanager
-def routelog_process(folder: Path) -> Iterator[tuple[str, int]]:
-    """A RouteLog of this source tree; gives its URL and the number of its process."""
+def routelog(folder: Path) -> Iterator[Broker]:
+    """A RouteLog of this source tree."""
     command = [sys.executable, "-m", "amqp_front", "serve", "--host", "127.0.0.1", "--port", "0"]
     log = (folder / "routelog.log").open("wb")
     with (
@@ -44,7 +69,8 @@ def routelog_process(folder: Path) -> Iterator[tuple[str, int]]:
             [*command, "--data-dir", str(folder / "routelog")], dict(os.environ), log.fileno()
         ) as process,
     ):
-        yield _ready_url(process, folder / "routelog.log"), process.pid
+        uri = _ready_url(process, folder / "routelog.log")
+        yield Broker(uri, session=process.pid)
 
 
 def _ready_url(process: subprocess.Popen[bytes], log: Path) -> str:
@@ -66,8 +92,8 @@ def _ready_url(process: subprocess.Popen[bytes], log: Path) -> str:
 
 
 @contextlib.contextmanager
-def rabbitmq(folder: Path) -> Iterator[str]:
-    """A RabbitMQ of the installed package, without plugins; gives its URL."""
+def rabbitmq(folder: Path) -> Iterator[Broker]:
+    """A RabbitMQ of the installed package, without plugins."""
     program = (
         str(_RABBITMQ_SCRIPT) if _RABBITMQ_SCRIPT.exists() else shutil.which("rabbitmq-server")
     )
@@ -84,7 +110,7 @@ def rabbitmq(folder: Path) -> Iterator[str]:
     try:
         with log_path.open("wb") as log, _running([program], environment, log.fileno()) as process:
             _wait_until_it_answers(url, process, log_path)
-            yield url
+            yield Broker(url, session=process.pid)
     finally:
         _stop_port_mapper(environment)
 

@@ -1,47 +1,175 @@
-"""The workloads, in the order in which they are reported."""
+"""The rows of the matrix, in the order in which they are reported."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from enum import Enum
 
-# A broker that takes messages faster than it delivers them would otherwise fill its memory, and
-# the figure would be that of its backlog. Both bounds are far above what any socket buffers.
-OUTSTANDING_MESSAGES_MAX = 200_000
-OUTSTANDING_BYTES_MAX = 64 * 1_048_576
+from benchmarks.behind import measure_behind
+from benchmarks.broker_process import Broker
+from benchmarks.latency import measure_latency
+from benchmarks.throughput import Throughput, measure_throughput
+from benchmarks.unexpected import BadRequest
+from benchmarks.workload import ExchangeType, Workload
+
+LATENCY_RATE = 10_000.0  # messages a second
+_PLAIN_BYTES_MAX = 65_536  # of a message: the null broker takes publishes from one read
+
+
+class Kind(Enum):
+    """What is measured; its value is the unit of the figure that brokers are compared by."""
+
+    THROUGHPUT = "messages/s"
+    BEHIND = "live messages/s"
+    LATENCY = "p99, ms"
+
+
+@dataclass(frozen=True)
+class Window:
+    """How long a run takes.
+
+    Args:
+        backlog: messages that the consumer of a `BEHIND` case is behind.
+    """
+
+    warm_up_seconds: float
+    seconds: float
+    backlog: int
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One run of a case.
+
+    Args:
+        value: in the case's unit.
+        busy_before: see `Throughput`; None where nobody looked.
+        cpu_seconds: of the broker for one message; 0 where it is not known.
+        details: everything measured.
+    """
+
+    value: float
+    busy_before: float | None
+    cpu_seconds: float
+    details: dict[str, object]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One producer connection, one queue, one consumer connection, and how they behave.
-
-    Args:
-        confirms_in_flight: 0 means no publisher confirms.
-        ack_every: deliveries settled by one basic.ack; 0 means automatic acknowledgement.
-        prefetch: unsettled deliveries allowed; 0 means no limit.
-    """
+    """One row."""
 
     name: str
-    body_bytes: int
-    durable: bool
-    confirms_in_flight: int
-    ack_every: int
-    prefetch: int
+    title: str
+    workload: Workload
+    kind: Kind = Kind.THROUGHPUT
+    with_tls: bool = False
 
-    def outstanding_max(self, publish_bytes: int) -> int:
-        """Messages sent and not yet received that the producer may run ahead."""
-        return min(OUTSTANDING_MESSAGES_MAX, OUTSTANDING_BYTES_MAX // publish_bytes)
+    @property
+    def is_plain(self) -> bool:
+        """Whether a broker that only passes messages on can serve it."""
+        workload = self.workload
+        simple = workload.producers == workload.queues == workload.consumers == 1
+        bare = workload.body_bytes <= _PLAIN_BYTES_MAX and not (
+            workload.headers or workload.with_properties
+        )
+        default = workload.exchange_type is ExchangeType.DEFAULT
+        return simple and bare and default and self.kind is not Kind.BEHIND
+
+    def cannot_be_served(self, broker: Broker) -> str:
+        """Why this broker is left out; empty when it is not."""
+        if self.with_tls and broker.tls_uri is None:
+            return "no TLS"
+        if broker.is_plain and not self.is_plain:
+            return "not for the ceiling"
+        return ""
+
+    def measure(self, broker: Broker, window: Window) -> Figure:
+        """One run.
+
+        Raises:
+            RunFailed: it gives no figure.
+        """
+        uri = broker.tls_uri if self.with_tls and broker.tls_uri else broker.uri
+        lengths = window.warm_up_seconds, window.seconds
+        match self.kind:
+            case Kind.THROUGHPUT:
+                found = measure_throughput(uri, self.workload, *lengths, cpu=broker.cpu_seconds)
+                return _figure(found, asdict(found))
+            case Kind.BEHIND:
+                both = measure_behind(
+                    uri, self.workload, window.backlog, *lengths, cpu=broker.cpu_seconds
+                )
+                return _figure(both.live, asdict(both))
+            case Kind.LATENCY:
+                times = measure_latency(uri, self.workload, LATENCY_RATE, *lengths)
+                return Figure(times.delivered.p99 * 1e3, None, 0.0, asdict(times))
 
 
-def _transient(body_bytes: int) -> Case:
-    return Case(f"transient-{body_bytes}", body_bytes, False, 0, 0, 0)
+def _figure(found: Throughput, details: dict[str, object]) -> Figure:
+    return Figure(found.rate, found.busy_before, found.cpu_seconds, details)
+
+
+def _confirmed(body_bytes: int) -> Workload:
+    return Workload(body_bytes, durable=True, confirms_in_flight=200, ack_every=1, prefetch=100)
 
 
 CASES = (
-    _transient(100),
-    _transient(16),
-    _transient(1024),
-    Case("durable-100", 100, True, confirms_in_flight=200, ack_every=1, prefetch=100),
-    Case("durable-1024", 1024, True, confirms_in_flight=200, ack_every=1, prefetch=100),
-    Case("durable-wide-100", 100, True, confirms_in_flight=4_000, ack_every=200, prefetch=20_000),
-    Case("durable-single-100", 100, True, confirms_in_flight=1, ack_every=1, prefetch=100),
+    Case("transient-16", "16 B, automatic acks", Workload(16)),
+    Case("transient-100", "100 B, automatic acks", Workload(100)),
+    Case("transient-1024", "1 KiB, automatic acks", Workload(1024)),
+    Case(
+        "durable-100",
+        "100 B, durable, 200 confirms in flight, ack each, prefetch 100",
+        _confirmed(100),
+    ),
+    Case("durable-1024", "1 KiB, the same", _confirmed(1024)),
+    Case(
+        "durable-wide-100",
+        "100 B, durable, 4,000 confirms in flight, ack every 200",
+        Workload(durable=True, confirms_in_flight=4_000, ack_every=200, prefetch=20_000),
+    ),
+    Case(
+        "durable-single-100",
+        "100 B, durable, one confirm in flight",
+        Workload(durable=True, confirms_in_flight=1, ack_every=1, prefetch=100),
+    ),
+    Case(
+        "topic-1000",
+        "100 B, topic exchange, 1,000 bindings, a new key per message (100,000 in turn)",
+        Workload(exchange_type=ExchangeType.TOPIC, bindings=1_000, keys=100_000),
+    ),
+    Case(
+        "fanout-100",
+        "100 B, fan-out to 100 queues (deliveries)",
+        Workload(exchange_type=ExchangeType.FANOUT, queues=100),
+    ),
+    Case(
+        "properties",
+        "100 B, 8 headers and 8 properties, automatic acks",
+        Workload(headers=8, with_properties=True),
+    ),
+    Case(
+        "connections-1000",
+        "100 B, 500 producers, 500 queues, 500 consumers, one confirm in flight each",
+        Workload(producers=500, queues=500, consumers=500, confirms_in_flight=1),
+    ),
+    Case(
+        "prefetch-1",
+        "100 B, transient, ack each, prefetch 1",
+        Workload(ack_every=1, prefetch=1, run_ahead=1_000),
+    ),
+    Case("large-1048576", "1 MiB, automatic acks", Workload(1_048_576)),
+    Case("tls-100", "100 B, automatic acks, TLS", Workload(100), with_tls=True),
+    Case(
+        "behind",
+        "100 B, durable, 200 confirms in flight, beside a consumer that is far behind",
+        _confirmed(100),
+        Kind.BEHIND,
+    ),
+    Case(
+        "latency-10000",
+        "1 KiB at 10,000 messages/s, open loop, automatic acks",
+        Workload(1024),
+        Kind.LATENCY,
+    ),
 )
 
 
@@ -49,10 +177,10 @@ def cases_named(names: list[str]) -> tuple[Case, ...]:
     """The cases of these names, or all of them when no name is given.
 
     Raises:
-        ValueError: a name is unknown.
+        BadRequest: a name is unknown.
     """
     known = {case.name: case for case in CASES}
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise ValueError(f"unknown case {unknown[0]!r}; known: {', '.join(known)}")
+        raise BadRequest(f"unknown case {unknown[0]!r}; known: {', '.join(known)}")
     return tuple(known[name] for name in names) if names else CASES

@@ -1,7 +1,7 @@
 """The producer's view of its confirms: which of its messages the broker has taken over."""
 
-from benchmarks.frames import ACK_BYTES, ACK_RECORD, CHANNEL, AckRun
-from benchmarks.unexpected import UnexpectedFrame, described
+from benchmarks.frames import ACK_BYTES, ACK_RECORD, CHANNEL, acks
+from benchmarks.unexpected import unexpected
 
 _ACK_HEAD = (1, CHANNEL, 13, 60, 80)
 
@@ -16,7 +16,6 @@ class ConfirmTally:
         self._all_confirmed_to = 0
         self._confirmed_early: set[int] = set()
         self._rest = b""
-        self._expected = AckRun()
 
     @property
     def confirmed(self) -> int:
@@ -28,30 +27,31 @@ class ConfirmTally:
 
         Raises:
             UnexpectedFrame: anything but an ack, a nack included.
+            BrokerRefused: the broker closed the channel or the connection.
         """
         data = self._rest + data
         whole_bytes = len(data) // ACK_BYTES * ACK_BYTES
         self._rest = data[whole_bytes:]
-        acks = data[:whole_bytes]
-        if not self._take_ordered_singles(acks):
-            self._take_each(acks)
+        frames = data[:whole_bytes]
+        if not self._take_ordered_singles(frames):
+            self._take_each(frames)
 
-    def _take_ordered_singles(self, acks: bytes) -> bool:
-        count = len(acks) // ACK_BYTES
+    def _take_ordered_singles(self, frames: bytes) -> bool:
+        count = len(frames) // ACK_BYTES
         if count < 4 or self._confirmed_early:
             return False
         first_tag = self._all_confirmed_to + 1
-        if ACK_RECORD.unpack_from(acks)[5:7] != (first_tag, 0):
+        if ACK_RECORD.unpack_from(frames)[5:7] != (first_tag, 0):
             return False
-        if b"".join(self._expected.encoded(first_tag, count)) != acks:
+        if b"".join(acks(first_tag, count)) != frames:
             return False
         self._all_confirmed_to += count
         return True
 
-    def _take_each(self, acks: bytes) -> None:
-        for *head, tag, multiple, end in ACK_RECORD.iter_unpack(acks):
+    def _take_each(self, frames: bytes) -> None:
+        for *head, tag, multiple, end in ACK_RECORD.iter_unpack(frames):
             if tuple(head) != _ACK_HEAD or end != 0xCE:
-                raise UnexpectedFrame("confirms", described(acks + self._rest))
+                raise unexpected("confirms", frames + self._rest)
             if multiple:
                 self._settle_to(tag)
             elif tag > self._all_confirmed_to:

@@ -1,16 +1,22 @@
 """A blocking AMQP connection: the handshake and rare methods through pamqp, then a bare socket."""
 
 import socket
+import ssl
 import struct
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TypeVar
-from urllib.parse import unquote, urlsplit
 
 from pamqp import base, commands, exceptions, frame, header
 
+from benchmarks.endpoint import Endpoint
 from benchmarks.frames import CHANNEL, CLOSE_FRAME
-from benchmarks.unexpected import BrokerStalled, RunFailed, UnexpectedFrame, described
+from benchmarks.unexpected import BrokerRefused, BrokerStalled, unexpected
 
 STALL_SECONDS = 20  # longer than any garbage collection or sync, short enough to wait for
+_METHODS_IN_FLIGHT = 500  # few enough that neither side stops reading, for what it has to send
+_SERVER_KEYS = ("product", "version")
+_TIMED_OUT = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 Method = TypeVar("Method", bound=base.Frame)
 
@@ -21,35 +27,42 @@ class Connection:
     Time-outs are the kernel's, so that a receive stays one system call.
     """
 
-    def __init__(self, url: str) -> None:
-        self._rest = b""
-        parts = urlsplit(url)
-        address = parts.hostname or "127.0.0.1", parts.port or 5672
-        self.socket = socket.create_connection(address, timeout=STALL_SECONDS)
-        self.socket.settimeout(None)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        stall = struct.pack("@ll", STALL_SECONDS, 0)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, stall)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, stall)
-        self._shake_hands(
-            unquote(parts.username or "guest"),
-            unquote(parts.password or "guest"),
-            unquote(parts.path[1:]) or "/",
-        )
+    def __init__(self, uri: str) -> None:
+        """Connect and log in.
 
-    def _shake_hands(self, user: str, password: str, vhost: str) -> None:
+        Raises:
+            BadRequest: the URI is none.
+            BrokerRefused: nobody is there, or does not let us in.
+        """
+        self._rest = b""
+        endpoint = Endpoint.parse(uri)
+        self.frame_max = 0  # bytes, as the broker wants it
+        self.server = ""  # product and version, as the broker says them
+        self.socket = _connected(endpoint)
+        try:
+            self._shake_hands(endpoint)
+        except BaseException:
+            self.socket.close()
+            raise
+
+    def _shake_hands(self, endpoint: Endpoint) -> None:
         self.send(header.ProtocolHeader(0, 9, 1).marshal())
-        self._expect(commands.Connection.Start)
+        properties = self._expect(commands.Connection.Start).server_properties or {}
+        self.server = " ".join(str(properties[key]) for key in _SERVER_KEYS if key in properties)
         start_ok = commands.Connection.StartOk(
-            {"product": "benchmarks", "capabilities": {"publisher_confirms": True}},
-            response=f"\0{user}\0{password}",
+            {
+                "product": "routelog perf",
+                "capabilities": {"publisher_confirms": True, "authentication_failure_close": True},
+            },
+            response=f"\0{endpoint.user}\0{endpoint.password}",
         )
         self.send(frame.marshal(start_ok, 0))
         tune = self._expect(commands.Connection.Tune)
-        # No heartbeats: every byte that follows belongs to the case.
+        self.frame_max = tune.frame_max or 131_072
+        # No heartbeats: every byte that follows belongs to the run.
         tune_ok = commands.Connection.TuneOk(tune.channel_max, tune.frame_max, 0)
         self.send(frame.marshal(tune_ok, 0))
-        self.send(frame.marshal(commands.Connection.Open(vhost), 0))
+        self.send(frame.marshal(commands.Connection.Open(endpoint.vhost), 0))
         self._expect(commands.Connection.OpenOk)
         self.call(commands.Channel.Open(), commands.Channel.OpenOk)
 
@@ -62,40 +75,68 @@ class Connection:
         self.send(frame.marshal(method, CHANNEL))
         return self._expect(reply)
 
+    def call_each(self, methods: Iterable[base.Frame], reply: type[Method]) -> Iterator[Method]:
+        """Send many methods without waiting for each; gives their replies in order.
+
+        Raises:
+            RunFailed: the broker refused one.
+        """
+        left = iter(methods)
+        while some := [frame.marshal(m, CHANNEL) for m in islice(left, _METHODS_IN_FLIGHT)]:
+            self.send(b"".join(some))
+            for _ in some:
+                yield self._expect(reply)
+
     def send(self, data: bytes | memoryview) -> None:
-        """Send all of it; BrokerStalled when the broker stops reading."""
+        """Send all of it.
+
+        Raises:
+            BrokerStalled: the broker stopped reading.
+            BrokerRefused: it went away; what it said last is the reason given.
+        """
         try:
             self.socket.sendall(data)
-        except BlockingIOError as error:
-            raise BrokerStalled(f"the broker took no bytes for {STALL_SECONDS} s") from error
+        except _TIMED_OUT:
+            raise BrokerStalled(f"the broker took no bytes for {STALL_SECONDS} s") from None
+        except (ConnectionError, ssl.SSLError) as error:
+            raise self._last_words(error) from error
 
     def receive(self) -> bytes:
         """At least one byte."""
         if self._rest:
             data, self._rest = self._rest, b""
             return data
-        try:
-            data = self.socket.recv(65_536)
-        except BlockingIOError as error:
-            raise BrokerStalled(f"the broker sent nothing for {STALL_SECONDS} s") from error
-        if not data:
-            raise RunFailed("the broker closed the connection")
-        return data
+        buffer = bytearray(65_536)
+        return bytes(memoryview(buffer)[: self.receive_into(memoryview(buffer))])
 
     def receive_into(self, buffer: memoryview) -> int:
-        """At least one byte; the number of bytes."""
+        """At least one byte; the number of bytes.
+
+        Raises:
+            BrokerStalled: nothing came for a long time.
+            BrokerRefused: the broker went away.
+        """
         if self._rest:
-            count, rest = len(self._rest), self._rest
-            self._rest = b""
-            buffer[:count] = rest
+            count, rest = min(len(self._rest), len(buffer)), self._rest
+            self._rest = rest[count:]
+            buffer[:count] = rest[:count]
             return count
         try:
             count = self.socket.recv_into(buffer)
-        except BlockingIOError as error:
-            raise BrokerStalled(f"the broker sent nothing for {STALL_SECONDS} s") from error
+        except _TIMED_OUT:
+            raise BrokerStalled(f"the broker sent nothing for {STALL_SECONDS} s") from None
+        except (ConnectionError, ssl.SSLError) as error:
+            raise BrokerRefused(f"the connection broke: {error.strerror or error}") from error
         if not count:
-            raise RunFailed("the broker closed the connection")
+            raise BrokerRefused("the broker closed the connection")
         return count
+
+    @property
+    def pending(self) -> bool:
+        """Whether bytes were received already that a poll of the socket does not show."""
+        if self._rest:
+            return True
+        return isinstance(self.socket, ssl.SSLSocket) and self.socket.pending() > 0
 
     def close(self) -> None:
         """Close in order: the broker has handled everything sent before."""
@@ -112,6 +153,38 @@ class Connection:
             except exceptions.UnmarshalingException:
                 data += self.receive()
         if not isinstance(value, reply):
-            raise UnexpectedFrame(f"replies (instead of {reply.name})", described(data))
+            raise unexpected(f"replies, instead of {reply.__name__}", data)
         self._rest = data[used:]
         return value
+
+    def _last_words(self, error: OSError) -> BrokerRefused:
+        """The reason in a closing frame that came before the connection broke, or how it broke."""
+        try:
+            said = unexpected("replies", self.socket.recv(65_536))
+        except OSError:
+            said = None
+        if isinstance(said, BrokerRefused):
+            return said
+        return BrokerRefused(f"the connection broke: {error.strerror or error}")
+
+
+def _connected(endpoint: Endpoint) -> socket.socket:
+    context = endpoint.tls_context()
+    try:
+        bare = socket.create_connection((endpoint.host, endpoint.port), timeout=STALL_SECONDS)
+    except OSError as error:
+        raise BrokerRefused(f"{endpoint.address}: {error.strerror or error}") from error
+    bare.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    wrapped = bare
+    if context is not None:
+        try:
+            wrapped = context.wrap_socket(bare, server_hostname=endpoint.host)
+        except (ssl.SSLError, OSError) as error:
+            bare.close()
+            reason = getattr(error, "verify_message", "") or error.strerror or error
+            raise BrokerRefused(f"{endpoint.address}: no TLS: {reason}") from error
+    wrapped.settimeout(None)
+    stall = struct.pack("@ll", STALL_SECONDS, 0)
+    wrapped.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, stall)
+    wrapped.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, stall)
+    return wrapped

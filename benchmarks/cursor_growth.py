@@ -8,7 +8,6 @@ those of the processor, all threads together, so that other work on the machine 
 import asyncio
 import shutil
 import sys
-import tempfile
 import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.folder import scratch
+from benchmarks.outcome import refusals
 from log_backend import (
     PERSISTENT,
     Cursor,
@@ -232,12 +233,12 @@ def main(
     table.add_column("case")
     for column in columns:
         table.add_column(column, justify="right")
-    with tempfile.TemporaryDirectory(prefix="cursor-", dir=folder) as root:
-        filled = Path(root) / "filled"
+    with refusals(), scratch(folder, "cursor-") as root:
+        filled = root / "filled"
         with console.status("filling a store"):
             asyncio.run(fill(filled, messages))
         for case in CASES:
-            data = Path(root) / "case"
+            data = root / "case"
             shutil.copytree(filled, data)
             with console.status(case.name):
                 found = asyncio.run(measure(data, case, messages))

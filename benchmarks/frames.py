@@ -1,5 +1,6 @@
-"""Pre-encoded frames: runs of publishes and runs of basic.ack, sent as slices of one buffer."""
+"""Frames of messages and of basic.ack, encoded beforehand and sent as slices of one buffer."""
 
+import functools
 import struct
 from collections.abc import Iterator
 
@@ -7,11 +8,15 @@ from pamqp import body, commands, frame, header
 
 CHANNEL = 1
 
-# Bodies carry their index in this cycle, so that a lost or doubled message shows as a body that
-# does not belong to its delivery tag.
-BODY_CYCLE = 256
-BODY_INDEX = struct.Struct(">H")
-PUBLISH_RUN_BYTES = 131_072  # one send: large enough that the system call costs little per message
+# The number of the producer, and of the message in the producer's cycle: a lost or doubled message shows as
+# one that does not belong to its place.
+BODY_HEAD = struct.Struct(">HI")
+BODY_BYTES_MIN = BODY_HEAD.size
+BODY_CYCLE = 256  # messages at least, where they are not too large
+
+FRAME_BYTES_MAX = 131_072  # what brokers want by default
+FRAME_HEAD_BYTES = 7
+FRAME_OVERHEAD_BYTES = 8
 
 ACK_BYTES = 21
 ACK_RECORD = struct.Struct(">BHIHHQBB")  # type, channel, size, class, method, tag, multiple, end
@@ -21,72 +26,51 @@ _ACK_BLOCK = 65_536
 CLOSE_FRAME = frame.marshal(commands.Connection.Close(200, "done", 0, 0), 0)
 
 
-def body_of(index: int, body_bytes: int) -> bytes:
-    """The body of message number `index`, counted from 0."""
-    return BODY_INDEX.pack(index % BODY_CYCLE).ljust(body_bytes, b"m")
+def body_of(index: int, body_bytes: int, producer: int = 0) -> bytes:
+    """The body of message number `index` of a producer's cycle, counted from 0."""
+    return BODY_HEAD.pack(producer, index).ljust(body_bytes, b"m")
 
 
-def content_frames(index: int, body_bytes: int, persistent: bool) -> bytes:
-    """Header and body frame of message number `index`."""
+def body_frames(content: bytes, frame_max: int = FRAME_BYTES_MAX) -> bytes:
+    """A body as one frame, or more where it is too large for one."""
+    room = frame_max - FRAME_OVERHEAD_BYTES
+    parts = (content[at : at + room] for at in range(0, len(content), room))
+    return b"".join(frame.marshal(body.ContentBody(part), CHANNEL) for part in parts)
+
+
+def content_frames(
+    index: int, body_bytes: int, persistent: bool, frame_max: int = FRAME_BYTES_MAX
+) -> bytes:
+    """Header and body frames of message number `index` of producer 0."""
     properties = commands.Basic.Properties(delivery_mode=2 if persistent else 1)
-    return frame.marshal(
-        header.ContentHeader(body_size=body_bytes, properties=properties), CHANNEL
-    ) + frame.marshal(body.ContentBody(body_of(index, body_bytes)), CHANNEL)
+    return header_frame(properties, body_bytes) + body_frames(body_of(index, body_bytes), frame_max)
 
 
-class PublishRun:
-    """Publishes to one queue through the default exchange, encoded once."""
-
-    def __init__(self, queue: str, body_bytes: int, persistent: bool) -> None:
-        method = frame.marshal(commands.Basic.Publish(exchange="", routing_key=queue), CHANNEL)
-        cycle = [method + content_frames(i, body_bytes, persistent) for i in range(BODY_CYCLE)]
-        self.publish_bytes = len(cycle[0])
-        self.messages_max = max(1, PUBLISH_RUN_BYTES // self.publish_bytes)
-        cycles = 1 + -(-self.messages_max // BODY_CYCLE)
-        self._frames = memoryview(b"".join(cycle) * cycles)
-
-    def encoded(self, first_index: int, count: int) -> memoryview:
-        """The frames of `count` messages from number `first_index` on, without a copy.
-
-        Args:
-            count: at most `messages_max`.
-        """
-        start = first_index % BODY_CYCLE * self.publish_bytes
-        return self._frames[start : start + count * self.publish_bytes]
+def header_frame(properties: commands.Basic.Properties, body_bytes: int) -> bytes:
+    """The content header of a message."""
+    content = header.ContentHeader(body_size=body_bytes, properties=properties)
+    return frame.marshal(content, CHANNEL)
 
 
-class AckRun:
-    """basic.ack frames, one a delivery, for consecutive delivery tags.
+def acks(first_tag: int, count: int) -> Iterator[memoryview]:
+    """basic.ack frames for consecutive delivery tags, one each: in one slice, or more across blocks."""
+    while count:
+        number, within = divmod(first_tag, _ACK_BLOCK)
+        taken = min(count, _ACK_BLOCK - within)
+        yield memoryview(_ack_block(number))[within * ACK_BYTES : (within + taken) * ACK_BYTES]
+        first_tag += taken
+        count -= taken
 
-    A block holds the acks of 65,536 tags that share their upper six bytes; only those bytes are
-    written again when the tags leave the block.
-    """
 
-    def __init__(self) -> None:
-        self._block_number = 0
-        self._block = bytearray(
-            b"".join(ack_frame(tag, multiple=False) for tag in range(_ACK_BLOCK))
-        )
-
-    def encoded(self, first_tag: int, count: int) -> Iterator[memoryview]:
-        """The acks of these tags in one slice, or more where they cross blocks.
-
-        Each slice is valid until the next one is asked for.
-        """
-        while count:
-            within = first_tag % _ACK_BLOCK
-            taken = min(count, _ACK_BLOCK - within)
-            self._move_to(first_tag // _ACK_BLOCK)
-            yield memoryview(self._block)[within * ACK_BYTES : (within + taken) * ACK_BYTES]
-            first_tag += taken
-            count -= taken
-
-    def _move_to(self, block_number: int) -> None:
-        if block_number == self._block_number:
-            return
-        for column, value in enumerate(block_number.to_bytes(6, "big")):
-            self._block[_ACK_TAG_OFFSET + column :: ACK_BYTES] = bytes([value]) * _ACK_BLOCK
-        self._block_number = block_number
+@functools.lru_cache(maxsize=4)
+def _ack_block(number: int) -> bytes:
+    """The acks of 65,536 tags that share their upper six bytes; all connections share them."""
+    if not number:
+        return b"".join(ack_frame(tag, multiple=False) for tag in range(_ACK_BLOCK))
+    block = bytearray(_ack_block(0))
+    for column, value in enumerate(number.to_bytes(6, "big")):
+        block[_ACK_TAG_OFFSET + column :: ACK_BYTES] = bytes([value]) * _ACK_BLOCK
+    return bytes(block)
 
 
 def ack_frame(tag: int, multiple: bool) -> bytes:

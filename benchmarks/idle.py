@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.broker_process import routelog_process
+from benchmarks.broker_process import routelog
 
 HEARTBEAT_SECONDS = 60
 SPARE_FILES = 200  # what the broker, or this process, has open beside the connections
@@ -108,9 +108,10 @@ def _broker(target: str | None, pid: int | None) -> Iterator[tuple[str, int]]:
         return
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as folder,
-        routelog_process(Path(folder)) as started,
+        routelog(Path(folder)) as broker,
     ):
-        yield started
+        assert broker.session is not None
+        yield broker.uri, broker.session  # whoever begins a session is called like it
 
 
 def resident_bytes(process: int) -> int:

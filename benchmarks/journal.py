@@ -4,7 +4,6 @@ Everything is measured again in every round, in turns, so that what else the mac
 """
 
 import statistics
-import tempfile
 import time
 from collections import defaultdict
 from contextlib import ExitStack
@@ -16,8 +15,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.broker_process import routelog
+from benchmarks.folder import scratch
 from benchmarks.journal_load import JournalLoad, journal_load
 from benchmarks.machine import SyncProbe
+from benchmarks.outcome import refusals
 
 DURABILITIES = ("memory", "os", "disk")
 QUEUES = (1, 10, 100, 1_000)
@@ -70,8 +71,9 @@ def main(
     console = Console()
     figures = JournalFigures()
     with ExitStack() as stack:
-        data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", dir=folder)))
-        url = stack.enter_context(routelog(data))
+        stack.enter_context(refusals())
+        data = stack.enter_context(scratch(folder, "bench-"))
+        url = stack.enter_context(routelog(data)).uri
         singles = {
             level: stack.enter_context(journal_load(url, 1, durability=level))
             for level in DURABILITIES

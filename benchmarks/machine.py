@@ -8,34 +8,58 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.counters import Counter, Counters
-from benchmarks.frames import PublishRun
 from benchmarks.processes import Processes
+from benchmarks.publish_run import PublishRun
 
 _READ_BYTES = 1_048_576
+_WRITE_BYTES = 1_048_576
+_WRITE_FILE_BYTES_MAX = 1024 * 1_048_576
 _SYNC_FILE_BYTES = 16 * 1_048_576
 _SYNC_WRITE_BYTES = 4096
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Relayed messages per second by body size, and the time of one fdatasync in seconds."""
+    """What the machine does without a broker.
+
+    Args:
+        relay_per_second: messages through a process that copies bytes from socket to socket, by body size.
+        write_bytes_per_second: one file from its beginning to its end, 1 MiB at a time, synced at the end.
+        sync_seconds_p50: of a write of 4 KiB and its fdatasync, in a file that is allocated.
+    """
 
     cores: int
     relay_per_second: dict[int, float]
+    write_bytes_per_second: float
     sync_seconds_p50: float
     sync_seconds_p99: float
 
+    def __str__(self) -> str:
+        """One line for people."""
+        relay = ", ".join(
+            f"{rate:,.0f} msg/s at {size:,} B" for size, rate in self.relay_per_second.items()
+        )
+        p50, p99 = self.sync_seconds_p50 * 1e6, self.sync_seconds_p99 * 1e6
+        return (
+            f"{self.cores} cores; bare relay over loopback: {relay}; "
+            f"sequential write: {self.write_bytes_per_second / 1e6:,.0f} MB/s; "
+            f"write + fdatasync of 4 KiB: p50 {p50:,.0f} µs, p99 {p99:,.0f} µs"
+        )
 
-def measure_machine(folder: Path, body_sizes: list[int], seconds: float) -> Machine:
-    """Measure relay and sync one after the other.
+
+def measure_machine(folder: Path, runs: dict[int, PublishRun], seconds: float) -> Machine:
+    """Measure relay, write and sync one after the other.
 
     Args:
-        folder: a place on the disk that the brokers use.
+        folder: a place on the disk that the broker uses.
+        runs: what to relay, by body size.
+        seconds: of each measurement.
     """
-    relay = {size: _relay_per_second(size, seconds) for size in sorted(set(body_sizes))}
+    relay = {size: _relay_per_second(run, seconds) for size, run in sorted(runs.items())}
+    written = _written_per_second(folder / "write-probe", seconds)
     syncs = sorted(_sync_seconds(folder / "sync-probe", seconds))
     p99 = syncs[int(len(syncs) * 0.99)]
-    return Machine(os.cpu_count() or 1, relay, statistics.median(syncs), p99)
+    return Machine(os.cpu_count() or 1, relay, written, statistics.median(syncs), p99)
 
 
 def busy_share(seconds: float) -> float:
@@ -52,9 +76,8 @@ def _cpu_ticks() -> tuple[int, int]:
     return ticks[3] + ticks[4], sum(ticks)
 
 
-def _relay_per_second(body_bytes: int, seconds: float) -> float:
-    """Publishes of this size through a process that copies bytes from socket to socket."""
-    run = PublishRun("bench.relay", body_bytes, persistent=False)
+def _relay_per_second(run: PublishRun, seconds: float) -> float:
+    """Publishes through a process that copies bytes from socket to socket."""
     frames = run.encoded(0, run.messages_max)
     counters = Counters()
     listener = socket.create_server(("127.0.0.1", 0))
@@ -83,18 +106,32 @@ def _relay(listener: socket.socket) -> None:
 
 def _receive(address: tuple[str, int], counters: Counters) -> None:
     with socket.create_connection(address) as connection:
-        counters[Counter.READY] = 1
+        counters.put(Counter.READY, 1)
         buffer = bytearray(_READ_BYTES)
         received = 0
         while count := connection.recv_into(buffer):
             received += count
-            counters[Counter.RECEIVED] = received
+            counters.put(Counter.RECEIVED, received)
 
 
 def _send(address: tuple[str, int], frames: memoryview) -> None:
     with socket.create_connection(address) as connection:
         while True:
             connection.sendall(frames)
+
+
+def _written_per_second(path: Path, seconds: float) -> float:
+    block = memoryview(os.urandom(_WRITE_BYTES))  # a disk that packs what it stores gains nothing
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        started, written = time.perf_counter(), 0
+        while written < _WRITE_FILE_BYTES_MAX and time.perf_counter() < started + seconds:
+            written += os.write(file, block)
+        os.fdatasync(file)
+        return written / (time.perf_counter() - started)
+    finally:
+        os.close(file)
+        path.unlink()
 
 
 class SyncProbe:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from pamqp import base, commands, exceptions, frame, header
 
+from benchmarks.broker_process import Broker
 from benchmarks.frames import (
     ACK_BYTES,
     ACK_RECORD,
@@ -19,7 +20,8 @@ from benchmarks.frames import (
 from benchmarks.processes import Processes
 
 _READ_BYTES = 1_048_576
-_TAG_OFFSET = 7 + 4 + 2  # in a delivery with a consumer tag of one byte
+_CONSUMER_TAG = "c00000"
+_TAG_OFFSET = 7 + 4 + 1 + len(_CONSUMER_TAG)
 _CLOSE_OK = frame.marshal(commands.Connection.CloseOk(), 0)
 
 _REPLIES: dict[str, Callable[[], base.Frame]] = {
@@ -29,7 +31,7 @@ _REPLIES: dict[str, Callable[[], base.Frame]] = {
     "Queue.Declare": lambda: commands.Queue.DeclareOk("", 0, 0),
     "Queue.Delete": lambda: commands.Queue.DeleteOk(0),
     "Basic.Qos": commands.Basic.QosOk,
-    "Basic.Consume": lambda: commands.Basic.ConsumeOk("c"),
+    "Basic.Consume": lambda: commands.Basic.ConsumeOk(_CONSUMER_TAG),
     "Confirm.Select": commands.Confirm.SelectOk,
 }
 
@@ -39,7 +41,9 @@ class _Deliveries:
 
     def __init__(self, routing_key: str, body_bytes: int, persistent: bool) -> None:
         cycle = [
-            frame.marshal(commands.Basic.Deliver("c", i + 1, False, "", routing_key), CHANNEL)
+            frame.marshal(
+                commands.Basic.Deliver(_CONSUMER_TAG, i + 1, False, "", routing_key), CHANNEL
+            )
             + content_frames(i, body_bytes, persistent)
             for i in range(BODY_CYCLE)
         ]
@@ -222,8 +226,8 @@ class NullBroker:
 
 
 @contextlib.contextmanager
-def null_broker() -> Iterator[str]:
-    """A null broker in a process of its own; gives its URL."""
+def null_broker() -> Iterator[Broker]:
+    """A null broker in a process of its own."""
     with socket.create_server(("127.0.0.1", 0)) as listener, Processes() as processes:
         processes.start(lambda: NullBroker(listener).run())
-        yield f"amqp://127.0.0.1:{listener.getsockname()[1]}/"
+        yield Broker(f"amqp://127.0.0.1:{listener.getsockname()[1]}/", is_plain=True)

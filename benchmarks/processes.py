@@ -3,22 +3,22 @@
 import multiprocessing
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection as Pipe
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from benchmarks.unexpected import RunFailed
+from benchmarks.unexpected import BrokerRefused, RunFailed
 
+Child = multiprocessing.process.BaseProcess
 _FORK = multiprocessing.get_context("fork")
-END_SECONDS = 60  # a backlog of 200,000 messages drains in far less, at 10,000 a second even
 
 
 class Processes:
     """Runs functions in processes of their own; leaving the block ends those that still run."""
 
     def __init__(self) -> None:
-        self._children: list[tuple[multiprocessing.process.BaseProcess, Pipe]] = []
+        self._children: list[tuple[Child, Pipe]] = []
 
     def __enter__(self) -> Self:
         return self
@@ -34,19 +34,21 @@ class Processes:
                 child.terminate()
             child.join()
 
-    def start(self, work: Callable[[], None]) -> None:
-        """Run `work`; its failure is raised by `check` or `join` in this process."""
+    def start(self, work: Callable[[], object]) -> Child:
+        """Run `work`; its failure is raised by `check` or `join` in this process, as it was there."""
         here, there = _FORK.Pipe(duplex=False)
         child = _FORK.Process(target=_reporting, args=(work, there), daemon=True)
         child.start()
         there.close()
         self._children.append((child, here))
+        return child
 
     def check(self) -> None:
-        """Raise the failure of a child that has ended with one."""
-        for child, pipe in self._children:
-            if not child.is_alive() and child.exitcode:
-                raise RunFailed(_failure(pipe) or f"a process ended with {child.exitcode}")
+        """Raise the failure of a child that has ended with one; a refusal comes before what it caused."""
+        ended = [(c, pipe) for c, pipe in self._children if not c.is_alive() and c.exitcode]
+        failures = [_failure(child, pipe) for child, pipe in ended]
+        if failures:
+            raise max(failures, key=lambda failure: failure.exit_code)
 
     def sleep(self, seconds: float) -> None:
         """Sleep, but raise at once when a child fails."""
@@ -55,34 +57,44 @@ class Processes:
             self.check()
             time.sleep(min(left, 0.1))
 
-    def join(self) -> None:
-        """Wait until all children have ended.
+    def join(self, some: Sequence[Child] | None = None) -> None:
+        """Wait until some children have ended, or all; each gives up by itself when nothing moves.
 
         Raises:
-            RunFailed: one failed, or did not end in time.
+            RunFailed: one of all failed.
         """
-        deadline = time.monotonic() + END_SECONDS
-        while any(child.is_alive() for child, _ in self._children):
-            if time.monotonic() > deadline:
-                raise RunFailed(f"the run did not end within {END_SECONDS} s")
+        waited_for = [child for child, _ in self._children] if some is None else some
+        while any(child.is_alive() for child in waited_for):
             self.check()
-            time.sleep(0.01)
+            time.sleep(0.002)
         self.check()
 
+    def results(self, children: Sequence[Child]) -> list[Any]:
+        """What these children gave, which have ended; at most some kilobytes each."""
+        return [pipe.recv() for child, pipe in self._children if child in children]
 
-def _reporting(work: Callable[[], None], pipe: Pipe) -> None:
+
+def _reporting(work: Callable[[], object], pipe: Pipe) -> None:
     # Only the parent tidies up; it ends this process with SIGTERM.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        work()
-    except (RunFailed, OSError) as error:
-        pipe.send(f"{type(error).__name__}: {error}")
-        raise SystemExit(1) from None
+        pipe.send(work())
+    except RunFailed as error:
+        pipe.send(error)
+    except OSError as error:
+        pipe.send(BrokerRefused(f"{type(error).__name__}: {error}"))
+    else:
+        return
+    raise SystemExit(1)
 
 
-def _failure(pipe: Pipe) -> str:
+def _failure(child: Child, pipe: Pipe) -> RunFailed:
     try:
-        return str(pipe.recv()) if pipe.poll() else ""
+        if pipe.poll():
+            failure = pipe.recv()
+            if isinstance(failure, RunFailed):
+                return failure
     except EOFError:
-        return ""
+        pass
+    return RunFailed(f"a process of the run ended with {child.exitcode}")

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +21,10 @@ from rich.table import Table
 
 from benchmarks.confirms import ConfirmTally
 from benchmarks.connection import Connection
-from benchmarks.frames import CHANNEL, PublishRun
+from benchmarks.folder import scratch
+from benchmarks.frames import CHANNEL
+from benchmarks.outcome import refusals
+from benchmarks.publish_run import publishes_to
 
 QUEUE = "restart"
 CONFIRMS_IN_FLIGHT = 16_000
@@ -75,8 +77,8 @@ class RestartedBroker:
 
 @contextmanager
 def _broker(folder: Path | None) -> Iterator[RestartedBroker]:
-    with tempfile.TemporaryDirectory(prefix="restart-", dir=folder) as data:
-        broker = RestartedBroker(Path(data) / "data")
+    with refusals(), scratch(folder, "restart-") as data:
+        broker = RestartedBroker(data / "data")
         broker.start()
         try:
             yield broker
@@ -145,7 +147,7 @@ def _publish(url: str, messages: int, body_bytes: int) -> None:
     declare = commands.Queue.Declare(queue=QUEUE, durable=True)
     connection.call(declare, commands.Queue.DeclareOk)
     connection.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
-    run = PublishRun(QUEUE, body_bytes, persistent=True)
+    run = publishes_to(QUEUE, body_bytes, persistent=True)
     tally = ConfirmTally()
     published = 0
     while tally.confirmed < messages:
@@ -191,7 +193,7 @@ def _fill(url: str, count: int, messages: int) -> None:
     tally = ConfirmTally()
     published = 0
     for number in track(range(count), "publishing", transient=True):
-        run = PublishRun(f"queue-{number}", 100, persistent=True)
+        run = publishes_to(f"queue-{number}", 100, persistent=True)
         connection.send(run.encoded(0, messages))
         published += messages
         while published - tally.confirmed > CONFIRMS_IN_FLIGHT:

@@ -1,28 +1,59 @@
-"""What ends a run: the broker said something else than the case expects, or nothing."""
+"""What ends a run: a broker that cannot be used, or one that lost, doubled or garbled something."""
 
-from pamqp import exceptions, frame
+from typing import Final
+
+from pamqp import base, commands, exceptions, frame
+
+EXIT_WRONG: Final = 1
+EXIT_UNUSABLE: Final = 2
 
 
 class RunFailed(Exception):
-    """A run that gives no figure; the message says why."""
+    """A run that gives no figure; the message says why, in one line.
+
+    `exit_code` is `EXIT_WRONG` when the broker did wrong, `EXIT_UNUSABLE` when it could not be measured.
+    """
+
+    exit_code = EXIT_WRONG
 
 
 class UnexpectedFrame(RunFailed):
-    """The broker sent something that the case does not expect."""
-
-    def __init__(self, where: str, what: str) -> None:
-        super().__init__(f"unexpected bytes among the {where}: {what}")
+    """The broker sent something that the run does not expect."""
 
 
 class BrokerStalled(RunFailed):
     """Nothing moved for so long that the run was given up."""
 
 
-def described(data: bytes) -> str:
-    """The first frame of these bytes in words, or its bytes when it cannot be read."""
+class MessagesWrong(RunFailed):
+    """A message was lost, doubled, or left behind."""
+
+
+class BrokerRefused(RunFailed):
+    """The broker said no, or went away: bad credentials, an unknown exchange type, a stop."""
+
+    exit_code = EXIT_UNUSABLE
+
+
+class BadRequest(RunFailed):
+    """What was asked for makes no sense: a bad URI, or options that contradict each other."""
+
+    exit_code = EXIT_UNUSABLE
+
+
+def unexpected(where: str, data: bytes) -> RunFailed:
+    """The error for bytes that do not belong there: `BrokerRefused` when they say why they came."""
+    value = _first_frame(data)
+    if isinstance(value, commands.Connection.Close | commands.Channel.Close):
+        return BrokerRefused(f"the broker closed: {value.reply_code} {value.reply_text}")
+    if not isinstance(value, base.Frame):
+        named = data[:64].hex(" ") if value is None else value.name
+        return UnexpectedFrame(f"unexpected bytes among the {where}: {named}")
+    return UnexpectedFrame(f"unexpected bytes among the {where}: {value.name} {dict(value)}")
+
+
+def _first_frame(data: bytes) -> frame.FrameTypes | None:
     try:
-        _, channel, value = frame.unmarshal(data)
+        return frame.unmarshal(data)[2]
     except exceptions.UnmarshalingException:
-        return data[:64].hex(" ")
-    fields = dict(value) if hasattr(value, "__iter__") else {}
-    return f"{value.name} on channel {channel} {fields}"
+        return None

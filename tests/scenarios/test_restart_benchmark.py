@@ -18,8 +18,9 @@ from benchmarks.restart import tool
     ids=["backlog", "queues", "filled queues"],
 )
 def test_a_broker_comes_back_after_both_ends(arguments: list[str], tmp_path: Path) -> None:
-    result = CliRunner().invoke(tool, [*arguments, "--folder", str(tmp_path)])
+    folder = tmp_path / "made" / "here"
+    result = CliRunner().invoke(tool, [*arguments, "--folder", str(folder)])
     assert result.exit_code == 0, result.output
     assert "SIGKILL" in result.output
     assert "clean stop" in result.output
-    assert not list(tmp_path.iterdir()), "it leaves nothing behind"
+    assert not list(folder.iterdir()), "it leaves nothing behind"

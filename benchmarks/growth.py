@@ -1,0 +1,177 @@
+"""What a message costs as things grow: one curve for each of them.
+
+Cost is the broker's processor time for a message where the broker was started here; otherwise it is the time
+from one message to the next.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from rich.console import Console
+
+from benchmarks.broker_process import Broker
+from benchmarks.cases import Window
+from benchmarks.drain import measure_drain
+from benchmarks.throughput import measure_throughput
+from benchmarks.unexpected import RunFailed
+from benchmarks.workload import ExchangeType, Workload
+
+DECADES = (1, 10, 100, 1_000, 10_000, 100_000)
+BACKLOGS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
+SIZES = tuple(16 * 4**power for power in range(11))  # 16 B to 16 MiB
+BEND = 1.5  # times the cost at the point before
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one message, in seconds: processor time of the broker (0 if unknown), and wall clock."""
+
+    cpu_seconds: float
+    seconds: float
+
+    @property
+    def value(self) -> float:
+        """The one to draw."""
+        return self.cpu_seconds or self.seconds
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One thing that grows.
+
+    Args:
+        axis: what it is.
+        points: how many of it, or how large.
+        measure: one message's cost at a point.
+        reasons: why it bends, each with the point from which on it does.
+    """
+
+    name: str
+    axis: str
+    title: str
+    points: tuple[int, ...]
+    measure: Callable[[Broker, int, Window], Cost]
+    reasons: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A curve as measured: costs by point, and the points that failed with the reason."""
+
+    curve: Curve
+    broker: str
+    costs: dict[int, Cost] = field(default_factory=dict)
+    failures: dict[int, str] = field(default_factory=dict)
+
+    def bends(self) -> Iterator[tuple[int, float]]:
+        """Points that cost half as much again as the one before, or more, and how many times as much."""
+        points = list(self.costs)
+        for before, point in pairwise(points):
+            times = self.costs[point].value / self.costs[before].value
+            if times >= BEND:
+                yield point, times
+
+
+def _throughput(broker: Broker, workload: Workload, window: Window) -> Cost:
+    found = measure_throughput(
+        broker.uri, workload, window.warm_up_seconds, window.seconds, cpu=broker.cpu_seconds
+    )
+    return Cost(found.cpu_seconds, 1 / found.rate)
+
+
+def _with_queues(broker: Broker, queues: int, window: Window) -> Cost:
+    # Nobody consumes: no channel takes so many consumers.
+    workload = Workload(queues=queues, consumers=0, confirms_in_flight=1_000)
+    return _throughput(broker, workload, window)
+
+
+def _with_bindings(broker: Broker, bindings: int, window: Window) -> Cost:
+    workload = Workload(exchange_type=ExchangeType.TOPIC, bindings=bindings)
+    return _throughput(broker, workload, window)
+
+
+def _with_connections(broker: Broker, connections: int, window: Window) -> Cost:
+    return _throughput(broker, Workload(producers=connections, confirms_in_flight=1), window)
+
+
+def _with_backlog(broker: Broker, backlog: int, window: Window) -> Cost:
+    workload = Workload(
+        durable=True, confirms_in_flight=4_000, ack_every=200, prefetch=2_000, messages=backlog
+    )
+    found = measure_drain(broker.uri, workload, cpu=broker.cpu_seconds)
+    return Cost(found.cpu_seconds, 1 / found.drained)
+
+
+def _with_size(broker: Broker, size: int, window: Window) -> Cost:
+    return _throughput(broker, Workload(size), window)
+
+
+CURVES = (
+    Curve(
+        "queues",
+        "queues",
+        "publishing 100 B to each queue in turn, 1,000 confirms in flight",
+        DECADES,
+        _with_queues,
+    ),
+    Curve(
+        "bindings",
+        "bindings",
+        "100 B through a topic exchange, one routing key for each binding in turn",
+        DECADES,
+        _with_bindings,
+    ),
+    Curve(
+        "connections",
+        "connections",
+        "100 B, each connection with one confirm in flight",
+        DECADES[:-1],
+        _with_connections,
+    ),
+    Curve(
+        "backlog",
+        "messages in the queue",
+        "draining 100 B, durable, ack every 200",
+        BACKLOGS,
+        _with_backlog,
+    ),
+    Curve("size", "bytes of a message", "automatic acks, transient", SIZES, _with_size),
+)
+
+
+def measure_growth(
+    brokers: dict[str, Broker],
+    curves: tuple[Curve, ...],
+    window: Window,
+    most: int,
+    console: Console,
+) -> list[Grown]:
+    """Every curve for every broker, point by point, in turns.
+
+    Args:
+        most: points beyond it are left out.
+    """
+    grown = []
+    for curve in curves:
+        of_brokers = [Grown(curve, name) for name in brokers]
+        grown += of_brokers
+        for point in (p for p in curve.points if p <= most):
+            for each in of_brokers:
+                _measure_point(each, brokers[each.broker], point, window, console)
+    return grown
+
+
+def _measure_point(
+    grown: Grown, broker: Broker, point: int, window: Window, console: Console
+) -> None:
+    name = f"{grown.curve.name:12} {point:12,} {grown.broker:12}"
+    try:
+        cost = grown.curve.measure(broker, point, window)
+    except (RunFailed, OSError) as error:
+        grown.failures[point] = str(error)
+        console.print(f"{name} failed: {error}", markup=False)
+        return
+    grown.costs[point] = cost
+    cpu, wall = cost.cpu_seconds * 1e6, cost.seconds * 1e6
+    console.print(f"{name} {cpu:12,.2f} µs CPU, {wall:12,.2f} µs", highlight=False)

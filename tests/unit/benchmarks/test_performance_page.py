@@ -1,0 +1,75 @@
+"""The page's two parts are replaced one without the other, and bends are named with their reason."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.broker_process import Broker
+from benchmarks.cases import CASES, Figure
+from benchmarks.growth import CURVES, Cost, Grown
+from benchmarks.performance_page import PerformancePage
+from benchmarks.report import Report
+from benchmarks.session import Figures, Results
+
+LATENCY = next(case for case in CASES if case.name == "latency-10000")
+VERSIONS = {"ours": "RouteLog 1", "theirs": "Other 2"}
+
+
+def _report() -> Report:
+    def runs(*values: float) -> Figures:
+        return Figures([Figure(value, 0.5, 0.0, {}) for value in values])
+
+    figures = {
+        ("transient-16", "ours"): runs(30_000, 10_000, 20_000),
+        ("transient-16", "theirs"): runs(5_000),
+        ("latency-10000", "ours"): runs(0.5),
+        ("latency-10000", "theirs"): runs(2.0),
+        ("tls-100", "ours"): Figures(left_out="no TLS"),
+        ("tls-100", "theirs"): Figures(failures=["it stalled"]),
+    }
+    tls = next(case for case in CASES if case.with_tls)
+    results = Results(["ours", "theirs"], [CASES[0], LATENCY, tls], figures)
+    return Report(results, None, VERSIONS, "python -m benchmarks")
+
+
+def _grown() -> list[Grown]:
+    curve = replace(CURVES[0], points=(1, 10, 100), reasons=((10, "a second page"),))
+    costs = {1: Cost(1e-6, 2e-6), 10: Cost(2e-6, 2e-6), 100: Cost(9e-6, 9e-6)}
+    return [Grown(curve, "ours", costs, {1000: "out of files"})]
+
+
+def test_a_higher_rate_and_a_lower_latency_are_both_better() -> None:
+    results = _report().results
+    assert results.ratio(CASES[0], "theirs") == 4.0
+    assert results.ratio(LATENCY, "theirs") == 4.0
+    assert results.ratio(results.cases[2], "theirs") is None
+    assert results.figures["transient-16", "ours"].spread == 1.0
+    assert results.disturbed == "6 of 6 runs were disturbed"
+    assert results.failures == ["tls-100, theirs: it stalled"]
+
+
+def test_each_part_of_the_page_is_replaced_without_the_other(tmp_path: Path) -> None:
+    page = PerformancePage(tmp_path / "performance.md")
+    page.write_matrix(_report())
+    page.write_growth(_grown(), None, VERSIONS, "python -m benchmarks --growth")
+    page.write_matrix(_report())
+    text = page.path.read_text()
+    assert text.count("## Side by side") == text.count("## What a message costs") == 1
+    assert "| 16 B, automatic acks | messages/s | 20 k | 100% | 5,000 | 0% | 4.00 |" in text
+    assert "(ours: no TLS)" in text
+    assert "- Failed: tls-100, theirs: it stalled" in text
+
+
+def test_bends_are_named_with_their_reason(tmp_path: Path) -> None:
+    page = PerformancePage(tmp_path / "performance.md")
+    page.write_growth(_grown(), None, VERSIONS, "c")
+    text = page.path.read_text()
+    assert "- ours bends at 10, 2.0 times: a second page." in text
+    assert "- ours bends at 100, 4.5 times: reason not found yet." in text
+    assert "- ours failed at 1,000: out of files." in text
+    drawn = (tmp_path / "figures" / "growth-queues.svg").read_bytes()
+    page.write_growth(_grown(), None, VERSIONS, "c")
+    assert (tmp_path / "figures" / "growth-queues.svg").read_bytes() == drawn
+
+
+def test_the_processor_time_of_a_broker_that_is_not_ours_is_not_known() -> None:
+    assert Broker("amqp://h").cpu_seconds() == 0.0
