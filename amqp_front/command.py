@@ -12,9 +12,13 @@ RUN_RECORDS_MAX = 8_192  # rows of the record table; a read of small messages ho
 
 CARBON_COPY = 1  # in property flags, where the wire has 0: the headers hold CC or BCC
 
+TOPOLOGY_WEIGHT = 32  # of a declaration, binding or deletion: some 150 us each
 MESSAGES_OF_WEIGHT = 16  # messages of a run that cost as much as another command
 
 ACK, REQUEUE, DISCARD = range(3)  # what a settlement does with its messages
+
+_METHOD = 1  # kind of a frame
+_TOPOLOGY_CLASSES = (b"\x00\x28", b"\x00\x32")  # exchange, queue
 
 
 class Frame:
@@ -24,14 +28,14 @@ class Frame:
         weight: how much work it is, compared with other commands.
     """
 
-    weight = 1
-
-    __slots__ = ("channel", "kind", "payload")
+    __slots__ = ("channel", "kind", "payload", "weight")
 
     def __init__(self, kind: int, channel: int, payload: bytes) -> None:
         self.kind = kind
         self.channel = channel
         self.payload = payload
+        is_topology = kind == _METHOD and payload[:2] in _TOPOLOGY_CLASSES
+        self.weight = TOPOLOGY_WEIGHT if is_topology else 1
 
 
 class SettleRun:

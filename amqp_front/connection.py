@@ -53,7 +53,7 @@ from vhosts import PermissionCache, User, VirtualHost
 
 log = logging.getLogger(__name__)
 
-TURN_COMMANDS_MAX = 512  # of one turn: about 10 ms, more when each of them is rare
+TURN_COMMANDS_MAX = 512  # of one turn: about 10 ms; a change of topology counts for several
 
 
 class Connection(asyncio.BufferedProtocol):

@@ -1,0 +1,17 @@
+"""The benchmark of fairness sees all its storms through; here they are small, and no time is judged."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.fairness import main
+
+
+def test_a_bystander_is_measured_beside_each_storm(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(scale=0.001, folder=tmp_path)
+    printed = capsys.readouterr().out
+    for storm in ("nothing", "declare 20", "leave 20", "get it", "purge them"):
+        assert storm in printed
+    assert not list(tmp_path.iterdir()), "it leaves nothing behind"
