@@ -16,7 +16,7 @@ from pamqp import body, commands, frame, header
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.broker_process import routelog_process
+from benchmarks.broker_process import routelog
 from benchmarks.bystander import bystander
 from benchmarks.connection import Connection
 from benchmarks.frames import CHANNEL, PublishRun, content_frames
@@ -148,7 +148,9 @@ def main(
         table.add_column(column, justify="left" if "client" in column else "right")
     with ExitStack() as stack:
         data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", dir=folder)))
-        url, pid = stack.enter_context(routelog_process(data))
+        broker = stack.enter_context(routelog(data))
+        assert broker.session is not None
+        url, pid = broker.uri, broker.session  # whoever begins a session is called like it
         for name, storm in Storms(url, scale).all.items():
             with bystander(url, pid) as waits:
                 storm()
