@@ -31,6 +31,7 @@ from log_backend.journal_block import (
 )
 from log_backend.journal_files import JournalFile, JournalFiles
 from log_backend.journal_reader import JournalReader
+from log_backend.journal_waiters import JournalWaiters
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +72,7 @@ class Journal:
             Never above `written`.
         failure: set once, when the disk failed.
         frugal: space is low: more than FILES_MIN files are not made.
+        waiters: who inside of the broker waits for a position.
         refused: there was no room for another file, or a block that is larger; `go_on` tries again.
         on_disk_full: called when `refused` is set.
 
@@ -114,6 +116,7 @@ class Journal:
         self._collect = collect
         self._on_pressure = on_pressure
         self.written = self.durable = 0
+        self.waiters = JournalWaiters()
         self.failure: JournalFailed | None = None
         self.frugal = False
         self.refused = False
@@ -328,6 +331,7 @@ class Journal:
             self._on_durable(group.position)
         else:
             self._on_written(group.position)
+        self.waiters.reached(self.written, self.durable)
         self._progress()
 
     def _mark_later(self) -> None:

@@ -56,8 +56,8 @@ class LogStore:
         on_durable: set by the owner; called with the journal position that is durable.
         on_written: set by the owner; called with the position that is written and not yet durable.
         on_failure: set by the owner; called once when the disk failed.
-        on_pressure: set by the owner before `start`; called with the reasons why publishers should
-            wait, of "disk", "journal" and "memory"; none when they may go on.
+        pressures: why publishers should wait, of "disk", "journal" and "memory"; none: they may go on.
+        on_pressure: set by the owner before `start`; called with `pressures` when they change.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class LogStore:
         self._full_files: list[JournalFile] = []  # that wait for a checkpoint
         self._refused = False  # the disk was full; `_looked_at_space` tries again
         self._closing = False
-        self._pressures: frozenset[str] = frozenset()
+        self.pressures: frozenset[str] = frozenset()
         self._flush_lock = asyncio.Lock()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._retention_timer = RetentionTimer(loop, options.retention_seconds)
@@ -284,7 +284,7 @@ class LogStore:
         tail_bytes = self._tail_bytes = self._tail_bytes + size
         if size > 0:
             self._space.spend(size)
-        if tail_bytes > self._tail_bytes_max or self._pressures:
+        if tail_bytes > self._tail_bytes_max or self.pressures:
             self._watch_memory(size > 0)
 
     def _watch_memory(self, grew: bool) -> None:
@@ -468,10 +468,10 @@ class LogStore:
         self._press("disk", self._space.low or self._refused or self.journal.refused)
 
     def _press(self, reason: str, pressed: bool) -> None:
-        if pressed != (reason in self._pressures):
-            change = self._pressures.union if pressed else self._pressures.difference
-            self._pressures = change((reason,))
-            self.on_pressure(self._pressures)
+        if pressed != (reason in self.pressures):
+            change = self.pressures.union if pressed else self.pressures.difference
+            self.pressures = change((reason,))
+            self.on_pressure(self.pressures)
 
     def _failed(self, error: Exception) -> None:
         if self._failure is None:

@@ -138,6 +138,20 @@ class QueueQuarantined(Exception):
         self.offset = offset
 
 
+class PublishRefused(Exception):
+    """A queue is full, and refuses what is published instead of making room.
+
+    Attributes:
+        accepted: how many of the records it took, the first ones.
+        position: the journal position that these wait for.
+    """
+
+    def __init__(self, accepted: int, position: int) -> None:
+        super().__init__(f"the queue is full; it took {accepted} of the messages")
+        self.accepted = accepted
+        self.position = position
+
+
 class QueueInUse(Exception):
     """Delete-if-unused met a queue that has consumers."""
 

@@ -1,6 +1,6 @@
 """A queue: records in, deliveries out, round robin to its consumers."""
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from log_backend import Durability, Records
 from vhosts.consumer import Consumer
@@ -20,6 +20,7 @@ from vhosts.partitioned_reader import PartitionedReader
 from vhosts.partitioner import partitioner
 from vhosts.queue_arguments import counts_deliveries, is_stream
 from vhosts.queue_properties import QueueProperties
+from vhosts.queue_rules import QueueRules, RuleSurroundings, has_rules
 from vhosts.stream_reader import StreamReader, stream_position
 
 
@@ -31,21 +32,32 @@ class Queue(Dispatcher):
         owner: the connection that an exclusive queue belongs to.
         declaring: done when its declaration is durable; None from then on.
         groups: by name; each has its own progress through the log.
+        rules: what its arguments ask for beside; None: nothing.
+
+    Args:
+        surroundings: what rules need; None: it has none, whatever its arguments are.
     """
 
     __slots__ = (
         "_loading",
         "_partitioner",
         "_readers",
+        "_surroundings",
         "declaring",
         "groups",
         "had_consumer",
         "owner",
         "properties",
+        "rules",
     )
 
     def __init__(
-        self, vhost: str, properties: QueueProperties, owner: object | None, call_soon: CallSoon
+        self,
+        vhost: str,
+        properties: QueueProperties,
+        owner: object | None,
+        call_soon: CallSoon,
+        surroundings: RuleSurroundings | None = None,
     ) -> None:
         super().__init__(vhost, properties.name, call_soon)
         self.properties = properties
@@ -56,6 +68,24 @@ class Queue(Dispatcher):
         self._readers: list[StreamReader | PartitionedReader] = []
         self._partitioner = partitioner(properties.arguments)
         self._loading: list[Callable[[], None]] = []
+        self.rules: QueueRules | None = None
+        self._surroundings = surroundings
+
+    def apply(self, arguments: Mapping[str, object]) -> None:
+        """Go by these arguments from here on: its own, or what policies make of them."""
+        rules = self.rules
+        if self.is_stream or self._surroundings is None:
+            return
+        if rules is None and has_rules(arguments):
+            rules = QueueRules(self.name, self._surroundings)
+        if rules is not None:
+            rules.apply(arguments)
+            self._obey(None if rules.idle else rules)
+
+    def _obey(self, rules: QueueRules | None) -> None:
+        self.rules = rules
+        for partition in self.partitions:
+            partition.rules = rules
 
     @property
     def is_stored(self) -> bool:

@@ -2,9 +2,17 @@
 
 from bisect import bisect_left
 from collections.abc import Callable
+from typing import Protocol
 
 from log_backend import PartitionLog, Reason
 from vhosts.delivery import Delivery, fitting
+
+
+class PartitionRules(Protocol):
+    """What a partition asks the rules of its queue."""
+
+    def settling(self, partition: "QueuePartition", first: int, end: int, reason: Reason) -> bool:
+        """Messages that were handed out are done with; tells whether the rules settle them."""
 
 
 class QueuePartition:
@@ -15,6 +23,7 @@ class QueuePartition:
         cursor: what is settled.
         next_offset: everything below was handed out, returned or settled.
         in_flight: handed out and neither settled nor returned.
+        rules: of its queue; None: it has none.
 
     What an earlier run handed out and nobody settled is ready, and comes as redelivered; the cursor says
     how far that goes.
@@ -32,11 +41,13 @@ class QueuePartition:
         "log",
         "next_offset",
         "returned",
+        "rules",
     )
 
     def __init__(self, log: PartitionLog, on_ready: Callable[[], None], cursor: int = 0) -> None:
         self.log = log
         self.cursor = log.open_cursor(cursor)
+        self.rules: PartitionRules | None = None
         self._notify = on_ready
         self.next_offset = self.cursor.low_water
         self._delivered_before = self.cursor.handed_out  # by an earlier run, up to there
@@ -109,8 +120,16 @@ class QueuePartition:
         self.in_flight -= end - first
         if self.log.closed:
             return  # its files may by now be those of another queue of the same name
+        if self.rules is not None and self.rules.settling(self, first, end, reason):
+            return
         self.cursor.settle(first, end, reason)
         self.log.release()
+
+    def finish(self, first: int, end: int, reason: Reason) -> None:
+        """Settle messages that were withdrawn, or left to the rules when they were settled."""
+        if not self.log.closed:
+            self.cursor.settle(first, end, reason)
+            self.log.release()
 
     def give_back(self, first: int, end: int) -> None:
         """Make messages ready again that were handed out, in their old place."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Protocol
@@ -34,6 +34,7 @@ from vhosts.errors import (
     QueueNotEmpty,
 )
 from vhosts.group_book import GroupBook
+from vhosts.letter_post import LetterPost
 from vhosts.partitioner import partition_count
 from vhosts.queue import Queue
 from vhosts.queue_arguments import (
@@ -46,6 +47,7 @@ from vhosts.queue_arguments import (
 )
 from vhosts.queue_partition import QueuePartition
 from vhosts.queue_properties import QueueProperties
+from vhosts.surroundings import CallLater, CallSoon, Surroundings
 from vhosts.topology_record import (
     BindingRecord,
     ExchangeRecord,
@@ -84,7 +86,8 @@ class VirtualHost:
         logs: LogStore,
         writer: TopologyWriter,
         numbers: PartitionNumbers,
-        call_soon: Callable[[Callable[[], None]], object],
+        call_soon: CallSoon,
+        call_later: CallLater,
         *,
         default_durability: Durability = Durability.DISK,
     ) -> None:
@@ -100,6 +103,8 @@ class VirtualHost:
         self.groups = GroupBook(name, logs, writer, call_soon)
         self._targets: dict[tuple[str, ...], tuple[Queue, ...]] = {}
         self._targets_version = -1
+        post = LetterPost(self.routing, self.queues.__getitem__, logs.now)
+        self._surroundings = Surroundings(logs, post, call_soon, call_later)
 
     def load(self, store: MetadataStore) -> None:
         """Fill an empty vhost with what the store holds."""
@@ -119,6 +124,7 @@ class VirtualHost:
         """The journal has been replayed into the logs: look at them again."""
         for queue in self.queues.values():
             queue.partitions = [QueuePartition(p.log, queue.wake) for p in queue.partitions]
+            queue.apply(queue.properties.arguments)
             self.groups.recovered(queue)
 
     # -- routing
@@ -355,10 +361,11 @@ class VirtualHost:
     def _add_queue(
         self, properties: QueueProperties, owner: object | None, partitions: Sequence[int]
     ) -> Queue:
-        queue = Queue(self.name, properties, owner, self._call_soon)
+        queue = Queue(self.name, properties, owner, self._call_soon, self._surroundings)
         for index, number in enumerate(partitions):
             log = self._open_log(properties, index, number)
             queue.partitions.append(QueuePartition(log, queue.wake))
+        queue.apply(properties.arguments)
         self.queues[properties.name] = queue
         if owner is not None:
             self._owned.setdefault(owner, {})[properties.name] = queue
