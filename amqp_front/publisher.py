@@ -25,7 +25,7 @@ from amqp_front.journal_positions import NOTHING, JournalPositions
 from amqp_front.properties import EXPIRATION, REPLY_TO, USER_ID, Properties, copies
 from amqp_front.services import Services
 from exchanges import Route
-from log_backend import PERSISTENT, Durability, JournalFailed, Records
+from log_backend import EXPIRING, PERSISTENT, Durability, JournalFailed, Records
 from vhosts import PermissionCache, Queue, ResourceKind, Verb, VirtualHost
 
 _INSPECTED = EXPIRATION | USER_ID | REPLY_TO | CARBON_COPY
@@ -158,7 +158,8 @@ class Publisher:
         return self._append(((records, self._vhost.targets(route)),))
 
     def _attributes(self, run: PublishRun) -> int:
-        return PERSISTENT if run.persistent else 0
+        attributes = PERSISTENT if run.persistent else 0
+        return attributes | EXPIRING if run.property_flags & EXPIRATION else attributes
 
     def _append(self, batches: Iterable[tuple[Records, Sequence[Queue]]]) -> JournalPositions:
         written = durable = 0

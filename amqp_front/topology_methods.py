@@ -97,6 +97,7 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
         return
     if method.passive:
         queue = vhost.queue(queue_name(channel, method.queue), channel.connection_id)
+        queue.used()
     else:
         if method.queue:
             channel.permissions.authorize(QUEUE, method.queue, CONFIGURE)

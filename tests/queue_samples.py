@@ -217,12 +217,20 @@ class Node:
 
 
 @asynccontextmanager
-async def running_node(data: Path, options: LogOptions = OPTIONS) -> AsyncIterator[Node]:
-    """A node with the vhost `/`, which recovers what is in the directory."""
+async def running_node(
+    data: Path, options: LogOptions = OPTIONS, *, clocked: bool = False
+) -> AsyncIterator[Node]:
+    """A node with the vhost `/`, which recovers what is in the directory.
+
+    Args:
+        clocked: it goes by the clock of its turns.
+    """
     loop = asyncio.get_running_loop()
-    logs = LogStore(data, SystemDisk(), SystemClock(), loop, options)
+    turns = Turns()
+    clock = turns.clock if clocked else SystemClock()
+    logs = LogStore(data, SystemDisk(), clock, loop, options)
     writer = MetadataWriter(logs.metadata, loop)
-    node = Node(logs, writer, Turns())
+    node = Node(logs, writer, turns)
     try:
         node.vhosts.load(logs.metadata)
         logs.recover()

@@ -17,6 +17,7 @@ from vhosts.death import Death, DeathReason
 from vhosts.delivery import body_bytes, fitting
 from vhosts.letter_post import Posted
 from vhosts.queue_partition import QueuePartition
+from vhosts.timer import Timer
 
 LETTERS_MAX = 256  # of one turn: about 4 ms, most of it for their headers
 LETTERS_BYTES_MAX = 1_048_576  # bodies of one turn, but one message whole
@@ -49,7 +50,7 @@ class LetterSurroundings(Protocol):
     def call_soon(self, call: Callable[[], None]) -> object:
         """Run a function after this turn of the event loop."""
 
-    def call_later(self, seconds: float, call: Callable[[], None]) -> object:
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
         """Run a function after some seconds."""
 
     def is_pressed(self) -> bool:

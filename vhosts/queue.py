@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
-from log_backend import Durability, Records
+from log_backend import EXPIRING, Durability, Records
 from vhosts.consumer import Consumer
 from vhosts.consumer_group import ConsumerGroup
 from vhosts.delivery import Delivery
@@ -11,7 +11,6 @@ from vhosts.dispatcher import (
     DELIVERY_COUNT_MAX,
     HEADED_BYTES_MIN,
     TURN_BYTES_MAX,
-    CallSoon,
     Dispatcher,
     delivery_cost,
 )
@@ -22,6 +21,7 @@ from vhosts.queue_arguments import counts_deliveries, is_stream
 from vhosts.queue_properties import QueueProperties
 from vhosts.queue_rules import QueueRules, RuleSurroundings, has_rules
 from vhosts.stream_reader import StreamReader, stream_position
+from vhosts.timer import CallSoon
 
 
 class Queue(Dispatcher):
@@ -77,15 +77,40 @@ class Queue(Dispatcher):
         if self.is_stream or self._surroundings is None:
             return
         if rules is None and has_rules(arguments):
-            rules = QueueRules(self.name, self._surroundings)
+            rules = QueueRules(self, self._surroundings)
         if rules is not None:
             rules.apply(arguments)
-            self._obey(None if rules.idle else rules)
+        self._obey(None if rules is None or rules.idle else rules)
 
     def _obey(self, rules: QueueRules | None) -> None:
         self.rules = rules
         for partition in self.partitions:
             partition.rules = rules
+            partition.on_expiring = self._expects_expiry
+
+    def _expects_expiry(self) -> None:
+        # A message may expire, and nothing else was asked for.
+        if self._surroundings is not None and not self.is_stream:
+            if self.rules is None:
+                self._obey(QueueRules(self, self._surroundings))
+            if self.rules is not None:
+                self.rules.expiry.expected = True
+
+    def _publishing(self, records: Records) -> None:
+        if records.attributes & EXPIRING:
+            self._expects_expiry()
+        if self.rules is not None:
+            self.rules.publishing()
+
+    def used(self) -> None:
+        """Somebody needs the queue: `x-expires` begins anew."""
+        if self.rules is not None and self.rules.lease is not None:
+            self.rules.lease.renew()
+
+    @property
+    def has_turn(self) -> bool:
+        """It will dispatch after this turn of the event loop."""
+        return self._scheduled
 
     @property
     def is_stored(self) -> bool:
@@ -135,6 +160,8 @@ class Queue(Dispatcher):
         Returns:
             The journal position that they wait for, or 0: see `PartitionLog.append`.
         """
+        if self.rules is not None or records.attributes & EXPIRING:
+            self._publishing(records)
         if self._partitioner is None:
             position = self.partitions[0].log.append(records, waited=waited)
         else:
@@ -198,6 +225,7 @@ class Queue(Dispatcher):
         self._readers = [reader for reader in self._readers if reader.consumer not in gone]
         for group in self.groups.values():
             group.remove_consumers(gone)
+        self.used()
 
     def get(self) -> Delivery | None:
         """Hand out one message; None when nothing is ready in memory.
@@ -205,6 +233,7 @@ class Queue(Dispatcher):
         Raises:
             QueueQuarantined: the next one lies at or behind a damage.
         """
+        self.used()
         delivery = self._take(1)
         if delivery is None and self._is_blocked():
             raise self._quarantined()
@@ -264,6 +293,8 @@ class Queue(Dispatcher):
         groups, self.groups = self.groups, {}
         self._loaded()
         super().delete()
+        if self.rules is not None:
+            self.rules.stop()
         for consumer in dict.fromkeys(reader.consumer for reader in readers):
             consumer.queue_deleted()
         for group in groups.values():

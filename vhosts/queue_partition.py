@@ -4,12 +4,21 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import Protocol
 
-from log_backend import PartitionLog, Reason
+from log_backend import EXPIRING, PartitionLog, Reason
 from vhosts.delivery import Delivery, fitting
 
 
 class PartitionRules(Protocol):
     """What a partition asks the rules of its queue."""
+
+    def takeable(self, partition: "QueuePartition", count_max: int) -> int:
+        """How many of the next messages may be handed out, at most `count_max`; 0: look again later.
+
+        What is over at the head has left the queue when this returns.
+        """
+
+    def returned(self, partition: "QueuePartition") -> None:
+        """Messages that were handed out are ready again."""
 
     def settling(self, partition: "QueuePartition", first: int, end: int, reason: Reason) -> bool:
         """Messages that were handed out are done with; tells whether the rules settle them."""
@@ -24,6 +33,7 @@ class QueuePartition:
         next_offset: everything below was handed out, returned or settled.
         in_flight: handed out and neither settled nor returned.
         rules: of its queue; None: it has none.
+        on_expiring: called when there are none, and a message may expire; None: it does not.
 
     What an earlier run handed out and nobody settled is ready, and comes as redelivered; the cursor says
     how far that goes.
@@ -40,6 +50,7 @@ class QueuePartition:
         "in_flight",
         "log",
         "next_offset",
+        "on_expiring",
         "returned",
         "rules",
     )
@@ -48,6 +59,7 @@ class QueuePartition:
         self.log = log
         self.cursor = log.open_cursor(cursor)
         self.rules: PartitionRules | None = None
+        self.on_expiring: Callable[[], None] | None = None
         self._notify = on_ready
         self.next_offset = self.cursor.low_water
         self._delivered_before = self.cursor.handed_out  # by an earlier run, up to there
@@ -83,6 +95,10 @@ class QueuePartition:
             None when nothing is ready in memory: at the end, or while it is loaded; `on_ready` is
             called then.
         """
+        if self.rules is not None:
+            count_max = self.rules.takeable(self, count_max)
+            if not count_max:
+                return None
         if self.returned:
             first, end = self.returned[0]
         else:
@@ -97,6 +113,9 @@ class QueuePartition:
             return None
         if batch.base_offset > first:
             self._lose(first, min(batch.base_offset, end))
+            return self.take(count_max, bytes_max)
+        if batch.records.attributes & EXPIRING and self.rules is None and self.on_expiring:
+            self.on_expiring()
             return self.take(count_max, bytes_max)
         end = min(end, batch.end_offset, first + count_max)
         index = first - batch.base_offset
@@ -142,6 +161,8 @@ class QueuePartition:
         if at < len(self.returned) and self.returned[at][0] == end:
             end = self.returned.pop(at)[1]
         self.returned.insert(at, (first, end))
+        if self.rules is not None:
+            self.rules.returned(self)
 
     def delivery_count(self, offset: int) -> int:
         """How often an unsettled message was delivered again, the last delivery included.
@@ -149,6 +170,38 @@ class QueuePartition:
         It was returned so often, and once more if it is ready again.
         """
         return self.cursor.delivery_counts[offset]
+
+    @property
+    def head(self) -> tuple[int, int] | None:
+        """The next ready messages, [first, end), all in a row; None when nothing is ready."""
+        if self.returned:
+            return self.returned[0]
+        first, end = self._skip_settled(), self.log.next_offset
+        if first >= end:
+            return None
+        if self._settled_ahead:
+            end = self.cursor.settled.settled_from(first, end)
+        return first, end
+
+    def withdraw(self, count: int, below: int) -> tuple[int, int] | None:
+        """Take messages off the head that nobody is handed; `finish` them in the end.
+
+        Args:
+            below: only those with lower offsets.
+
+        Returns:
+            What was taken, in a row: there may be more. None when there is no such message.
+        """
+        head = self.head
+        if head is None or head[0] >= below:
+            return None
+        first = head[0]
+        end = min(head[1], first + count, below)
+        if self.returned:
+            self._take_returned(end - first)
+        else:
+            self.next_offset = end
+        return first, end
 
     def purge(self) -> int:
         """Settle everything that is ready; returns how many messages that were."""

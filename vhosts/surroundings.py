@@ -1,37 +1,33 @@
 """What the rules of a vhost's queues need of the node around them."""
 
 from collections.abc import Callable
-from typing import Protocol
 
 from log_backend import LogStore, Records
 from vhosts.death import Death
 from vhosts.letter_post import LetterPost, Posted
-
-
-class Timer(Protocol):
-    """A call that will come."""
-
-    def cancel(self) -> None:
-        """Do not make it."""
-
-
-CallSoon = Callable[[Callable[[], None]], object]
-CallLater = Callable[[float, Callable[[], None]], Timer]
+from vhosts.timer import CallLater, CallSoon, Timer
 
 
 class Surroundings:
     """The log, the post and the event loop, as rules see them.
 
     Args:
+        remove: deletes a queue that has expired, by its name.
         call_soon: runs a function after this turn of the event loop.
         call_later: runs a function after some seconds.
     """
 
     def __init__(
-        self, logs: LogStore, post: LetterPost, call_soon: CallSoon, call_later: CallLater
+        self,
+        logs: LogStore,
+        post: LetterPost,
+        remove: Callable[[str], None],
+        call_soon: CallSoon,
+        call_later: CallLater,
     ) -> None:
         self._logs = logs
         self._post = post
+        self.remove = remove
         self._call_soon = call_soon
         self._call_later = call_later
 

@@ -47,7 +47,8 @@ from vhosts.queue_arguments import (
 )
 from vhosts.queue_partition import QueuePartition
 from vhosts.queue_properties import QueueProperties
-from vhosts.surroundings import CallLater, CallSoon, Surroundings
+from vhosts.surroundings import Surroundings
+from vhosts.timer import CallLater, CallSoon
 from vhosts.topology_record import (
     BindingRecord,
     ExchangeRecord,
@@ -104,7 +105,7 @@ class VirtualHost:
         self._targets: dict[tuple[str, ...], tuple[Queue, ...]] = {}
         self._targets_version = -1
         post = LetterPost(self.routing, self.queues.__getitem__, logs.now)
-        self._surroundings = Surroundings(logs, post, call_soon, call_later)
+        self._surroundings = Surroundings(logs, post, self._expire, call_soon, call_later)
 
     def load(self, store: MetadataStore) -> None:
         """Fill an empty vhost with what the store holds."""
@@ -227,6 +228,7 @@ class VirtualHost:
             existing = self.queues.get(properties.name)
             if existing is not None:
                 self._check_redeclared(existing, properties, connection)
+                existing.used()
                 return existing, existing.declaring
             check_name("queue", properties.name)
             check_not_reserved("queue", properties.name)
@@ -325,6 +327,10 @@ class VirtualHost:
             self._call_soon(lambda: self.connection_closed(connection))
         else:
             self._owned.pop(connection, None)
+
+    def _expire(self, name: str) -> None:
+        log.info("queue '%s' in '%s' has expired: nobody used it", name, self.name)
+        self._delete_unasked(self.queues[name])
 
     def _delete_unasked(self, queue: Queue) -> None:
         # Nobody is there to be told, and whatever else ends with the connection must go on.

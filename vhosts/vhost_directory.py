@@ -5,7 +5,7 @@ import msgspec
 from exchanges import check_name
 from log_backend import Change, Durability, LogStore, MetadataStore
 from vhosts.errors import VhostNotFound
-from vhosts.surroundings import CallLater, CallSoon
+from vhosts.timer import CallLater, CallSoon
 from vhosts.topology_record import NEXT_PARTITION_KEY, VHOSTS_PREFIX, VhostRecord, vhost_change
 from vhosts.topology_writer import TopologyWriter
 from vhosts.vhost import VirtualHost
