@@ -102,6 +102,7 @@ class DeadLetters:
         self._surroundings = surroundings
         self._leaving: deque[_Leaving] = deque()
         self._untaken: list[_Leaving] = []
+        self._refused: deque[tuple[Records, int]] = deque()  # with the index of the first one left
         self._scheduled = False
 
     @property
@@ -121,13 +122,11 @@ class DeadLetters:
             self._leaving.append(_Leaving(partition, first, end, reason))
         self._wake()
 
-    def refuse(self, records: Records, first: int) -> None:
-        """Messages of a batch from an index on were never in the queue: it was full."""
-        address = self.address
-        if address is not None:
-            count = records.count - first
-            death = self._death(DeathReason.MAXLEN, address)
-            self._surroundings.send(records, first, count, address.exchange, death)
+    def refuse(self, records: Records) -> None:
+        """Messages that were never in the queue, because it was full, are dead at once."""
+        if self.address is not None:
+            self._refused.append((records, 0))
+            self._wake()
 
     def _wake(self) -> None:
         if not self._scheduled:
@@ -137,7 +136,7 @@ class DeadLetters:
     def _turn(self) -> None:
         self._scheduled = False
         count_left, bytes_left = LETTERS_MAX, LETTERS_BYTES_MAX
-        while self._leaving:
+        while self._leaving or self._refused:
             if self._surroundings.is_pressed():
                 self._scheduled = True
                 self._surroundings.call_later(PRESSED_SECONDS, self._turn)
@@ -145,6 +144,9 @@ class DeadLetters:
             if count_left <= 0 or bytes_left <= 0:
                 self._wake()
                 return
+            if self._refused:
+                count_left -= self._send_refused(count_left)
+                continue
             leaving = self._leaving[0]
             batch = self._batch(leaving)
             if batch is None:
@@ -159,6 +161,20 @@ class DeadLetters:
             except JournalFailed:
                 return  # the journal said so in the log; a restart brings back what is unsettled
             self._advance(leaving, leaving.first + count)
+
+    def _send_refused(self, count_max: int) -> int:
+        records, first = self._refused.popleft()
+        count = min(records.count - first, count_max)
+        if first + count < records.count:
+            self._refused.appendleft((records, first + count))
+        address = self.address
+        if address is not None:
+            death = self._death(DeathReason.MAXLEN, address)
+            try:
+                self._surroundings.send(records, first, count, address.exchange, death)
+            except JournalFailed:
+                self._refused.clear()  # nobody was promised anything
+        return count
 
     def _batch(self, leaving: _Leaving) -> RecordBatch | None:
         # None: nothing more to do for now.

@@ -1,5 +1,7 @@
 """What can be refused in a virtual host. These errors name the object at fault and no AMQP code."""
 
+from collections.abc import Sequence
+
 
 class UserExists(Exception):
     """A user of this name is there already."""
@@ -142,13 +144,13 @@ class PublishRefused(Exception):
     """A queue is full, and refuses what is published instead of making room.
 
     Attributes:
-        accepted: how many of the records it took, the first ones.
-        position: the journal position that these wait for.
+        refused: indexes of the records that it did not take.
+        position: the journal position that the others wait for.
     """
 
-    def __init__(self, accepted: int, position: int) -> None:
-        super().__init__(f"the queue is full; it took {accepted} of the messages")
-        self.accepted = accepted
+    def __init__(self, refused: Sequence[int], position: int) -> None:
+        super().__init__(f"the queue is full; it refused {len(refused)} messages")
+        self.refused = refused
         self.position = position
 
 

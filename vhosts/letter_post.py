@@ -91,7 +91,7 @@ class LetterPost:
                 position = queue.publish(part, waited=True)
             except PublishRefused as refused:
                 position = refused.position
-                untaken.update(places[refused.accepted :])
+                untaken.update(places[at] for at in refused.refused)
             if queue.durability is Durability.DISK:
                 durable = max(durable, position)
             else:

@@ -14,7 +14,7 @@ from vhosts.dispatcher import (
     Dispatcher,
     delivery_cost,
 )
-from vhosts.errors import NotReadable, QueueLocked
+from vhosts.errors import NotReadable, PublishRefused, QueueLocked
 from vhosts.partitioned_reader import PartitionedReader
 from vhosts.partitioner import partitioner
 from vhosts.queue_arguments import counts_deliveries, is_stream
@@ -96,11 +96,20 @@ class Queue(Dispatcher):
             if self.rules is not None:
                 self.rules.expiry.expected = True
 
-    def _publishing(self, records: Records) -> None:
+    def _publish_by_rules(self, records: Records, *, waited: bool) -> int:
         if records.attributes & EXPIRING:
             self._expects_expiry()
-        if self.rules is not None:
-            self.rules.publishing()
+        rules = self.rules
+        if rules is None:
+            return self._append(records, waited=waited)
+        admitted, refused = rules.admit(records)
+        position = 0
+        if admitted is not None:
+            position = self._append(admitted, waited=waited)
+            rules.published()
+        if refused:
+            raise PublishRefused(refused, position)
+        return position
 
     def used(self) -> None:
         """Somebody needs the queue: `x-expires` begins anew."""
@@ -159,9 +168,15 @@ class Queue(Dispatcher):
 
         Returns:
             The journal position that they wait for, or 0: see `PartitionLog.append`.
+
+        Raises:
+            PublishRefused: the queue is full; it did not take all of them.
         """
         if self.rules is not None or records.attributes & EXPIRING:
-            self._publishing(records)
+            return self._publish_by_rules(records, waited=waited)
+        return self._append(records, waited=waited)
+
+    def _append(self, records: Records, *, waited: bool) -> int:
         if self._partitioner is None:
             position = self.partitions[0].log.append(records, waited=waited)
         else:

@@ -1,7 +1,7 @@
 """The queue's view of one partition: what is ready, handed out, or came back."""
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from log_backend import EXPIRING, PartitionLog, Reason
@@ -17,7 +17,10 @@ class PartitionRules(Protocol):
         What is over at the head has left the queue when this returns.
         """
 
-    def returned(self, partition: "QueuePartition") -> None:
+    def left(self, partition: "QueuePartition", first: int, end: int) -> None:
+        """Messages [first, end) are not ready any more."""
+
+    def returned(self, partition: "QueuePartition", first: int, end: int) -> None:
         """Messages that were handed out are ready again."""
 
     def settling(self, partition: "QueuePartition", first: int, end: int, reason: Reason) -> bool:
@@ -131,6 +134,8 @@ class QueuePartition:
             self.cursor.hand_out(first + count)
         if redelivered:
             self.cursor.redeliver(first, first + count)
+        if self.rules is not None:
+            self.rules.left(self, first, first + count)
         self.in_flight += count
         return Delivery(self, batch.records, index, count, first, redelivered)
 
@@ -154,6 +159,7 @@ class QueuePartition:
         """Make messages ready again that were handed out, in their old place."""
         self.in_flight -= end - first
         self._returned_count += end - first
+        returned = (first, end)
         at = bisect_left(self.returned, (first, end))
         if at > 0 and self.returned[at - 1][1] == first:
             at -= 1
@@ -162,7 +168,7 @@ class QueuePartition:
             end = self.returned.pop(at)[1]
         self.returned.insert(at, (first, end))
         if self.rules is not None:
-            self.rules.returned(self)
+            self.rules.returned(self, *returned)
 
     def delivery_count(self, offset: int) -> int:
         """How often an unsettled message was delivered again, the last delivery included.
@@ -201,11 +207,26 @@ class QueuePartition:
             self._take_returned(end - first)
         else:
             self.next_offset = end
+        if self.rules is not None:
+            self.rules.left(self, first, end)
         return first, end
+
+    def ready_ranges(self) -> Iterator[tuple[int, int]]:
+        """All that is ready, [first, end)."""
+        yield from self.returned
+        settled, end = self.cursor.settled, self.log.next_offset
+        first = settled.unsettled_from(self.next_offset)
+        while first < end:
+            behind = settled.settled_from(first, end)
+            yield first, behind
+            first = settled.unsettled_from(behind)
 
     def purge(self) -> int:
         """Settle everything that is ready; returns how many messages that were."""
         count = self.ready
+        if self.rules is not None:
+            for first, end in self.ready_ranges():
+                self.rules.left(self, first, end)
         for first, end in self.returned:
             self.cursor.settle(first, end, Reason.PURGED)
         self.returned.clear()
@@ -233,6 +254,8 @@ class QueuePartition:
 
     def _lose(self, first: int, end: int) -> None:
         # No batch holds these offsets: transient messages of an earlier run.
+        if self.rules is not None:
+            self.rules.left(self, first, end)
         if self.returned:
             self._take_returned(end - first)
             self.cursor.settle(first, end, Reason.LOST)

@@ -3,20 +3,30 @@
 A queue that asks for nothing has none, and neither it nor its partitions look any further.
 """
 
-from collections.abc import Mapping
+from array import array
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from log_backend import Reason
+from log_backend import Reason, Records, split_records
 from vhosts.dead_letters import DeadLetters, LetterSurroundings, letter_address
 from vhosts.death import DeathReason
 from vhosts.expiry import MILLISECOND, ExpiringQueue, Expiry, ExpirySurroundings
+from vhosts.length_limit import LengthLimit, LengthOptions, LimitedQueue, length_options
 from vhosts.queue_lease import LeasedQueue, LeaseSurroundings, QueueLease
 from vhosts.queue_partition import QueuePartition
 
-RULE_ARGUMENTS = frozenset(("x-dead-letter-exchange", "x-expires", "x-message-ttl"))
+RULE_ARGUMENTS = frozenset(
+    (
+        "x-dead-letter-exchange",
+        "x-expires",
+        "x-max-length",
+        "x-max-length-bytes",
+        "x-message-ttl",
+    )
+)
 
 
-class RuledQueue(ExpiringQueue, LeasedQueue, Protocol):
+class RuledQueue(ExpiringQueue, LeasedQueue, LimitedQueue, Protocol):
     """What rules need of their queue."""
 
 
@@ -30,7 +40,8 @@ class QueueRules:
     Attributes:
         dead_letters: what leaves the queue unconsumed.
         expiry: when the time of its messages is over.
-        lease: when its own is; None: never.
+        length: its limit; None: it has none.
+        lease: when its own time is over; None: never.
     """
 
     def __init__(self, queue: RuledQueue, surroundings: RuleSurroundings) -> None:
@@ -38,6 +49,7 @@ class QueueRules:
         self._surroundings = surroundings
         self.dead_letters = DeadLetters(queue.name, surroundings)
         self.expiry = Expiry(queue, surroundings, self._expired)
+        self.length: LengthLimit | None = None
         self.lease: QueueLease | None = None
 
     def apply(self, arguments: Mapping[str, object]) -> None:
@@ -48,6 +60,7 @@ class QueueRules:
         # Dead letters must not wait until somebody finds that their time is over.
         self.expiry.watchful = self.dead_letters.address is not None
         self.expiry.look_soon()
+        self._limit(length_options(arguments))
         if self.lease is not None:
             self.lease.stop()
         expires = arguments.get("x-expires")
@@ -56,6 +69,15 @@ class QueueRules:
             if isinstance(expires, int)
             else None
         )
+
+    def _limit(self, options: LengthOptions | None) -> None:
+        if options is None:
+            self.length = None
+        elif self.length is None or self.length.options != options:
+            surroundings = self._surroundings
+            self.length = LengthLimit(
+                self._queue, options, surroundings.call_soon, self._pushed_out
+            )
 
     def stop(self) -> None:
         """The queue is gone."""
@@ -66,21 +88,43 @@ class QueueRules:
     @property
     def idle(self) -> bool:
         """They ask for nothing, and nothing is under way."""
-        asked = self.dead_letters.address, self.expiry.ttl, self.lease
+        asked = self.dead_letters.address, self.expiry.ttl, self.length, self.lease
         under_way = self.expiry.expected or self.dead_letters.waiting
-        return asked == (None, None, None) and not under_way
+        return not under_way and all(each is None for each in asked)
 
-    def publishing(self) -> None:
-        """Messages are about to come in."""
+    def admit(self, records: Records) -> tuple[Records | None, Sequence[int]]:
+        """What of some records may come in, and the indexes of the others, which are dealt with."""
         self.expiry.publishing()
+        refused = () if self.length is None else self.length.refused(records)
+        if self.length is None or not refused:
+            return records, ()
+        places = array("i", bytes(4 * records.count))
+        for index in refused:
+            places[index] = 1
+        parts = dict(split_records(records, places, 2))
+        if self.length.options.keeps_refused:
+            self.dead_letters.refuse(parts[1])
+        return parts.get(0), refused
+
+    def published(self) -> None:
+        """What was admitted came in."""
+        if self.length is not None:
+            self.length.published()
 
     def takeable(self, partition: QueuePartition, count_max: int) -> int:
         """See `PartitionRules`."""
         return self.expiry.takeable(partition, count_max)
 
-    def returned(self, partition: QueuePartition) -> None:
+    def left(self, partition: QueuePartition, first: int, end: int) -> None:
+        """See `PartitionRules`."""
+        if self.length is not None:
+            self.length.left(partition, first, end)
+
+    def returned(self, partition: QueuePartition, first: int, end: int) -> None:
         """See `PartitionRules`."""
         self.expiry.look_soon()
+        if self.length is not None:
+            self.length.returned(partition, first, end)
 
     def settling(self, partition: QueuePartition, first: int, end: int, reason: Reason) -> bool:
         """See `PartitionRules`."""
@@ -91,6 +135,9 @@ class QueueRules:
 
     def _expired(self, partition: QueuePartition, first: int, end: int) -> None:
         self.dead_letters.discard(partition, first, end, DeathReason.EXPIRED)
+
+    def _pushed_out(self, partition: QueuePartition, first: int, end: int) -> None:
+        self.dead_letters.discard(partition, first, end, DeathReason.MAXLEN)
 
 
 def has_rules(arguments: Mapping[str, object]) -> bool:

@@ -239,11 +239,13 @@ class VirtualHost:
         owner = connection if properties.exclusive else None
         if not _stored(properties):
             queue = self._add_queue(properties, owner, numbers)
+            queue.apply(properties.arguments)
             self.routing.add_queue(queue.name, durable=False)
             return queue, None
         stored = queue_change(self.name, properties, numbers)
         durable = self._writer.submit([number_change, stored])
         queue = self._add_queue(properties, owner, numbers)
+        queue.apply(properties.arguments)
         log.debug("queue '%s' in '%s': durability %s", queue.name, self.name, queue.durability)
         queue.declaring = asyncio.ensure_future(self._admit(queue, durable))
         return queue, queue.declaring
@@ -371,7 +373,6 @@ class VirtualHost:
         for index, number in enumerate(partitions):
             log = self._open_log(properties, index, number)
             queue.partitions.append(QueuePartition(log, queue.wake))
-        queue.apply(properties.arguments)
         self.queues[properties.name] = queue
         if owner is not None:
             self._owned.setdefault(owner, {})[properties.name] = queue
