@@ -79,7 +79,7 @@ class Expiry:
 
     def look_soon(self) -> None:
         """The head may be another one: look after this turn when it is over."""
-        if not self._looking:
+        if not self._looking and (self.ttl is not None or self.expected or self.watchful):
             self._looking = True
             self._surroundings.call_soon(self._look)
 

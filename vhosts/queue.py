@@ -139,7 +139,8 @@ class Queue(Dispatcher):
     @property
     def counts_deliveries(self) -> bool:
         """What it delivers again says how often: `x-delivery-count`."""
-        return counts_deliveries(self.properties.arguments)
+        limited = self.rules is not None and self.rules.delivery_limit is not None
+        return limited or counts_deliveries(self.properties.arguments)
 
     @property
     def ready(self) -> int:

@@ -1,7 +1,7 @@
 """The queue's view of one partition: what is ready, handed out, or came back."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from log_backend import EXPIRING, PartitionLog, Reason
@@ -19,6 +19,11 @@ class PartitionRules(Protocol):
 
     def left(self, partition: "QueuePartition", first: int, end: int) -> None:
         """Messages [first, end) are not ready any more."""
+
+    def returnable(
+        self, partition: "QueuePartition", first: int, end: int
+    ) -> Iterable[tuple[int, int]]:
+        """Which of [first, end), that were handed out, come back; the others have left the queue."""
 
     def returned(self, partition: "QueuePartition", first: int, end: int) -> None:
         """Messages that were handed out are ready again."""
@@ -158,8 +163,15 @@ class QueuePartition:
     def give_back(self, first: int, end: int) -> None:
         """Make messages ready again that were handed out, in their old place."""
         self.in_flight -= end - first
+        if self.rules is None:
+            self._make_ready(first, end)
+            return
+        for returned in self.rules.returnable(self, first, end):
+            self._make_ready(*returned)
+            self.rules.returned(self, *returned)
+
+    def _make_ready(self, first: int, end: int) -> None:
         self._returned_count += end - first
-        returned = (first, end)
         at = bisect_left(self.returned, (first, end))
         if at > 0 and self.returned[at - 1][1] == first:
             at -= 1
@@ -167,8 +179,6 @@ class QueuePartition:
         if at < len(self.returned) and self.returned[at][0] == end:
             end = self.returned.pop(at)[1]
         self.returned.insert(at, (first, end))
-        if self.rules is not None:
-            self.rules.returned(self, *returned)
 
     def delivery_count(self, offset: int) -> int:
         """How often an unsettled message was delivered again, the last delivery included.

@@ -4,12 +4,13 @@ A queue that asks for nothing has none, and neither it nor its partitions look a
 """
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from log_backend import Reason, Records, split_records
 from vhosts.dead_letters import DeadLetters, LetterSurroundings, letter_address
 from vhosts.death import DeathReason
+from vhosts.delivery_limit import delivery_limit, within_limit
 from vhosts.expiry import MILLISECOND, ExpiringQueue, Expiry, ExpirySurroundings
 from vhosts.length_limit import LengthLimit, LengthOptions, LimitedQueue, length_options
 from vhosts.queue_lease import LeasedQueue, LeaseSurroundings, QueueLease
@@ -40,6 +41,7 @@ class QueueRules:
     Attributes:
         dead_letters: what leaves the queue unconsumed.
         expiry: when the time of its messages is over.
+        delivery_limit: how often a message may be delivered again; None: for ever.
         length: its limit; None: it has none.
         lease: when its own time is over; None: never.
     """
@@ -49,6 +51,7 @@ class QueueRules:
         self._surroundings = surroundings
         self.dead_letters = DeadLetters(queue.name, surroundings)
         self.expiry = Expiry(queue, surroundings, self._expired)
+        self.delivery_limit: int | None = None
         self.length: LengthLimit | None = None
         self.lease: QueueLease | None = None
 
@@ -61,6 +64,7 @@ class QueueRules:
         self.expiry.watchful = self.dead_letters.address is not None
         self.expiry.look_soon()
         self._limit(length_options(arguments))
+        self.delivery_limit = delivery_limit(arguments)
         if self.lease is not None:
             self.lease.stop()
         expires = arguments.get("x-expires")
@@ -88,7 +92,13 @@ class QueueRules:
     @property
     def idle(self) -> bool:
         """They ask for nothing, and nothing is under way."""
-        asked = self.dead_letters.address, self.expiry.ttl, self.length, self.lease
+        asked = (
+            self.dead_letters.address,
+            self.expiry.ttl,
+            self.delivery_limit,
+            self.length,
+            self.lease,
+        )
         under_way = self.expiry.expected or self.dead_letters.waiting
         return not under_way and all(each is None for each in asked)
 
@@ -120,6 +130,17 @@ class QueueRules:
         if self.length is not None:
             self.length.left(partition, first, end)
 
+    def returnable(
+        self, partition: QueuePartition, first: int, end: int
+    ) -> Iterable[tuple[int, int]]:
+        """See `PartitionRules`."""
+        if self.delivery_limit is None:
+            return ((first, end),)
+        kept, over = within_limit(partition, first, end, self.delivery_limit)
+        for each in over:
+            self.dead_letters.discard(partition, *each, DeathReason.DELIVERY_LIMIT)
+        return kept
+
     def returned(self, partition: QueuePartition, first: int, end: int) -> None:
         """See `PartitionRules`."""
         self.expiry.look_soon()
@@ -142,4 +163,4 @@ class QueueRules:
 
 def has_rules(arguments: Mapping[str, object]) -> bool:
     """Whether arguments ask for anything that `QueueRules` does."""
-    return not RULE_ARGUMENTS.isdisjoint(arguments)
+    return not RULE_ARGUMENTS.isdisjoint(arguments) or delivery_limit(arguments) is not None
