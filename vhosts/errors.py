@@ -178,6 +178,17 @@ class ConsumptionRefused(Exception):
         self.name = name
 
 
+class GetRefused(Exception):
+    """A queue with a single active consumer gives its messages to nobody else."""
+
+    def __init__(self, name: str, vhost: str) -> None:
+        super().__init__(
+            f"cannot obtain access to locked queue '{name}' in vhost '{vhost}': "
+            "it has a single active consumer, so basic.get is not possible"
+        )
+        self.name = name
+
+
 class InvalidConsumerArgument(Exception):
     """A consumer argument has a type or value that it cannot take."""
 

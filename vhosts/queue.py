@@ -14,12 +14,19 @@ from vhosts.dispatcher import (
     Dispatcher,
     delivery_cost,
 )
-from vhosts.errors import NotReadable, PublishRefused, QueueLocked
+from vhosts.errors import (
+    ConsumptionRefused,
+    GetRefused,
+    NotReadable,
+    PublishRefused,
+    QueueLocked,
+)
 from vhosts.partitioned_reader import PartitionedReader
 from vhosts.partitioner import partitioner
-from vhosts.queue_arguments import counts_deliveries, is_stream
+from vhosts.queue_arguments import counts_deliveries, has_single_active_consumer, is_stream
 from vhosts.queue_properties import QueueProperties
 from vhosts.queue_rules import QueueRules, RuleSurroundings, has_rules
+from vhosts.single_active import WaitingConsumers
 from vhosts.stream_reader import StreamReader, stream_position
 from vhosts.timer import CallSoon
 
@@ -42,6 +49,7 @@ class Queue(Dispatcher):
         "_loading",
         "_partitioner",
         "_readers",
+        "_standby",
         "_surroundings",
         "declaring",
         "groups",
@@ -68,6 +76,8 @@ class Queue(Dispatcher):
         self._readers: list[StreamReader | PartitionedReader] = []
         self._partitioner = partitioner(properties.arguments)
         self._loading: list[Callable[[], None]] = []
+        single = has_single_active_consumer(properties.arguments)
+        self._standby = WaitingConsumers() if single else None
         self.rules: QueueRules | None = None
         self._surroundings = surroundings
 
@@ -153,7 +163,8 @@ class Queue(Dispatcher):
     def consumer_count(self) -> int:
         """Consumers, whether they have credit or not, those of its groups too."""
         in_groups = sum(len(group.consumers) for group in self.groups.values())
-        return len(self.consumers) + len(self._readers) + in_groups
+        waiting = len(self._standby.consumers) if self._standby is not None else 0
+        return len(self.consumers) + waiting + len(self._readers) + in_groups
 
     def check_access(self, connection: object) -> None:
         """Refuse an exclusive queue to all but its owner.
@@ -193,8 +204,17 @@ class Queue(Dispatcher):
     # -- consuming
 
     def add_consumer(self, consumer: Consumer) -> None:
-        """See `Dispatcher`."""
-        super().add_consumer(consumer)
+        """See `Dispatcher`; with a single active consumer, the others wait.
+
+        Raises:
+            ConsumptionRefused: also when it is exclusive and would be the single active one.
+        """
+        if self._standby is None or not (self.consumers or consumer.exclusive):
+            super().add_consumer(consumer)
+        elif consumer.exclusive:
+            raise ConsumptionRefused(self.name, self.vhost)
+        else:
+            self._standby.add(consumer)
         self.had_consumer = True
 
     def add_reader(self, consumer: Consumer, wanted: object, now: int) -> None:
@@ -241,6 +261,11 @@ class Queue(Dispatcher):
         self._readers = [reader for reader in self._readers if reader.consumer not in gone]
         for group in self.groups.values():
             group.remove_consumers(gone)
+        if self._standby is not None:
+            self._standby.remove(gone)
+            if not self.consumers and (following := self._standby.take()) is not None:
+                self.consumers.append(following)
+                self.wake()
         self.used()
 
     def get(self) -> Delivery | None:
@@ -248,7 +273,10 @@ class Queue(Dispatcher):
 
         Raises:
             QueueQuarantined: the next one lies at or behind a damage.
+            GetRefused: the queue has a single active consumer.
         """
+        if self._standby is not None:
+            raise GetRefused(self.name, self.vhost)
         self.used()
         delivery = self._take(1)
         if delivery is None and self._is_blocked():
@@ -274,6 +302,11 @@ class Queue(Dispatcher):
         waiting, self._loading = self._loading, []
         for done in waiting:
             done()
+
+    def _stop_at_damage(self) -> None:
+        if self._standby is not None:
+            self.consumers += self._standby.take_all()
+        super()._stop_at_damage()
 
     def _dispatch(self) -> None:
         self._scheduled = False
@@ -307,6 +340,8 @@ class Queue(Dispatcher):
         """Tell the consumers that the queue is gone, and who waits for a message to be loaded."""
         readers, self._readers = self._readers, []
         groups, self.groups = self.groups, {}
+        if self._standby is not None:
+            self.consumers += self._standby.take_all()
         self._loaded()
         super().delete()
         if self.rules is not None:
