@@ -106,6 +106,7 @@ class Broker:
             logs,
             self._writer,
             loop.call_soon,
+            loop.call_later,
             default_durability=Durability(config.default_durability),
         )
         try:

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from amqp_front.journal_positions import EVERYTHING, JournalPositions
+from amqp_front.journal_positions import JournalPositions
 
 
 class Confirms:
@@ -20,10 +20,15 @@ class Confirms:
     def __init__(self) -> None:
         self.next_tag = 1
         self._confirmed = 0
-        self._waiting: deque[tuple[int, JournalPositions]] = deque()  # (last tag, what it needs)
+        # Last tag, and what it needs; None: it is refused.
+        self._waiting: deque[tuple[int, JournalPositions | None]] = deque()
 
-    def add(self, count: int, needed: JournalPositions) -> None:
-        """Count publishes that are confirmed when the journal covers what they need."""
+    def add(self, count: int, needed: JournalPositions | None) -> None:
+        """Count publishes that are confirmed when the journal covers what they need.
+
+        Args:
+            needed: None: a full queue has refused them.
+        """
         self.next_tag += count
         last = self.next_tag - 1
         if self._waiting and self._waiting[-1][1] == needed:
@@ -42,8 +47,21 @@ class Confirms:
             None when there is nothing to confirm.
         """
         last = 0
-        while self._waiting and reached.cover(self._waiting[0][1]):
+        while self._waiting:
+            needed = self._waiting[0][1]
+            if needed is None or not reached.cover(needed):
+                break
             last = self._waiting.popleft()[0]
+        return self._settled(last)
+
+    def take_refused(self) -> tuple[int, bool] | None:
+        """As `take_covered`, of publishes that were refused and behind which none waits any more."""
+        last = 0
+        if self._waiting and self._waiting[0][1] is None:
+            last = self._waiting.popleft()[0]
+        return self._settled(last)
+
+    def _settled(self, last: int) -> tuple[int, bool] | None:
         if not last:
             return None
         several = last - self._confirmed > 1
@@ -52,4 +70,6 @@ class Confirms:
 
     def take_all(self) -> tuple[int, bool] | None:
         """The tag up to which publishes must be refused because the journal failed."""
-        return self.take_covered(EVERYTHING)
+        last = self._waiting[-1][0] if self._waiting else 0
+        self._waiting.clear()
+        return self._settled(last)

@@ -25,4 +25,3 @@ class JournalPositions(NamedTuple):
 
 
 NOTHING = JournalPositions(0, 0)
-EVERYTHING = JournalPositions(1 << 63, 1 << 63)

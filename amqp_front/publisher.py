@@ -25,8 +25,8 @@ from amqp_front.journal_positions import NOTHING, JournalPositions
 from amqp_front.properties import EXPIRATION, REPLY_TO, USER_ID, Properties, copies
 from amqp_front.services import Services
 from exchanges import Route
-from log_backend import PERSISTENT, Durability, JournalFailed, Records
-from vhosts import PermissionCache, Queue, ResourceKind, Verb, VirtualHost
+from log_backend import EXPIRING, PERSISTENT, Durability, JournalFailed, Records
+from vhosts import PermissionCache, PublishRefused, Queue, ResourceKind, Verb, VirtualHost
 
 _INSPECTED = EXPIRATION | USER_ID | REPLY_TO | CARBON_COPY
 
@@ -69,6 +69,9 @@ class Publisher:
         self._name = b""
         self._exchange = ""
         self._known_version = -1
+        self._refused: set[int] = (
+            set()
+        )  # indexes of a run's messages that a full queue did not take
 
     # -- publishing
 
@@ -93,15 +96,32 @@ class Publisher:
         try:
             needed = self._publish(run)
         except JournalFailed:
+            self._refused.clear()
             if not self.confirming:
                 raise
             self._confirms.add(run.count, NOTHING)
             self.journal_failed()
             return NOTHING
         if self.confirming:
-            self._confirms.add(run.count, needed)
+            if self._refused:
+                self._count_refused(run.count, needed)
+            else:
+                self._confirms.add(run.count, needed)
             self._board.wait(self, needed)
+        elif self._refused:
+            self._refused.clear()  # nobody wants to know
         return needed
+
+    def _count_refused(self, count: int, needed: JournalPositions) -> None:
+        at = 0
+        for refused in sorted(self._refused):
+            if at < refused:
+                self._confirms.add(refused - at, needed)
+            self._confirms.add(1, None)
+            at = refused + 1
+        if at < count:
+            self._confirms.add(count - at, needed)
+        self._refused.clear()
 
     def _publish(self, run: PublishRun) -> JournalPositions:
         exchange = run.exchange.decode()
@@ -121,15 +141,23 @@ class Publisher:
             return self._to_route(run, route)
         keys = run.keys()
         if not exchange and any(key.startswith(ADDRESS_PREFIX) for key in keys):
-            needed = NOTHING
-            for single in _singles(run, keys):
-                needed = needed.joined(self._publish(single))
-            return needed
+            return self._publish_singles(run, keys)
         found = [
             route if (route := routes.get(key)) is not None else routing.route(exchange, key)
             for key in keys
         ]
         return self._to_routes(run, found)
+
+    def _publish_singles(self, run: PublishRun, keys: Sequence[bytes]) -> JournalPositions:
+        needed = NOTHING
+        refused: set[int] = set()
+        for at, single in enumerate(_singles(run, keys)):
+            needed = needed.joined(self._publish(single))
+            if self._refused:
+                refused.add(at)
+                self._refused.clear()
+        self._refused = refused
+        return needed
 
     def _to_routes(self, run: PublishRun, found: Sequence[Route]) -> JournalPositions:
         # One batch for each queue, so that its order is the publisher's.
@@ -148,23 +176,31 @@ class Publisher:
         chosen = _disjoint(chosen)
         parts = run.parts(list(chosen.values()), self._attributes(run), self._clock.now())
         targets = self._vhost.targets
-        return self._append(zip(parts, map(targets, chosen), strict=True))
+        return self._append(zip(parts, map(targets, chosen), chosen.values(), strict=True))
 
     def _to_route(self, run: PublishRun, route: Route) -> JournalPositions:
         if not route:
             self._return(run, range(run.count))
             return NOTHING
         records = run.records(self._attributes(run), self._clock.now())
-        return self._append(((records, self._vhost.targets(route)),))
+        return self._append(((records, self._vhost.targets(route), range(run.count)),))
 
     def _attributes(self, run: PublishRun) -> int:
-        return PERSISTENT if run.persistent else 0
+        attributes = PERSISTENT if run.persistent else 0
+        return attributes | EXPIRING if run.property_flags & EXPIRATION else attributes
 
-    def _append(self, batches: Iterable[tuple[Records, Sequence[Queue]]]) -> JournalPositions:
+    def _append(
+        self, batches: Iterable[tuple[Records, Sequence[Queue], Sequence[int]]]
+    ) -> JournalPositions:
+        # With the indexes of the records in their run.
         written = durable = 0
-        for records, queues in batches:
+        for records, queues, indexes in batches:
             for queue in queues:
-                position = queue.publish(records, waited=self.waited)
+                try:
+                    position = queue.publish(records, waited=self.waited)
+                except PublishRefused as refused:
+                    position = refused.position
+                    self._refused.update(indexes[at] for at in refused.refused)
                 if queue.durability is Durability.DISK:
                     durable = max(durable, position)
                 else:
@@ -268,22 +304,19 @@ class Publisher:
 
     def journal_reached(self, reached: JournalPositions) -> bool:
         """See `Waiter`."""
-        taken = self._confirms.take_covered(reached)
-        if taken is not None:
-            tag, several = taken
-            self._channel.write(
-                _CONFIRM.pack(1, self._channel.number, 13, _ACK, tag, several, 0xCE)
-            )
+        self._answer(self._confirms.take_covered(reached), _ACK)
+        while (refused := self._confirms.take_refused()) is not None:
+            self._answer(refused, _NACK)
+            self._answer(self._confirms.take_covered(reached), _ACK)
         return self._confirms.waits()
 
     def journal_failed(self) -> None:
         """See `Waiter`."""
-        taken = self._confirms.take_all()
+        self._answer(self._confirms.take_all(), _NACK)
+
+    def _answer(self, taken: tuple[int, bool] | None, method: int) -> None:
         if taken is not None:
-            tag, several = taken
-            self._channel.write(
-                _CONFIRM.pack(1, self._channel.number, 13, _NACK, tag, several, 0xCE)
-            )
+            self._channel.write(_CONFIRM.pack(1, self._channel.number, 13, method, *taken, 0xCE))
 
     def close(self) -> None:
         """The channel is gone: confirm nothing more."""

@@ -47,6 +47,7 @@ REFUSALS: dict[type[Exception], tuple[int, type[AmqpError]]] = {
     vhosts.TooManyGroups: (PRECONDITION_FAILED, SoftError),
     vhosts.QueueInUse: (PRECONDITION_FAILED, SoftError),
     vhosts.QueueNotEmpty: (PRECONDITION_FAILED, SoftError),
+    vhosts.GetRefused: (RESOURCE_LOCKED, SoftError),
     vhosts.ConsumptionRefused: (ACCESS_REFUSED, SoftError),
     vhosts.AccessRefused: (ACCESS_REFUSED, SoftError),
     vhosts.VhostNotFound: (NOT_ALLOWED, HardError),

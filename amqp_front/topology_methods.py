@@ -99,6 +99,7 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
     if method.passive:
         queue = vhost.queue(queue_name(channel, method.queue), channel.connection_id)
         done = queue.declaring
+        queue.used()
     else:
         name = method.queue or server_name()
         channel.permissions.authorize(QUEUE, name, CONFIGURE)

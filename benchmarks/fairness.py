@@ -19,11 +19,12 @@ from rich.table import Table
 from benchmarks.broker_process import routelog
 from benchmarks.bystander import bystander
 from benchmarks.connection import Connection
-from benchmarks.frames import CHANNEL, PublishRun, content_frames
+from benchmarks.frames import CHANNEL, content_frames
 
 FRAME_BYTES = 131_072
 FRAME_OVERHEAD = 8
 DECLARES_IN_FLIGHT = 500
+PUBLISHES_AT_ONCE = 10_000  # less than 1 MiB
 LARGE_BYTES = 16 << 20  # as large as a broker allows by default
 FLUSH_SECONDS = 2.0  # the broker writes segments once a second
 
@@ -110,12 +111,13 @@ class Storms:
 
     def _publish_many(self) -> None:
         self._queue("fairness.many", durable=False)
-        run = PublishRun("fairness.many", 16, persistent=False)
-        left, sent = self._scaled(1_000_000), 0
+        publish = frame.marshal(commands.Basic.Publish(routing_key="fairness.many"), CHANNEL)
+        message = publish + content_frames(0, 16, persistent=False)
+        left = self._scaled(1_000_000)
         while left:
-            count = min(left, run.messages_max)
-            self._connection.send(run.encoded(sent, count))
-            left, sent = left - count, sent + count
+            count = min(left, PUBLISHES_AT_ONCE)
+            self._connection.send(message * count)
+            left -= count
         self._queue("fairness.many", durable=False)
 
     def _ack_multiple(self) -> None:

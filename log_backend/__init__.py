@@ -38,6 +38,7 @@ from log_backend.metadata_writer import MetadataWriter
 from log_backend.partition_log import PartitionLog
 from log_backend.randomness import random_key, random_name
 from log_backend.record_batch import (
+    EXPIRING,
     PERSISTENT,
     RecordBatch,
     Records,
@@ -50,6 +51,7 @@ from log_backend.retention import Retention
 from log_backend.segment import SegmentDamaged
 
 __all__ = [
+    "EXPIRING",
     "PERSISTENT",
     "Change",
     "Clock",

@@ -35,6 +35,27 @@ class DeliveryCounts:
         at = bisect_right(ranges, offset, key=_first) - 1
         return ranges[at][2] if at >= 0 and offset < ranges[at][1] else 0
 
+    def reaching(self, first: int, end: int, count: int) -> list[tuple[int, int]]:
+        """The parts of [first, end), all unsettled, that were delivered again at least so often.
+
+        Args:
+            count: 1 or more.
+        """
+        found: list[tuple[int, int]] = []
+        for number, low, high in pieces(first, end):
+            base = number * CHUNK_OFFSETS
+            ranges = self.chunks.get(number, [])
+            at = max(0, bisect_right(ranges, base + low, key=_first) - 1)
+            for begin, stop, counted in ranges[at:]:
+                if begin >= base + high:
+                    break
+                begin, stop = max(begin, base + low), min(stop, base + high)
+                if counted >= count and begin < stop:
+                    if found and found[-1][1] == begin:
+                        begin = found.pop()[0]
+                    found.append((begin, stop))
+        return found
+
     def count(self, first: int, end: int) -> list[CountedRange]:
         """One more delivery of unsettled messages [first, end); returns their counts, all of them."""
         return self._change(first, end, lambda count: count + 1)

@@ -31,6 +31,7 @@ from log_backend.journal_entry import JournalEntry
 from log_backend.journal_files import JournalFile, JournalFiles
 from log_backend.journal_groups import JournalGroup, JournalGroups
 from log_backend.journal_reader import JournalReader
+from log_backend.journal_waiters import JournalWaiters
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +61,7 @@ class Journal:
             Never above `written`.
         groups: what has gathered for the next blocks; partitions append their batches there.
         frugal: space is low: more than FILES_MIN files are not made.
+        waiters: who inside of the broker waits for a position.
         refused: there was no room for another file, or a block that is larger; `go_on` tries again.
         on_disk_full: called when `refused` is set.
 
@@ -107,6 +109,7 @@ class Journal:
         self._collect = collect
         self.written = self.durable = 0
         self.groups = JournalGroups(self._entry_added, on_pressure)
+        self.waiters = JournalWaiters()
         self.frugal = False
         self.refused = False
         self.on_disk_full: Callable[[], None] = lambda: None
@@ -309,6 +312,7 @@ class Journal:
             self._on_durable(group.position)
         else:
             self._on_written(group.position)
+        self.waiters.reached(self.written, self.durable)
         self._progress()
 
     def _mark_later(self) -> None:

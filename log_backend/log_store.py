@@ -59,7 +59,8 @@ class LogStore:
         on_durable: set by the owner; called with the journal position that is durable.
         on_written: set by the owner; called with the position that is written and not yet durable.
         on_failure: set by the owner; called once when the disk failed.
-        on_pressure: set before `start`; called with why publishers wait: "disk", "journal", "memory".
+        pressures: why publishers should wait, of "disk", "journal" and "memory"; none: they may go on.
+        on_pressure: set by the owner before `start`; called with `pressures` when they change.
     """
 
     def __init__(
@@ -139,7 +140,7 @@ class LogStore:
         self._full_files: list[JournalFile] = []  # that wait for a checkpoint
         self._refused = False  # the disk was full; `_looked_at_space` tries again
         self._closing = False
-        self._pressures: frozenset[str] = frozenset()
+        self.pressures: frozenset[str] = frozenset()
         self._flush_lock = asyncio.Lock()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._retention_timer = RetentionTimer(loop, options.retention_seconds)
@@ -463,12 +464,12 @@ class LogStore:
         self._press("memory", self.intake.tail_bytes > 2 * self._tail_bytes_max)
 
     def _press(self, reason: str, pressed: bool) -> None:
-        if pressed != (reason in self._pressures):
-            change = self._pressures.union if pressed else self._pressures.difference
-            self._pressures = change((reason,))
+        if pressed != (reason in self.pressures):
+            change = self.pressures.union if pressed else self.pressures.difference
+            self.pressures = change((reason,))
             # What is pressed ends as soon as memory shrinks.
-            self.intake.tail_bytes_watched = -1 if self._pressures else self._tail_bytes_max
-            self.on_pressure(self._pressures)
+            self.intake.tail_bytes_watched = -1 if self.pressures else self._tail_bytes_max
+            self.on_pressure(self.pressures)
 
     def _failed(self, error: Exception) -> None:
         if self._failure is None:

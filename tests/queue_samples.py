@@ -31,11 +31,59 @@ from vhosts import (
 OPTIONS = LogOptions(journal_file_bytes=1024 * 1024)
 
 
-class Turns:
-    """What was asked to run after this turn of the event loop."""
+class SetClock:
+    """A clock that goes when it is told."""
 
     def __init__(self) -> None:
+        self.seconds = 1_000_000.0
+
+    def now(self) -> int:
+        """See `Clock`."""
+        return int(self.seconds * 1_000_000)
+
+    def monotonic(self) -> float:
+        """See `Clock`."""
+        return self.seconds
+
+
+class Alarm:
+    """A call at a time of a clock."""
+
+    def __init__(self, at: float, call: Callable[[], None]) -> None:
+        self.at = at
+        self.call = call
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        """See `asyncio.TimerHandle`."""
+        self.cancelled = True
+
+
+class Turns:
+    """What was asked to run after this turn of the event loop, or at a time of the clock."""
+
+    def __init__(self) -> None:
+        self.clock = SetClock()
         self._calls: list[Callable[[], None]] = []
+        self._alarms: list[Alarm] = []
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Alarm:
+        """See the event loop's method of this name."""
+        alarm = Alarm(self.clock.seconds + seconds, call)
+        self._alarms.append(alarm)
+        return alarm
+
+    def pass_seconds(self, seconds: float) -> None:
+        """Let the clock go on, and what was asked for run when its time has come."""
+        end = self.clock.seconds + seconds
+        self.run()
+        while due := [a for a in self._alarms if not a.cancelled and a.at <= end]:
+            first = min(due, key=lambda alarm: alarm.at)
+            self._alarms.remove(first)
+            self.clock.seconds = max(self.clock.seconds, first.at)
+            first.call()
+            self.run()
+        self.clock.seconds = end
 
     def call_soon(self, call: Callable[[], None]) -> None:
         """See the event loop's method of this name."""
@@ -176,7 +224,7 @@ class Node:
         self.logs = logs
         self.writer = writer
         self.turns = turns
-        self.vhosts = VhostDirectory(logs, writer, turns.call_soon)
+        self.vhosts = VhostDirectory(logs, writer, turns.call_soon, turns.call_later)
 
     @property
     def vhost(self) -> VirtualHost:
@@ -185,12 +233,20 @@ class Node:
 
 
 @asynccontextmanager
-async def running_node(data: Path, options: LogOptions = OPTIONS) -> AsyncIterator[Node]:
-    """A node with the vhost `/`, which recovers what is in the directory."""
+async def running_node(
+    data: Path, options: LogOptions = OPTIONS, *, clocked: bool = False
+) -> AsyncIterator[Node]:
+    """A node with the vhost `/`, which recovers what is in the directory.
+
+    Args:
+        clocked: it goes by the clock of its turns.
+    """
     loop = asyncio.get_running_loop()
-    logs = LogStore(data, SystemDisk(), SystemClock(), loop, options)
+    turns = Turns()
+    clock = turns.clock if clocked else SystemClock()
+    logs = LogStore(data, SystemDisk(), clock, loop, options)
     writer = MetadataWriter(logs.metadata, loop)
-    node = Node(logs, writer, Turns())
+    node = Node(logs, writer, turns)
     try:
         node.vhosts.load(logs.metadata)
         logs.recover()

@@ -41,7 +41,11 @@ def encode_arguments(arguments: Mapping[str, object]) -> bytes:
 
 
 def decode_arguments(fields: bytes) -> dict[str, object]:
-    """The arguments that `encode_arguments` was given."""
+    """The arguments that `encode_arguments` was given; also what a client sent with other letters.
+
+    Raises:
+        struct.error, LookupError, ValueError: it is no table.
+    """
     arguments: dict[str, object] = {}
     at = 0
     while at < len(fields):
@@ -83,7 +87,16 @@ def _encoded_long(value: object) -> bytes:
 
 _FIXED: Mapping[bytes, tuple[struct.Struct, Callable[..., object]]] = {
     b"t": (_BOOL, bool),
+    b"b": (struct.Struct(">b"), int),
+    b"B": (struct.Struct(">B"), int),
+    b"s": (struct.Struct(">h"), int),
+    b"U": (struct.Struct(">h"), int),
+    b"u": (struct.Struct(">H"), int),
+    b"I": (struct.Struct(">i"), int),
+    b"i": (struct.Struct(">I"), int),
     b"l": (_INT, int),
+    b"L": (_INT, int),
+    b"f": (struct.Struct(">f"), float),
     b"d": (_FLOAT, float),
     b"D": (_DECIMAL, lambda scale, value: Decimal(value).scaleb(-scale)),
     b"T": (_SECONDS, lambda seconds: _moment(seconds)),

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from log_backend import PartitionLog, Reason
 from vhosts.consumer import Consumer
-from vhosts.dispatcher import HEADED_BYTES_MIN, CallSoon, Dispatcher
+from vhosts.dispatcher import HEADED_BYTES_MIN, Dispatcher
 from vhosts.group_record import GroupRecord
 from vhosts.queue_partition import QueuePartition
+from vhosts.timer import CallSoon
 
 log = logging.getLogger(__name__)
 

@@ -67,6 +67,12 @@ class Delivery:
         self.partition_index: int | None = None
 
 
+def body_bytes(records: Records, index: int, count: int) -> int:
+    """Bytes of the bodies of some neighbouring records of a batch."""
+    offsets = records.offset_columns()
+    return offsets[index + count] - offsets[index]
+
+
 def fitting(records: Records, index: int, count: int, bytes_max: int) -> int:
     """How many records of a batch fit into so many bytes of bodies; at least one."""
     if records.bodies_bytes + records.properties_bytes <= bytes_max:

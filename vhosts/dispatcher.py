@@ -1,21 +1,20 @@
 """Hands out what is ready in some partitions to consumers: round robin, by credit and priority."""
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from itertools import chain, islice
 
 from vhosts.consumer import Consumer
 from vhosts.delivery import Delivery
 from vhosts.errors import ConsumptionRefused, QueueQuarantined, QueueStopped, QueueUnreadable
 from vhosts.queue_partition import QueuePartition
+from vhosts.timer import CallSoon
 
 DELIVERY_BYTES_MAX = 262_144  # of one delivery: a batch of large messages goes out in pieces
 TURN_BYTES_MAX = 1_048_576  # of one dispatch: then others have their turn
 DELIVERY_BYTES_MIN = 4_096  # what one counts for however small: handing it out takes as long
 DELIVERY_COUNT_MAX = 4_096
 HEADED_BYTES_MIN = 1_024  # what a message counts for that is given a header: 25 us on its own
-
-CallSoon = Callable[[Callable[[], None]], object]
 
 
 class Dispatcher:

@@ -1,5 +1,7 @@
 """What can be refused in a virtual host. These errors name the object at fault and no AMQP code."""
 
+from collections.abc import Sequence
+
 
 class UserExists(Exception):
     """A user of this name is there already."""
@@ -153,6 +155,20 @@ class QueueUnreadable(Exception):
 QueueStopped = QueueQuarantined | QueueUnreadable
 
 
+class PublishRefused(Exception):
+    """A queue is full, and refuses what is published instead of making room.
+
+    Attributes:
+        refused: indexes of the records that it did not take.
+        position: the journal position that the others wait for.
+    """
+
+    def __init__(self, refused: Sequence[int], position: int) -> None:
+        super().__init__(f"the queue is full; it refused {len(refused)} messages")
+        self.refused = refused
+        self.position = position
+
+
 class QueueInUse(Exception):
     """Delete-if-unused met a queue that has consumers."""
 
@@ -174,6 +190,17 @@ class ConsumptionRefused(Exception):
 
     def __init__(self, name: str, vhost: str) -> None:
         super().__init__(f"queue '{name}' in vhost '{vhost}' in exclusive use")
+        self.name = name
+
+
+class GetRefused(Exception):
+    """A queue with a single active consumer gives its messages to nobody else."""
+
+    def __init__(self, name: str, vhost: str) -> None:
+        super().__init__(
+            f"cannot obtain access to locked queue '{name}' in vhost '{vhost}': "
+            "it has a single active consumer, so basic.get is not possible"
+        )
         self.name = name
 
 

@@ -8,7 +8,6 @@ import msgspec
 
 from log_backend import Change, LogStore, MetadataStore
 from vhosts.consumer_group import ConsumerGroup
-from vhosts.dispatcher import CallSoon
 from vhosts.errors import NotReadable, TooManyGroups
 from vhosts.group_options import GroupOptions
 from vhosts.group_record import (
@@ -19,6 +18,7 @@ from vhosts.group_record import (
 )
 from vhosts.queue import Queue
 from vhosts.stream_reader import stream_position
+from vhosts.timer import CallSoon
 from vhosts.topology_record import prefix
 from vhosts.topology_writer import TopologyWriter
 

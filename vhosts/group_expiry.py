@@ -4,23 +4,16 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Protocol
 
 from log_backend import MetadataUnavailable
 from vhosts.consumer_group import ConsumerGroup
+from vhosts.timer import CallLater, Timer
 from vhosts.vhost import VirtualHost
 
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 30.0  # Kafka looks every ten minutes; short expiries are for tests and try-outs
 GROUPS_MAX = 256  # of one turn of the loop: well below 1 ms when none is deleted
-
-
-class Timer(Protocol):
-    """A call that will come."""
-
-    def cancel(self) -> None:
-        """Do not make it."""
 
 
 class GroupExpiry:
@@ -36,7 +29,7 @@ class GroupExpiry:
         self,
         vhosts: Callable[[], list[VirtualHost]],
         monotonic: Callable[[], float],
-        call_later: Callable[[float, Callable[[], None]], Timer],
+        call_later: CallLater,
     ) -> None:
         self._vhosts = vhosts
         self._monotonic = monotonic

@@ -46,7 +46,7 @@ def _found(properties: bytes, name: bytes) -> bytes | None:
         return None
     while at < end:
         kind_at = at + 1 + properties[at]
-        start, after = _value(properties, kind_at)
+        start, after = value_place(properties, kind_at)
         if after > end:
             return None
         if properties[at + 1 : kind_at] == name:
@@ -55,7 +55,12 @@ def _found(properties: bytes, name: bytes) -> bytes | None:
     return None
 
 
-def _value(properties: bytes, kind_at: int) -> tuple[int, int]:
+def value_place(properties: bytes, kind_at: int) -> tuple[int, int]:
+    """Where the content of a value with its letter at a position begins, and where it ends.
+
+    Raises:
+        IndexError: the letter is unknown, or beyond the end.
+    """
     kind, start = properties[kind_at], kind_at + 1
     if kind in _LONG:
         return start + 4, start + 4 + int.from_bytes(properties[start : start + 4], "big")

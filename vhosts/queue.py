@@ -1,8 +1,8 @@
 """A queue: records in, deliveries out, round robin to its consumers."""
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
-from log_backend import Durability, Records
+from log_backend import EXPIRING, Durability, Records
 from vhosts.consumer import Consumer
 from vhosts.consumer_group import ConsumerGroup
 from vhosts.delivery import Delivery
@@ -11,16 +11,24 @@ from vhosts.dispatcher import (
     DELIVERY_COUNT_MAX,
     HEADED_BYTES_MIN,
     TURN_BYTES_MAX,
-    CallSoon,
     Dispatcher,
     delivery_cost,
 )
-from vhosts.errors import NotReadable, QueueLocked
+from vhosts.errors import (
+    ConsumptionRefused,
+    GetRefused,
+    NotReadable,
+    PublishRefused,
+    QueueLocked,
+)
 from vhosts.partitioned_reader import PartitionedReader
 from vhosts.partitioner import partitioner
-from vhosts.queue_arguments import counts_deliveries, is_stream
+from vhosts.queue_arguments import counts_deliveries, has_single_active_consumer, is_stream
 from vhosts.queue_properties import QueueProperties
+from vhosts.queue_rules import QueueRules, RuleSurroundings, has_rules
+from vhosts.single_active import WaitingConsumers
 from vhosts.stream_reader import StreamReader, stream_position
+from vhosts.timer import CallSoon
 
 
 class Queue(Dispatcher):
@@ -31,21 +39,33 @@ class Queue(Dispatcher):
         owner: the connection that an exclusive queue belongs to.
         declaring: done when its declaration is durable; None from then on.
         groups: by name; each has its own progress through the log.
+        rules: what its arguments ask for beside; None: nothing.
+
+    Args:
+        surroundings: what rules need; None: it has none, whatever its arguments are.
     """
 
     __slots__ = (
         "_loading",
         "_partitioner",
         "_readers",
+        "_standby",
+        "_surroundings",
         "declaring",
         "groups",
         "had_consumer",
         "owner",
         "properties",
+        "rules",
     )
 
     def __init__(
-        self, vhost: str, properties: QueueProperties, owner: object | None, call_soon: CallSoon
+        self,
+        vhost: str,
+        properties: QueueProperties,
+        owner: object | None,
+        call_soon: CallSoon,
+        surroundings: RuleSurroundings | None = None,
     ) -> None:
         super().__init__(vhost, properties.name, call_soon)
         self.properties = properties
@@ -56,6 +76,60 @@ class Queue(Dispatcher):
         self._readers: list[StreamReader | PartitionedReader] = []
         self._partitioner = partitioner(properties.arguments)
         self._loading: list[Callable[[], None]] = []
+        single = has_single_active_consumer(properties.arguments)
+        self._standby = WaitingConsumers() if single else None
+        self.rules: QueueRules | None = None
+        self._surroundings = surroundings
+
+    def apply(self, arguments: Mapping[str, object]) -> None:
+        """Go by these arguments from here on: its own, or what policies make of them."""
+        rules = self.rules
+        if self.is_stream or self._surroundings is None:
+            return
+        if rules is None and has_rules(arguments):
+            rules = QueueRules(self, self._surroundings)
+        if rules is not None:
+            rules.apply(arguments)
+        self._obey(None if rules is None or rules.idle else rules)
+
+    def _obey(self, rules: QueueRules | None) -> None:
+        self.rules = rules
+        for partition in self.partitions:
+            partition.rules = rules
+            partition.on_expiring = self._expects_expiry
+
+    def _expects_expiry(self) -> None:
+        # A message may expire, and nothing else was asked for.
+        if self._surroundings is not None and not self.is_stream:
+            if self.rules is None:
+                self._obey(QueueRules(self, self._surroundings))
+            if self.rules is not None:
+                self.rules.expiry.expected = True
+
+    def _publish_by_rules(self, records: Records, *, waited: bool) -> int:
+        if records.attributes & EXPIRING:
+            self._expects_expiry()
+        rules = self.rules
+        if rules is None:
+            return self._append(records, waited=waited)
+        admitted, refused = rules.admit(records)
+        position = 0
+        if admitted is not None:
+            position = self._append(admitted, waited=waited)
+            rules.published()
+        if refused:
+            raise PublishRefused(refused, position)
+        return position
+
+    def used(self) -> None:
+        """Somebody needs the queue: `x-expires` begins anew."""
+        if self.rules is not None and self.rules.lease is not None:
+            self.rules.lease.renew()
+
+    @property
+    def has_turn(self) -> bool:
+        """It will dispatch after this turn of the event loop."""
+        return self._scheduled
 
     @property
     def is_stored(self) -> bool:
@@ -75,7 +149,8 @@ class Queue(Dispatcher):
     @property
     def counts_deliveries(self) -> bool:
         """What it delivers again says how often: `x-delivery-count`."""
-        return counts_deliveries(self.properties.arguments)
+        limited = self.rules is not None and self.rules.delivery_limit is not None
+        return limited or counts_deliveries(self.properties.arguments)
 
     @property
     def ready(self) -> int:
@@ -88,7 +163,8 @@ class Queue(Dispatcher):
     def consumer_count(self) -> int:
         """Consumers, whether they have credit or not, those of its groups too."""
         in_groups = sum(len(group.consumers) for group in self.groups.values())
-        return len(self.consumers) + len(self._readers) + in_groups
+        waiting = len(self._standby.consumers) if self._standby is not None else 0
+        return len(self.consumers) + waiting + len(self._readers) + in_groups
 
     def __str__(self) -> str:
         return f"queue '{self.name}' in vhost '{self.vhost}'"
@@ -107,7 +183,15 @@ class Queue(Dispatcher):
 
         Returns:
             The journal position that they wait for, or 0: see `PartitionLog.append`.
+
+        Raises:
+            PublishRefused: the queue is full; it did not take all of them.
         """
+        if self.rules is not None or records.attributes & EXPIRING:
+            return self._publish_by_rules(records, waited=waited)
+        return self._append(records, waited=waited)
+
+    def _append(self, records: Records, *, waited: bool) -> int:
         if self._partitioner is None:
             position: int = self.partitions[0].log.append(records, waited=waited)
         else:
@@ -123,8 +207,17 @@ class Queue(Dispatcher):
     # -- consuming
 
     def add_consumer(self, consumer: Consumer) -> None:
-        """See `Dispatcher`."""
-        super().add_consumer(consumer)
+        """See `Dispatcher`; with a single active consumer, the others wait.
+
+        Raises:
+            ConsumptionRefused: also when it is exclusive and would be the single active one.
+        """
+        if self._standby is None or not (self.consumers or consumer.exclusive):
+            super().add_consumer(consumer)
+        elif consumer.exclusive:
+            raise ConsumptionRefused(self.name, self.vhost)
+        else:
+            self._standby.add(consumer)
         self.had_consumer = True
 
     def add_reader(self, consumer: Consumer, wanted: object, now: int) -> None:
@@ -172,6 +265,12 @@ class Queue(Dispatcher):
         self._readers = [reader for reader in self._readers if reader.consumer not in gone]
         for group in self.groups.values():
             group.remove_consumers(gone)
+        if self._standby is not None:
+            self._standby.remove(gone)
+            if not self.consumers and (following := self._standby.take()) is not None:
+                self.consumers.append(following)
+                self.wake()
+        self.used()
 
     def get(self) -> Delivery | None:
         """Hand out one message; None when nothing is ready in memory.
@@ -179,7 +278,11 @@ class Queue(Dispatcher):
         Raises:
             QueueQuarantined: the next one lies at or behind a damage.
             QueueUnreadable: it could not be read; the next time it is tried again.
+            GetRefused: the queue has a single active consumer.
         """
+        if self._standby is not None:
+            raise GetRefused(self.name, self.vhost)
+        self.used()
         delivery = self._take(1)
         if delivery is None and self._is_blocked():
             raise self._why_stopped()
@@ -204,6 +307,11 @@ class Queue(Dispatcher):
         waiting, self._loading = self._loading, []
         for done in waiting:
             done()
+
+    def _stop_at_damage(self) -> None:
+        if self._standby is not None:
+            self.consumers += self._standby.take_all()
+        super()._stop_at_damage()
 
     def _dispatch(self) -> None:
         self._scheduled = False
@@ -237,8 +345,12 @@ class Queue(Dispatcher):
         """Tell the consumers that the queue is gone, and who waits for a message to be loaded."""
         readers, self._readers = self._readers, []
         groups, self.groups = self.groups, {}
+        if self._standby is not None:
+            self.consumers += self._standby.take_all()
         self._loaded()
         super().delete()
+        if self.rules is not None:
+            self.rules.stop()
         for consumer in dict.fromkeys(reader.consumer for reader in readers):
             consumer.queue_deleted()
         for group in groups.values():

@@ -154,6 +154,11 @@ def is_stream(arguments: Mapping[str, object]) -> bool:
     return arguments.get("x-queue-type") == "stream"
 
 
+def has_single_active_consumer(arguments: Mapping[str, object]) -> bool:
+    """Whether one consumer of a queue at a time gets everything."""
+    return arguments.get("x-single-active-consumer") is True
+
+
 def counts_deliveries(arguments: Mapping[str, object]) -> bool:
     """Whether what a queue delivers again says how often: `x-delivery-count`."""
     return arguments.get("x-queue-type") == "quorum"

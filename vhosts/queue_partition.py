@@ -1,10 +1,35 @@
 """The queue's view of one partition: what is ready, handed out, or came back."""
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
 
-from log_backend import PartitionLog, Reason
+from log_backend import EXPIRING, PartitionLog, Reason
 from vhosts.delivery import Delivery, fitting
+
+
+class PartitionRules(Protocol):
+    """What a partition asks the rules of its queue."""
+
+    def takeable(self, partition: "QueuePartition", count_max: int) -> int:
+        """How many of the next messages may be handed out, at most `count_max`; 0: look again later.
+
+        What is over at the head has left the queue when this returns.
+        """
+
+    def left(self, partition: "QueuePartition", first: int, end: int) -> None:
+        """Messages [first, end) are not ready any more."""
+
+    def returnable(
+        self, partition: "QueuePartition", first: int, end: int
+    ) -> Iterable[tuple[int, int]]:
+        """Which of [first, end), that were handed out, come back; the others have left the queue."""
+
+    def returned(self, partition: "QueuePartition", first: int, end: int) -> None:
+        """Messages that were handed out are ready again."""
+
+    def settling(self, partition: "QueuePartition", first: int, end: int, reason: Reason) -> bool:
+        """Messages that were handed out are done with; tells whether the rules settle them."""
 
 
 class QueuePartition:
@@ -15,6 +40,8 @@ class QueuePartition:
         cursor: what is settled.
         next_offset: everything below was handed out, returned or settled.
         in_flight: handed out and neither settled nor returned.
+        rules: of its queue; None: it has none.
+        on_expiring: called when there are none, and a message may expire; None: it does not.
 
     What an earlier run handed out and nobody settled is ready, and comes as redelivered; the cursor says
     how far that goes.
@@ -31,12 +58,16 @@ class QueuePartition:
         "in_flight",
         "log",
         "next_offset",
+        "on_expiring",
         "returned",
+        "rules",
     )
 
     def __init__(self, log: PartitionLog, on_ready: Callable[[], None], cursor: int = 0) -> None:
         self.log = log
         self.cursor = log.open_cursor(cursor)
+        self.rules: PartitionRules | None = None
+        self.on_expiring: Callable[[], None] | None = None
         self._notify = on_ready
         self.next_offset = self.cursor.low_water
         self._delivered_before = self.cursor.handed_out  # by an earlier run, up to there
@@ -77,6 +108,10 @@ class QueuePartition:
             None when nothing is ready in memory: at the end, or while it is loaded; `on_ready` is
             called then.
         """
+        if self.rules is not None:
+            count_max = self.rules.takeable(self, count_max)
+            if not count_max:
+                return None
         if self.returned:
             first, end = self.returned[0]
         else:
@@ -92,6 +127,9 @@ class QueuePartition:
         if batch.base_offset > first:
             self._lose(first, min(batch.base_offset, end))
             return self.take(count_max, bytes_max)
+        if batch.records.attributes & EXPIRING and self.rules is None and self.on_expiring:
+            self.on_expiring()
+            return self.take(count_max, bytes_max)
         end = min(end, batch.end_offset, first + count_max)
         index = first - batch.base_offset
         count = fitting(batch.records, index, end - first, bytes_max)
@@ -106,6 +144,8 @@ class QueuePartition:
             self.cursor.hand_out(first + count)
         if redelivered:
             self.cursor.redeliver(first, first + count)
+        if self.rules is not None:
+            self.rules.left(self, first, first + count)
         self.in_flight += count
         return Delivery(self, batch.records, index, count, first, redelivered)
 
@@ -114,12 +154,28 @@ class QueuePartition:
         self.in_flight -= end - first
         if self.log.closed:
             return  # its files may by now be those of another queue of the same name
+        if self.rules is not None and self.rules.settling(self, first, end, reason):
+            return
         self.cursor.settle(first, end, reason)
         self.log.release()
+
+    def finish(self, first: int, end: int, reason: Reason) -> None:
+        """Settle messages that were withdrawn, or left to the rules when they were settled."""
+        if not self.log.closed:
+            self.cursor.settle(first, end, reason)
+            self.log.release()
 
     def give_back(self, first: int, end: int) -> None:
         """Make messages ready again that were handed out, in their old place."""
         self.in_flight -= end - first
+        if self.rules is None:
+            self._make_ready(first, end)
+            return
+        for returned in self.rules.returnable(self, first, end):
+            self._make_ready(*returned)
+            self.rules.returned(self, *returned)
+
+    def _make_ready(self, first: int, end: int) -> None:
         self._returned_count += end - first
         at = bisect_left(self.returned, (first, end))
         if at > 0 and self.returned[at - 1][1] == first:
@@ -136,9 +192,56 @@ class QueuePartition:
         """
         return self.cursor.delivery_counts[offset]
 
+    @property
+    def head(self) -> tuple[int, int] | None:
+        """The next ready messages, [first, end), all in a row; None when nothing is ready."""
+        if self.returned:
+            return self.returned[0]
+        first, end = self._skip_settled(), self.log.next_offset
+        if first >= end:
+            return None
+        if self._settled_ahead:
+            end = self.cursor.settled.settled_from(first, end)
+        return first, end
+
+    def withdraw(self, count: int, below: int) -> tuple[int, int] | None:
+        """Take messages off the head that nobody is handed; `finish` them in the end.
+
+        Args:
+            below: only those with lower offsets.
+
+        Returns:
+            What was taken, in a row: there may be more. None when there is no such message.
+        """
+        head = self.head
+        if head is None or head[0] >= below:
+            return None
+        first = head[0]
+        end = min(head[1], first + count, below)
+        if self.returned:
+            self._take_returned(end - first)
+        else:
+            self.next_offset = end
+        if self.rules is not None:
+            self.rules.left(self, first, end)
+        return first, end
+
+    def ready_ranges(self) -> Iterator[tuple[int, int]]:
+        """All that is ready, [first, end)."""
+        yield from self.returned
+        settled, end = self.cursor.settled, self.log.next_offset
+        first = settled.unsettled_from(self.next_offset)
+        while first < end:
+            behind = settled.settled_from(first, end)
+            yield first, behind
+            first = settled.unsettled_from(behind)
+
     def purge(self) -> int:
         """Settle everything that is ready; returns how many messages that were."""
         count = self.ready
+        if self.rules is not None:
+            for first, end in self.ready_ranges():
+                self.rules.left(self, first, end)
         for first, end in self.returned:
             self.cursor.settle(first, end, Reason.PURGED)
         self.returned.clear()
@@ -166,6 +269,8 @@ class QueuePartition:
 
     def _lose(self, first: int, end: int) -> None:
         # No batch holds these offsets: transient messages of an earlier run.
+        if self.rules is not None:
+            self.rules.left(self, first, end)
         if self.returned:
             self._take_returned(end - first)
             self.cursor.settle(first, end, Reason.LOST)

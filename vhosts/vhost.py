@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Protocol
@@ -34,6 +34,7 @@ from vhosts.errors import (
     QueueNotEmpty,
 )
 from vhosts.group_book import GroupBook
+from vhosts.letter_post import LetterPost
 from vhosts.partitioner import partition_count
 from vhosts.queue import Queue
 from vhosts.queue_arguments import (
@@ -46,6 +47,8 @@ from vhosts.queue_arguments import (
 )
 from vhosts.queue_partition import QueuePartition
 from vhosts.queue_properties import QueueProperties
+from vhosts.surroundings import Surroundings
+from vhosts.timer import CallLater, CallSoon
 from vhosts.topology_record import (
     BindingRecord,
     ExchangeRecord,
@@ -84,7 +87,8 @@ class VirtualHost:
         logs: LogStore,
         writer: TopologyWriter,
         numbers: PartitionNumbers,
-        call_soon: Callable[[Callable[[], None]], object],
+        call_soon: CallSoon,
+        call_later: CallLater,
         *,
         default_durability: Durability = Durability.DISK,
     ) -> None:
@@ -102,6 +106,8 @@ class VirtualHost:
         self._submitted: asyncio.Future[int] | None = None
         self._targets: dict[tuple[str, ...], tuple[Queue, ...]] = {}
         self._targets_version = -1
+        post = LetterPost(self.routing, self.queues.__getitem__, logs.now)
+        self._surroundings = Surroundings(logs, post, self._expire, call_soon, call_later)
 
     def load(self, store: MetadataStore) -> None:
         """Fill an empty vhost with what the store holds."""
@@ -121,6 +127,7 @@ class VirtualHost:
         """The journal has been replayed into the logs: look at them again."""
         for queue in self.queues.values():
             queue.partitions = [QueuePartition(p.log, queue.wake) for p in queue.partitions]
+            queue.apply(queue.properties.arguments)
             self.groups.recovered(queue)
 
     # -- routing
@@ -232,6 +239,7 @@ class VirtualHost:
         existing = self.queues.get(properties.name)
         if existing is not None:
             self._check_redeclared(existing, properties, connection)
+            existing.used()
             return existing, existing.declaring
         check_name("queue", properties.name)
         if not server_named:
@@ -243,11 +251,13 @@ class VirtualHost:
         owner = connection if properties.exclusive else None
         if not _stored(properties):
             queue = self._add_queue(properties, owner, numbers)
+            queue.apply(properties.arguments)
             self.routing.add_queue(queue.name, durable=False)
             return queue, None
         stored = queue_change(self.name, properties, numbers)
         durable = self._writer.submit([number_change, stored])
         queue = self._add_queue(properties, owner, numbers)
+        queue.apply(properties.arguments)
         log.debug("queue '%s' in '%s': durability %s", queue.name, self.name, queue.durability)
         queue.declaring = asyncio.ensure_future(self._admit(queue, durable))
         return queue, queue.declaring
@@ -336,6 +346,10 @@ class VirtualHost:
         else:
             self._owned.pop(connection, None)
 
+    def _expire(self, name: str) -> None:
+        log.info("queue '%s' in '%s' has expired: nobody used it", name, self.name)
+        self._delete_unasked(self.queues[name])
+
     def _delete_unasked(self, queue: Queue) -> None:
         # Nobody is there to be told, and whatever else ends with the connection must go on.
         try:
@@ -370,7 +384,7 @@ class VirtualHost:
     def _add_queue(
         self, properties: QueueProperties, owner: object | None, partitions: Sequence[int]
     ) -> Queue:
-        queue = Queue(self.name, properties, owner, self._call_soon)
+        queue = Queue(self.name, properties, owner, self._call_soon, self._surroundings)
         for index, number in enumerate(partitions):
             log = self._open_log(properties, index, number)
             queue.partitions.append(QueuePartition(log, queue.wake))

@@ -1,12 +1,11 @@
 """All virtual hosts of a node, and the numbers of their partitions."""
 
-from collections.abc import Callable
-
 import msgspec
 
 from exchanges import check_name
 from log_backend import Change, Durability, LogStore, MetadataStore
 from vhosts.errors import VhostNotFound
+from vhosts.timer import CallLater, CallSoon
 from vhosts.topology_record import NEXT_PARTITION_KEY, VHOSTS_PREFIX, VhostRecord, vhost_change
 from vhosts.topology_writer import TopologyWriter
 from vhosts.vhost import VirtualHost
@@ -19,13 +18,15 @@ class VhostDirectory:
         self,
         logs: LogStore,
         writer: TopologyWriter,
-        call_soon: Callable[[Callable[[], None]], object],
+        call_soon: CallSoon,
+        call_later: CallLater,
         *,
         default_durability: Durability = Durability.DISK,
     ) -> None:
         self._logs = logs
         self._writer = writer
         self._call_soon = call_soon
+        self._call_later = call_later
         self._default_durability = default_durability
         self._next_partition = 1
         self._vhosts: dict[str, VirtualHost] = {}
@@ -87,6 +88,7 @@ class VhostDirectory:
             self._writer,
             self,
             self._call_soon,
+            self._call_later,
             default_durability=self._default_durability,
         )
         self._vhosts[name] = vhost

@@ -75,7 +75,7 @@ class Node:
         self.metadata = WatchedMetadata(self.store.metadata, self.disk)
         self.disk.before_operation = lambda: self.watch(self)
         self.writer = MetadataWriter(self.store.metadata, loop)
-        self.vhosts = VhostDirectory(self.store, self.writer, loop.call_soon)
+        self.vhosts = VhostDirectory(self.store, self.writer, loop.call_soon, loop.call_later)
         self.vhosts.load(self.store.metadata)
         self.store.recover()
         self.vhosts.recovered()

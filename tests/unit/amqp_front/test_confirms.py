@@ -54,6 +54,32 @@ def test_all_are_taken_when_the_journal_failed() -> None:
     assert not confirms.waits()
 
 
+def test_what_was_refused_is_taken_in_its_turn() -> None:
+    confirms = Confirms()
+    confirms.add(2, synced(10))
+    confirms.add(1, None)
+    confirms.add(2, None)
+    confirms.add(1, NOTHING)
+    assert confirms.take_refused() is None
+    assert confirms.take_covered(journal(9)) is None
+    assert confirms.take_refused() is None
+    assert confirms.take_covered(journal(10)) == (2, True)
+    assert confirms.take_covered(journal(10)) is None
+    assert confirms.waits()
+    assert confirms.take_refused() == (5, True)
+    assert confirms.take_refused() is None
+    assert confirms.take_covered(journal(10)) == (6, False)
+    assert not confirms.waits()
+
+
+def test_a_failed_journal_takes_what_was_refused_too() -> None:
+    confirms = Confirms()
+    confirms.add(1, None)
+    confirms.add(1, synced(2**62))
+    assert confirms.take_all() == (2, True)
+    assert not confirms.waits()
+
+
 def test_what_has_to_be_written_does_not_wait_for_a_sync() -> None:
     confirms = Confirms()
     confirms.add(2, written(10))

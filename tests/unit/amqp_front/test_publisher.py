@@ -287,3 +287,70 @@ def test_a_failed_journal_refuses_what_waits(publisher: Publisher, channel: Chan
     (nack,) = channel.sent()
     assert isinstance(nack, commands.Basic.Nack)
     assert (nack.delivery_tag, nack.multiple) == (2, True)
+
+
+def full(node: Node, name: str) -> None:
+    """A queue that takes one message."""
+    arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}
+    node.vhost.declare_queue(QueueProperties(name, arguments=arguments), object())
+
+
+def outcomes(channel: Channel) -> list[tuple[str, int, bool]]:
+    return [(each.name, each.delivery_tag, each.multiple) for each in channel.sent()]
+
+
+def test_what_a_full_queue_refuses_is_nacked_in_its_turn(
+    node: Node, channel: Channel, publisher: Publisher
+) -> None:
+    full(node, "full")
+    publisher.confirming = True
+    keys = ["one", "full", "full", "one", "full", "two"]
+    send(publisher, *(publish(1, "", key, b"x") for key in keys))
+    node.turns.run()
+    assert outcomes(channel) == [
+        ("Basic.Ack", 2, True),
+        ("Basic.Nack", 3, False),
+        ("Basic.Ack", 4, False),
+        ("Basic.Nack", 5, False),
+        ("Basic.Ack", 6, False),
+    ]
+    assert held(node, "one") == ["x", "x"]
+
+
+def test_what_one_of_several_queues_refuses_is_nacked(
+    node: Node, channel: Channel, publisher: Publisher
+) -> None:
+    full(node, "full")
+    for queue in ("one", "full"):
+        node.vhost.bind_queue(queue, "amq.fanout", "", {})
+    publisher.confirming = True
+    send(publisher, *(publish(1, "amq.fanout", "", b"%d" % n) for n in range(3)))
+    node.turns.run()
+    assert outcomes(channel) == [("Basic.Ack", 1, False), ("Basic.Nack", 3, True)]
+    assert held(node, "one") == ["0", "1", "2"]
+
+
+def test_refusals_among_direct_replies_are_told_of_the_right_messages(
+    node: Node, channel: Channel, publisher: Publisher
+) -> None:
+    full(node, "full")
+    publisher.confirming = True
+    keys = ["full", "amq.rabbitmq.reply-to.nobody", "full", "one"]
+    send(publisher, *(publish(1, "", key, b"x") for key in keys))
+    node.turns.run()
+    assert outcomes(channel) == [
+        ("Basic.Ack", 2, True),
+        ("Basic.Nack", 3, False),
+        ("Basic.Ack", 4, False),
+    ]
+
+
+def test_refusals_without_confirms_leave_nothing_behind(
+    node: Node, channel: Channel, publisher: Publisher
+) -> None:
+    full(node, "full")
+    send(publisher, *(publish(1, "", "full", b"x") for _ in range(3)))
+    publisher.confirming = True
+    send(publisher, publish(1, "", "one", b"x"))
+    node.turns.run()
+    assert outcomes(channel) == [("Basic.Ack", 1, False)]

@@ -22,6 +22,8 @@ NOT_CAUSED_BY_CLIENTS = {
     "vhosts.errors.UserNotFound": "users are made by the operator",
     "vhosts.errors.InvalidUser": "users are made by the operator",
     "vhosts.errors.InvalidPermission": "permissions are given by the operator",
+    "vhosts.errors.PublishRefused": "answered with basic.nack",
+    "vhosts.property_list.MalformedProperties": "such a message keeps its properties",
     "log_backend.disk.DirectoryLocked": "at start",
     "log_backend.data_directory.NoDataDirectory": "of the command line's tools",
     "log_backend.disk.DiskFull": "publishers wait; what finds no room is tried again",

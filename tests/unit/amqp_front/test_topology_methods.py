@@ -66,7 +66,9 @@ def test_a_queue_that_the_server_names_needs_permission_for_that_name(
 
 async def test_who_asks_for_a_declaration_waits_as_who_made_it(node: Node) -> None:
     disk = SlowDisk()
-    vhost = VirtualHost("/", node.logs, disk, node.vhosts, node.turns.call_soon)
+    vhost = VirtualHost(
+        "/", node.logs, disk, node.vhosts, node.turns.call_soon, node.turns.call_later
+    )
     maker, other = Channel(vhost), Channel(vhost)
     topology_methods.queue_declare(maker, commands.Queue.Declare(queue="q", durable=True))
     topology_methods.exchange_declare(maker, commands.Exchange.Declare(exchange="x", durable=True))

@@ -51,6 +51,16 @@ class CountsAgainstDictionary(RuleBasedStateMachine):
         found = {o: count for low, high, count in counted for o in probes(low, high)}
         assert found == {offset: self.model[offset] for offset in probes(first, end)}
 
+    @rule(first=OFFSETS, length=LENGTHS, count=st.integers(1, 3))
+    def reaching(self, first: int, length: int, count: int) -> None:
+        first = self.settled.unsettled_from(first)
+        end = self.settled.settled_from(first, first + length)
+        found = [
+            o for low, high in self.counts.reaching(first, end, count) for o in range(low, high)
+        ]
+        expected = (o for o, n in self.model.items() if first <= o < end and n >= count)
+        assert found == sorted(o for o in expected if o not in self.gone)
+
     @rule(first=OFFSETS, length=LENGTHS, count=st.integers(1, 4))
     def raise_to(self, first: int, length: int, count: int) -> None:
         self.counts.raise_to(first, first + length, count)

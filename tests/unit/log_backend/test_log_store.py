@@ -18,6 +18,7 @@ from unit.log_backend.open_store import (
 )
 from unit.log_backend.watched_disk import WatchedDisk
 
+from log_backend import journal
 from log_backend.disk import DirectoryLocked
 from log_backend.log_options import LogOptions
 from log_backend.log_store import LogStore
@@ -110,7 +111,10 @@ async def test_what_is_in_journal_and_segment_is_there_once(data: Path) -> None:
     assert await content(left) == numbered(0, 1, 2, 3, 4, 5)
 
 
-async def test_removed_segments_whose_settlement_was_lost_leave_no_phantoms(data: Path) -> None:
+async def test_removed_segments_whose_settlement_was_lost_leave_no_phantoms(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "MARK_SECONDS", 3600)  # the mark is no commit that could be held
     disk = WatchedDisk()
     options = LogOptions(journal_file_bytes=MIB, segment_bytes=300, flush_seconds=3600)
     store, (partition,) = start_store(data, options=options, disk=disk)

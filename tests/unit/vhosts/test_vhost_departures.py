@@ -43,7 +43,9 @@ def writer() -> Writer:
 
 @pytest.fixture
 async def vhost(node: Node, writer: Writer) -> VirtualHost:
-    return VirtualHost("/", node.logs, writer, node.vhosts, node.turns.call_soon)
+    return VirtualHost(
+        "/", node.logs, writer, node.vhosts, node.turns.call_soon, node.turns.call_later
+    )
 
 
 async def test_exclusive_queues_go_when_nothing_can_be_stored(

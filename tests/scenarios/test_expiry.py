@@ -1,0 +1,207 @@
+"""Messages and queues whose time is over."""
+
+from __future__ import annotations
+
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+from pika_client import (
+    PERSISTENT,
+    Clients,
+    Inbox,
+    declare,
+    drain,
+    ready_count,
+    send,
+    wait_until,
+)
+
+
+def lasting(milliseconds: int, **properties) -> pika.BasicProperties:
+    return pika.BasicProperties(expiration=str(milliseconds), **properties)
+
+
+def pass_time(channel: BlockingChannel) -> None:
+    """Wait until a message that comes in now has been there for 100 ms."""
+    queue = declare(channel, arguments={"x-message-ttl": 100})
+    send(channel, queue, b"clock")
+    wait_until(lambda: ready_count(channel, queue) == 0)
+
+
+def is_gone(channel: BlockingChannel, queue: str) -> bool:
+    """Whether a queue is not there, without using it."""
+    if not channel._delivery_confirmation:
+        channel.confirm_delivery()
+    try:
+        channel.basic_publish("", queue, b"", mandatory=True)
+    except pika.exceptions.UnroutableError:
+        return True
+    return False
+
+
+def test_messages_leave_a_queue_when_its_time_is_over(channel):
+    queue = declare(channel, arguments={"x-message-ttl": 200})
+    send(channel, queue, b"a", b"b")
+    assert ready_count(channel, queue) == 2
+    wait_until(lambda: ready_count(channel, queue) == 0)
+    send(channel, queue, b"c")
+    assert drain(channel, queue) == [b"c"]
+
+
+def test_a_message_may_have_a_shorter_time_than_its_queue_but_no_longer_one(channel):
+    queue = declare(channel, arguments={"x-message-ttl": 300})
+    channel.basic_publish("", queue, b"short", lasting(1))
+    pass_time(channel)
+    assert drain(channel, queue) == []
+    channel.basic_publish("", queue, b"long", lasting(3_600_000))
+    wait_until(lambda: ready_count(channel, queue) == 1)
+    wait_until(lambda: ready_count(channel, queue) == 0)
+
+
+def test_a_message_expires_in_a_queue_without_arguments(channel):
+    queue = declare(channel)
+    channel.basic_publish("", queue, b"x", lasting(20))
+    pass_time(channel)
+    assert drain(channel, queue) == []
+
+
+def test_a_message_whose_time_is_over_leaves_when_it_comes_to_the_head(channel):
+    queue = declare(channel)
+    send(channel, queue, b"first")
+    channel.basic_publish("", queue, b"short", lasting(1))
+    send(channel, queue, b"last")
+    pass_time(channel)
+    assert ready_count(channel, queue) == 3
+    assert drain(channel, queue) == [b"first", b"last"]
+
+
+def test_a_time_of_nothing_means_at_once_or_never(channel):
+    queue = declare(channel, arguments={"x-message-ttl": 0})
+    send(channel, queue, b"nobody")
+    wait_until(lambda: ready_count(channel, queue) == 0)
+    inbox = Inbox(channel, queue, auto_ack=True)
+    send(channel, queue, *(b"%d" % number for number in range(100)))
+    inbox.wait_for(100)
+    plain = declare(channel)
+    channel.basic_publish("", plain, b"nobody", lasting(0))
+    wait_until(lambda: ready_count(channel, plain) == 0)
+
+
+def test_what_a_consumer_holds_does_not_expire_until_it_comes_back(channel):
+    queue = declare(channel, arguments={"x-message-ttl": 50})
+    send(channel, queue, b"x")
+    found, _, _ = channel.basic_get(queue)
+    pass_time(channel)
+    channel.basic_nack(found.delivery_tag, requeue=True)
+    wait_until(lambda: ready_count(channel, queue) == 0)
+    assert drain(channel, queue) == []
+
+
+def test_expired_messages_become_dead_letters_without_their_expiration(channel):
+    morgue = declare(channel)
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": morgue}
+    source = declare(channel, arguments=arguments)
+    for number in range(20):
+        channel.basic_publish("", source, b"%d" % number, lasting(30, message_id="m"))
+    wait_until(lambda: ready_count(channel, morgue) == 20)
+    for number in range(20):
+        _, properties, body = channel.basic_get(morgue, auto_ack=True)
+        (death,) = properties.headers["x-death"]
+        assert (body, death["reason"], death["count"]) == (b"%d" % number, "expired", 1)
+        assert death["original-expiration"] == "30"
+        assert (properties.expiration, properties.message_id) == (None, "m")
+
+
+def test_a_message_does_not_go_round_by_itself(channel, name):
+    # a -> b -> a: the second time around it is dropped
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": f"{name}.a"}
+    b = declare(channel, f"{name}.b", arguments={**arguments, "x-message-ttl": 20})
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": b}
+    a = declare(channel, f"{name}.a", arguments={**arguments, "x-message-ttl": 20})
+    send(channel, a, b"x")
+    wait_until(lambda: ready_count(channel, a) + ready_count(channel, b) == 0)
+    pass_time(channel)
+    assert ready_count(channel, a) + ready_count(channel, b) == 0
+
+
+def test_a_retry_queue_brings_rejected_messages_back(channel, name):
+    work = declare(
+        channel,
+        f"{name}.work",
+        arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": f"{name}.retry"},
+    )
+    declare(
+        channel,
+        f"{name}.retry",
+        arguments={
+            "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": work,
+            "x-message-ttl": 20,
+        },
+    )
+    inbox = Inbox(channel, work)
+    send(channel, work, b"x")
+    for attempt in (1, 2, 3):
+        inbox.wait_for(attempt)
+        _, properties, _ = inbox.deliveries[-1]
+        deaths = {d["reason"]: d["count"] for d in (properties.headers or {}).get("x-death", [])}
+        assert deaths == ({} if attempt == 1 else {"rejected": attempt - 1, "expired": attempt - 1})
+        channel.basic_reject(inbox.delivery_tags[-1], requeue=False)
+
+
+@pytest.mark.parametrize("end", ["kill", "terminate"])
+def test_time_goes_on_over_a_restart(fresh_broker, end):
+    broker = fresh_broker()
+    clients = Clients(broker.url)
+    channel = clients.channel()
+    to_morgue = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "morgue"}
+    channel.queue_declare("morgue", durable=True)
+    channel.queue_declare("short", durable=True, arguments={"x-message-ttl": 100, **to_morgue})
+    channel.queue_declare("own", durable=True, arguments=to_morgue)
+    channel.queue_declare("plain", durable=True)
+    channel.queue_declare("long", durable=True, arguments={"x-message-ttl": 3_600_000})
+    channel.confirm_delivery()
+    for queue in ("short", "long"):
+        channel.basic_publish("", queue, queue.encode(), PERSISTENT)
+    for queue in ("own", "plain"):
+        channel.basic_publish("", queue, queue.encode(), lasting(100, delivery_mode=2))
+    getattr(broker, end)()
+    broker.start()
+    channel = clients.channel()
+    wait_until(lambda: ready_count(channel, "morgue") == 2)
+    assert sorted(drain(channel, "morgue")) == [b"own", b"short"]
+    assert ready_count(channel, "long") == 1
+    assert drain(channel, "plain") == []
+    clients.close()
+
+
+def test_a_queue_that_nobody_uses_is_deleted(channel, name):
+    queue = declare(channel, name, durable=True, arguments={"x-expires": 150})
+    send(channel, queue, b"x")
+    wait_until(lambda: is_gone(channel, queue))
+
+
+def test_a_consumer_keeps_a_queue_and_its_departure_begins_its_time(channel, name):
+    queue = declare(channel, name, auto_delete=False, durable=True, arguments={"x-expires": 100})
+    inbox = Inbox(channel, queue)
+    other = declare(channel, f"{name}.other", durable=True, arguments={"x-expires": 300})
+    wait_until(lambda: is_gone(channel, other))
+    assert not is_gone(channel, queue)
+    channel.basic_cancel(inbox.tag)
+    wait_until(lambda: is_gone(channel, queue))
+
+
+def test_a_queue_is_used_by_getting_and_by_declaring_it(channel, name):
+    arguments = {"x-expires": 400}
+    gotten = declare(channel, f"{name}.got", durable=True, arguments=arguments)
+    redeclared = declare(channel, f"{name}.again", durable=True, arguments=arguments)
+    idle = declare(channel, f"{name}.idle", durable=True, arguments=arguments)
+
+    def use() -> bool:
+        channel.basic_get(gotten)
+        declare(channel, redeclared, durable=True, arguments=arguments)
+        return is_gone(channel, idle)
+
+    wait_until(use)
+    assert not is_gone(channel, gotten)
+    assert not is_gone(channel, redeclared)

@@ -1,0 +1,238 @@
+"""Dead letters of one queue: what leaves it unconsumed, on its way to the exchange for that.
+
+A message stays unsettled until its dead letter is as safe as the queues that took it promise. So a crash
+loses none, and may bring a message twice: as dead letter, and in its old place.
+
+Strategy `at-least-once`: what no queue took is kept and tried again, instead of dropped.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from log_backend import JournalFailed, Reason, RecordBatch, Records
+from vhosts.death import Death, DeathReason
+from vhosts.delivery import body_bytes, fitting
+from vhosts.letter_post import Posted
+from vhosts.queue_partition import QueuePartition
+from vhosts.timer import Timer
+
+LETTERS_MAX = 256  # of one turn: about 4 ms, most of it for their headers
+LETTERS_BYTES_MAX = 1_048_576  # bodies of one turn, but one message whole
+PRESSED_SECONDS = (
+    0.1  # between looks whether publishers may go on: as often as free space is looked at
+)
+RETRY_SECONDS = 5.0  # until what no queue took is tried again
+
+
+@dataclass(frozen=True, slots=True)
+class LetterAddress:
+    """Where a queue sends its dead letters.
+
+    Attributes:
+        routing_key: that they get; None: they keep their own.
+        at_least_once: what no queue takes is kept.
+    """
+
+    exchange: str
+    routing_key: bytes | None
+    at_least_once: bool
+
+
+class LetterSurroundings(Protocol):
+    """What dead letters need of their vhost."""
+
+    def now(self) -> int:
+        """Microseconds since 1970."""
+
+    def call_soon(self, call: Callable[[], None]) -> object:
+        """Run a function after this turn of the event loop."""
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
+        """Run a function after some seconds."""
+
+    def is_pressed(self) -> bool:
+        """Publishers have to wait: for the disk, or for memory."""
+
+    def send(self, records: Records, index: int, count: int, exchange: str, death: Death) -> Posted:
+        """See `LetterPost`."""
+
+    def when_reached(self, posted: Posted, done: Callable[[], None]) -> None:
+        """Call `done` when the journal is where letters need it."""
+
+
+@dataclass(slots=True)
+class _Leaving:
+    # Messages [first, end) that left their queue for one reason and are not settled.
+    partition: QueuePartition
+    first: int
+    end: int
+    reason: DeathReason
+
+
+def letter_address(arguments: Mapping[str, object]) -> LetterAddress | None:
+    """Where the arguments of a queue send dead letters; None: they are dropped.
+
+    `at-least-once` needs `x-overflow: reject-publish`, as in RabbitMQ; without, it is `at-most-once`.
+    """
+    exchange = arguments.get("x-dead-letter-exchange")
+    if not isinstance(exchange, str):
+        return None
+    key = arguments.get("x-dead-letter-routing-key")
+    wants_all = arguments.get("x-dead-letter-strategy") == "at-least-once"
+    return LetterAddress(
+        exchange,
+        key.encode() if isinstance(key, str) else None,
+        wants_all and arguments.get("x-overflow") == "reject-publish",
+    )
+
+
+class DeadLetters:
+    """What leaves one queue unconsumed.
+
+    Attributes:
+        address: where dead letters go; None: messages are dropped. May be changed at any time.
+    """
+
+    def __init__(self, queue: str, surroundings: LetterSurroundings) -> None:
+        self.address: LetterAddress | None = None
+        self._queue = queue
+        self._surroundings = surroundings
+        self._leaving: deque[_Leaving] = deque()
+        self._untaken: list[_Leaving] = []
+        self._refused: deque[tuple[Records, int]] = deque()  # with the index of the first one left
+        self._scheduled = False
+
+    @property
+    def waiting(self) -> int:
+        """Messages that left the queue and wait for their turn."""
+        return sum(each.end - each.first for each in (*self._leaving, *self._untaken))
+
+    def discard(self, partition: QueuePartition, first: int, end: int, reason: DeathReason) -> None:
+        """Messages [first, end) leave their queue: nobody will be handed them any more."""
+        if self.address is None:
+            partition.finish(first, end, reason.settlement)
+            return
+        last = self._leaving[-1] if self._leaving else None
+        if last and (last.partition, last.end, last.reason) == (partition, first, reason):
+            last.end = end
+        else:
+            self._leaving.append(_Leaving(partition, first, end, reason))
+        self._wake()
+
+    def refuse(self, records: Records) -> None:
+        """Messages that were never in the queue, because it was full, are dead at once."""
+        if self.address is not None:
+            self._refused.append((records, 0))
+            self._wake()
+
+    def _wake(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._surroundings.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        count_left, bytes_left = LETTERS_MAX, LETTERS_BYTES_MAX
+        while self._leaving or self._refused:
+            if self._surroundings.is_pressed():
+                self._scheduled = True
+                self._surroundings.call_later(PRESSED_SECONDS, self._turn)
+                return
+            if count_left <= 0 or bytes_left <= 0:
+                self._wake()
+                return
+            if self._refused:
+                count_left -= self._send_refused(count_left)
+                continue
+            leaving = self._leaving[0]
+            batch = self._batch(leaving)
+            if batch is None:
+                return
+            index = leaving.first - batch.base_offset
+            count = min(leaving.end, batch.end_offset) - leaving.first
+            count = fitting(batch.records, index, min(count, count_left), bytes_left)
+            bytes_left -= body_bytes(batch.records, index, count)
+            count_left -= count
+            try:
+                self._send(leaving, batch, index, count)
+            except JournalFailed:
+                return  # the journal said so in the log; a restart brings back what is unsettled
+            self._advance(leaving, leaving.first + count)
+
+    def _send_refused(self, count_max: int) -> int:
+        records, first = self._refused.popleft()
+        count = min(records.count - first, count_max)
+        if first + count < records.count:
+            self._refused.appendleft((records, first + count))
+        address = self.address
+        if address is not None:
+            death = self._death(DeathReason.MAXLEN, address)
+            try:
+                self._surroundings.send(records, first, count, address.exchange, death)
+            except JournalFailed:
+                self._refused.clear()  # nobody was promised anything
+        return count
+
+    def _batch(self, leaving: _Leaving) -> RecordBatch | None:
+        # None: nothing more to do for now.
+        log = leaving.partition.log
+        if log.closed:
+            self._leaving.clear()
+            return None
+        batch = log.read(leaving.first)
+        if batch is None:
+            log.load(leaving.first, self._wake)  # behind a damage: not before a repair
+            return None
+        if batch.base_offset > leaving.first:
+            end = min(leaving.end, batch.base_offset)
+            leaving.partition.finish(leaving.first, end, Reason.LOST)
+            self._advance(leaving, end)
+            self._wake()
+            return None
+        return batch
+
+    def _advance(self, leaving: _Leaving, first: int) -> None:
+        leaving.first = first
+        if first >= leaving.end:
+            self._leaving.popleft()
+
+    def _send(self, leaving: _Leaving, batch: RecordBatch, index: int, count: int) -> None:
+        partition, reason = leaving.partition, leaving.reason
+        first = leaving.first
+        address = self.address
+        if address is None:
+            partition.finish(first, first + count, reason.settlement)
+            return
+        death = self._death(reason, address)
+        posted = self._surroundings.send(batch.records, index, count, address.exchange, death)
+        kept = sorted(posted.untaken) if address.at_least_once else []
+        start = first
+        for place in kept:
+            self._keep(_Leaving(partition, first + place, first + place + 1, reason))
+            self._settle_later(posted, partition, start, first + place, reason)
+            start = first + place + 1
+        self._settle_later(posted, partition, start, first + count, reason)
+
+    def _settle_later(
+        self, posted: Posted, partition: QueuePartition, first: int, end: int, reason: DeathReason
+    ) -> None:
+        if first < end:
+            done = partial(partition.finish, first, end, reason.settlement)
+            self._surroundings.when_reached(posted, done)
+
+    def _keep(self, leaving: _Leaving) -> None:
+        if not self._untaken:
+            self._surroundings.call_later(RETRY_SECONDS, self._retry)
+        self._untaken.append(leaving)
+
+    def _retry(self) -> None:
+        untaken, self._untaken = self._untaken, []
+        self._leaving.extendleft(reversed(untaken))
+        self._wake()
+
+    def _death(self, reason: DeathReason, address: LetterAddress) -> Death:
+        seconds = self._surroundings.now() // 1_000_000
+        return Death(self._queue, reason, seconds, address.routing_key)

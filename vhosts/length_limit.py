@@ -1,0 +1,225 @@
+"""The limit of a queue's length: by ready messages, by the bytes of their bodies, or by both."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from log_backend import Records
+from vhosts.consumer import Consumer
+from vhosts.queue_partition import QueuePartition
+from vhosts.ready_bytes import ReadyBytes
+from vhosts.timer import CallSoon
+
+RANGES_MAX = 256  # that leave in one turn: about 1 ms
+
+
+@dataclass(frozen=True, slots=True)
+class LengthOptions:
+    """What arguments say of a queue's length.
+
+    Attributes:
+        count_max: ready messages; None: no limit.
+        bytes_max: of their bodies; None: no limit.
+        refuses: what is published to a full queue is refused; otherwise the oldest leaves.
+        keeps_refused: what is refused becomes a dead letter.
+    """
+
+    count_max: int | None
+    bytes_max: int | None
+    refuses: bool
+    keeps_refused: bool
+
+
+class LimitedQueue(Protocol):
+    """What a limit needs of its queue."""
+
+    partitions: list[QueuePartition]
+    consumers: list[Consumer]
+    deleted: bool
+
+    @property
+    def ready(self) -> int:
+        """Messages that wait for a consumer."""
+
+    @property
+    def has_turn(self) -> bool:
+        """It will dispatch after this turn of the event loop."""
+
+
+def length_options(arguments: Mapping[str, object]) -> LengthOptions | None:
+    """What arguments say of a queue's length; None: nothing."""
+    count_max, bytes_max = arguments.get("x-max-length"), arguments.get("x-max-length-bytes")
+    if not isinstance(count_max, int) and not isinstance(bytes_max, int):
+        return None
+    overflow = arguments.get("x-overflow", "drop-head")
+    return LengthOptions(
+        count_max if isinstance(count_max, int) else None,
+        bytes_max if isinstance(bytes_max, int) else None,
+        overflow != "drop-head",
+        overflow == "reject-publish-dlx",
+    )
+
+
+class LengthLimit:
+    """Keeps one queue within its limit.
+
+    Consumers with credit are as good as room: what comes in goes out to them after the turn, before
+    anything leaves unconsumed.
+
+    Args:
+        discard: takes messages [first, end) of a partition that leave.
+    """
+
+    def __init__(
+        self,
+        queue: LimitedQueue,
+        options: LengthOptions,
+        call_soon: CallSoon,
+        discard: Callable[[QueuePartition, int, int], None],
+    ) -> None:
+        self.options = options
+        self._queue = queue
+        self._call_soon = call_soon
+        self._discard = discard
+        self._scheduled = False
+        self._bytes: dict[QueuePartition, ReadyBytes] = {}
+        if options.bytes_max is not None:
+            for partition in queue.partitions:
+                self._bytes[partition] = ReadyBytes(partition, call_soon, self.enforce_soon)
+        self.enforce_soon()
+
+    # -- what is ready
+
+    @property
+    def ready_bytes(self) -> int:
+        """Of the bodies of ready messages, as far as they are counted."""
+        return sum(each.total for each in self._bytes.values())
+
+    def left(self, partition: QueuePartition, first: int, end: int) -> None:
+        """Messages are not ready any more."""
+        if self._bytes:
+            self._bytes[partition].left(first, end)
+
+    def returned(self, partition: QueuePartition, first: int, end: int) -> None:
+        """Messages are ready again."""
+        if self._bytes:
+            self._bytes[partition].returned(first, end)
+        self.enforce_soon()
+
+    # -- at publishing
+
+    def refused(self, records: Records) -> Sequence[int]:
+        """Indexes of the records for which the queue has no room."""
+        if not self.options.refuses:
+            return ()
+        count_max, bytes_max = self.options.count_max, self.options.bytes_max
+        room, credit = records.count, self._credit()
+        if count_max is not None:
+            room = count_max - self._queue.ready + (credit if count_max else 0)
+        left = None
+        if bytes_max is not None and not (bytes_max and credit):
+            left = bytes_max - self.ready_bytes
+        if room >= records.count and (left is None or records.bodies_bytes <= left):
+            return ()
+        return _without_room(records, room, left)
+
+    def published(self) -> None:
+        """Messages came in."""
+        for each in self._bytes.values():
+            each.catch_up()
+        if self.options.refuses:
+            return
+        if self._credit():
+            self.enforce_soon()
+        else:
+            self._enforce()
+
+    def _credit(self) -> int:
+        return sum(max(0, consumer.credit()) for consumer in self._queue.consumers)
+
+    # -- making room
+
+    def enforce_soon(self) -> None:
+        """Let the oldest leave after this turn, when consumers have had their share."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        if self._queue.deleted:
+            return
+        if self._queue.has_turn:
+            self.enforce_soon()
+        else:
+            self._enforce()
+
+    def _enforce(self) -> None:
+        if self.options.refuses:
+            return
+        for _ in range(RANGES_MAX):
+            partition, count = self._next_to_leave()
+            if not count:
+                return
+            gone = partition.withdraw(count, partition.log.next_offset)
+            if gone is None:
+                return
+            self._discard(partition, *gone)
+        self.enforce_soon()
+
+    def _next_to_leave(self) -> tuple[QueuePartition, int]:
+        # The head of the fullest partition, and how many messages of it at once.
+        partitions = sorted(self._queue.partitions, key=_ready, reverse=True)
+        fullest = partitions[0]
+        count_max, bytes_max = self.options.count_max, self.options.bytes_max
+        count = 0
+        if count_max is not None:
+            count = min(self._queue.ready - count_max, _lead(partitions))
+        if count <= 0 and bytes_max is not None and self.ready_bytes > bytes_max:
+            count = self._too_large(fullest, self.ready_bytes - bytes_max)
+        return fullest, max(0, count)
+
+    def _too_large(self, partition: QueuePartition, excess: int) -> int:
+        # How many messages at the head make up for so many bytes; of one batch.
+        head = partition.head
+        if head is None:
+            return 0
+        first, end = head
+        batch = partition.log.read(first)
+        if batch is None:
+            partition.log.load(first, self.enforce_soon)
+            return 0
+        if batch.base_offset > first:
+            return min(end, batch.base_offset) - first
+        index, end = first - batch.base_offset, min(end, batch.end_offset)
+        sizes = batch.records.offset_columns()
+        for count in range(1, end - first):
+            if sizes[index + count] - sizes[index] >= excess:
+                return count
+        return end - first
+
+
+def _without_room(records: Records, room: int, bytes_left: int | None) -> list[int]:
+    # One after the other: a small one may fit behind a large one that did not.
+    sizes = records.offset_columns()
+    refused = []
+    for index in range(records.count):
+        size = sizes[index + 1] - sizes[index]
+        if room <= 0 or (bytes_left is not None and size > bytes_left):
+            refused.append(index)
+            continue
+        room -= 1
+        if bytes_left is not None:
+            bytes_left -= size
+    return refused
+
+
+def _ready(partition: QueuePartition) -> int:
+    return partition.ready
+
+
+def _lead(partitions: Sequence[QueuePartition]) -> int:
+    # By how much the fullest is ahead of the next one, and one more.
+    if len(partitions) == 1:
+        return partitions[0].ready
+    return partitions[0].ready - partitions[1].ready + 1

@@ -1,0 +1,166 @@
+"""What the arguments of a queue ask for beside keeping messages in order: all its rules, in one object.
+
+A queue that asks for nothing has none, and neither it nor its partitions look any further.
+"""
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from log_backend import Reason, Records, split_records
+from vhosts.dead_letters import DeadLetters, LetterSurroundings, letter_address
+from vhosts.death import DeathReason
+from vhosts.delivery_limit import delivery_limit, within_limit
+from vhosts.expiry import MILLISECOND, ExpiringQueue, Expiry, ExpirySurroundings
+from vhosts.length_limit import LengthLimit, LengthOptions, LimitedQueue, length_options
+from vhosts.queue_lease import LeasedQueue, LeaseSurroundings, QueueLease
+from vhosts.queue_partition import QueuePartition
+
+RULE_ARGUMENTS = frozenset(
+    (
+        "x-dead-letter-exchange",
+        "x-expires",
+        "x-max-length",
+        "x-max-length-bytes",
+        "x-message-ttl",
+    )
+)
+
+
+class RuledQueue(ExpiringQueue, LeasedQueue, LimitedQueue, Protocol):
+    """What rules need of their queue."""
+
+
+class RuleSurroundings(LetterSurroundings, ExpirySurroundings, LeaseSurroundings, Protocol):
+    """What rules need of their vhost."""
+
+
+class QueueRules:
+    """The rules of one queue.
+
+    Attributes:
+        dead_letters: what leaves the queue unconsumed.
+        expiry: when the time of its messages is over.
+        delivery_limit: how often a message may be delivered again; None: for ever.
+        length: its limit; None: it has none.
+        lease: when its own time is over; None: never.
+    """
+
+    def __init__(self, queue: RuledQueue, surroundings: RuleSurroundings) -> None:
+        self._queue = queue
+        self._surroundings = surroundings
+        self.dead_letters = DeadLetters(queue.name, surroundings)
+        self.expiry = Expiry(queue, surroundings, self._expired)
+        self.delivery_limit: int | None = None
+        self.length: LengthLimit | None = None
+        self.lease: QueueLease | None = None
+
+    def apply(self, arguments: Mapping[str, object]) -> None:
+        """Go by other arguments from here on."""
+        self.dead_letters.address = letter_address(arguments)
+        ttl = arguments.get("x-message-ttl")
+        self.expiry.ttl = ttl * MILLISECOND if isinstance(ttl, int) else None
+        # Dead letters must not wait until somebody finds that their time is over.
+        self.expiry.watchful = self.dead_letters.address is not None
+        self.expiry.look_soon()
+        self._limit(length_options(arguments))
+        self.delivery_limit = delivery_limit(arguments)
+        if self.lease is not None:
+            self.lease.stop()
+        expires = arguments.get("x-expires")
+        self.lease = (
+            QueueLease(self._queue, self._surroundings, expires)
+            if isinstance(expires, int)
+            else None
+        )
+
+    def _limit(self, options: LengthOptions | None) -> None:
+        if options is None:
+            self.length = None
+        elif self.length is None or self.length.options != options:
+            surroundings = self._surroundings
+            self.length = LengthLimit(
+                self._queue, options, surroundings.call_soon, self._pushed_out
+            )
+
+    def stop(self) -> None:
+        """The queue is gone."""
+        self.expiry.stop()
+        if self.lease is not None:
+            self.lease.stop()
+
+    @property
+    def idle(self) -> bool:
+        """They ask for nothing, and nothing is under way."""
+        asked = (
+            self.dead_letters.address,
+            self.expiry.ttl,
+            self.delivery_limit,
+            self.length,
+            self.lease,
+        )
+        under_way = self.expiry.expected or self.dead_letters.waiting
+        return not under_way and all(each is None for each in asked)
+
+    def admit(self, records: Records) -> tuple[Records | None, Sequence[int]]:
+        """What of some records may come in, and the indexes of the others, which are dealt with."""
+        self.expiry.publishing()
+        refused = () if self.length is None else self.length.refused(records)
+        if self.length is None or not refused:
+            return records, ()
+        places = array("i", bytes(4 * records.count))
+        for index in refused:
+            places[index] = 1
+        parts = dict(split_records(records, places, 2))
+        if self.length.options.keeps_refused:
+            self.dead_letters.refuse(parts[1])
+        return parts.get(0), refused
+
+    def published(self) -> None:
+        """What was admitted came in."""
+        if self.length is not None:
+            self.length.published()
+
+    def takeable(self, partition: QueuePartition, count_max: int) -> int:
+        """See `PartitionRules`."""
+        return self.expiry.takeable(partition, count_max)
+
+    def left(self, partition: QueuePartition, first: int, end: int) -> None:
+        """See `PartitionRules`."""
+        if self.length is not None:
+            self.length.left(partition, first, end)
+
+    def returnable(
+        self, partition: QueuePartition, first: int, end: int
+    ) -> Iterable[tuple[int, int]]:
+        """See `PartitionRules`."""
+        if self.delivery_limit is None:
+            return ((first, end),)
+        kept, over = within_limit(partition, first, end, self.delivery_limit)
+        for each in over:
+            self.dead_letters.discard(partition, *each, DeathReason.DELIVERY_LIMIT)
+        return kept
+
+    def returned(self, partition: QueuePartition, first: int, end: int) -> None:
+        """See `PartitionRules`."""
+        self.expiry.look_soon()
+        if self.length is not None:
+            self.length.returned(partition, first, end)
+
+    def settling(self, partition: QueuePartition, first: int, end: int, reason: Reason) -> bool:
+        """See `PartitionRules`."""
+        if reason is not Reason.REJECTED:
+            return False
+        self.dead_letters.discard(partition, first, end, DeathReason.REJECTED)
+        return True
+
+    def _expired(self, partition: QueuePartition, first: int, end: int) -> None:
+        self.dead_letters.discard(partition, first, end, DeathReason.EXPIRED)
+
+    def _pushed_out(self, partition: QueuePartition, first: int, end: int) -> None:
+        self.dead_letters.discard(partition, first, end, DeathReason.MAXLEN)
+
+
+def has_rules(arguments: Mapping[str, object]) -> bool:
+    """Whether arguments ask for anything that `QueueRules` does."""
+    return not RULE_ARGUMENTS.isdisjoint(arguments) or delivery_limit(arguments) is not None

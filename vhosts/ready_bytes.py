@@ -1,0 +1,120 @@
+"""How many bytes of bodies are ready in a partition, from sums over its batches.
+
+A queue that has messages when this begins is walked through once, its segments too, a piece at a time.
+"""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable
+
+from log_backend import RecordBatch
+from vhosts.delivery import body_bytes
+from vhosts.queue_partition import QueuePartition
+
+BATCHES_MAX = 1_024  # that one turn of the walk looks at: about 1 ms
+_COMPACT_AT = 4_096  # sums nobody needs before they are cut
+
+
+class ReadyBytes:
+    """The ready bytes of one partition.
+
+    Attributes:
+        total: of the bodies of ready messages; 0 until they are counted.
+        counted: the walk is over.
+
+    Args:
+        call_soon: runs a function after this turn of the event loop.
+        on_counted: called when the walk is over.
+    """
+
+    def __init__(
+        self,
+        partition: QueuePartition,
+        call_soon: Callable[[Callable[[], None]], object],
+        on_counted: Callable[[], None],
+    ) -> None:
+        self.total = 0
+        self.counted = False
+        self._partition = partition
+        self._call_soon = call_soon
+        self._on_counted = on_counted
+        # Of each batch: behind its last offset, and the bytes of all batches up to there.
+        self._ends = array("q", (partition.cursor.low_water,))
+        self._sums = array("q", (0,))
+        self._walk()
+
+    def _walk(self) -> None:
+        log = self._partition.log
+        for _ in range(BATCHES_MAX):
+            at = self._ends[-1]
+            if at >= log.next_offset or log.closed:
+                self._walked()
+                return
+            batch = log.read(at)
+            if batch is None:
+                if log.needs_load(at):
+                    log.load(at, self._walk)
+                else:
+                    self._walked()  # what is behind a damage is not ready for anybody
+                return
+            self._add(batch.end_offset, self._bytes_from(batch, at))
+        self._call_soon(self._walk)
+
+    def _bytes_from(self, batch: RecordBatch, offset: int) -> int:
+        index = max(0, offset - batch.base_offset)
+        return body_bytes(batch.records, index, batch.records.count - index)
+
+    def _walked(self) -> None:
+        self.counted = True
+        self.total = sum(self.between(*each) for each in self._partition.ready_ranges())
+        self._on_counted()
+
+    def _add(self, end: int, size: int) -> None:
+        self._ends.append(end)
+        self._sums.append(self._sums[-1] + size)
+
+    def catch_up(self) -> None:
+        """Batches came in: they are in memory."""
+        log = self._partition.log
+        while self.counted and self._ends[-1] < log.next_offset:
+            batch = log.read(self._ends[-1])
+            if batch is None:
+                return
+            size = self._bytes_from(batch, self._ends[-1])
+            self._add(batch.end_offset, size)
+            self.total += size
+        self._compact()
+
+    def left(self, first: int, end: int) -> None:
+        """Messages are not ready any more."""
+        if self.counted:
+            self.total -= self.between(first, end)
+
+    def returned(self, first: int, end: int) -> None:
+        """Messages are ready again."""
+        if self.counted:
+            self.total += self.between(first, end)
+
+    def between(self, first: int, end: int) -> int:
+        """Bytes of the bodies of [first, end), none of it below the low water of this moment."""
+        return self._before(end) - self._before(first)
+
+    def _before(self, offset: int) -> int:
+        at = bisect_right(self._ends, offset) - 1
+        if at < 0:
+            return 0
+        below = self._sums[at]
+        if offset == self._ends[at] or at + 1 == len(self._ends):
+            return below
+        batch = self._partition.log.read(offset)
+        if batch is not None and batch.base_offset <= offset < batch.end_offset:
+            return self._sums[at + 1] - self._bytes_from(batch, offset)
+        # The batch is on the disk only: as if all its messages had one size.
+        width = self._ends[at + 1] - self._ends[at]
+        size = self._sums[at + 1] - below
+        return below + size * (offset - self._ends[at]) // width
+
+    def _compact(self) -> None:
+        passed = bisect_right(self._ends, self._partition.cursor.low_water) - 1
+        if passed >= _COMPACT_AT:
+            del self._ends[:passed], self._sums[:passed]

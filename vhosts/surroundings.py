@@ -1,0 +1,69 @@
+"""What the rules of a vhost's queues need of the node around them."""
+
+from collections.abc import Callable
+
+from log_backend import LogStore, Records
+from vhosts.death import Death
+from vhosts.letter_post import LetterPost, Posted
+from vhosts.timer import CallLater, CallSoon, Timer
+
+
+class Surroundings:
+    """The log, the post and the event loop, as rules see them.
+
+    Args:
+        remove: deletes a queue that has expired, by its name.
+        call_soon: runs a function after this turn of the event loop.
+        call_later: runs a function after some seconds.
+    """
+
+    def __init__(
+        self,
+        logs: LogStore,
+        post: LetterPost,
+        remove: Callable[[str], None],
+        call_soon: CallSoon,
+        call_later: CallLater,
+    ) -> None:
+        self._logs = logs
+        self._post = post
+        self.remove = remove
+        self._call_soon = call_soon
+        self._call_later = call_later
+
+    def now(self) -> int:
+        """Microseconds since 1970."""
+        return self._logs.now()
+
+    def call_soon(self, call: Callable[[], None]) -> object:
+        """Run a function after this turn of the event loop."""
+        return self._call_soon(call)
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
+        """Run a function after some seconds."""
+        return self._call_later(seconds, call)
+
+    def is_pressed(self) -> bool:
+        """Publishers have to wait: for the disk, or for memory."""
+        return bool(self._logs.pressures)
+
+    def send(self, records: Records, index: int, count: int, exchange: str, death: Death) -> Posted:
+        """See `LetterPost`."""
+        return self._post.send(records, index, count, exchange, death)
+
+    def when_reached(self, posted: Posted, done: Callable[[], None]) -> None:
+        """Call `done` when the journal is where letters need it; at once when they need nothing."""
+        needed = [(posted.written, False), (posted.durable, True)]
+        needed = [each for each in needed if each[0]]
+        left = len(needed)
+
+        def one_reached() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                done()
+
+        for position, durable in needed:
+            self._logs.journal.waiters.wait(position, one_reached, durable=durable)
+        if not needed:
+            done()
