@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from crash.node import Node, NodeStill, recovered
+from crash.node import Node, NodeStill
 from crash.powered_disk import PoweredDisk
 from crash.workloads import WORKLOADS
 
@@ -66,16 +67,16 @@ async def work_on(node: Node, choice: random.Random) -> NodeStill:
 
 async def check_cut(still: NodeStill, root: Path, choice: random.Random) -> None:
     """Start on a still, work on, lose power again, start once more."""
-    node = await recovered(still.place(root / "first", choice), still.promises)
+    node = await still.recovered(root / "first", choice)
     second = await work_on(node, choice)
     await node.stop()
-    node = await recovered(second.place(root / "second", choice), second.promises)
+    node = await second.recovered(root / "second", choice)
     await node.stop()
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 async def test_what_was_confirmed_outlives_a_power_cut_before_any_call(
-    workload: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    workload: str, tmp_path: Path, figures: Callable[[str], None]
 ) -> None:
     choice = random.Random(f"{SEED} {workload}")
     stills = await stills_of(workload, tmp_path, choice)
@@ -85,9 +86,7 @@ async def test_what_was_confirmed_outlives_a_power_cut_before_any_call(
         try:
             await check_cut(still, root, choice)
         except Exception as error:
-            kept = still.place(tmp_path / "failed", choice).root
-            pytest.fail(f"cut before call {still.operation}, kept in {kept}: {error!r}")
+            pytest.fail(f"cut before call {still.operation}, kept in {root}: {error!r}")
         shutil.rmtree(root)
     if CUTS == "all":
-        with capsys.disabled():
-            print(f"\n{workload}: {len(chosen)} power cuts")  # noqa: T201
+        figures(f"{workload}: {len(chosen)} power cuts")
