@@ -17,6 +17,10 @@ PACKAGES := $(wildcard amqp_front benchmarks exchanges log_backend management mi
 HOT_SOURCES := $(shell sed -nE '/^HOT_MODULES/,/^$$/s/.*"(.*)".*/\1/p' setup.py)
 KERNEL := $(wildcard $(HOT_SOURCES) $(HOT_SOURCES:.py=.pxd))
 
+# On two cores, file by file: the tests of one share brokers, Spark or an ageing directory. In the order of the
+# folders, as the long ones come first.
+TESTS := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
 N := 2000
 
 .PHONY: help setup java demo serve test crash check format bench clean
@@ -34,20 +38,20 @@ serve: setup ## run a broker on 127.0.0.1:5672 with its data in ./data
 	@exec $(BIN)/routelog serve --host 127.0.0.1 --port 5672 --data-dir ./data
 
 test: setup java ## run every test
-	@$(BIN)/python -m pytest
+	@$(TESTS)
 
 crash: setup ## N=2000: kill -9, power cuts and disk faults, all of them; an hour
 	@.ci/system-packages crash
 	@ROUTELOG_TEST_KILLS=$(N) ROUTELOG_TEST_CUTS=all ROUTELOG_TEST_CUT_OUTCOMES=2 ROUTELOG_TEST_FAULTS=all \
 		ROUTELOG_TEST_POWER_CUTS=400 ROUTELOG_TEST_EXT4_CUTS=50 ROUTELOG_TEST_DAMAGES=2500 \
-		ROUTELOG_TEST_EVERY_LENGTH=1 $(BIN)/python -m pytest \
+		ROUTELOG_TEST_EVERY_LENGTH=1 $(TESTS) \
 		-o faulthandler_timeout=0 -m crash tests/crash
 
 check: setup ## format, lint, strict types, architecture, unit tests
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy setup.py $(wildcard pyspark_routelog.py) $(PACKAGES)
-	@$(BIN)/python -m pytest -q -n 2 tests/test_architecture.py tests/unit
+	@$(TESTS) -q tests/test_architecture.py tests/unit
 
 format: setup ## rewrite the sources in the project's format
 	@$(BIN)/ruff format .

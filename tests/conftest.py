@@ -18,6 +18,8 @@ from pika_client import Clients
 
 FOREIGN_URL = os.environ.get("ROUTELOG_TEST_URL", "")
 
+FIGURES = "figures"  # the property of a test's report that is printed at the end
+
 BrokerFactory = Callable[..., BrokerProcess]
 
 
@@ -36,6 +38,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marker = item.get_closest_marker("differs_from_rabbitmq")
         if marker is not None:
             item.add_marker(pytest.mark.skip(reason=f"RabbitMQ 3.10: {marker.args[0]}"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests have counted."""
+    reports = [
+        each for outcome in ("passed", "failed") for each in terminalreporter.getreports(outcome)
+    ]
+    lines = [
+        str(line)
+        for report in reports
+        if report.when == "call"
+        for name, line in report.user_properties
+        if name == FIGURES
+    ]
+    if lines:
+        terminalreporter.section(FIGURES)
+        terminalreporter.write_line("\n".join(lines))
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from crash.fault_plan import FaultPlan
 from crash.powered_disk import DiskStill, PoweredDisk
@@ -18,8 +19,11 @@ from log_backend import Change, LogOptions, LogStore, MetadataStore, MetadataWri
 from log_backend.partition_log import PartitionLog
 from mirror_cluster import claim_epoch
 from vhosts import Queue, QueueProperties, VhostDirectory, VirtualHost
+from vhosts.vhost import Durable
 
 WAIT_SECONDS = 20  # for what must come: a node that hangs is a broken promise, too
+Answer = Awaitable[int]  # declare-ok and the like: the revision that is durable
+NOTHING: Mapping[bytes, bytes] = MappingProxyType({})
 # Small, so that a workload of some hundred disk operations has segments rolled, files recycled,
 # checkpoints made and batches evicted.
 LIMITS = LogOptions(
@@ -40,11 +44,13 @@ class NodeStill:
     metadata: Mapping[bytes, bytes]
     promises: Promises
 
-    def place(self, root: Path, choice: random.Random) -> PoweredDisk:
-        """Put it into a directory, for a node to start on."""
-        disk = self.disk.place(root, choice)
-        write_metadata(root, self.metadata)
-        return disk
+    async def recovered(self, root: Path, choice: random.Random) -> Node:
+        """A node that started on it, in some directory, and is held to what was promised.
+
+        Raises:
+            PromiseBroken: something is lost, back, or was never there.
+        """
+        return await recovered(self.disk.place(root, choice), self.promises, self.metadata)
 
 
 class Node:
@@ -68,10 +74,16 @@ class Node:
         self.failures: list[Exception] = []
         self.is_started = False
 
-    async def start(self) -> None:
-        """Recover as the broker does."""
+    async def start(self, metadata: Mapping[bytes, bytes] = NOTHING) -> None:
+        """Recover as the broker does.
+
+        Args:
+            metadata: what is found in the metadata store, which is empty.
+        """
         loop = asyncio.get_running_loop()
         self.store = LogStore(self.disk.root, self.disk, SystemClock(), loop, LIMITS)
+        changes = [Change(key, value) for key, value in metadata.items()]
+        self.store.metadata.apply(changes, synced=False)
         self.metadata = WatchedMetadata(self.store.metadata, self.disk)
         self.disk.before_operation = lambda: self.watch(self)
         self.writer = MetadataWriter(self.store.metadata, loop)
@@ -92,6 +104,11 @@ class Node:
             await self.writer.aclose()
             await self.store.aclose()
 
+    async def abandon(self) -> None:
+        """After a start that failed: the broker ends then, so the store is left as it is."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            await self.writer.aclose()
+
     @property
     def vhost(self) -> VirtualHost:
         """The only one."""
@@ -103,7 +120,7 @@ class Node:
         """Declare durable queues; an underscore in an argument's name stands for a hyphen."""
         await wait_for(*[self.declaring(name, keeps=keeps, **arguments) for name in names])
 
-    def declaring(self, name: str, *, keeps: bool = False, **arguments: object) -> Awaitable[None]:
+    def declaring(self, name: str, *, keeps: bool = False, **arguments: object) -> Answer:
         """Declare a queue; await the result for its declare-ok."""
         hyphened = {key.replace("_", "-"): value for key, value in arguments.items()}
         generations = self.promises.queues.setdefault(name, [None])
@@ -115,29 +132,25 @@ class Node:
         queue, durable = self.vhost.declare_queue(properties, None)
         promises.partition = queue.partitions[0].log.number
 
-        async def done() -> None:
-            if durable is not None:
-                await durable
+        def declared() -> None:
             self.promises.queues[name] = [promises]
 
-        return done()
+        return answer(durable, declared)
 
     async def delete(self, *names: str) -> None:
         """Delete queues."""
         await wait_for(*[self.deleting(name) for name in names])
 
-    def deleting(self, name: str) -> Awaitable[None]:
+    def deleting(self, name: str) -> Answer:
         """Delete a queue; await the result for its delete-ok."""
         self.promises.queues[name].append(None)
         _, durable = self.vhost.delete_queue(self.queue(name))
 
-        async def done() -> None:
-            if durable is not None:
-                await durable
+        def deleted() -> None:
             generations = self.promises.queues[name]
             self.promises.queues[name] = generations[generations.index(None) :]
 
-        return done()
+        return answer(durable, deleted)
 
     def queue(self, name: str) -> Queue:
         """The queue of a name."""
@@ -231,32 +244,38 @@ class Node:
     async def restart(self) -> Node:
         """Stop in order, and start again."""
         await self.stop()
-        return await recovered(self.disk, self.promises, self.watch)
+        return await recovered(self.disk, self.promises, watch=self.watch)
 
     async def restart_after_kill(self, root: Path) -> Node:
         """Die, and start again on what the system's cache holds."""
         with self.disk.paused():
             promises = self.promises.copy()
             disk = self.disk.image_after_kill(root)
-            write_metadata(root, self.metadata.after_kill())
+            metadata = self.metadata.after_kill()
         disk.operations = self.disk.operations
         disk.plan = self.disk.plan
         self.disk.before_operation, self.disk.plan = None, FaultPlan()
         await self.stop()
-        return await recovered(disk, promises, self.watch)
+        return await recovered(disk, promises, metadata, self.watch)
 
 
 async def recovered(
-    disk: PoweredDisk, promises: Promises, watch: Callable[[Node], None] = lambda node: None
+    disk: PoweredDisk,
+    promises: Promises,
+    metadata: Mapping[bytes, bytes] = NOTHING,
+    watch: Callable[[Node], None] = lambda node: None,
 ) -> Node:
     """A node on what another one left, held to what that one promised.
+
+    Args:
+        metadata: what it left in its metadata store, when that one is not below the disk.
 
     Raises:
         PromiseBroken: something is lost, back, or was never there.
     """
     # A copy: what waits for a position of the journal of that run is never confirmed.
     node = Node(disk, promises.copy(), watch)
-    await node.start()
+    await node.start(metadata)
     try:
         await check(node)
     except BaseException:
@@ -297,7 +316,20 @@ async def whole_log(log: PartitionLog) -> dict[int, bytes]:
     return found
 
 
-async def wait_for(*answers: Awaitable[None]) -> None:
+def answer(durable: Durable, note: Callable[[], None]) -> Answer:
+    """What the client of a change waits for; it comes with a note, whether somebody waits or not."""
+    assert durable is not None
+    coming = asyncio.ensure_future(durable)
+
+    def came(coming: asyncio.Future[int]) -> None:
+        if not coming.cancelled() and coming.exception() is None:
+            note()
+
+    coming.add_done_callback(came)
+    return coming
+
+
+async def wait_for(*answers: Answer) -> None:
     """Wait for all of them."""
     async with asyncio.timeout(WAIT_SECONDS):
         await asyncio.gather(*answers)
@@ -364,10 +396,3 @@ def _carry_out(content: dict[bytes, bytes], changes: Sequence[Change]) -> None:
             content.pop(change.key, None)
         else:
             content[change.key] = change.value
-
-
-def write_metadata(data: Path, entries: Mapping[bytes, bytes]) -> None:
-    """Make a metadata store with some content."""
-    store = MetadataStore.open(data / "metadata")
-    store.apply([Change(key, value) for key, value in entries.items()], synced=False)
-    store.close()

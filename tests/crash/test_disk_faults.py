@@ -13,6 +13,7 @@ import os
 import random
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -161,12 +162,13 @@ async def check_fault(fault: Fault, workload: str, root: Path, choice: random.Ra
         node = await recovered(node.disk, node.promises)
         second = await work_on(node, choice)
         await node.stop()
-        again = await recovered(second.place(root / "again", choice), second.promises)
+        again = await second.recovered(root / "again", choice)
         await again.stop()
-    elif hasattr(node, "metadata"):
+    elif hasattr(node, "writer"):
         still = node.still()
+        await node.abandon()
     if still is not None:
-        node = await recovered(still.place(root / "cut", choice), still.promises)
+        node = await still.recovered(root / "cut", choice)
         await node.stop()
 
 
@@ -178,7 +180,7 @@ async def test_a_failed_call_costs_nothing_that_was_confirmed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    capsys: pytest.CaptureFixture[str],
+    figures: Callable[[str], None],
 ) -> None:
     choose_committer(committer, monkeypatch)
     choice = random.Random(f"{SEED} {workload} {committer}")
@@ -199,6 +201,5 @@ async def test_a_failed_call_costs_nothing_that_was_confirmed(
             failures.append(f"{fault}: {error!r}")
         shutil.rmtree(root)
     if FAULTS == "all":
-        with capsys.disabled():
-            print(f"\n{workload}: {len(faults)} faults")  # noqa: T201
+        figures(f"{workload}: {len(faults)} faults")
     assert not failures, "\n".join(failures)

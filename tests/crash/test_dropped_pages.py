@@ -40,8 +40,7 @@ async def check_power_cuts(node: Node, root: Path) -> None:
     stills: list[NodeStill] = [node.still() for _ in range(POWER_CUTS)]
     await node.stop()
     for number, still in enumerate(stills):
-        disk = still.place(root / f"cut-{number}", random.Random(number))
-        again = await recovered(disk, still.promises)
+        again = await still.recovered(root / f"cut-{number}", random.Random(number))
         await again.stop()
 
 

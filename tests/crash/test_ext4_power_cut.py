@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -50,7 +50,7 @@ def test_the_image_of_this_test_loses_what_was_not_synced(image: Ext4Image) -> N
 
 
 def test_nothing_confirmed_is_lost_by_power_cuts_on_ext4(
-    image: Ext4Image, capsys: pytest.CaptureFixture[str]
+    image: Ext4Image, figures: Callable[[str], None]
 ) -> None:
     history = new_history(lost={"memory", "os"})
     broker = BrokerProcess(image.mounted_at / "data", LIMITS)
@@ -71,8 +71,7 @@ def test_nothing_confirmed_is_lost_by_power_cuts_on_ext4(
         raise
     finally:
         broker.stop()
-    with capsys.disabled():
-        print(  # noqa: T201
-            f"\n{POWER_CUTS} power cuts on ext4: {history.confirmed} messages confirmed, "
-            f"{history.recovered} recovered and drained"
-        )
+    figures(
+        f"{POWER_CUTS} power cuts on ext4: {history.confirmed} messages confirmed, "
+        f"{history.recovered} recovered and drained"
+    )

@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from crash.committers import COMMITTERS, choose_committer
-from crash.node import Node, NodeStill, recovered
+from crash.node import Node, NodeStill
 from crash.powered_disk import PoweredDisk
 from crash.workloads import WORKLOADS
 
@@ -67,10 +68,10 @@ async def work_on(node: Node, choice: random.Random) -> NodeStill:
 
 async def check_cut(still: NodeStill, root: Path, choice: random.Random) -> None:
     """Start on a still, work on, lose power again, start once more."""
-    node = await recovered(still.place(root / "first", choice), still.promises)
+    node = await still.recovered(root / "first", choice)
     second = await work_on(node, choice)
     await node.stop()
-    node = await recovered(second.place(root / "second", choice), second.promises)
+    node = await second.recovered(root / "second", choice)
     await node.stop()
 
 
@@ -81,7 +82,7 @@ async def test_what_was_confirmed_outlives_a_power_cut_before_any_call(
     committer: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    figures: Callable[[str], None],
 ) -> None:
     choose_committer(committer, monkeypatch)
     choice = random.Random(f"{SEED} {workload} {committer}")
@@ -92,9 +93,7 @@ async def test_what_was_confirmed_outlives_a_power_cut_before_any_call(
         try:
             await check_cut(still, root, choice)
         except Exception as error:
-            kept = still.place(tmp_path / "failed", choice).root
-            pytest.fail(f"cut before call {still.operation}, kept in {kept}: {error!r}")
+            pytest.fail(f"cut before call {still.operation}, kept in {root}: {error!r}")
         shutil.rmtree(root)
     if CUTS == "all":
-        with capsys.disabled():
-            print(f"\n{workload}: {len(chosen)} power cuts")  # noqa: T201
+        figures(f"{workload}: {len(chosen)} power cuts")

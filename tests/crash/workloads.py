@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from crash.node import Node
+from crash.node import Node, wait_for
 
 Workload = Callable[[Node, Path], Awaitable[Node]]
 
@@ -145,9 +145,7 @@ async def queues_made_again_under_their_names(node: Node, root: Path) -> Node:
             await node.delete("a")
             await node.declare("a")
         else:
-            gone, there = node.deleting("a"), node.declaring("a")
-            await gone
-            await there
+            await wait_for(node.deleting("a"), node.declaring("a"))
         await node.confirmed(node.append("a", 2, 100))
     await node.confirmed(node.append("kept"))
     return node
@@ -216,8 +214,7 @@ async def topology_that_changes(node: Node, root: Path) -> Node:
         if number >= 2:
             answers.append(node.deleting(f"t{number - 2}"))
         await node.confirmed(node.append("a", 1, 1_000))
-        for answer in answers:
-            await answer
+        await wait_for(*answers)
         await node.confirmed(node.append(f"t{number}", 2, 300))
         node.vhost.delete_exchange(name, if_unused=False)
     return node

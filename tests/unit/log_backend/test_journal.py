@@ -1,20 +1,23 @@
 import asyncio
 import errno
-from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from unit.log_backend.log_records import batch
+from unit.log_backend.journal_owner import (
+    FILE_BYTES,
+    Owner,
+    entry,
+    offsets,
+    overwrite,
+    recovered,
+    written_files,
+)
 from unit.log_backend.open_store import MIB, until
 from unit.log_backend.watched_disk import WatchedDisk
 
-from log_backend import journal as journal_module
-from log_backend.clock import Clock, SystemClock
-from log_backend.journal import Journal, JournalFailed
+from log_backend.journal import JournalFailed
 from log_backend.journal_block import (
     BLOCK_ALIGNMENT,
-    Block,
     FileMark,
     JournalEntry,
     Settlement,
@@ -22,100 +25,13 @@ from log_backend.journal_block import (
 )
 from log_backend.journal_files import JournalFile, JournalFiles
 from log_backend.journal_reader import JournalDamaged
-from log_backend.record_batch import RecordBatch
 
-FILE_BYTES = 17 * BLOCK_ALIGNMENT
-SYSTEM_CLOCK = SystemClock()
-
-
-class Owner:
-    """What a journal tells its owner."""
-
-    def __init__(
-        self,
-        directory: Path,
-        disk: WatchedDisk,
-        clock: Clock = SYSTEM_CLOCK,
-        *,
-        files_max: int = 4,
-    ) -> None:
-        self.disk = disk
-        self.durable: list[int] = []
-        self.written: list[int] = []
-        self.failures: list[Exception] = []
-        self.full: list[JournalFile] = []
-        self.pressures: list[bool] = []
-        self.to_collect: list[JournalEntry] = []
-        self.executor = ThreadPoolExecutor(1)
-        self.journal = Journal(
-            directory,
-            disk,
-            clock,
-            asyncio.get_running_loop(),
-            self.executor,
-            file_bytes=FILE_BYTES,
-            files_max=files_max,
-            on_durable=self.durable.append,
-            on_written=self.written.append,
-            on_failure=self.failures.append,
-            on_file_full=self.full.append,
-            collect=self._collect,
-            on_pressure=self.pressures.append,
-        )
-
-    def _collect(self) -> None:
-        entries, self.to_collect = self.to_collect, []
-        for each in entries:
-            self.journal.append(each, waited=False)
-
-    def start(self) -> list[Block]:
-        blocks = list(self.journal.recover())
-        self.journal.start()
-        return blocks
-
-
-@pytest.fixture
-def disk() -> WatchedDisk:
-    return WatchedDisk()
-
-
-@pytest.fixture(autouse=True)
-def no_marks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most tests count blocks: the journal writes none by itself."""
-    monkeypatch.setattr(journal_module, "MARK_SECONDS", 3600)
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    (tmp_path / "journal").mkdir()
-    return tmp_path / "journal"
-
-
-@pytest.fixture
-async def owner(directory: Path, disk: WatchedDisk) -> AsyncIterator[Owner]:
-    owner = Owner(directory, disk)
-    owner.start()
-    yield owner
-    await owner.journal.aclose()
-
-
-def entry(number: int, size: int = 1) -> JournalEntry:
-    return JournalEntry(1, batch([b"x" * size], number))
+pytestmark = pytest.mark.usefixtures("no_marks")
 
 
 async def commit(owner: Owner, change: JournalEntry) -> None:
     position = owner.journal.append(change, waited=True)
     await until(lambda: owner.journal.durable >= position)
-
-
-def offsets(blocks: list[Block]) -> list[int]:
-    changes = [entry.change for block in blocks for entry in block.entries]
-    return [change.base_offset for change in changes if isinstance(change, RecordBatch)]
-
-
-async def recovered(directory: Path) -> list[Block]:
-    owner = Owner(directory, WatchedDisk())
-    return list(owner.journal.recover())
 
 
 # Committing
@@ -175,19 +91,6 @@ async def test_nothing_is_called_durable_before_its_sync_has_ended(owner: Owner)
 async def test_what_nobody_waits_for_is_committed_soon(owner: Owner) -> None:
     position = owner.journal.append(entry(0), waited=False)
     await until(lambda: owner.journal.durable == position)
-
-
-async def test_what_can_be_collected_while_the_disk_is_busy_is_committed_soon(owner: Owner) -> None:
-    await commit(owner, entry(0))
-    await until(lambda: len(owner.journal._ready) == 1)  # a file that is ready wakes it, too
-    arrived, released = owner.disk.hold("sync", "*.journal")
-    owner.journal.append(entry(1), waited=True)
-    await until(arrived.is_set)
-    owner.to_collect.append(entry(2))
-    owner.journal.wake_later()
-    released.set()
-    await until(lambda: owner.journal.durable == 3)
-    assert owner.to_collect == []
 
 
 async def test_each_commit_collects(owner: Owner, directory: Path) -> None:
@@ -382,19 +285,8 @@ async def three_blocks(directory: Path) -> Path:
     return written_files(directory)[0]
 
 
-def written_files(directory: Path) -> list[Path]:
-    files = sorted(directory.glob("*.journal"))
-    return [path for path in files if any(path.read_bytes()[:BLOCK_ALIGNMENT])]
-
-
 def files_of(directory: Path) -> JournalFiles:
     return JournalFiles(directory, WatchedDisk())
-
-
-def overwrite(path: Path, at: int, data: bytes) -> None:
-    with path.open("r+b") as file:
-        file.seek(at)
-        file.write(data)
 
 
 @pytest.mark.parametrize("kept", range(0, 512, 64))

@@ -1,53 +1,31 @@
 """Entries that need no sync: `written` and `durable`, and what a crash of either kind leaves."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from unit.log_backend.journal_owner import (
+    Owner,
+    entry,
+    offsets,
+    overwrite,
+    recovered,
+    written_files,
+)
 from unit.log_backend.open_store import until
-from unit.log_backend.test_journal import Owner, entry, offsets, overwrite, written_files
 from unit.log_backend.watched_disk import WatchedDisk
 
 from log_backend import journal as journal_module
-from log_backend.journal_block import BLOCK_ALIGNMENT, Block
+from log_backend.journal_block import BLOCK_ALIGNMENT
 from log_backend.journal_reader import JournalDamaged
 
-
-@pytest.fixture(autouse=True)
-def no_marks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most tests count blocks: the journal writes none by itself."""
-    monkeypatch.setattr(journal_module, "MARK_SECONDS", 3600)
-
-
-@pytest.fixture
-def disk() -> WatchedDisk:
-    return WatchedDisk()
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    (tmp_path / "journal").mkdir()
-    return tmp_path / "journal"
-
-
-@pytest.fixture
-async def owner(directory: Path, disk: WatchedDisk) -> AsyncIterator[Owner]:
-    owner = Owner(directory, disk)
-    owner.start()
-    yield owner
-    await owner.journal.aclose()
+pytestmark = pytest.mark.usefixtures("no_marks")
 
 
 async def write(owner: Owner, number: int, size: int = 1, *, synced: bool = False) -> None:
     """One block for one entry."""
     position = owner.journal.append(entry(number, size), waited=True, synced=synced)
     await until(lambda: owner.journal.written >= position)
-
-
-async def recovered(directory: Path) -> list[Block]:
-    owner = Owner(directory, WatchedDisk())
-    return list(owner.journal.recover())
 
 
 # Two positions

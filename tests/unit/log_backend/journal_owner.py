@@ -1,0 +1,88 @@
+"""A journal and what it tells its owner."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from unit.log_backend.log_records import batch
+from unit.log_backend.watched_disk import WatchedDisk
+
+from log_backend.clock import Clock, SystemClock
+from log_backend.journal import Journal
+from log_backend.journal_block import BLOCK_ALIGNMENT, Block, JournalEntry
+from log_backend.journal_files import JournalFile
+from log_backend.record_batch import RecordBatch
+
+FILE_BYTES = 17 * BLOCK_ALIGNMENT
+SYSTEM_CLOCK = SystemClock()
+
+
+class Owner:
+    """What a journal tells its owner."""
+
+    def __init__(
+        self,
+        directory: Path,
+        disk: WatchedDisk,
+        clock: Clock = SYSTEM_CLOCK,
+        *,
+        files_max: int = 4,
+    ) -> None:
+        self.disk = disk
+        self.durable: list[int] = []
+        self.written: list[int] = []
+        self.failures: list[Exception] = []
+        self.full: list[JournalFile] = []
+        self.pressures: list[bool] = []
+        self.to_collect: list[JournalEntry] = []
+        self.executor = ThreadPoolExecutor(1)
+        self.journal = Journal(
+            directory,
+            disk,
+            clock,
+            asyncio.get_running_loop(),
+            self.executor,
+            file_bytes=FILE_BYTES,
+            files_max=files_max,
+            on_durable=self.durable.append,
+            on_written=self.written.append,
+            on_failure=self.failures.append,
+            on_file_full=self.full.append,
+            collect=self._collect,
+            on_pressure=self.pressures.append,
+        )
+
+    def _collect(self) -> None:
+        entries, self.to_collect = self.to_collect, []
+        for each in entries:
+            self.journal.append(each, waited=False)
+
+    def start(self) -> list[Block]:
+        blocks = list(self.journal.recover())
+        self.journal.start()
+        return blocks
+
+
+def entry(number: int, size: int = 1) -> JournalEntry:
+    return JournalEntry(1, batch([b"x" * size], number))
+
+
+def offsets(blocks: list[Block]) -> list[int]:
+    changes = [entry.change for block in blocks for entry in block.entries]
+    return [change.base_offset for change in changes if isinstance(change, RecordBatch)]
+
+
+async def recovered(directory: Path) -> list[Block]:
+    owner = Owner(directory, WatchedDisk())
+    return list(owner.journal.recover())
+
+
+def written_files(directory: Path) -> list[Path]:
+    files = sorted(directory.glob("*.journal"))
+    return [path for path in files if any(path.read_bytes()[:BLOCK_ALIGNMENT])]
+
+
+def overwrite(path: Path, at: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(data)
