@@ -1,5 +1,6 @@
 """What can go wrong in a read: the query's fault, the log's fate, or damage."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from spark_bridge.log_store import LogPartition
@@ -17,13 +18,25 @@ class BadSchema(ValueError):
     """The schema given with the query names a column that does not exist, or another type."""
 
 
+class LogGone(Exception):
+    """Logs that a stream has read from are not there any more."""
+
+    def __init__(self, partitions: Sequence[LogPartition]) -> None:
+        super().__init__(
+            f"the log of {', '.join(map(str, partitions))} is not there any more: the queue was "
+            "deleted; with failOnDataLoss=false the query goes on with the others"
+        )
+        self.partitions = partitions
+
+
 class RecordsLost(Exception):
     """Offsets that the query asks for are not in the log."""
 
     def __init__(self, partition: LogPartition, start: int, end: int) -> None:
         super().__init__(
-            f"offsets {start} to {end - 1} of {partition} are not in the log: retention or a "
-            "deletion removed them, or they were never written; "
+            f"offsets {start} to {end - 1} of {partition} are not in the log: they were consumed or "
+            "older than the queue's retention (x-retention, x-max-age, x-max-length-bytes), the "
+            "queue was deleted, or they were never written; "
             "with failOnDataLoss=false the query reads what there is"
         )
         self.partition = partition
