@@ -1,6 +1,5 @@
 """What can go wrong in a read: the query's fault, the log's fate, or damage."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from spark_bridge.log_store import LogPartition
@@ -16,17 +15,6 @@ class BadOption(ValueError):
 
 class BadSchema(ValueError):
     """The schema given with the query names a column that does not exist, or another type."""
-
-
-class LogGone(Exception):
-    """Logs that a stream has read from are not there any more."""
-
-    def __init__(self, partitions: Sequence[LogPartition]) -> None:
-        super().__init__(
-            f"the log of {', '.join(map(str, partitions))} is not there any more: the queue was "
-            "deleted; with failOnDataLoss=false the query goes on with the others"
-        )
-        self.partitions = partitions
 
 
 class RecordsLost(Exception):

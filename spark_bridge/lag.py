@@ -82,7 +82,7 @@ def partition_lags(
 
 def _lag(store: LogStore, partition: LogPartition, offset: int, now: int) -> PartitionLag:
     extents = store.extents(partition)
-    latest = extents[-1].end
+    latest = max(extents[-1].end, offset)  # a log without segments ends where it was read to
     unread = stretches_between(extents, offset, latest, lost_is_error=False)
     return PartitionLag(
         partition,

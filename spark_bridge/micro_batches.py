@@ -1,11 +1,11 @@
 """What a stream reads next: the offsets between which its micro-batches lie."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from log_backend import Clock
-from spark_bridge.errors import BadOption, LogGone, RecordsLost
+from spark_bridge.errors import RecordsLost
 from spark_bridge.log_store import LogPartition, LogStore, OffsetRange
 from spark_bridge.read_options import ReadOptions
 from spark_bridge.read_plan import (
@@ -36,6 +36,7 @@ class MicroBatches:
         self._options = options
         self._clock = clock
         self._target: Offsets | None = None
+        self._seen: Offsets = {}  # how far each log reached
         self._to_pin: Offsets | None = None
         self._waiting_since = clock.monotonic()
 
@@ -54,14 +55,19 @@ class MicroBatches:
             BadOption: something asked for by name is not there.
         """
         options = self._options
-        held = [whole(extents) for extents in self._logs(known={})]
-        options.starting.check_covers([each.partition for each in held])
+        partitions = selected_partitions(self._store, self._options)
+        options = self._options
+        options.starting.check_covers(partitions)
         if not options.starting_is_given:
             log.warning("no starting option is given: the stream begins with the earliest records")
-        if self._target is not None:
-            target = self._target
-            held = [replace(e, end=target.get(e.partition, e.start)) for e in held]
-        start = {each.partition: options.starting.offset(self._store, each) for each in held}
+        start: Offsets = {}
+        for partition in partitions:
+            held = whole(self._store.extents(partition))
+            if self._target is not None:
+                held = replace(held, end=self._target.get(partition, held.start))
+            offset = options.starting.offset(self._store, held)
+            if offset > 0 or held.end > 0:  # else it has no segments: see `_logs`
+                start[partition] = offset
         # With a frozen target, nothing comes behind the latest offset: it pins itself.
         self._to_pin = None if options.starting.is_lasting or self._target is not None else start
         return start
@@ -75,8 +81,8 @@ class MicroBatches:
             limited: apply the trigger's limits.
 
         Raises:
-            LogGone: a partition's log is not there any more, and loss is an error.
-            RecordsLost: it ends before `start`, and loss is an error.
+            RecordsLost: a log ends before `start`, or is not there and was longer; and loss is
+                an error.
         """
         pinned, self._to_pin = self._to_pin, None
         if pinned == start:
@@ -91,7 +97,7 @@ class MicroBatches:
 
     def latest(self) -> Offsets:
         """How far the logs reach."""
-        return {each[-1].partition: each[-1].end for each in self._logs(known={})}
+        return {each[-1].partition: each[-1].end for each in self._logs()}
 
     def tasks(self, start: Offsets, end: Offsets) -> list[Task]:
         """The plan of one micro-batch: again the same records when it is asked for again.
@@ -110,32 +116,27 @@ class MicroBatches:
                 log.warning("%s", missing)
         return plan_tasks(self._store, ranges, self._options)
 
-    def _logs(self, known: Mapping[LogPartition, int]) -> list[list[OffsetRange]]:
-        """The extents of the selected partitions.
+    def _logs(self) -> list[list[OffsetRange]]:
+        """The extents of the selected partitions, those left out that have no segments.
 
-        Raises:
-            LogGone: a known one is not there any more, and loss is an error.
+        Of these, nobody but the broker knows where they begin: when the last segment of an idle queue
+        is past its retention it goes, and the directory with the next start.
         """
-        try:
-            partitions = selected_partitions(self._store, self._options)
-        except BadOption as error:
-            if not known:
-                raise
-            partitions = self._store.partitions(self._options.vhost, self._options.selection.queues)
-            if self._options.fail_on_data_loss:
-                raise LogGone(sorted(known.keys() - set(partitions))) from error
-            partitions = [each for each in partitions if each in known]
-        gone = sorted(known.keys() - set(partitions))
-        if gone and self._options.fail_on_data_loss:
-            raise LogGone(gone)
-        return [self._store.extents(each) for each in partitions]
+        options = self._options
+        there = self._store.partitions(options.vhost, options.selection.queues)
+        selected = options.selection.select(there, missing_is_error=False)
+        logs = [self._store.extents(each) for each in selected]
+        return [each for each in logs if each[-1].end > 0]
 
     def _backlogs(self, start: Offsets) -> tuple[dict[LogPartition, list[OffsetRange]], Offsets]:
         """What there is to read, and where it ends; logs with nothing to read have an end only."""
         ends = dict(start)
         backlogs = {}
-        for extents in self._logs(known=start):
+        logs = {each[0].partition: each for each in self._logs()}
+        self._check_gone(start, logs)
+        for extents in logs.values():
             held = whole(extents)
+            self._seen[held.partition] = held.end
             first = start.get(held.partition, held.start)
             last = self._bounded(held, first)
             if parts := stretches_between(extents, first, last, lost_is_error=False):
@@ -143,6 +144,13 @@ class MicroBatches:
             # An end before the start is of another log with that name: from its beginning.
             ends[held.partition] = held.start if last < first else last
         return backlogs, ends
+
+    def _check_gone(self, start: Offsets, logs: Collection[LogPartition]) -> None:
+        if not self._options.fail_on_data_loss:
+            return
+        for partition, offset in start.items():
+            if partition not in logs and offset < self._seen.get(partition, 0):
+                raise RecordsLost(partition, offset, self._seen[partition])
 
     def _bounded(self, held: OffsetRange, first: int) -> int:
         """Where a log ends for this stream.

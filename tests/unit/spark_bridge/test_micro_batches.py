@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from unit.spark_bridge.log_files import LogFiles, records
 
-from spark_bridge.errors import BadOption, LogGone, RecordsLost
+from spark_bridge.errors import BadOption, RecordsLost
 from spark_bridge.log_directory import LogDirectory
 from spark_bridge.log_store import LogPartition
 from spark_bridge.micro_batches import MicroBatches, Offsets
@@ -207,20 +207,63 @@ def test_a_retention_gap_is_named_or_passed_over(
     assert "offsets 4 to 9 of partition 0" in caplog.text
 
 
-def test_a_deleted_queue_is_an_error_or_left_out(log: LogFiles) -> None:
+def remove(log: LogFiles, *, directory: bool) -> None:
+    for path in log.directory.iterdir():
+        path.unlink()
+    if directory:
+        log.directory.rmdir()
+
+
+@pytest.mark.parametrize("directory", [True, False], ids=["deleted", "expired"])
+def test_a_log_that_goes_with_unread_records_is_an_error_or_passed_over(
+    log: LogFiles, directory: bool
+) -> None:
     LogFiles(log.data, "orders").numbered_segment(0, 3)
     orders = LogPartition("/", "orders", 0)
-    both = {"subscribe": "audit,orders"}
     log.numbered_segment(0, 3)
-    strict, lenient = stream(log.data, **both), stream(log.data, failOnDataLoss="false", **both)
-    start = strict.first()
-    for path in (*log.directory.iterdir(), log.directory):
-        path.rmdir() if path.is_dir() else path.unlink()
-    with pytest.raises(LogGone, match="partition 0 of queue 'audit' in vhost '/' is not there"):
-        strict.end(start, limited=True)
-    end = lenient.end(start, limited=True)
-    assert end == {A0: 0, orders: 3}
-    assert planned(lenient, start, end) == [(0, 0, 3)]
+    given = {"subscribe": "audit,orders", "maxOffsetsPerTrigger": "2"}
+    strict, lenient = stream(log.data, **given), stream(log.data, failOnDataLoss="false", **given)
+    ends = [each.end(each.first(), limited=True) for each in (strict, lenient)]
+    assert ends == [{A0: 1, orders: 1}] * 2
+    remove(log, directory=directory)
+    with pytest.raises(RecordsLost, match="offsets 1 to 2 of partition 0 of queue 'audit'"):
+        strict.end(ends[0], limited=True)
+    end = lenient.end(ends[0], limited=False)
+    assert end == {A0: 1, orders: 3}
+    assert planned(lenient, ends[0], end) == [(0, 1, 3)]
+    with pytest.raises(RecordsLost):
+        strict.tasks({A0: 1}, {A0: 3})
+
+
+@pytest.mark.parametrize("directory", [True, False], ids=["broker restarted", "expired"])
+def test_an_idle_log_past_its_retention_is_no_loss(log: LogFiles, directory: bool) -> None:
+    log.numbered_segment(0, 3)
+    batches = stream(log.data)
+    end = batches.end(batches.first(), limited=True)
+    remove(log, directory=directory)
+    restarted = stream(log.data)
+    restarted.freeze()
+    for each in (batches, restarted):
+        assert each.end(end, limited=True) == end
+        assert planned(each, end, end) == []
+        assert each.latest() == {}
+    log.directory.mkdir(exist_ok=True)
+    log.numbered_segment(3, 2)
+    later = batches.end(end, limited=True)
+    assert planned(batches, end, later) == [(0, 3, 5)]
+
+
+@pytest.mark.parametrize("start_at", ["earliest", "latest"])
+def test_a_log_without_segments_begins_wherever_its_next_one_does(
+    log: LogFiles, start_at: str
+) -> None:
+    batches = stream(log.data, startingOffsets=start_at)
+    start = batches.first()
+    assert start == {} == batches.end(start, limited=True)
+    log.numbered_segment(40, 5)
+    end = batches.end(start, limited=True)
+    assert end == {A0: 45}
+    assert planned(batches, start, end) == [(0, 40, 45)]
 
 
 def test_a_queue_declared_again_is_an_error_or_read_from_its_beginning(log: LogFiles) -> None:
