@@ -4,12 +4,14 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
 )
 from pyspark.sql.types import StructType
 
 
 class RouteLogDataSource(DataSource):
-    """Logs of a RouteLog broker as a table of records.
+    """Logs of a RouteLog broker as a table of records, and its exchanges as a sink.
 
     Spark imports this module in processes that may lack everything else, so the rest of the
     bridge is imported where it is needed.
@@ -37,8 +39,12 @@ class RouteLogDataSource(DataSource):
 
         options = parse_read_options(self.options)
         if options.pushdown:
-            from spark_bridge.pushdown_reader import PushdownReader
+            try:
+                from spark_bridge.pushdown_reader import PushdownReader
+            except ImportError:
+                from spark_bridge.errors import BadOption
 
+                raise BadOption("pushdown", "needs Spark 4.1 or later") from None
             return PushdownReader(options, schema)
         return BatchReader(options, schema)
 
@@ -48,3 +54,19 @@ class RouteLogDataSource(DataSource):
         from spark_bridge.stream_reader import StreamReader
 
         return StreamReader(parse_read_options(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A batch of rows as messages to an exchange."""
+        from spark_bridge.exchange_writer import ExchangeWriter
+        from spark_bridge.write_options import parse_write_options
+
+        return ExchangeWriter(parse_write_options(self.options), schema, overwrite)
+
+    def streamWriter(  # noqa: N802
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        """Micro-batches of rows as messages to an exchange."""
+        from spark_bridge.exchange_writer import ExchangeWriter
+        from spark_bridge.write_options import parse_write_options
+
+        return ExchangeWriter(parse_write_options(self.options), schema, overwrite)

@@ -47,3 +47,15 @@ class DamagedBatch(Exception):
     def __init__(self, base_offset: int, reason: str) -> None:
         super().__init__(f"the batch at offset {base_offset} is damaged: {reason}")
         self.base_offset = base_offset
+
+
+class BadRow(ValueError):
+    """A row to be published lacks what every message has."""
+
+    def __init__(self, column: str) -> None:
+        super().__init__(f"a row has null in column {column}")
+        self.column = column
+
+
+class PublishFailed(Exception):
+    """The broker did not take all messages; those before may be in its queues."""

@@ -60,7 +60,12 @@ class LogDirectory:
 
     def extents(self, partition: LogPartition) -> list[OffsetRange]:
         """One stretch a segment; a log without segments is one empty stretch at offset 0."""
-        segments = self._segments(partition)
+        with suppress(FileNotFoundError):
+            return self._extents(partition, self._segments(partition))
+        # Retention took the newest, after it was listed: the log is empty, or begins again behind it.
+        return self._extents(partition, self._segments(partition))
+
+    def _extents(self, partition: LogPartition, segments: list[Path]) -> list[OffsetRange]:
         if not segments:
             return [OffsetRange(partition, 0, 0, 0)]
         sealed = [
@@ -90,7 +95,7 @@ class LogDirectory:
         # The segment before the first one that begins at that time or later.
         later = bisect_left(segments, time, key=_first_time)
         for segment in segments[max(later - 1, 0) :]:
-            with suppress(DamagedSegment), SegmentFile(segment) as file:
+            with suppress(DamagedSegment, FileNotFoundError), SegmentFile(segment) as file:
                 found = file.offset_at(time)
                 if found is not None:
                     return found if found < end else None

@@ -7,10 +7,11 @@ from unit.log_backend.compressed_bytes import packed
 from unit.spark_bridge.log_files import LogFiles, batch_bytes, numbered, records
 
 from log_backend.compressed_segment import ZSTD
-from log_backend.log_directory import compressed_path
+from log_backend.log_directory import compressed_path, segment_path
 from spark_bridge.errors import BadOption, DamagedSegment, RecordsLost
 from spark_bridge.log_directory import LogDirectory
 from spark_bridge.log_store import Cut, LogPartition, OffsetRange
+from spark_bridge.newest_segment import NewestSegment
 
 AUDIT = LogPartition("/", "audit", 0)
 
@@ -257,3 +258,18 @@ def test_what_was_removed_is_left_to_the_reader_to_complain_of(log: LogFiles) ->
     (extent,) = store.extents(AUDIT)
     path.unlink()
     assert store.cut(extent, 0) == Cut(3, 0)
+
+
+def test_a_newest_segment_that_goes_after_it_was_listed_is_not_missed(
+    log: LogFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.numbered_segment(0, 3)
+    look = NewestSegment.look
+
+    def removed_first(newest: NewestSegment) -> None:
+        monkeypatch.setattr(NewestSegment, "look", look)
+        segment_path(log.directory, 0).unlink()
+        look(newest)
+
+    monkeypatch.setattr(NewestSegment, "look", removed_first)
+    assert spans(log) == [(0, 0)]
