@@ -10,6 +10,8 @@ import json
 import sys
 import time
 
+from interop.spark_stream import STARTS_MAX, STARVED
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_bridge import parquet_batches, register
@@ -45,13 +47,18 @@ def main() -> None:
 
     frame = spark.readStream.format("routelog").options(**given["options"]).load()
     writer = frame.select("queue", "partition", "offset").writeStream.foreachBatch(arrived)
-    query = writer.option("checkpointLocation", given["checkpoint"]).start()
-    while True:
-        query.processAllAvailable()
-        say("caught up")
-        if sys.stdin.readline() == "":
-            query.stop()
-            return
+    writer.option("checkpointLocation", given["checkpoint"])
+    for _ in range(STARTS_MAX):
+        query = writer.start()
+        try:
+            query.processAllAvailable()
+            break
+        except StreamingQueryException as error:
+            if STARVED not in str(error):
+                raise
+    say("caught up")
+    sys.stdin.read()
+    query.stop()
 
 
 if __name__ == "__main__":

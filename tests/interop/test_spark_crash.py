@@ -31,12 +31,12 @@ class Driver:
     def __init__(self, given: dict[str, object]) -> None:
         self._lines: Queue[str] = Queue()
         self._heard: list[str] = []
-        path = os.pathsep.join(filter(None, [str(ROOT), os.getenv("PYTHONPATH")]))
+        paths = [str(ROOT), str(ROOT / "tests"), os.getenv("PYTHONPATH")]
         self.process = subprocess.Popen(
             [sys.executable, str(PROGRAM), json.dumps(given)],
             env={
                 **os.environ,
-                "PYTHONPATH": path,
+                "PYTHONPATH": os.pathsep.join(filter(None, paths)),
                 "PYSPARK_PYTHON": sys.executable,
                 "SPARK_LOCAL_IP": "127.0.0.1",
             },

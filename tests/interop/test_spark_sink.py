@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 from broker_process import BrokerProcess
+from interop.spark_stream import run_to_its_end
 from pika.adapters.blocking_connection import BlockingChannel
 from pika_client import Clients
 from pyspark.errors import PySparkException
@@ -147,14 +148,9 @@ def test_batches_and_streams_write_to_an_exchange(
     LogFiles(tmp_path).numbered_segment(0, 20)
     source = spark.readStream.format("routelog").schema("body binary")
     writer = source.options(path=str(tmp_path), subscribe="audit").load().writeStream
-    query = (
-        writer.format("routelog")
-        .options(**sink, routingKey="made.stream")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    writer.format("routelog").options(**sink, routingKey="made.stream")
+    writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+    run_to_its_end(writer)
     assert sorted(taken(channel, "spark-sink")) == sorted(b"%d" % n for n in range(20))
 
     with pytest.raises(PySparkException, match="column tenant is no part of a message"):

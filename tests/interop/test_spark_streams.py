@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.dataset
 import pytest
 from broker_process import BrokerProcess
-from interop.spark_stream import Stream
+from interop.spark_stream import STARVED, Stream
 from pika_client import PERSISTENT, Clients
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
@@ -19,6 +19,9 @@ from unit.spark_bridge.log_files import LogFiles, records
 from spark_bridge import parquet_batches
 from spark_bridge.lag import StreamLag
 from spark_bridge.lag_listener import LagListener
+from spark_bridge.log_directory import LogDirectory
+
+WAIT_SECONDS = 240
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
@@ -36,8 +39,10 @@ def test_a_live_queue_is_followed(
     channel.queue_declare("audit", durable=True, arguments={"x-queue-type": "stream"})
     channel.confirm_delivery()
     channel.basic_publish("", "audit", b"0", PERSISTENT)
-    log = broker.data_dir / "logs" / "%2F" / "audit-0" / f"{0:020}.log"
-    while not log.exists() or not log.stat().st_size:
+    logs = LogDirectory(broker.data_dir)
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not any(logs.extents(each)[-1].end for each in logs.partitions("/", {"audit"})):
+        assert time.monotonic() < deadline
         channel.connection.sleep(0.02)
     stream = Stream(spark, tmp_path, path=str(broker.data_dir), subscribe="audit")
     query = stream.start(processingTime="0 seconds")
@@ -45,7 +50,10 @@ def test_a_live_queue_is_followed(
         for number in range(1, 50):
             channel.basic_publish("", "audit", b"%d" % number, PERSISTENT)
         while len(stream.offsets) < 50:
-            assert query.exception() is None
+            assert time.monotonic() < deadline, stream.batches
+            if error := query.exception():
+                assert STARVED in str(error)
+                query = stream.start(processingTime="0 seconds")
             channel.connection.sleep(0.05)
     finally:
         query.stop()
@@ -73,9 +81,7 @@ def test_latest_is_pinned_by_the_first_batch(spark: SparkSession, tmp_path: Path
     log.numbered_segment(0, 10)
     latest = {"startingOffsets": "latest"}
     stream = Stream(spark, tmp_path, path=str(tmp_path), subscribe="audit", **latest)
-    query = stream.start(processingTime="0 seconds")
-    query.processAllAvailable()
-    query.stop()
+    assert stream.run() == []
     stored = (stream.checkpoint / "offsets" / "0").read_text().splitlines()[-1]
     assert json.loads(stored) == {"audit": {"0": 10}}
     # As a crash inside of batch 0 leaves it.
