@@ -49,6 +49,8 @@ OPTIONS = (
     "vhost",
 )
 
+_LIMIT_KINDS = ("Offsets", "OffsetsByTimestamp", "Timestamp")  # of startings and endings
+
 
 @dataclass(frozen=True, slots=True)
 class TriggerLimits:
@@ -140,7 +142,7 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
         parse_selection(options),
         _starting(values),
         _ending(values),
-        any(option.startswith("starting") for option in options),
+        any(f"starting{kind}" in options for kind in _LIMIT_KINDS),
         values.positive("minPartitions"),
         values.positive("maxRecordsPerPartition"),
         values.boolean("failOnDataLoss", default=True),

@@ -265,3 +265,9 @@ def test_the_time_for_all_goes_before_times_before_offsets() -> None:
     assert limit_of(parse(**offsets, **times).starting, PARTITIONS[0], 0, 9) == 7
     last = parse(**offsets, **times, **everywhere, **LATEST_IF_NONE)
     assert limit_of(last.starting, PARTITIONS[0], 0, 9) == 9
+
+
+def test_a_strategy_alone_is_no_start() -> None:
+    assert not parse(**LATEST_IF_NONE).starting_is_given
+    for option, value in (("startingOffsets", "latest"), ("startingTimestamp", "0")):
+        assert parse(**{option: value}).starting_is_given
