@@ -1,4 +1,4 @@
-"""Spark reads the logs: a Python data source, no jar.
+"""Spark reads the logs, in batches and as streams: a Python data source, no jar.
 
 from spark_bridge import register
 
@@ -8,10 +8,12 @@ spark.read.format("routelog").options(path="/var/lib/routelog", subscribe="audit
 
 from typing import TYPE_CHECKING
 
+from spark_bridge.parquet_batches import parquet_batches
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
+__all__ = ["parquet_batches", "register"]
 
 
 def register(spark: "SparkSession") -> None:

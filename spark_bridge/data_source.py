@@ -1,11 +1,17 @@
 """The format `routelog` of Spark's Python data source API."""
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 
 class RouteLogDataSource(DataSource):
-    """Logs of a RouteLog broker as a table of records.
+    """Logs of a RouteLog broker as a table of records, and its exchanges as a sink.
 
     Spark imports this module in processes that may lack everything else, so the rest of the
     bridge is imported where it is needed.
@@ -17,18 +23,50 @@ class RouteLogDataSource(DataSource):
         return "routelog"
 
     def schema(self) -> StructType:
-        """All columns, for a query that gives no schema."""
-        from spark_bridge.envelope import ENVELOPE
+        """The columns of a query that gives no schema: all, unless options choose."""
+        from spark_bridge.envelope import chosen_columns, offered_columns
         from spark_bridge.read_options import parse_read_options
 
-        parse_read_options(
-            self.options
-        )  # a mistake shows in load() rather than in the first action
-        return ENVELOPE
+        # A mistake shows in load() rather than in the first action.
+        options = parse_read_options(self.options)
+        offered = offered_columns(options.style, headers=options.headers)
+        return chosen_columns(offered, options.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch query; the schema is its choice of columns."""
         from spark_bridge.batch_reader import BatchReader
         from spark_bridge.read_options import parse_read_options
 
-        return BatchReader(parse_read_options(self.options), schema)
+        options = parse_read_options(self.options)
+        if options.pushdown:
+            try:
+                from spark_bridge.pushdown_reader import PushdownReader
+            except ImportError:
+                from spark_bridge.errors import BadOption
+
+                raise BadOption("pushdown", "needs Spark 4.1 or later") from None
+            return PushdownReader(options, schema)
+        return BatchReader(options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """A streaming query; the schema is its choice of columns."""
+        from spark_bridge.read_options import parse_read_options
+        from spark_bridge.stream_reader import StreamReader
+
+        return StreamReader(parse_read_options(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A batch of rows as messages to an exchange."""
+        from spark_bridge.exchange_writer import ExchangeWriter
+        from spark_bridge.write_options import parse_write_options
+
+        return ExchangeWriter(parse_write_options(self.options), schema, overwrite)
+
+    def streamWriter(  # noqa: N802
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        """Micro-batches of rows as messages to an exchange."""
+        from spark_bridge.exchange_writer import ExchangeWriter
+        from spark_bridge.write_options import parse_write_options
+
+        return ExchangeWriter(parse_write_options(self.options), schema, overwrite)

@@ -1,7 +1,10 @@
-"""The columns of a record as Spark sees them, and the choice of some of them."""
+"""The columns of a record as Spark sees them, in two styles, and the choice of some of them."""
+
+from collections.abc import Sequence
 
 import pyarrow as pa
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     DataType,
     IntegerType,
@@ -13,7 +16,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_bridge.errors import BadSchema
+from spark_bridge.errors import BadOption, BadSchema
 
 PROPERTIES = StructType(
     [
@@ -47,6 +50,26 @@ ENVELOPE = StructType(
     ]
 )
 
+KAFKA_HEADERS = ArrayType(
+    StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+)
+
+# Of Spark's Kafka source, so that queries written for it go on working.
+KAFKA_ENVELOPE = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+        StructField("headers", KAFKA_HEADERS),
+    ]
+)
+
+_ENVELOPES = {"routelog": ENVELOPE, "kafka": KAFKA_ENVELOPE}
+
 _ARROW_TYPES = {
     BinaryType(): pa.binary(),
     IntegerType(): pa.int32(),
@@ -57,15 +80,34 @@ _ARROW_TYPES = {
 }
 
 
-def check_projection(schema: StructType) -> None:
-    """Refuse a schema that is not a choice of the envelope's columns, in any order.
+def offered_columns(style: str, *, headers: bool) -> StructType:
+    """All columns that there are in a style, `routelog` or `kafka`."""
+    return StructType([each for each in _ENVELOPES[style] if headers or each.name != "headers"])
+
+
+def chosen_columns(offered: StructType, names: Sequence[str] | None) -> StructType:
+    """The columns with these names, in this order; None stands for all.
+
+    Raises:
+        BadOption: there is no such column.
+    """
+    if names is None:
+        return offered
+    if unknown := [name for name in names if name not in offered.names]:
+        there_are = ", ".join(offered.names)
+        raise BadOption("columns", f"there is no column {unknown[0]}; there are {there_are}")
+    return StructType([offered[name] for name in names])
+
+
+def check_projection(schema: StructType, offered: StructType) -> None:
+    """Refuse a schema that is not a choice of the columns offered, in any order.
 
     `properties` may be a struct of some of its fields.
 
     Raises:
         BadSchema: names the column at fault.
     """
-    _check_chosen(schema, ENVELOPE, "column ")
+    _check_chosen(schema, offered, "column ")
 
 
 def _check_chosen(schema: StructType, offered: StructType, place: str) -> None:
@@ -94,4 +136,6 @@ def _arrow_fields(schema: StructType) -> list[pa.Field]:
 def _arrow_type(data_type: DataType) -> pa.DataType:
     if isinstance(data_type, StructType):
         return pa.struct(_arrow_fields(data_type))
+    if isinstance(data_type, ArrayType):
+        return pa.list_(_arrow_type(data_type.elementType))
     return _ARROW_TYPES[data_type]

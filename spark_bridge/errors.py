@@ -22,8 +22,9 @@ class RecordsLost(Exception):
 
     def __init__(self, partition: LogPartition, start: int, end: int) -> None:
         super().__init__(
-            f"offsets {start} to {end - 1} of {partition} are not in the log: retention or a "
-            "deletion removed them, or they were never written; "
+            f"offsets {start} to {end - 1} of {partition} are not in the log: they were consumed or "
+            "older than the queue's retention (x-retention, x-max-age, x-max-length-bytes), the "
+            "queue was deleted, or they were never written; "
             "with failOnDataLoss=false the query reads what there is"
         )
         self.partition = partition
@@ -46,3 +47,15 @@ class DamagedBatch(Exception):
     def __init__(self, base_offset: int, reason: str) -> None:
         super().__init__(f"the batch at offset {base_offset} is damaged: {reason}")
         self.base_offset = base_offset
+
+
+class BadRow(ValueError):
+    """A row to be published lacks what every message has."""
+
+    def __init__(self, column: str) -> None:
+        super().__init__(f"a row has null in column {column}")
+        self.column = column
+
+
+class PublishFailed(Exception):
+    """The broker did not take all messages; those before may be in its queues."""

@@ -5,16 +5,19 @@ newest, it is the end.
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise, zip_longest
 from pathlib import Path
 from urllib.parse import unquote
 
 from log_backend.log_directory import compressed_path, directory_name, partition_directory
 from log_backend.record_batch import RecordBatch
-from spark_bridge.errors import BadOption, RecordsLost
-from spark_bridge.log_store import LogPartition, OffsetRange
+from spark_bridge.errors import BadOption, DamagedSegment, RecordsLost
+from spark_bridge.log_store import Cut, LogPartition, OffsetRange
+from spark_bridge.newest_segment import NewestSegment
 from spark_bridge.segment_file import SegmentFile
 from spark_bridge.segment_listing import list_segments
 
@@ -33,6 +36,7 @@ class LogDirectory:
         self._logs = path / "logs"
         if not self._logs.is_dir():
             raise BadOption("path", f"no broker's data directory: {self._logs} is no directory")
+        self._newest: dict[LogPartition, NewestSegment] = {}
 
     def vhosts(self) -> list[str]:
         """Names of the vhosts that have logs, sorted."""
@@ -51,19 +55,57 @@ class LogDirectory:
 
     def extents(self, partition: LogPartition) -> list[OffsetRange]:
         """One stretch a segment; a log without segments is one empty stretch at offset 0."""
-        segments = list_segments(self._directory(partition)).paths
+        with suppress(FileNotFoundError):
+            return self._extents(partition, self._segments(partition))
+        # Retention took the newest, after it was listed: the log is empty, or begins again behind it.
+        return self._extents(partition, self._segments(partition))
+
+    def _extents(self, partition: LogPartition, segments: list[Path]) -> list[OffsetRange]:
         if not segments:
             return [OffsetRange(partition, 0, 0, 0)]
         sealed = [
             OffsetRange(partition, _base_offset(segment), _base_offset(following), _size(segment))
             for segment, following in pairwise(segments)
         ]
-        with SegmentFile(segments[-1]) as newest:
-            end_offset, end_position = newest.valid_end()
-            return [
-                *sealed,
-                OffsetRange(partition, newest.base_offset, end_offset, end_position),
-            ]
+        newest = self._newest.get(partition)
+        if newest is None or newest.base_offset != _base_offset(segments[-1]):
+            newest = self._newest[partition] = NewestSegment(segments[-1])
+        newest.look()
+        return [
+            *sealed,
+            OffsetRange(partition, newest.base_offset, newest.end_offset, newest.end_position),
+        ]
+
+    def located(self, wanted: OffsetRange) -> OffsetRange:
+        """See `LogStore.located`; sealed segments have an index of their own."""
+        newest = self._newest.get(wanted.partition)
+        if newest is None or wanted.start < newest.base_offset:
+            return wanted
+        return replace(wanted, position_hint=newest.position_before(wanted.start))
+
+    def offset_at(self, partition: LogPartition, time: int) -> int | None:
+        """See `LogStore.offset_at`."""
+        segments = self._segments(partition)
+        end = self.extents(partition)[-1].end
+        # The segment before the first one that begins at that time or later.
+        later = bisect_left(segments, time, key=_first_time)
+        for segment in segments[max(later - 1, 0) :]:
+            with suppress(DamagedSegment, FileNotFoundError), SegmentFile(segment) as file:
+                found = file.offset_at(time)
+                if found is not None:
+                    return found if found < end else None
+        return None
+
+    def cut(self, wanted: OffsetRange, bytes_max: int) -> Cut:
+        """See `LogStore.cut`."""
+        segments = self._segments(wanted.partition)
+        at = bisect_right(segments, wanted.start, key=_base_offset) - 1
+        with suppress(FileNotFoundError):
+            if at >= 0:
+                with SegmentFile(segments[at]) as segment:
+                    hint = self.located(wanted).position_hint
+                    return segment.cut(wanted.start, wanted.end, bytes_max, hint)
+        return Cut(wanted.end, 0)  # removed meanwhile, which reading will complain of
 
     def read(self, wanted: OffsetRange, *, lost_is_error: bool = True) -> Iterator[RecordBatch]:
         """Batches with offsets in a range; see `LogStore.read`."""
@@ -80,7 +122,7 @@ class LogDirectory:
             if following_base is not None and following_base <= reached:
                 continue
             try:
-                reached = yield from _read_segment(segment, reached, wanted.end)
+                reached = yield from _read_segment(segment, reached, wanted)
             except FileNotFoundError:
                 if lost_is_error:
                     raise RecordsLost(wanted.partition, reached, wanted.end) from None
@@ -91,25 +133,37 @@ class LogDirectory:
         if lost_is_error:
             raise RecordsLost(wanted.partition, reached, wanted.end)
 
+    def _segments(self, partition: LogPartition) -> list[Path]:
+        return list_segments(self._directory(partition)).paths
+
     def _directory(self, partition: LogPartition) -> Path:
         return partition_directory(
             self._logs, partition.vhost, partition.queue, partition.partition
         )
 
 
-def _read_segment(path: Path, start: int, end: int) -> Generator[RecordBatch, None, int]:
-    """Yield the batches with offsets in a range; return the offset up to which none are missing."""
+def _read_segment(path: Path, start: int, wanted: OffsetRange) -> Generator[RecordBatch, None, int]:
+    """Yield the batches with wanted offsets from `start` on; return up to where none are missing."""
     reached = start
+    hint = wanted.position_hint if start == wanted.start else 0  # in the range's first segment
     with SegmentFile(path) as segment:
-        for batch in segment.batches(segment.position_of(start)):
-            if batch.base_offset >= end:
-                return end
+        for batch in segment.batches(segment.position_of(start, hint)):
+            if batch.base_offset >= wanted.end:
+                return wanted.end
             yield batch
             reached = batch.end_offset
             # Behind the end may be bytes that the broker is just writing.
-            if reached >= end:
+            if reached >= wanted.end:
                 break
     return reached
+
+
+def _first_time(segment: Path) -> int:
+    """When the first record of a segment was received; nothing was, in an empty or removed one."""
+    with suppress(FileNotFoundError, DamagedSegment), SegmentFile(segment) as file:
+        for _, batch in file.headers(0):
+            return batch.records.time
+    return 0
 
 
 def _decoded(encoded: Iterable[str]) -> dict[str, str]:

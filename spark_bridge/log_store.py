@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from log_backend.record_batch import RecordBatch
 
@@ -23,13 +23,22 @@ class LogPartition:
 class OffsetRange:
     """The offsets from `start` up to, and without, `end`; not each of them has a record.
 
-    `bytes_estimate` is what they take in the store, roughly.
+    `bytes_estimate` is what they take in the store, roughly. `position_hint` is a position in the
+    stored stretch at or before the first of them: the store believes it only after a look.
     """
 
     partition: LogPartition
     start: int
     end: int
     bytes_estimate: int
+    position_hint: int = 0
+
+
+class Cut(NamedTuple):
+    """The beginning of a range, and how many bytes the bodies in it have."""
+
+    end: int
+    body_bytes: int
 
 
 class LogStore(Protocol):
@@ -52,6 +61,29 @@ class LogStore(Protocol):
 
         The first one's start is the earliest offset, the last one's end the latest. At least
         one, which may be empty.
+        """
+
+    def located(self, wanted: OffsetRange) -> OffsetRange:
+        """The same range with the best position hint that costs nothing."""
+
+    def offset_at(self, partition: LogPartition, time: int) -> int | None:
+        """The first offset received at a time or later; None when there is none yet.
+
+        Args:
+            time: microseconds since 1970. Where the broker's clock was set back, the answer may be
+                off by the records of that time.
+        """
+
+    def cut(self, wanted: OffsetRange, bytes_max: int) -> Cut:
+        """The longest beginning of a range whose bodies have at most so many bytes.
+
+        One record at least, however large, if the range has any.
+
+        Args:
+            wanted: within one of the stretches that `extents` gave.
+
+        Cost:
+            Looks at the headers of what is taken.
         """
 
     def read(self, wanted: OffsetRange, *, lost_is_error: bool = True) -> Iterator[RecordBatch]:

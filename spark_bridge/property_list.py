@@ -11,12 +11,14 @@ import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal
+from typing import TypeVar
 
 from pamqp.decode import field_table
 
 _CONTINUED = 1  # another word of flags follows; basic properties need just one
 _SECONDS_MAX = 253_402_300_799  # the end of the year 9999, the last that Python and SQL can write
 
+_V = TypeVar("_V")
 _Reader = Callable[[bytes, int], tuple[object, int]]
 
 
@@ -43,11 +45,27 @@ def header_texts(table: bytes) -> dict[str, str | None] | None:
     Numbers in decimal, times in ISO 8601, nested tables and arrays in JSON, what is no UTF-8
     text in base64, void as None.
     """
+    return _header_values(table, _text)
+
+
+def header_bytes(table: bytes) -> dict[str, bytes | None] | None:
+    """Headers of an encoded table as bytes: byte arrays as they are, else the text in UTF-8."""
+    return _header_values(table, _octets)
+
+
+def _header_values(table: bytes, convert: Callable[[object], _V]) -> dict[str, _V] | None:
     try:
         decoded = field_table(table)[1]
-        return {name: _text(value) for name, value in decoded.items()}
+        return {name: convert(value) for name, value in decoded.items()}
     except (ValueError, TypeError, OverflowError, OSError, RecursionError):
         return None
+
+
+def _octets(value: object) -> bytes | None:
+    if isinstance(value, bytes | bytearray):
+        return bytes(value)
+    text = _text(value)
+    return None if text is None else text.encode()
 
 
 def _text(value: object) -> str | None:

@@ -19,11 +19,13 @@ class QueueSelection(Protocol):
     def queues(self) -> frozenset[str] | None:
         """Names of the queues that it can pick from; None stands for all."""
 
-    def select(self, partitions: list[LogPartition]) -> list[LogPartition]:
+    def select(
+        self, partitions: list[LogPartition], *, missing_is_error: bool = True
+    ) -> list[LogPartition]:
         """Return the partitions to read.
 
         Raises:
-            BadOption: something asked for by name is not there.
+            BadOption: something asked for by name is not there, and that is an error.
         """
 
 
@@ -33,10 +35,12 @@ class NamedQueues:
 
     queues: frozenset[str]
 
-    def select(self, partitions: list[LogPartition]) -> list[LogPartition]:
+    def select(
+        self, partitions: list[LogPartition], *, missing_is_error: bool = True
+    ) -> list[LogPartition]:
         """Return the partitions of the queues; each must have a log."""
         missing = self.queues - {each.queue for each in partitions}
-        if missing:
+        if missing and missing_is_error:
             raise BadOption("subscribe", f"no log of {_quoted(missing)} in the vhost")
         return [each for each in partitions if each.queue in self.queues]
 
@@ -51,7 +55,9 @@ class MatchingQueues:
     def queues(self) -> None:
         """All queues may match."""
 
-    def select(self, partitions: list[LogPartition]) -> list[LogPartition]:
+    def select(
+        self, partitions: list[LogPartition], *, missing_is_error: bool = True
+    ) -> list[LogPartition]:
         """Return the partitions of the queues that match; there may be none."""
         return [each for each in partitions if self.pattern.fullmatch(each.queue)]
 
@@ -67,10 +73,12 @@ class AssignedPartitions:
         """The queues that partitions are assigned of."""
         return frozenset(queue for queue, _ in self.places)
 
-    def select(self, partitions: list[LogPartition]) -> list[LogPartition]:
+    def select(
+        self, partitions: list[LogPartition], *, missing_is_error: bool = True
+    ) -> list[LogPartition]:
         """Return the partitions assigned; each must have a log."""
         missing = self.places - {(each.queue, each.partition) for each in partitions}
-        if missing:
+        if missing and missing_is_error:
             names = _quoted(f"{queue}:{partition}" for queue, partition in missing)
             raise BadOption("assign", f"no log of {names} in the vhost")
         return [each for each in partitions if (each.queue, each.partition) in self.places]

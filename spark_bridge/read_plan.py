@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from spark_bridge.errors import BadOption, RecordsLost
-from spark_bridge.log_store import LogStore, OffsetRange
+from spark_bridge.log_store import LogPartition, LogStore, OffsetRange
 from spark_bridge.read_options import ReadOptions
+from spark_bridge.record_conditions import NO_CONDITIONS, RecordConditions
 
 Task = tuple[OffsetRange, ...]
 
@@ -13,47 +14,76 @@ Task = tuple[OffsetRange, ...]
 TASK_BYTES_PACKED = 8 * 1024 * 1024
 
 
-def plan_read(store: LogStore, options: ReadOptions) -> list[Task]:
+def plan_batch(
+    store: LogStore, options: ReadOptions, conditions: RecordConditions = NO_CONDITIONS
+) -> list[Task]:
     """Tasks that together read each wanted offset once; none when there is nothing to read.
-
-    Without `minPartitions` a task is a segment, or several small ones.
 
     Raises:
         BadOption: a queue, partition or vhost that is asked for is not there.
         RecordsLost: offsets asked for are not in the log, and that is an error.
     """
-    ranges = _wanted_ranges(store, options)
-    if options.records_max is not None:
-        ranges = [piece for each in ranges for piece in _cut_to_size(each, options.records_max)]
-    if options.partitions_min is None:
-        return list(_packed(ranges, options.records_max))
-    return [(each,) for each in _cut_to_count(ranges, options.partitions_min)]
+    partitions = selected_partitions(store, options)
+    options.starting.check_covers(partitions)
+    options.ending.check_covers(partitions)
+    ranges: list[OffsetRange] = []
+    for partition in filter(conditions.may_hold, partitions):
+        extents = store.extents(partition)
+        held = whole(extents)
+        start, end = options.starting.offset(store, held), options.ending.offset(store, held)
+        start, end = conditions.narrowed(store, held, start, end)
+        ranges += stretches_between(extents, start, end, lost_is_error=options.fail_on_data_loss)
+    return plan_tasks(store, ranges, options)
 
 
-def _wanted_ranges(store: LogStore, options: ReadOptions) -> list[OffsetRange]:
+def selected_partitions(store: LogStore, options: ReadOptions) -> list[LogPartition]:
+    """The partitions that a query is about.
+
+    Raises:
+        BadOption: a queue, partition or vhost that is asked for is not there.
+    """
     partitions = store.partitions(options.vhost, options.selection.queues)
     if not partitions and options.vhost not in store.vhosts():
         names = ", ".join(f"'{vhost}'" for vhost in store.vhosts()) or "none"
         raise BadOption("vhost", f"no logs of vhost '{options.vhost}'; there are: {names}")
-    selected = options.selection.select(partitions)
-    options.starting.check_covers(selected)
-    options.ending.check_covers(selected)
-    extents = (store.extents(partition) for partition in selected)
-    return [each for extent in extents for each in _within_limits(extent, options)]
+    return options.selection.select(partitions)
 
 
-def _within_limits(extents: list[OffsetRange], options: ReadOptions) -> Iterator[OffsetRange]:
-    """The parts of one partition's extents that lie between the limits."""
+def whole(extents: list[OffsetRange]) -> OffsetRange:
+    """All that one partition's log holds."""
+    size = sum(each.bytes_estimate for each in extents)
+    return replace(extents[0], end=extents[-1].end, bytes_estimate=size)
+
+
+def stretches_between(
+    extents: list[OffsetRange], start: int, end: int, *, lost_is_error: bool
+) -> list[OffsetRange]:
+    """The parts of one partition's extents that lie between two offsets.
+
+    Raises:
+        RecordsLost: the log does not hold all of them, and that is an error.
+    """
     partition, earliest, latest = extents[0].partition, extents[0].start, extents[-1].end
-    start = options.starting.offset(partition, earliest, latest)
-    end = options.ending.offset(partition, earliest, latest)
-    if options.fail_on_data_loss and start < min(earliest, end):
+    if lost_is_error and start < min(earliest, end):
         raise RecordsLost(partition, start, min(earliest, end))
-    if options.fail_on_data_loss and end > max(latest, start):
+    if lost_is_error and end > max(latest, start):
         raise RecordsLost(partition, max(latest, start), end)
-    for extent in extents:
-        if max(extent.start, start) < min(extent.end, end):
-            yield _part(extent, max(extent.start, start), min(extent.end, end))
+    return [
+        _part(extent, max(extent.start, start), min(extent.end, end))
+        for extent in extents
+        if max(extent.start, start) < min(extent.end, end)
+    ]
+
+
+def plan_tasks(store: LogStore, ranges: list[OffsetRange], options: ReadOptions) -> list[Task]:
+    """Tasks for some ranges; without `minPartitions` one for each, or for several small ones."""
+    if options.records_max is not None:
+        ranges = [piece for each in ranges for piece in _cut_to_size(each, options.records_max)]
+    if options.partitions_min is None:
+        tasks = list(_packed(ranges, options.records_max))
+    else:
+        tasks = [(each,) for each in _cut_to_count(ranges, options.partitions_min)]
+    return [tuple(map(store.located, task)) for task in tasks]
 
 
 def _cut_to_size(whole: OffsetRange, offsets_max: int) -> Iterator[OffsetRange]:

@@ -8,10 +8,11 @@ import pyarrow.compute as pc
 
 from log_backend.record_batch import RECORDS_MAX, Records
 from spark_bridge.errors import DamagedBatch
-from spark_bridge.property_list import header_texts, parse_property_list
+from spark_bridge.property_list import header_bytes, header_texts, parse_property_list
 from spark_bridge.row_group import BatchSlice, RowGroup
 
 FEW_ROWS = 8  # in a slice: making an Arrow array of it costs more than touching each record
+LOG_APPEND_TIME = 1  # Kafka's word for a timestamp that the broker gave
 
 _Column = Callable[[RowGroup, pa.DataType], pa.Array]
 
@@ -92,13 +93,21 @@ def _properties(group: RowGroup, arrow_type: pa.DataType) -> pa.Array:
 
 def _headers(group: RowGroup, arrow_type: pa.DataType) -> pa.Array:
     lists = _property_lists(group)
-    values = [_header_map(each) for each in lists.dictionary.to_pylist()]
+    of_table = header_texts if pa.types.is_map(arrow_type) else _kafka_headers
+    tables = [
+        (parse_property_list(each) or {}).get("headers") for each in lists.dictionary.to_pylist()
+    ]
+    values = [of_table(each) if isinstance(each, bytes) else None for each in tables]
     return pa.array(values, arrow_type).take(lists.indices)
 
 
-def _header_map(property_list: bytes) -> dict[str, str | None] | None:
-    table = (parse_property_list(property_list) or {}).get("headers")
-    return header_texts(table) if isinstance(table, bytes) else None
+def _kafka_headers(table: bytes) -> list[dict[str, str | bytes | None]] | None:
+    values = header_bytes(table)
+    return (
+        None
+        if values is None
+        else [{"key": name, "value": value} for name, value in values.items()]
+    )
 
 
 def _property_lists(group: RowGroup) -> pa.DictionaryArray:
@@ -118,6 +127,14 @@ def _bodies(group: RowGroup, _: pa.DataType) -> pa.Array:
 def _body_column(each: BatchSlice) -> pa.Array:
     records = each.batch.records
     return _payload_column(each, 0, records.bodies_at, records.bodies_bytes)
+
+
+def _keys(group: RowGroup, _: pa.DataType) -> pa.Array:
+    return _byte_strings(group, Records.routing_key, _key_column)
+
+
+def _timestamp_types(group: RowGroup, arrow_type: pa.DataType) -> pa.Array:
+    return group.constant(LOG_APPEND_TIME, arrow_type)
 
 
 def _byte_strings(
@@ -174,4 +191,8 @@ _COLUMNS: dict[str, _Column] = {
     "properties": _properties,
     "headers": _headers,
     "body": _bodies,
+    "key": _keys,
+    "value": _bodies,
+    "topic": _queues,
+    "timestampType": _timestamp_types,
 }

@@ -1,6 +1,6 @@
 """A segment as a file: record batches one after the other, compressed or not, and an index beside it."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +17,9 @@ from log_backend.record_batch import (
     decode_header,
 )
 from log_backend.segment_index import HEADER_BYTES as INDEX_HEADER_BYTES
+from log_backend.segment_index import decode_index
 from spark_bridge.errors import DamagedSegment
+from spark_bridge.log_store import Cut
 
 STRETCH_BYTES = 1024 * 1024  # read at once: longer does not make files faster, but takes memory
 
@@ -67,23 +69,27 @@ class SegmentFile:
         """
         expected = self.base_offset
         while not self._ends_at(position):
-            batch = self._batch(position)
+            batch = self.batch(position)
             if batch.base_offset < expected:
                 raise DamagedSegment(self.path, position, "offsets go backwards")
             yield batch
             expected = batch.end_offset
             position += batch.records.batch_bytes
 
-    def position_of(self, offset: int) -> int:
+    def position_of(self, offset: int, hint: int = 0) -> int:
         """Position of the first batch that ends behind an offset; the file's end if none does.
 
+        Args:
+            hint: a position, perhaps of a batch at or before the offset.
+
         Cost:
-            Reads headers from the index entry before it; from the beginning without an index.
+            Reads headers from the index entry or the hint before it; from the beginning without
+            either.
 
         Raises:
             DamagedSegment: a header on the way is none.
         """
-        position = self._indexed_position(offset)
+        position = self._indexed_position(offset, hint)
         while not self._ends_at(position):
             header = self._view(position, HEADER_BYTES)
             if self._header(position).end_offset > offset:
@@ -91,24 +97,59 @@ class SegmentFile:
             position += batch_bytes(header, 0)
         return position
 
-    def valid_end(self) -> tuple[int, int]:
-        """Offset and position behind the last of the valid batches that follow each other from 0.
+    def offset_at(self, time: int) -> int | None:
+        """Offset of the first batch received at a time (us since 1970) or later, if there is one.
 
-        Cost:
-            Reads the segment up to there: a torn write shows only in a payload's checksum.
+        Raises:
+            DamagedSegment: a header on the way is none.
         """
-        end_offset, position = self.base_offset, 0
-        try:
-            for batch in self.batches():
-                end_offset = batch.end_offset
-                position += batch.records.batch_bytes
-        except DamagedSegment:
-            pass  # the broker was writing here
-        return end_offset, position
+        for _, batch in self.headers(self._timed_position(time)):
+            if batch.records.time >= time:
+                return batch.base_offset
+        return None
 
-    def _indexed_position(self, offset: int) -> int:
+    def cut(self, start: int, end: int, bytes_max: int, hint: int = 0) -> Cut:
+        """The longest beginning of a range of offsets; see `LogStore.cut`.
+
+        Raises:
+            DamagedSegment: no batch is where one has to be.
+        """
+        size, taken = 0, False
+        for position, header in self.headers(self.position_of(start, hint)):
+            if header.base_offset >= end:
+                break
+            inside = start <= header.base_offset and header.end_offset <= end
+            if inside and size + header.records.bodies_bytes <= bytes_max:
+                size += header.records.bodies_bytes
+                taken = True
+                if header.end_offset == end:
+                    break  # behind it may be bytes that the broker is just writing
+                continue
+            offsets = self.batch(position).records.offset_columns()
+            first = max(start - header.base_offset, 0)
+            stop = min(end - header.base_offset, header.records.count)
+            limit = offsets[first] + bytes_max - size
+            fitting = bisect_right(offsets, limit, first, stop + 1) - 1
+            fitting = max(fitting, first if taken else first + 1)
+            size += offsets[fitting] - offsets[first]
+            taken = True
+            if fitting < stop or header.end_offset >= end:
+                return Cut(header.base_offset + fitting, size)
+        return Cut(end, size)
+
+    def headers(self, position: int) -> Iterator[tuple[int, RecordBatch]]:
+        """Batches without payloads, and their positions, from a batch's position to the end.
+
+        Raises:
+            DamagedSegment: where a header has to be is none.
+        """
+        while not self._ends_at(position):
+            yield position, self._header(position)
+            position += batch_bytes(self._view(position, HEADER_BYTES), 0)
+
+    def _indexed_position(self, offset: int, hint: int) -> int:
         """The index's answer, if a fitting header stands there: it is a hint, not the truth."""
-        position = self._index_entry(offset)
+        position = max(self._index_entry(offset), hint)
         try:
             header = self._header(position)
         except DamagedSegment:
@@ -116,16 +157,24 @@ class SegmentFile:
         return position if self.base_offset <= header.base_offset <= offset else 0
 
     def _index_entry(self, offset: int) -> int:
-        try:
-            with self.path.with_suffix(".index").open("rb") as file:
-                data = file.read()
-        except FileNotFoundError:
-            return 0
-        data = data[INDEX_HEADER_BYTES:]
+        data = self._beside(".index")[INDEX_HEADER_BYTES:]
         entries = memoryview(data)[: len(data) // 8 * 8].cast("I")
         relative = offset - self.base_offset
         count = bisect_right(range(len(entries) // 2), relative, key=lambda i: entries[2 * i])
         return entries[2 * count - 1] if count else 0
+
+    def _timed_position(self, time: int) -> int:
+        """Position of an indexed batch before a time, if a fitting header stands there."""
+        index = decode_index(self._beside(".index"), self._beside(".timeindex"))
+        at = bisect_left(index.times, time) - 1 if index else -1
+        return index.positions[at] if index and at >= 0 else 0
+
+    def _beside(self, suffix: str) -> bytes:
+        try:
+            with self.path.with_suffix(suffix).open("rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return b""
 
     def _ends_at(self, position: int) -> bool:
         if self._view(position, 1):
@@ -140,7 +189,12 @@ class SegmentFile:
         except CorruptBatch as error:
             raise DamagedSegment(self.path, position, error.reason) from None
 
-    def _batch(self, position: int) -> RecordBatch:
+    def batch(self, position: int) -> RecordBatch:
+        """The batch at a position, checksums verified.
+
+        Raises:
+            DamagedSegment: there is none.
+        """
         length = max(batch_bytes(self._view(position, HEADER_BYTES), 0), HEADER_BYTES)
         if length > STRETCH_BYTES:
             self._header(position)  # only a checked length is worth so much memory

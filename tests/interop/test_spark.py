@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,35 +20,7 @@ from unit.spark_bridge.log_files import LogFiles, numbered, records
 from log_backend import key_partition
 from spark_bridge import register
 
-ROOT = Path(__file__).parents[2]
-
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    """A session that knows our format."""
-    with pytest.MonkeyPatch.context() as patch:
-        # Workers are processes of their own and import the packages from where they are.
-        patch.setenv(
-            "PYTHONPATH", os.pathsep.join(filter(None, [str(ROOT), os.getenv("PYTHONPATH")]))
-        )
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        session = (
-            SparkSession.builder.master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.driver.memory", "768m")
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.sql.session.timeZone", "UTC")
-            .getOrCreate()
-        )
-        session.sparkContext.setLogLevel("OFF")
-        try:
-            register(session)
-            yield session
-        finally:
-            session.stop()
 
 
 def load(

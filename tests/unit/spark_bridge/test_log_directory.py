@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 from unit.log_backend.compressed_bytes import packed
-from unit.spark_bridge.log_files import LogFiles, batch_bytes, numbered
+from unit.spark_bridge.log_files import LogFiles, batch_bytes, numbered, records
 
 from log_backend.compressed_segment import ZSTD
-from log_backend.log_directory import compressed_path
+from log_backend.log_directory import compressed_path, segment_path
 from spark_bridge.errors import BadOption, DamagedSegment, RecordsLost
 from spark_bridge.log_directory import LogDirectory
-from spark_bridge.log_store import LogPartition, OffsetRange
+from spark_bridge.log_store import Cut, LogPartition, OffsetRange
+from spark_bridge.newest_segment import NewestSegment
 
 AUDIT = LogPartition("/", "audit", 0)
 
@@ -200,3 +201,75 @@ def test_compressed_segments_are_found_and_read_among_others(log: LogFiles) -> N
     assert (first.start, second.start, third.start, third.end) == (0, 500, 800, 804)
     assert first.bytes_estimate == compressed_path(paths[0]).stat().st_size < len(data)
     assert read(log, 0, 804) == list(range(804))
+
+
+def test_the_end_of_a_growing_log_is_found_across_new_segments(log: LogFiles) -> None:
+    store = LogDirectory(log.data)
+    log.numbered_segment(0, 2)
+    assert store.extents(AUDIT)[-1].end == 2
+    log.numbered_segment(0, 2, 3)
+    log.numbered_segment(5, 1)
+    assert [(each.start, each.end) for each in store.extents(AUDIT)] == [(0, 5), (5, 6)]
+
+
+def test_the_place_of_a_range_in_the_newest_segment_is_known(log: LogFiles) -> None:
+    log.numbered_segment(0, 3)
+    log.numbered_segment(3, *[1_000] * 100)
+    store = LogDirectory(log.data)
+    sealed, newest = store.extents(AUDIT)
+    late = OffsetRange(AUDIT, 90_000, newest.end, 0)
+    assert store.located(sealed).position_hint == 0
+    assert store.located(newest).position_hint == 0
+    assert store.located(late).position_hint > 0
+    assert LogDirectory(log.data).located(late) == late
+    first = next(iter(store.read(store.located(late))))
+    assert first.base_offset <= 90_000 < first.end_offset
+
+
+def test_times_are_found_in_any_segment(log: LogFiles) -> None:
+    for at, time in ((0, 10), (4, 20), (8, 30)):
+        bodies = [b"a", b"b"]
+        log.segment(at, (at, records(bodies, time=time)), (at + 2, records(bodies, time=time + 5)))
+    store = LogDirectory(log.data)
+    found = [store.offset_at(AUDIT, time) for time in (0, 10, 15, 16, 20, 30, 35, 36)]
+    assert found == [0, 0, 2, 4, 4, 8, 10, None]
+
+
+def test_a_time_is_not_found_in_a_torn_tail_or_an_empty_log(log: LogFiles) -> None:
+    assert LogDirectory(log.data).offset_at(AUDIT, 0) is None
+    torn = batch_bytes(records([b"b"], time=20), 1)[:-1]
+    log.segment(0, (0, records([b"a"], time=10)), tail=torn)
+    assert LogDirectory(log.data).offset_at(AUDIT, 20) is None
+
+
+def test_ranges_are_cut_by_the_bytes_of_their_bodies(log: LogFiles) -> None:
+    log.segment(0, (0, records([b"x" * 10] * 5)))
+    log.segment(5, (5, records([b"x" * 10] * 5)))
+    store = LogDirectory(log.data)
+    sealed, newest = store.extents(AUDIT)
+    assert store.cut(sealed, 35) == Cut(3, 30)
+    assert store.cut(newest, 50) == Cut(10, 50)
+    assert store.cut(OffsetRange(AUDIT, 7, 10, 0), 15) == Cut(8, 10)
+
+
+def test_what_was_removed_is_left_to_the_reader_to_complain_of(log: LogFiles) -> None:
+    path = log.numbered_segment(0, 3)
+    store = LogDirectory(log.data)
+    (extent,) = store.extents(AUDIT)
+    path.unlink()
+    assert store.cut(extent, 0) == Cut(3, 0)
+
+
+def test_a_newest_segment_that_goes_after_it_was_listed_is_not_missed(
+    log: LogFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.numbered_segment(0, 3)
+    look = NewestSegment.look
+
+    def removed_first(newest: NewestSegment) -> None:
+        monkeypatch.setattr(NewestSegment, "look", look)
+        segment_path(log.directory, 0).unlink()
+        look(newest)
+
+    monkeypatch.setattr(NewestSegment, "look", removed_first)
+    assert spans(log) == [(0, 0)]

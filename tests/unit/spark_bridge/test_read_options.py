@@ -2,14 +2,17 @@
 
 import pickle
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from spark_bridge.errors import BadOption
-from spark_bridge.log_store import LogPartition
+from spark_bridge.log_store import LogPartition, LogStore, OffsetRange
+from spark_bridge.offset_limit import Limit
 from spark_bridge.read_options import OPTIONS, ReadOptions, parse_read_options
 
 GIVEN = {"path": "/data", "subscribe": "audit"}
+LATEST_IF_NONE = {"startingOffsetsByTimestampStrategy": "latest"}
 PARTITIONS = [LogPartition("/", queue, n) for queue in ("audit", "orders") for n in (0, 1)]
 
 
@@ -22,11 +25,22 @@ def selected(**options: str) -> list[tuple[str, int]]:
     return [(each.queue, each.partition) for each in choice]
 
 
+class TimedStore:
+    """Partition 0 received offset 7 at second 1,700,000,000; others received nothing."""
+
+    def offset_at(self, partition: LogPartition, time: int) -> int | None:
+        return 7 if partition.partition == 0 and time <= 1_700_000_000_000_000 else None
+
+
+def limit_of(limit: Limit, partition: LogPartition, earliest: int, latest: int) -> int:
+    return limit.offset(cast(LogStore, TimedStore()), OffsetRange(partition, earliest, latest, 0))
+
+
 def test_the_defaults_read_everything_in_the_default_vhost() -> None:
     options = parse()
     assert (options.path, options.vhost) == (Path("/data"), "/")
-    assert options.starting.offset(PARTITIONS[0], 5, 9) == 5
-    assert options.ending.offset(PARTITIONS[0], 5, 9) == 9
+    assert limit_of(options.starting, PARTITIONS[0], 5, 9) == 5
+    assert limit_of(options.ending, PARTITIONS[0], 5, 9) == 9
     assert (options.partitions_min, options.records_max) == (None, None)
     assert options.fail_on_data_loss
 
@@ -61,15 +75,15 @@ def test_offsets_are_taken_partition_by_partition() -> None:
         startingOffsets='{"audit": {"0": 17, "1": -2}}', endingOffsets='{"audit":{"0":-1,"1":20}}'
     )
     first, second = PARTITIONS[:2]
-    assert [options.starting.offset(each, 5, 30) for each in (first, second)] == [17, 5]
-    assert [options.ending.offset(each, 5, 30) for each in (first, second)] == [30, 20]
+    assert [limit_of(options.starting, each, 5, 30) for each in (first, second)] == [17, 5]
+    assert [limit_of(options.ending, each, 5, 30) for each in (first, second)] == [30, 20]
 
 
 def test_offsets_must_cover_exactly_the_partitions_read() -> None:
     limit = parse(startingOffsets='{"audit": {"0": 17, "7": 1}}').starting
-    with pytest.raises(BadOption, match="startingOffsets: has no offset for 'audit:1'"):
+    with pytest.raises(BadOption, match="startingOffsets: has nothing for 'audit:1'"):
         limit.check_covers(PARTITIONS[:2])
-    with pytest.raises(BadOption, match="startingOffsets: has offsets for 'audit:7'"):
+    with pytest.raises(BadOption, match="startingOffsets: names 'audit:7', which are not"):
         limit.check_covers(PARTITIONS[:1])
 
 
@@ -78,7 +92,6 @@ def test_offsets_must_cover_exactly_the_partitions_read() -> None:
     [
         ("path", ""),
         ("subscribe", " , "),
-        ("startingOffsets", "latest"),
         ("startingOffsets", "newest"),
         ("startingOffsets", "17"),
         ("startingOffsets", "[]"),
@@ -86,7 +99,6 @@ def test_offsets_must_cover_exactly_the_partitions_read() -> None:
         ("startingOffsets", '{"audit": {"0": "17"}}'),
         ("startingOffsets", '{"audit": {"0": true}}'),
         ("startingOffsets", '{"audit": {"0": -3}}'),
-        ("startingOffsets", '{"audit": {"0": -1}}'),
         ("startingOffsets", '{"audit": {"x": 1}}'),
         ("startingOffsets", '{"audit": {"0": 1}'),
         ("endingOffsets", "Earliest"),
@@ -99,6 +111,32 @@ def test_offsets_must_cover_exactly_the_partitions_read() -> None:
         ("maxRecordsPerPartition", "0"),
         ("maxRecordsPerPartition", "1.5"),
         ("failOnDataLoss", "yes"),
+        ("includeHeaders", "1"),
+        ("pushdown", ""),
+        ("schemaStyle", "pulsar"),
+        ("columns", "offset,,body"),
+        ("columns", "offset,offset"),
+        ("columns", ""),
+        ("startingTimestamp", "yesterday"),
+        ("startingTimestamp", "-1"),
+        ("startingTimestamp", ""),
+        ("endingTimestamp", "2024-13-01"),
+        ("startingOffsetsByTimestamp", "1700000000000"),
+        ("startingOffsetsByTimestamp", '{"audit": {"0": "soon"}}'),
+        ("startingOffsetsByTimestamp", '{"audit": {"0": true}}'),
+        ("startingOffsetsByTimestamp", '{"audit": {"0": -1}}'),
+        ("endingOffsetsByTimestamp", '{"audit": [1]}'),
+        ("startingOffsetsByTimestampStrategy", "earliest"),
+        ("maxOffsetsPerTrigger", "0"),
+        ("maxOffsetsPerTrigger", "-5"),
+        ("minOffsetsPerTrigger", "some"),
+        ("maxTriggerDelay", "15 minutes"),
+        ("maxTriggerDelay", "-1s"),
+        ("maxTriggerDelay", ""),
+        ("maxBytesPerTrigger", "0"),
+        ("maxBytesPerTrigger", "0k"),
+        ("maxBytesPerTrigger", "1.5m"),
+        ("maxBytesPerTrigger", "10 parsecs"),
     ],
 )
 def test_a_bad_value_is_answered_with_the_options_name(option: str, value: str) -> None:
@@ -139,6 +177,97 @@ def test_exactly_one_choice_of_queues_is_needed(names: tuple[str, ...]) -> None:
 def test_an_unknown_option_is_named_with_the_likely_one() -> None:
     with pytest.raises(BadOption, match="option startingOffset: unknown; did you mean startingO"):
         parse(startingOffset="earliest")
-    with pytest.raises(BadOption, match="option colour: unknown; there are assign, ") as caught:
-        parse(colour="red")
+    with pytest.raises(BadOption, match="option xyzzy: unknown; there are assign, ") as caught:
+        parse(xyzzy="1")
     assert all(option in str(caught.value) for option in OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("startingOffsets", "latest"),
+        ("startingOffsets", '{"audit": {"0": -1}}'),
+        ("maxOffsetsPerTrigger", "5"),
+        ("minOffsetsPerTrigger", "5"),
+        ("maxTriggerDelay", "5m"),
+        ("maxBytesPerTrigger", "5"),
+    ],
+)
+def test_what_makes_sense_in_streams_only_is_refused_in_batches(option: str, value: str) -> None:
+    options = parse(**{option: value})
+    with pytest.raises(BadOption, match=f"^option {option}: "):
+        options.check_batch()
+    parse().check_batch()
+
+
+def test_the_least_of_a_micro_batch_is_not_above_its_most() -> None:
+    parse(minOffsetsPerTrigger="5", maxOffsetsPerTrigger="5")
+    with pytest.raises(BadOption, match=r"^option minOffsetsPerTrigger: 6 is above maxOffsets"):
+        parse(minOffsetsPerTrigger="6", maxOffsetsPerTrigger="5")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1500", 1.5), ("500ms", 0.5), ("30 s", 30), ("15m", 900), ("15MIN", 900), ("2h", 7200)],
+)
+def test_durations_are_written_as_for_spark(text: str, seconds: float) -> None:
+    assert parse(maxTriggerDelay=text).trigger.delay_max == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("1000", 1000), ("64k", 65536), ("64 KB", 65536), ("2g", 2**31)]
+)
+def test_sizes_may_have_a_unit(text: str, size: int) -> None:
+    assert parse(maxBytesPerTrigger=text).trigger.bytes_max == size
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        "1700000000000",
+        "2023-11-14T22:13:20Z",
+        "2023-11-14T22:13:20",
+        "2023-11-14T23:13:20+01:00",
+    ],
+)
+def test_a_start_may_be_a_time(time: str) -> None:
+    limit = parse(startingTimestamp=time).starting
+    assert limit_of(limit, PARTITIONS[0], 0, 9) == 7
+    limit.check_covers(PARTITIONS)
+    one = parse(startingOffsetsByTimestamp=f'{{"audit": {{"0": "{time}"}}}}').starting
+    assert limit_of(one, PARTITIONS[0], 0, 9) == 7
+    with pytest.raises(BadOption, match="startingOffsetsByTimestamp: has nothing for 'audit:1'"):
+        one.check_covers(PARTITIONS[:2])
+
+
+def test_microseconds_of_a_time_are_exact() -> None:
+    limit = parse(startingTimestamp="2023-11-14T22:13:20.000001Z", **LATEST_IF_NONE).starting
+    assert limit_of(limit, PARTITIONS[0], 0, 9) == 9
+
+
+def test_a_time_without_records_is_an_error_or_the_latest() -> None:
+    later = {"startingTimestamp": "1700000000001"}
+    strict = parse(**later).starting
+    with pytest.raises(BadOption, match="startingTimestamp: partition 0 of queue 'audit' in vhost"):
+        limit_of(strict, PARTITIONS[0], 0, 9)
+    lenient = parse(**later, **LATEST_IF_NONE).starting
+    assert limit_of(lenient, PARTITIONS[0], 0, 9) == 9
+    assert (strict.is_lasting, lenient.is_lasting) == (True, False)
+    ending = parse(endingTimestamp="1700000000001").ending
+    assert limit_of(ending, PARTITIONS[0], 0, 9) == 9
+
+
+def test_the_time_for_all_goes_before_times_before_offsets() -> None:
+    offsets = {"startingOffsets": '{"audit": {"0": 1, "1": 1}}'}
+    times = {"startingOffsetsByTimestamp": '{"audit": {"0": 1699999999999, "1": 0}}'}
+    everywhere = {"startingTimestamp": "1700000000001"}
+    assert limit_of(parse(**offsets).starting, PARTITIONS[0], 0, 9) == 1
+    assert limit_of(parse(**offsets, **times).starting, PARTITIONS[0], 0, 9) == 7
+    last = parse(**offsets, **times, **everywhere, **LATEST_IF_NONE)
+    assert limit_of(last.starting, PARTITIONS[0], 0, 9) == 9
+
+
+def test_a_strategy_alone_is_no_start() -> None:
+    assert not parse(**LATEST_IF_NONE).starting_is_given
+    for option, value in (("startingOffsets", "latest"), ("startingTimestamp", "0")):
+        assert parse(**{option: value}).starting_is_given

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from log_backend.record_batch import RecordBatch
 from spark_bridge.errors import BadOption, RecordsLost
-from spark_bridge.log_store import LogPartition, OffsetRange
+from spark_bridge.log_store import Cut, LogPartition, OffsetRange
 from spark_bridge.read_options import parse_read_options
-from spark_bridge.read_plan import TASK_BYTES_PACKED, plan_read
+from spark_bridge.read_plan import TASK_BYTES_PACKED, plan_batch
 
 Spans = list[tuple[int, int, int]]
 
@@ -30,13 +30,22 @@ class PaperStore:
     def extents(self, partition: LogPartition) -> list[OffsetRange]:
         return [OffsetRange(partition, *span) for span in self._logs[partition]]
 
+    def located(self, wanted: OffsetRange) -> OffsetRange:
+        return wanted
+
+    def offset_at(self, partition: LogPartition, time: int) -> int | None:
+        raise AssertionError("no limit is a time")
+
+    def cut(self, wanted: OffsetRange, bytes_max: int) -> Cut:
+        raise AssertionError("a plan reads nothing")
+
     def read(self, wanted: OffsetRange, *, lost_is_error: bool = True) -> Iterator[RecordBatch]:
         raise AssertionError("a plan reads nothing")
 
 
 def plan(store: PaperStore, **options: str) -> list[list[tuple[str, int, int]]]:
     everything = {"path": "/data", "subscribePattern": ".*"}
-    tasks = plan_read(store, parse_read_options(everything | options))
+    tasks = plan_batch(store, parse_read_options(everything | options))
     return [[(each.partition.queue, each.start, each.end) for each in task] for task in tasks]
 
 

@@ -19,8 +19,16 @@ from pyspark.sql.types import (
 from unit.spark_bridge.log_files import TIME, records
 
 from log_backend.record_batch import RecordBatch, Records
-from spark_bridge.envelope import ENVELOPE, PROPERTIES, arrow_schema, check_projection
-from spark_bridge.errors import BadSchema, DamagedBatch
+from spark_bridge.envelope import (
+    ENVELOPE,
+    KAFKA_ENVELOPE,
+    PROPERTIES,
+    arrow_schema,
+    check_projection,
+    chosen_columns,
+    offered_columns,
+)
+from spark_bridge.errors import BadOption, BadSchema, DamagedBatch
 from spark_bridge.log_store import LogPartition, OffsetRange
 from spark_bridge.record_columns import arrow_batch
 from spark_bridge.row_group import row_groups
@@ -52,12 +60,13 @@ def arrow_table(
     return pa.Table.from_batches(found, arrow)
 
 
-def test_the_types_are_those_that_spark_expects() -> None:
+@pytest.mark.parametrize("envelope", [ENVELOPE, KAFKA_ENVELOPE])
+def test_the_types_are_those_that_spark_expects(envelope: StructType) -> None:
     try:
-        expected = to_arrow_schema(ENVELOPE, timezone="UTC")
+        expected = to_arrow_schema(envelope, timezone="UTC")
     except TypeError:  # PySpark before 4.2
-        expected = to_arrow_schema(ENVELOPE)
-    assert arrow_schema(ENVELOPE).equals(expected)
+        expected = to_arrow_schema(envelope)
+    assert arrow_schema(envelope).equals(expected)
 
 
 def test_a_batch_with_one_key_for_all() -> None:
@@ -185,7 +194,7 @@ def test_a_projection_may_take_some_columns_in_any_order() -> None:
         [StructField("message_id", StringType()), StructField("priority", IntegerType())]
     )
     schema = StructType([ENVELOPE["body"], StructField("properties", some), ENVELOPE["offset"]])
-    check_projection(schema)
+    check_projection(schema, ENVELOPE)
     batch = RecordBatch(records([b"a"], properties=PERSISTENT), 5, 1)
     assert arrow_table([batch], 0, 6, schema).to_pylist() == [
         {"body": b"a", "properties": {"message_id": "m-1", "priority": None}, "offset": 5}
@@ -212,4 +221,49 @@ def test_a_projection_may_take_some_columns_in_any_order() -> None:
 )
 def test_a_projection_must_fit_the_columns(field: StructField, complaint: str) -> None:
     with pytest.raises(BadSchema, match=complaint):
-        check_projection(StructType([ENVELOPE["queue"], field]))
+        check_projection(StructType([ENVELOPE["queue"], field]), ENVELOPE)
+
+
+def test_the_columns_of_kafka() -> None:
+    with_headers = Basic.Properties(
+        headers={"raw": bytearray(b"\xff"), "tenant": "acme", "try": 2}
+    ).marshal()
+    batch = RecordBatch(
+        records(
+            [b"one", b"two"], routing_keys=[b"a", b"\xff"], properties=[with_headers, b"\x00\x00"]
+        ),
+        7,
+        1,
+    )
+    first, second = arrow_table([batch], 7, 9, KAFKA_ENVELOPE).to_pylist()
+    assert first.pop("timestamp").timestamp() == TIME / 1_000_000
+    assert first == {
+        "key": b"a",
+        "value": b"one",
+        "topic": "audit",
+        "partition": 3,
+        "offset": 7,
+        "timestampType": 1,
+        "headers": [
+            {"key": "raw", "value": b"\xff"},
+            {"key": "tenant", "value": b"acme"},
+            {"key": "try", "value": b"2"},
+        ],
+    }
+    assert (second["key"], second["headers"]) == (b"\xff", None)
+
+
+def test_kafka_keys_that_records_share() -> None:
+    batches = [RecordBatch(records([b"x"] * n, routing_key=b"k"), 10 * n, 1) for n in (1, 3)]
+    column = arrow_table(batches, 0, 100, StructType([KAFKA_ENVELOPE["key"]])).column(0)
+    assert column.to_pylist() == [b"k"] * 4
+
+
+def test_columns_are_chosen_by_name() -> None:
+    kafka = offered_columns("kafka", headers=False)
+    assert kafka.names == KAFKA_ENVELOPE.names[:-1]
+    assert offered_columns("routelog", headers=True) == ENVELOPE
+    assert chosen_columns(kafka, None) == kafka
+    assert chosen_columns(kafka, ("value", "offset")).names == ["value", "offset"]
+    with pytest.raises(BadOption, match="option columns: there is no column headers; there are k"):
+        chosen_columns(kafka, ("value", "headers"))

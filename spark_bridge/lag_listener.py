@@ -1,0 +1,97 @@
+"""Reports after each micro-batch how far the streams of a session are behind."""
+
+import json
+import logging
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from pyspark.sql.streaming.listener import (
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from log_backend import SystemClock
+from spark_bridge.lag import StreamLag, partition_lags
+from spark_bridge.log_directory import LogDirectory
+from spark_bridge.log_store import LogPartition
+
+log = logging.getLogger(__name__)
+
+Report = Callable[[StreamLag], None]
+
+
+class LagListener(StreamingQueryListener):
+    """Looks at the logs themselves, on the driver: what Spark commits to a source comes late.
+
+    Spark tells a source that a micro-batch is done when it plans the next one, and never tells it of
+    the last one.
+
+    Args:
+        path: the broker's data directory, as the queries' option `path`.
+        vhost: of their queues.
+        query: its name, for sessions with several sources; None takes every query whose offsets
+            name logs of this vhost.
+        report: called after each micro-batch; by default a line of the log.
+
+    Attributes:
+        lags: the last one of each query, by its name, or its id if it has none.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        vhost: str = "/",
+        *,
+        query: str | None = None,
+        report: Report | None = None,
+    ) -> None:
+        self.lags: dict[str, StreamLag] = {}
+        self._store = LogDirectory(Path(path))
+        self._vhost = vhost
+        self._query = query
+        self._report = report or _log
+        self._clock = SystemClock()
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        """Nothing to report yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """Measure and report; a failure is logged, as Spark would only drop it."""
+        progress = event.progress
+        name = progress.name or str(progress.id)
+        if self._query not in {None, name}:
+            return
+        position = self._position(source.endOffset for source in progress.sources)
+        if not position:
+            return
+        try:
+            lags = partition_lags(self._store, position, self._clock.now())
+            lag = self.lags[name] = StreamLag(name, progress.batchId, lags)
+            self._report(lag)
+        except Exception:
+            log.exception("the lag of the query %s is not known", name)
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """The last lag stays known."""
+
+    def _position(self, offsets: Iterable[str]) -> dict[LogPartition, int]:
+        """Offsets of our form; those of other sources are passed over."""
+        position: dict[LogPartition, int] = {}
+        for text in offsets:
+            try:
+                stored = json.loads(text)
+                position |= {
+                    LogPartition(self._vhost, queue, int(number)): int(offset)
+                    for queue, numbers in stored.items()
+                    for number, offset in numbers.items()
+                }
+            except (ValueError, TypeError, AttributeError):
+                continue
+        there = self._store.partitions(self._vhost, {each.queue for each in position})
+        return {each: position[each] for each in there if each in position}
+
+
+def _log(lag: StreamLag) -> None:
+    log.info("query %s, batch %d: %s", lag.query, lag.batch, lag.metrics())

@@ -1,0 +1,26 @@
+"""Parquet files that hold each record once, whoever reads them."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def parquet_batches(directory: str, **options: str) -> "Callable[[DataFrame, int], None]":
+    """A function for `writeStream.foreachBatch`: each micro-batch is a folder `batch=<number>`.
+
+    Spark's own file sink leaves the files of micro-batches that a crash interrupted, and only Spark
+    knows which: other readers find records twice. Here a micro-batch that runs again replaces what
+    it left. A folder without `_SUCCESS` is not finished.
+
+    Args:
+        directory: of one query and one checkpoint: another checkpoint counts from 0 again.
+        options: of Spark's Parquet writer, like `compression`.
+    """
+
+    def write(frame: "DataFrame", batch: int) -> None:
+        writer = frame.write.mode("overwrite").options(**options)
+        writer.parquet(f"{directory}/batch={batch}")
+
+    return write

@@ -1,0 +1,116 @@
+"""A streaming query: Spark asks on the driver's side where micro-batches end, and tasks read them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from log_backend import SystemClock
+from spark_bridge.log_store import LogPartition
+from spark_bridge.micro_batches import MicroBatches, Offsets
+from spark_bridge.read_options import ReadOptions
+from spark_bridge.task_reader import TaskReader
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+else:
+    try:
+        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+    except ImportError:  # before Spark 4.2, which asks for the end of a micro-batch without limits
+
+        class SupportsTriggerAvailableNow:
+            """What nobody asks for."""
+
+
+# An offset as Spark stores it, as text: queue -> partition -> the next offset to read.
+StoredOffsets = dict[str, dict[str, int]]
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads logs while they grow.
+
+    Raises:
+        BadSchema: the schema is no choice of the columns there are.
+    """
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._reader = TaskReader(options, schema)
+        self._position: Offsets = {}  # where the last micro-batch that was planned ends
+        self._driver: MicroBatches | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Executors get a copy: they read, and decide nothing.
+        return self.__dict__ | {"_driver": None}
+
+    @property
+    def _batches(self) -> MicroBatches:
+        if self._driver is None:
+            self._driver = MicroBatches(self._options.open_store(), self._options, SystemClock())
+        return self._driver
+
+    def initialOffset(self) -> StoredOffsets:  # noqa: N802
+        """See `MicroBatches.first`."""
+        self._position = self._batches.first()
+        return _stored(self._position)
+
+    def latestOffset(  # noqa: N802
+        self, start: StoredOffsets | None = None, limit: "ReadLimit | None" = None
+    ) -> StoredOffsets:
+        """See `MicroBatches.end`; before 4.2, Spark gives neither."""
+        begin = self._position if start is None else self._offsets(start)
+        unlimited = type(limit).__name__ == "ReadAllAvailable"
+        return _stored(self._batches.end(begin, limited=not unlimited))
+
+    def getDefaultReadLimit(self) -> "ReadLimit":  # noqa: N802
+        """The limit that Spark gives back to `latestOffset`, where it stands for all there are."""
+        from pyspark.sql.streaming.datasource import (
+            ReadAllAvailable,
+            ReadMaxBytes,
+            ReadMaxRows,
+            ReadMinRows,
+        )
+
+        limits = self._options.trigger
+        if limits.records_max is not None:
+            return ReadMaxRows(limits.records_max)
+        if limits.bytes_max is not None:
+            return ReadMaxBytes(limits.bytes_max)
+        if limits.records_min is not None:
+            return ReadMinRows(limits.records_min)
+        return ReadAllAvailable()
+
+    def reportLatestOffset(self) -> StoredOffsets:  # noqa: N802
+        """How far the logs reach, for the query's progress."""
+        return _stored(self._batches.latest())
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """See `MicroBatches.freeze`."""
+        self._batches.freeze()
+
+    def partitions(self, start: StoredOffsets, end: StoredOffsets) -> Sequence[InputPartition]:
+        """One partition a task."""
+        self._position = self._offsets(end)
+        tasks = self._batches.tasks(self._offsets(start), self._position)
+        return [InputPartition(task) for task in tasks]
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """See `TaskReader.read`."""
+        return self._reader.read(partition)
+
+    def _offsets(self, stored: Mapping[str, Mapping[str, int]]) -> Offsets:
+        return {
+            LogPartition(self._options.vhost, queue, int(number)): offset
+            for queue, numbers in stored.items()
+            for number, offset in numbers.items()
+        }
+
+
+def _stored(offsets: Offsets) -> StoredOffsets:
+    """In the order of queues and partitions: Spark compares the text."""
+    stored: StoredOffsets = {}
+    for partition, offset in sorted(offsets.items()):
+        stored.setdefault(partition.queue, {})[str(partition.partition)] = offset
+    return stored

@@ -1,0 +1,74 @@
+"""The options of a write, checked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from spark_bridge.errors import BadOption
+from spark_bridge.option_values import OptionValues, canonical_names
+
+OPTIONS = (
+    "confirmTimeout",
+    "exchange",
+    "ignoreUnknownColumns",
+    "mandatory",
+    "persistent",
+    "routingKey",
+    "url",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How rows are published.
+
+    Attributes:
+        url: of the broker, with user, password and vhost.
+        exchange, routing_key: of all messages; None: a column says it.
+        mandatory: a message that reaches no queue fails the write.
+        persistent: what no column `properties.delivery_mode` says otherwise.
+        confirm_seconds: longest time without any confirm while some are awaited.
+        ignore_unknown_columns: leave out columns that make no part of a message.
+    """
+
+    url: str
+    exchange: str | None
+    routing_key: str | None
+    mandatory: bool
+    persistent: bool
+    confirm_seconds: float
+    ignore_unknown_columns: bool
+
+
+def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
+    """Check options as Spark hands them over: names in any case, values as text.
+
+    Raises:
+        BadOption: names the first that is unknown, missing, or has a value that makes no sense.
+    """
+    options = canonical_names(given, OPTIONS)
+    values = OptionValues(options)
+    url = values.text("url", "")
+    if not _is_broker(url):
+        # The value may hold a password, so it is not shown.
+        raise BadOption("url", "expected a broker like amqp://user:password@host:5672/vhost")
+    seconds = values.seconds("confirmTimeout", "1m")
+    if seconds == 0:
+        raise BadOption("confirmTimeout", "expected more than 0")
+    return WriteOptions(
+        url,
+        options.get("exchange"),
+        options.get("routingKey"),
+        values.boolean("mandatory", default=True),
+        values.boolean("persistent", default=True),
+        seconds,
+        values.boolean("ignoreUnknownColumns", default=False),
+    )
+
+
+def _is_broker(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"amqp", "amqps"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # no port
+        return False

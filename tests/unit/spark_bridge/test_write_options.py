@@ -1,0 +1,57 @@
+"""The options of a write: what they mean, and how a mistake is answered."""
+
+import pytest
+
+from spark_bridge.errors import BadOption
+from spark_bridge.write_options import WriteOptions, parse_write_options
+
+URL = "amqp://guest:secret@localhost:5672/%2F"
+
+
+def test_the_defaults_are_the_careful_choices() -> None:
+    options = parse_write_options({"URL": URL, "routingkey": "a.b"})
+    assert options == WriteOptions(
+        url=URL,
+        exchange=None,
+        routing_key="a.b",
+        mandatory=True,
+        persistent=True,
+        confirm_seconds=60,
+        ignore_unknown_columns=False,
+    )
+
+
+def test_the_default_exchange_can_be_named() -> None:
+    assert parse_write_options({"url": URL, "exchange": ""}).exchange == ""
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("url", ""),
+        ("url", "localhost:5672"),
+        ("url", "http://localhost"),
+        ("url", "amqp://"),
+        ("url", "amqp://host:port/"),
+        ("url", "amqp://host:70000/"),
+        ("confirmTimeout", "soon"),
+        ("confirmTimeout", "0s"),
+        ("mandatory", "no"),
+        ("persistent", "2"),
+        ("ignoreUnknownColumns", ""),
+    ],
+)
+def test_a_bad_value_is_answered_with_the_options_name(option: str, value: str) -> None:
+    with pytest.raises(BadOption, match=f"^option {option}: "):
+        parse_write_options({"url": URL} | {option: value})
+
+
+def test_a_password_is_not_shown() -> None:
+    with pytest.raises(BadOption) as caught:
+        parse_write_options({"url": "amqp://guest:secret@host:port/"})
+    assert "secret" not in str(caught.value)
+
+
+def test_options_of_reads_are_unknown() -> None:
+    with pytest.raises(BadOption, match="option subscribe: unknown; there are confirmTimeout, "):
+        parse_write_options({"url": URL, "subscribe": "audit"})
