@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """The publishing side of a channel: from a run of publishes to queues, returns and confirms."""
 
 import struct
@@ -120,15 +121,15 @@ class Publisher:
                 route = routing.route(exchange, key)
             return self._to_route(run, route)
         keys = run.keys()
-        if not exchange and any(key.startswith(ADDRESS_PREFIX) for key in keys):
-            needed = NOTHING
-            for single in _singles(run, keys):
-                needed = needed.joined(self._publish(single))
-            return needed
         found = [
             route if (route := routes.get(key)) is not None else routing.route(exchange, key)
             for key in keys
         ]
+        if not exchange and not all(found) and _any_reply(keys):
+            needed = NOTHING
+            for single in _singles(run, keys):
+                needed = needed.joined(self._publish(single))
+            return needed
         return self._to_routes(run, found)
 
     def _to_routes(self, run: PublishRun, found: Sequence[Route]) -> JournalPositions:
@@ -162,13 +163,16 @@ class Publisher:
 
     def _append(self, batches: Iterable[tuple[Records, Sequence[Queue]]]) -> JournalPositions:
         written = durable = 0
+        waited = self.waited
         for records, queues in batches:
             for queue in queues:
-                position = queue.publish(records, waited=self.waited)
-                if queue.durability is Durability.DISK:
-                    durable = max(durable, position)
-                else:
-                    written = max(written, position)
+                position = queue.publish(records, waited)
+                # What is durable is written, too.
+                if position > durable:
+                    if queue.durability is Durability.DISK:
+                        durable = position
+                    elif position > written:
+                        written = position
         return JournalPositions(written, durable)
 
     def _publish_by_headers(self, run: PublishRun, exchange: str) -> JournalPositions:
@@ -303,6 +307,10 @@ def _disjoint(chosen: dict[Route, list[int]]) -> dict[Route, list[int]]:
     for name, messages in indexes.items():
         shared.setdefault(tuple(sorted(messages)), []).append(name)
     return {tuple(names): list(messages) for messages, names in shared.items()}
+
+
+def _any_reply(keys: Sequence[bytes]) -> bool:
+    return any(key.startswith(ADDRESS_PREFIX) for key in keys)
 
 
 def _singles(run: PublishRun, keys: Sequence[bytes]) -> list[PublishRun]:

@@ -415,6 +415,37 @@ def encode_parts(
     return parts
 
 
+@cython.locals(
+    source=cython.uchar[::1],
+    rows=cython.int[::1],
+    count=cython.Py_ssize_t,
+    row=cython.Py_ssize_t,
+    i=cython.Py_ssize_t,
+    keys=list,
+)
+def routing_keys(source: memoryview, rows: memoryview, count: int) -> list[bytes]:
+    """The routing keys of the first records of a record table; see `encode_records`.
+
+    Raises:
+        ValueError: a row points outside of the buffer.
+    """
+    keys = []
+    for i in range(count):
+        row = 6 * i
+        _check_row(rows, row, source.shape[0] if cython.compiled else len(source))
+        if rows[row + 1] == 0:
+            keys.append(b"")
+        elif cython.compiled:
+            keys.append(
+                PyBytes_FromStringAndSize(
+                    cython.cast(cython.p_char, cython.address(source[rows[row]])), rows[row + 1]
+                )
+            )
+        else:
+            keys.append(bytes(source[rows[row] : rows[row] + rows[row + 1]]))
+    return keys
+
+
 @cython.cfunc
 @cython.locals(
     source=cython.uchar[::1],
