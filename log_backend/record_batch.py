@@ -371,9 +371,6 @@ def encode_records(
 
     Raises:
         ValueError: no record, too many, or a row that points outside of the buffer.
-
-    Cost:
-        Two passes over the rows, one copy of each byte.
     """
     return _encode(source, rows, selection, 0, count, exchange, routing_key, attributes, time)
 
@@ -397,12 +394,7 @@ def encode_parts(
 ) -> list[Records]:
     """Gather records into several batches; as `encode_records`, once for each of `counts`.
 
-    Args:
-        selection: indexes of the rows of the first batch, then those of the second, and so on.
-        counts: records of each batch.
-
-    Cost:
-        A batch of one record costs little more than its allocation: the views are opened once for all.
+    The selection has the rows of the first batch, then those of the second, and so on.
     """
     first = 0
     parts = []
@@ -424,11 +416,7 @@ def encode_parts(
     keys=list,
 )
 def routing_keys(source: memoryview, rows: memoryview, count: int) -> list[bytes]:
-    """The routing keys of the first records of a record table; see `encode_records`.
-
-    Raises:
-        ValueError: a row points outside of the buffer.
-    """
+    """The routing keys of the first records of a record table; see `encode_records`."""
     keys = []
     for i in range(count):
         row = 6 * i
@@ -551,7 +539,7 @@ def _encode(
 @cython.returns(cython.int)
 @cython.locals(buffer=bytearray, at=cython.Py_ssize_t, value=cython.Py_ssize_t, number=cython.uint)
 def put_u32(buffer: bytearray, at: int, value: int) -> int:
-    # A u32 of a column or a header; compiled, the caller answers for its place and range.
+    """A u32 of a column or a header; compiled, the caller answers for its place and range."""
     number = value
     if cython.compiled:
         memcpy(PyByteArray_AS_STRING(buffer) + at, cython.address(number), 4)
@@ -565,7 +553,7 @@ def put_u32(buffer: bytearray, at: int, value: int) -> int:
 @cython.returns(cython.int)
 @cython.locals(buffer=bytearray, at=cython.Py_ssize_t, number=cython.longlong)
 def put_u64(buffer: bytearray, at: int, number: int) -> int:
-    # A u64 or i64 of a header.
+    """A u64 or i64 of a header."""
     if cython.compiled:
         memcpy(PyByteArray_AS_STRING(buffer) + at, cython.address(number), 8)
     else:
