@@ -471,7 +471,6 @@ def _encode(
     attributes: int,
     time: int,
 ) -> Records:
-    # The records of selection[first : first + count], or without a selection, the first `count`.
     keyed = routing_key is None
     selected = selection is not None
     keys_bytes = 0
@@ -593,7 +592,6 @@ def _copy(target: bytearray, at: int, source: memoryview, start: int, length: in
     part=cython.int,
 )
 def _check_row(rows: memoryview, row: int, source_bytes: int) -> int:
-    # The copies below this check are plain memory copies.
     for part in range(0, 6, 2):
         if rows[row + part] < 0 or rows[row + part + 1] < 0:
             raise ValueError("a row of the record table is negative")
