@@ -23,6 +23,8 @@ HOT_MODULES = (
     "log_backend/tail.py",
     "amqp_front/frame_cutter.py",
     "amqp_front/deliver_frames.py",
+    "amqp_front/publisher.py",
+    "vhosts/queue.py",
 )
 
 # -O3 without -march=native: a wheel runs on machines other than the one that built it.

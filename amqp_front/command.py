@@ -6,7 +6,7 @@ A run stands for many messages; its numbers and slices are all that the rest of 
 from array import array
 from itertools import chain
 
-from log_backend import Records, encode_parts, encode_records
+from log_backend import Records, encode_parts, encode_records, routing_keys
 
 RUN_RECORDS_MAX = 8_192  # rows of the record table; a read of small messages holds about 4,000
 
@@ -169,11 +169,8 @@ class PublishRun:
         """The routing key of each message."""
         if self.routing_key is not None:
             return [self.routing_key] * self.count
-        rows, source = self.rows, self.source
-        return [
-            bytes(source[rows[row] : rows[row] + rows[row + 1]])
-            for row in range(0, 6 * self.count, 6)
-        ]
+        keys: list[bytes] = routing_keys(self.source, self.rows, self.count)
+        return keys
 
     def properties(self, index: int) -> bytes:
         """Property flags and values of one message, as on the wire."""

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, wraparound=True
 """The publishing side of a channel: from a run of publishes to queues, returns and confirms."""
 
 import struct
@@ -140,12 +141,12 @@ class Publisher:
                 route = routing.route(exchange, key)
             return self._to_route(run, route)
         keys = run.keys()
-        if not exchange and any(key.startswith(ADDRESS_PREFIX) for key in keys):
-            return self._publish_singles(run, keys)
         found = [
             route if (route := routes.get(key)) is not None else routing.route(exchange, key)
             for key in keys
         ]
+        if not exchange and not all(found) and _any_reply(keys):
+            return self._publish_singles(run, keys)
         return self._to_routes(run, found)
 
     def _publish_singles(self, run: PublishRun, keys: Sequence[bytes]) -> JournalPositions:
@@ -194,17 +195,20 @@ class Publisher:
     ) -> JournalPositions:
         # With the indexes of the records in their run.
         written = durable = 0
+        waited = self.waited
         for records, queues, indexes in batches:
             for queue in queues:
                 try:
-                    position = queue.publish(records, waited=self.waited)
+                    position = queue.publish(records, waited)
                 except PublishRefused as refused:
                     position = refused.position
-                    self._refused.update(indexes[at] for at in refused.refused)
-                if queue.durability is Durability.DISK:
-                    durable = max(durable, position)
-                else:
-                    written = max(written, position)
+                    self._refused.update([indexes[at] for at in refused.refused])
+                # What is durable is written, too.
+                if position > durable:
+                    if queue.durability is Durability.DISK:
+                        durable = position
+                    elif position > written:
+                        written = position
         return JournalPositions(written, durable)
 
     def _publish_by_headers(self, run: PublishRun, exchange: str) -> JournalPositions:
@@ -336,6 +340,10 @@ def _disjoint(chosen: dict[Route, list[int]]) -> dict[Route, list[int]]:
     for name, messages in indexes.items():
         shared.setdefault(tuple(sorted(messages)), []).append(name)
     return {tuple(names): list(messages) for messages, names in shared.items()}
+
+
+def _any_reply(keys: Sequence[bytes]) -> bool:
+    return any(key.startswith(ADDRESS_PREFIX) for key in keys)
 
 
 def _singles(run: PublishRun, keys: Sequence[bytes]) -> list[PublishRun]:

@@ -45,6 +45,7 @@ from log_backend.record_batch import (
     encode_parts,
     encode_records,
     new_buffer,
+    routing_keys,
 )
 from log_backend.record_selection import key_partition, split_by_routing_key, split_records
 from log_backend.retention import Retention
@@ -97,6 +98,7 @@ __all__ = [
     "partition_report",
     "random_key",
     "random_name",
+    "routing_keys",
     "split_by_routing_key",
     "split_records",
     "stored_records",

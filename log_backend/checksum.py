@@ -38,7 +38,7 @@ def crc32c(data: Octets) -> int:
     high=cython.uint,
 )
 def octets_crc(at: Any, size: int) -> int:
-    # Only where it is compiled; the caller answers for the place.
+    """CRC-32C of a place in memory, for which the caller answers; only where it is compiled."""
     crc = 0xFFFFFFFF
     while size >= 8:
         memcpy(cython.address(low), at, 4)

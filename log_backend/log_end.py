@@ -99,7 +99,7 @@ class LogEnd:
     @cython.ccall
     @cython.locals(batch=RecordBatch, was_flushed=cython.bint, before=cython.longlong)
     def keep(self, batch: RecordBatch) -> None:
-        # Take a batch into memory; its place is behind all others.
+        """Take a batch into memory; its place is behind all others."""
         before = self._tail.bytes
         was_flushed = self._tail.is_flushed
         self._tail.append(batch)

@@ -21,7 +21,7 @@ from log_backend.log_intake import LogIntake
 from log_backend.quarantine import QuarantinedLog
 from log_backend.record_batch import RecordBatch
 from log_backend.retention import Retention
-from log_backend.segment import RELATIVE_OFFSET_MAX, Segment, SegmentDamaged
+from log_backend.segment import Segment, SegmentDamaged
 from log_backend.segment_writer import SegmentWrite
 from log_backend.tail import Tail
 
@@ -317,23 +317,22 @@ class PartitionLog(LogEnd, QuarantinedLog):
         if self._flushing or self.closed:
             return []
         writes: list[SegmentWrite] = []
-        newest = self.segments[-1] if self.segments else None
-        for batch in self._needed(self._tail.take_unflushed()):
-            size = batch.records.batch_bytes
-            segment = self.segments[-1] if self.segments else None
-            if segment is None or not self._has_room(segment, batch, size):
-                if segment is not None and not segment.damaged:
-                    self._seal(segment, batch.base_offset, writes)
-                segment = Segment(
-                    segment_path(self.directory, batch.base_offset), batch.base_offset
-                )
-                self.segments.append(segment)
-            if not writes or writes[-1].segment is not segment:
-                before = segment.mark() if segment is newest else None
-                writes.append(SegmentWrite(self.number, segment, segment.size, before))
-            writes[-1].batches.append(batch)
-            segment.add(batch, segment.size, size)
-            segment.unsynced = True
+        newest = segment = self.segments[-1] if self.segments else None
+        batches = self._needed(self._tail.take_unflushed())
+        at = 0
+        while at < len(batches):
+            end = at
+            # What was sealed may be compressed, also when its successor was torn away.
+            if segment is not None and not segment.damaged and segment.next_base is None:
+                write = SegmentWrite(self.number, segment, segment.size)
+                write.before = segment.mark() if segment is newest else None
+                end = segment.add_fitting(batches, at, self._owner.segment_bytes)
+                if end > at:
+                    write.batches = batches[at:end]
+                    writes.append(write)
+            if end < len(batches):
+                segment = self._next_segment(segment, batches[end].base_offset, writes)
+            at = end
         self._flushing = bool(writes)
         return writes
 
@@ -390,13 +389,14 @@ class PartitionLog(LogEnd, QuarantinedLog):
             for cursor in self.cursors.values()
         )
 
-    def _has_room(self, segment: Segment, batch: RecordBatch, size: int) -> bool:
-        if segment.damaged or segment.next_base is not None:
-            return False  # what was sealed may be compressed, also when its successor was torn away
-        return not segment.size or (
-            segment.size + size <= self._owner.segment_bytes
-            and batch.base_offset - segment.base_offset <= RELATIVE_OFFSET_MAX
-        )
+    def _next_segment(
+        self, segment: Segment | None, base_offset: int, writes: list[SegmentWrite]
+    ) -> Segment:
+        if segment is not None and not segment.damaged:
+            self._seal(segment, base_offset, writes)
+        segment = Segment(segment_path(self.directory, base_offset), base_offset)
+        self.segments.append(segment)
+        return segment
 
     def _seal(self, segment: Segment, next_base: int, writes: list[SegmentWrite]) -> None:
         if writes and writes[-1].segment is segment:

@@ -24,6 +24,8 @@ HOT_MODULES = (
     "log_backend.tail",
     "amqp_front.frame_cutter",
     "amqp_front.deliver_frames",
+    "amqp_front.publisher",
+    "vhosts.queue",
 )
 
 _ROOT = Path(__file__).parent.parent

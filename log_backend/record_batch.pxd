@@ -1,5 +1,6 @@
 # What the compiled kernel takes from C, and from Python's C API; classes whose attributes it reads at once.
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.string cimport memcpy
 
 from log_backend.checksum cimport crc32c, octets_crc

@@ -22,8 +22,7 @@ A batch is a header of 64 bytes and a payload of columns; all integers are littl
 
 Offsets start at 0 in their column and end at its size. A property list is the property flags and
 values of an AMQP content header (specification 4.2.6.1). Zeroed space is no batch: its magic is wrong.
-The header has a checksum of its own, so that stamping an offset or an epoch costs 64 bytes, however
-large the payload, and copies of one payload in many partitions share it.
+The header's own checksum makes stamping an offset or an epoch cost 64 bytes; copies share the payload's.
 """
 
 import struct
@@ -372,9 +371,6 @@ def encode_records(
 
     Raises:
         ValueError: no record, too many, or a row that points outside of the buffer.
-
-    Cost:
-        Two passes over the rows, one copy of each byte.
     """
     return _encode(source, rows, selection, 0, count, exchange, routing_key, attributes, time)
 
@@ -398,12 +394,7 @@ def encode_parts(
 ) -> list[Records]:
     """Gather records into several batches; as `encode_records`, once for each of `counts`.
 
-    Args:
-        selection: indexes of the rows of the first batch, then those of the second, and so on.
-        counts: records of each batch.
-
-    Cost:
-        A batch of one record costs little more than its allocation: the views are opened once for all.
+    The selection has the rows of the first batch, then those of the second, and so on.
     """
     first = 0
     parts = []
@@ -414,6 +405,33 @@ def encode_parts(
         parts.append(part)
         first += count
     return parts
+
+
+@cython.locals(
+    source=cython.uchar[::1],
+    rows=cython.int[::1],
+    count=cython.Py_ssize_t,
+    row=cython.Py_ssize_t,
+    i=cython.Py_ssize_t,
+    keys=list,
+)
+def routing_keys(source: memoryview, rows: memoryview, count: int) -> list[bytes]:
+    """The routing keys of the first records of a record table; see `encode_records`."""
+    keys = []
+    for i in range(count):
+        row = 6 * i
+        _check_row(rows, row, source.shape[0] if cython.compiled else len(source))
+        if rows[row + 1] == 0:
+            keys.append(b"")
+        elif cython.compiled:
+            keys.append(
+                PyBytes_FromStringAndSize(
+                    cython.cast(cython.p_char, cython.address(source[rows[row]])), rows[row + 1]
+                )
+            )
+        else:
+            keys.append(bytes(source[rows[row] : rows[row] + rows[row + 1]]))
+    return keys
 
 
 @cython.cfunc
@@ -453,7 +471,6 @@ def _encode(
     attributes: int,
     time: int,
 ) -> Records:
-    # The records of selection[first : first + count], or without a selection, the first `count`.
     keyed = routing_key is None
     selected = selection is not None
     keys_bytes = 0
@@ -521,7 +538,7 @@ def _encode(
 @cython.returns(cython.int)
 @cython.locals(buffer=bytearray, at=cython.Py_ssize_t, value=cython.Py_ssize_t, number=cython.uint)
 def put_u32(buffer: bytearray, at: int, value: int) -> int:
-    # A u32 of a column or a header; compiled, the caller answers for its place and range.
+    """A u32 of a column or a header; compiled, the caller answers for its place and range."""
     number = value
     if cython.compiled:
         memcpy(PyByteArray_AS_STRING(buffer) + at, cython.address(number), 4)
@@ -535,7 +552,7 @@ def put_u32(buffer: bytearray, at: int, value: int) -> int:
 @cython.returns(cython.int)
 @cython.locals(buffer=bytearray, at=cython.Py_ssize_t, number=cython.longlong)
 def put_u64(buffer: bytearray, at: int, number: int) -> int:
-    # A u64 or i64 of a header.
+    """A u64 or i64 of a header."""
     if cython.compiled:
         memcpy(PyByteArray_AS_STRING(buffer) + at, cython.address(number), 8)
     else:
@@ -575,7 +592,6 @@ def _copy(target: bytearray, at: int, source: memoryview, start: int, length: in
     part=cython.int,
 )
 def _check_row(rows: memoryview, row: int, source_bytes: int) -> int:
-    # The copies below this check are plain memory copies.
     for part in range(0, 6, 2):
         if rows[row + part] < 0 or rows[row + part + 1] < 0:
             raise ValueError("a row of the record table is negative")

@@ -28,7 +28,7 @@ class SegmentWrite:
     partition: int
     segment: Segment
     position: int
-    before: SegmentMark | None
+    before: SegmentMark | None = None
     batches: list[RecordBatch] = field(default_factory=list)
     seal: bool = False
     done: bool = False

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, wraparound=True
 """A queue: records in, deliveries out, round robin to its consumers."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -178,7 +179,7 @@ class Queue(Dispatcher):
         if self.properties.exclusive and self.owner is not connection:
             raise QueueLocked(self.name, self.vhost)
 
-    def publish(self, records: Records, *, waited: bool) -> int:
+    def publish(self, records: Records, waited: bool) -> int:
         """Append records; they reach consumers after this turn.
 
         Returns:
@@ -193,7 +194,7 @@ class Queue(Dispatcher):
 
     def _append(self, records: Records, *, waited: bool) -> int:
         if self._partitioner is None:
-            position: int = self.partitions[0].log.append(records, waited=waited)
+            position: int = self.partitions[0].log.append(records, waited)
         else:
             position = self._partitioner.publish(self.partitions, records, waited=waited)
         if self.consumers or self._readers:

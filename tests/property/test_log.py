@@ -316,7 +316,7 @@ class LogMachine(RuleBasedStateMachine):
         assert self.store.journal.failure is None
         assert self.store._failure is None
         total = sum(log.tail_bytes() for log in self.store._partitions.values())
-        assert self.store._tail_bytes == total
+        assert self.store.intake.tail_bytes == total
 
 
 LogMachine.TestCase.settings = settings(

@@ -1,0 +1,125 @@
+"""The compiled way of a batch into a log against the same sources uncompiled: equal calls, equal outcomes."""
+
+from array import array
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.log_backend.log_records import batch
+
+from log_backend import checksum, journal_entry, journal_groups, record_batch, tail
+from log_backend.journal_block import HandedOut
+
+FOLDER = Path(__file__).parents[2] / "log_backend"
+
+pytestmark = pytest.mark.skipif(
+    not str(tail.__file__).endswith(".so"), reason="the kernel is not compiled"
+)
+
+
+def uncompiled(module: ModuleType) -> Any:
+    name = module.__name__.rpartition(".")[2]
+    spec = spec_from_file_location(f"uncompiled_{name}", FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+BOTH_TAILS = (tail, uncompiled(tail))
+BOTH_GROUPS = (journal_groups, uncompiled(journal_groups))
+BOTH_ENTRIES = (journal_entry, uncompiled(journal_entry))
+BOTH_CHECKSUMS = (checksum, uncompiled(checksum))
+BOTH_BATCHES = (record_batch, uncompiled(record_batch))
+
+BODIES = st.lists(st.binary(max_size=30), min_size=1, max_size=4)
+CALLS = st.one_of(
+    st.tuples(st.just("append"), BODIES),
+    st.tuples(st.sampled_from(["drop_up_to", "unflush_from", "find"]), st.integers(0, 60)),
+    st.tuples(st.just("evict"), st.integers(0, 1_000)),
+    st.tuples(st.just("take_unflushed")),
+)
+
+
+def told(a_tail: Any, call: str, arguments: tuple[object, ...]) -> list[object]:
+    """What a call gives, and what the tail looks like then."""
+    given = getattr(a_tail, call)(*arguments)
+    seen = [a_tail.bytes, a_tail.unflushed_bytes, a_tail.is_flushed, len(a_tail)]
+    return [given, *seen, a_tail.first, a_tail.last]
+
+
+@given(calls=st.lists(CALLS, max_size=40))
+def test_a_tail_is_the_same(calls: list[tuple[Any, ...]]) -> None:
+    tails = [module.Tail() for module in BOTH_TAILS]
+    end = 0
+    for call, *arguments in calls:
+        if call == "append":
+            arguments = [batch(arguments[0], end)]
+            end = arguments[0].end_offset
+        first, second = (told(each, call, tuple(arguments)) for each in tails)
+        assert first == second
+
+
+@given(
+    entries=st.lists(st.tuples(st.integers(0, 2**63), BODIES, st.booleans(), st.booleans())),
+    bytes_max=st.integers(1, 2_000),
+)
+def test_what_gathers_for_the_journal_is_the_same(
+    entries: list[tuple[int, list[bytes], bool, bool]], bytes_max: int
+) -> None:
+    outcomes = []
+    for groups_module, entry_module in zip(BOTH_GROUPS, BOTH_ENTRIES, strict=True):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(groups_module, "COMMIT_BYTES_MAX", bytes_max)
+            patch.setattr(groups_module, "PENDING_BYTES_HIGH", 5 * bytes_max)
+            outcomes.append(gathered(groups_module, entry_module, entries))
+    assert outcomes[0] == outcomes[1]
+
+
+def gathered(
+    groups_module: Any, entry_module: Any, entries: list[tuple[int, list[bytes], bool, bool]]
+) -> list[object]:
+    heard: list[object] = []
+    groups = groups_module.JournalGroups(heard.append, lambda on: heard.append(("pressed", on)))
+    groups.start(7)
+    for partition, bodies, waited, synced in entries:
+        change = HandedOut(0, partition) if len(bodies) == 1 else batch(bodies, 5)
+        # A group takes entries of its own kind only: what is compared is their bytes.
+        pieces = entry_module.JournalEntry(partition, change).pieces()
+        heard.append(b"".join(pieces))
+        entry = journal_entry.JournalEntry(partition, change)
+        heard.append(groups.append(entry, waited, synced))
+    for _ in entries:
+        group = groups.take_first()
+        heard += [group.position, group.count, group.bytes, group.waited, group.synced]
+        heard.append(b"".join(group.pieces))
+        groups.written(group)
+        heard.append(groups.pending_bytes)
+    return heard
+
+
+@given(content=st.binary(max_size=1_000))
+def test_a_checksum_is_the_same(content: bytes) -> None:
+    assert len({module.crc32c(content) for module in BOTH_CHECKSUMS}) == 1
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(-1, 22), st.integers(-1, 22)), max_size=8),
+    source=st.binary(max_size=20),
+)
+def test_routing_keys_are_the_same_or_refused(rows: list[tuple[int, int]], source: bytes) -> None:
+    table = memoryview(array("i", [n for at, size in rows for n in (at, size, 0, 0, 0, 0)]))
+    outcomes = []
+    for module in BOTH_BATCHES:
+        try:
+            outcomes.append(module.routing_keys(memoryview(bytearray(source)), table, len(rows)))
+        except ValueError as error:
+            outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1]
+    if isinstance(outcomes[0], list):
+        assert outcomes[0] == [source[at : at + size] for at, size in rows]
