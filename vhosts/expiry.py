@@ -93,7 +93,6 @@ class Expiry:
         """See `PartitionRules`."""
         if self.ttl is None and not (self.expected or self.watchful):
             return count_max
-        self.look_soon()
         for _ in range(RANGES_MAX):
             head = partition.head
             batch = partition.log.read(head[0]) if head is not None else None
@@ -103,7 +102,7 @@ class Expiry:
             if left:
                 return min(count_max, left)
             self._leave(partition, over, batch.end_offset)
-        return 0  # `_look` goes on
+        return 0  # `_look` goes on: what left made it look
 
     def _look(self) -> None:
         self._looking = False
@@ -144,6 +143,8 @@ class Expiry:
                 return None
             self._leave(partition, over, batch.end_offset)
             ranges += 1
+        if partition.ready:
+            partition.prepare(self.look_soon)
         return None
 
     def _leave(self, partition: QueuePartition, count: int, below: int) -> bool:

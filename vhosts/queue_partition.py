@@ -199,6 +199,18 @@ class QueuePartition:
             end = self.cursor.settled.settled_from(first, end)
         return first, end
 
+    def prepare(self, done: Callable[[], None]) -> bool:
+        """Call `done` when the next message may be in memory: look again then.
+
+        Returns:
+            False when nothing has to be loaded; `done` is not called then.
+        """
+        offset = self.returned[0][0] if self.returned else self.next_offset
+        if not self.log.needs_load(offset):
+            return False
+        self.log.load(offset, done)
+        return True
+
     def withdraw(self, count: int, below: int) -> tuple[int, int] | None:
         """Take messages off the head that nobody is handed; `finish` them in the end.
 

@@ -158,7 +158,7 @@ async def test_many_deaths_are_spread_over_turns(node: Node) -> None:
         assert delivery is not None
         give_back(delivery)
     node.turns.run()
-    node.turns.clock.seconds += 2
+    node.turns.clock.microseconds += 2_000_000
     queue.rules.expiry.look_soon()  # type: ignore[union-attr]
     turns = 0
     while node.turns.one():
