@@ -132,6 +132,7 @@ class PriorityPartition(QueuePartition):
     def withdraw(self, count: int, below: int) -> tuple[int, int] | None:
         """See `QueuePartition`."""
         found = self._levels.head() if self._look() else None
+        below = min(below, self.log.blocked_from)
         if found is None or found[1].first >= below:
             return None
         level, (first, end, _) = found

@@ -221,6 +221,7 @@ class QueuePartition:
             What was taken, in a row: there may be more. None when there is no such message.
         """
         head = self.head
+        below = min(below, self.log.blocked_from)  # a repair may bring back what lies behind
         if head is None or head[0] >= below:
             return None
         first = head[0]
