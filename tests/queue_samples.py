@@ -35,21 +35,21 @@ class SetClock:
     """A clock that goes when it is told."""
 
     def __init__(self) -> None:
-        self.seconds = 1_000_000.0
+        self.microseconds = 1_000_000_000_000
 
     def now(self) -> int:
         """See `Clock`."""
-        return int(self.seconds * 1_000_000)
+        return self.microseconds
 
     def monotonic(self) -> float:
         """See `Clock`."""
-        return self.seconds
+        return self.microseconds / 1_000_000
 
 
 class Alarm:
     """A call at a time of a clock."""
 
-    def __init__(self, at: float, call: Callable[[], None]) -> None:
+    def __init__(self, at: int, call: Callable[[], None]) -> None:
         self.at = at
         self.call = call
         self.cancelled = False
@@ -69,21 +69,21 @@ class Turns:
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Alarm:
         """See the event loop's method of this name."""
-        alarm = Alarm(self.clock.seconds + seconds, call)
+        alarm = Alarm(self.clock.microseconds + round(seconds * 1_000_000), call)
         self._alarms.append(alarm)
         return alarm
 
     def pass_seconds(self, seconds: float) -> None:
         """Let the clock go on, and what was asked for run when its time has come."""
-        end = self.clock.seconds + seconds
+        end = self.clock.microseconds + round(seconds * 1_000_000)
         self.run()
         while due := [a for a in self._alarms if not a.cancelled and a.at <= end]:
             first = min(due, key=lambda alarm: alarm.at)
             self._alarms.remove(first)
-            self.clock.seconds = max(self.clock.seconds, first.at)
+            self.clock.microseconds = max(self.clock.microseconds, first.at)
             first.call()
             self.run()
-        self.clock.seconds = end
+        self.clock.microseconds = end
 
     def call_soon(self, call: Callable[[], None]) -> None:
         """See the event loop's method of this name."""

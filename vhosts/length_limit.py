@@ -163,6 +163,7 @@ class LengthLimit:
                 return
             gone = partition.withdraw(count, partition.log.next_offset)
             if gone is None:
+                partition.prepare(self.enforce_soon)
                 return
             self._discard(partition, *gone)
         self.enforce_soon()

@@ -296,10 +296,7 @@ class Queue(Dispatcher):
             False when nothing has to be loaded; `done` is not called then.
         """
         for partition in self.partitions:
-            offset = partition.returned[0][0] if partition.returned else partition.next_offset
-            if partition.ready and partition.log.needs_load(offset):
-                if not self._loading:
-                    partition.log.load(offset, self._loaded)
+            if partition.ready and partition.prepare(self._loaded):
                 self._loading.append(done)
                 return True
         return False

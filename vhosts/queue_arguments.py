@@ -159,6 +159,12 @@ def has_single_active_consumer(arguments: Mapping[str, object]) -> bool:
     return arguments.get("x-single-active-consumer") is True
 
 
+def priority_max(arguments: Mapping[str, object]) -> int:
+    """The highest priority that a queue tells from others; 0: it has none."""
+    highest = arguments.get("x-max-priority", 0)
+    return highest if isinstance(highest, int) and not is_stream(arguments) else 0
+
+
 def counts_deliveries(arguments: Mapping[str, object]) -> bool:
     """Whether what a queue delivers again says how often: `x-delivery-count`."""
     return arguments.get("x-queue-type") == "quorum"

@@ -204,6 +204,18 @@ class QueuePartition:
             end = self.cursor.settled.settled_from(first, end)
         return first, end
 
+    def prepare(self, done: Callable[[], None]) -> bool:
+        """Call `done` when the next message may be in memory: look again then.
+
+        Returns:
+            False when nothing has to be loaded; `done` is not called then.
+        """
+        offset = self.returned[0][0] if self.returned else self.next_offset
+        if not self.log.needs_load(offset):
+            return False
+        self.log.load(offset, done)
+        return True
+
     def withdraw(self, count: int, below: int) -> tuple[int, int] | None:
         """Take messages off the head that nobody is handed; `finish` them in the end.
 
@@ -214,6 +226,7 @@ class QueuePartition:
             What was taken, in a row: there may be more. None when there is no such message.
         """
         head = self.head
+        below = min(below, self.log.blocked_from)  # a repair may bring back what lies behind
         if head is None or head[0] >= below:
             return None
         first = head[0]

@@ -127,6 +127,7 @@ class QueueRules:
 
     def left(self, partition: QueuePartition, first: int, end: int) -> None:
         """See `PartitionRules`."""
+        self.expiry.look_soon()
         if self.length is not None:
             self.length.left(partition, first, end)
 

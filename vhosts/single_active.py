@@ -1,7 +1,7 @@
 """The consumers of a queue with `x-single-active-consumer` that wait until the active one is gone.
 
 The next one is the one of the highest priority that has waited longest. An active consumer stays active when
-one of a higher priority comes, as with RabbitMQ's classic queues.
+one of a higher priority comes, as with classic queues of RabbitMQ.
 """
 
 from bisect import insort

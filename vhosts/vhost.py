@@ -36,6 +36,7 @@ from vhosts.errors import (
 from vhosts.group_book import GroupBook
 from vhosts.letter_post import LetterPost
 from vhosts.partitioner import partition_count
+from vhosts.priority_partition import PriorityPartition
 from vhosts.queue import Queue
 from vhosts.queue_arguments import (
     check_arguments,
@@ -43,6 +44,7 @@ from vhosts.queue_arguments import (
     check_equivalent,
     compression,
     durability,
+    priority_max,
     retention,
 )
 from vhosts.queue_partition import QueuePartition
@@ -126,7 +128,7 @@ class VirtualHost:
     def recovered(self) -> None:
         """The journal has been replayed into the logs: look at them again."""
         for queue in self.queues.values():
-            queue.partitions = [QueuePartition(p.log, queue.wake) for p in queue.partitions]
+            queue.partitions = [self._partition(queue, p.log) for p in queue.partitions]
             queue.apply(queue.properties.arguments)
             self.groups.recovered(queue)
 
@@ -387,11 +389,17 @@ class VirtualHost:
         queue = Queue(self.name, properties, owner, self._call_soon, self._surroundings)
         for index, number in enumerate(partitions):
             log = self._open_log(properties, index, number)
-            queue.partitions.append(QueuePartition(log, queue.wake))
+            queue.partitions.append(self._partition(queue, log))
         self.queues[properties.name] = queue
         if owner is not None:
             self._owned.setdefault(owner, {})[properties.name] = queue
         return queue
+
+    def _partition(self, queue: Queue, log: PartitionLog) -> QueuePartition:
+        highest = priority_max(queue.properties.arguments)
+        if highest:
+            return PriorityPartition(log, queue.wake, self._call_soon, highest)
+        return QueuePartition(log, queue.wake)
 
     def _open_log(self, properties: QueueProperties, index: int, number: int) -> PartitionLog:
         return self._logs.open_partition(

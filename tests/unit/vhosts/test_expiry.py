@@ -10,7 +10,7 @@ from queue_samples import Node, Taker, bodies, give_back, numbered, running_node
 
 from log_backend import EXPIRING, Records, encode_records
 from vhosts import Queue, QueueProperties
-from vhosts.expiry import MESSAGES_MAX, RANGES_MAX
+from vhosts.expiry import MESSAGES_MAX, RANGES_MAX, TAKEN_RANGES_MAX
 
 SECOND = 1_000  # ms
 
@@ -158,13 +158,28 @@ async def test_many_deaths_are_spread_over_turns(node: Node) -> None:
         assert delivery is not None
         give_back(delivery)
     node.turns.run()
-    node.turns.clock.seconds += 2
+    node.turns.clock.microseconds += 2_000_000
     queue.rules.expiry.look_soon()  # type: ignore[union-attr]
     turns = 0
     while node.turns.one():
         turns += 1
     assert turns > 1
     assert queue.ready == 0
+
+
+async def test_whoever_takes_a_message_passes_all_that_is_over(node: Node) -> None:
+    queue = declared(node)
+    for number in range(TAKEN_RANGES_MAX + 10):
+        put(node, queue, f"m{number}", own={f"m{number}": SECOND})
+    put(node, queue, "alive")
+    node.turns.run()
+    node.turns.clock.microseconds += 2_000_000
+    taker = Taker()
+    queue.add_consumer(taker)
+    queue._dispatch()
+    assert (queue.ready, taker.bodies()) == (11, [])
+    node.turns.run()
+    assert taker.bodies() == ["alive"]
 
 
 async def test_every_partition_has_its_head(node: Node) -> None:

@@ -1,0 +1,338 @@
+"""A queue with any of its rules, on a clock that is set, against a list of what became of each message.
+
+Random publishes, deliveries, settlements and returns, and time that passes. After each of them, the queue has
+had all the turns it asked for.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+from pamqp import commands
+from queue_samples import Alarm, Turns
+
+from log_backend import EXPIRING, PartitionLog, Reason, Records, encode_records
+from vhosts import Delivery, PublishRefused, Queue, QueuePartition, QueueProperties
+from vhosts.death import Death
+from vhosts.letter_post import Posted
+from vhosts.priority_partition import PriorityPartition
+
+PRIORITY_MAX = 3
+
+
+class Owner:
+    """A store that keeps everything in memory."""
+
+    leader_epoch = 1
+    segment_bytes = 1 << 20
+
+    def tail_grew(self, size: int) -> None: ...
+    def has_unflushed(self, partition: PartitionLog) -> None: ...
+
+
+class House:
+    """What the rules need around them; dead letters end here."""
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self.dead: list[tuple[str, str]] = []
+
+    def now(self) -> int:
+        return self.turns.clock.now()
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        self.turns.call_soon(call)
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Alarm:
+        return self.turns.call_later(seconds, call)
+
+    def is_pressed(self) -> bool:
+        return False
+
+    def remove(self, queue: str) -> None:
+        raise AssertionError("no queue here has a lease")
+
+    def send(self, records: Records, index: int, count: int, exchange: str, death: Death) -> Posted:
+        for at in range(index, index + count):
+            self.dead.append((records.body(at).decode(), death.reason))
+        return Posted(0, 0, frozenset())
+
+    def when_reached(self, posted: Posted, done: Callable[[], None]) -> None:
+        done()
+
+
+@dataclass
+class Message:
+    """One message in the model."""
+
+    body: str
+    size: int
+    priority: int
+    deadline: int | None  # us since 1970
+    returns: int = 0
+
+
+@dataclass
+class Rules:
+    """What the queue of one run asks for."""
+
+    arguments: dict[str, object] = field(default_factory=dict)
+
+    def number(self, name: str) -> int | None:
+        value = self.arguments.get(name)
+        return value if isinstance(value, int) else None
+
+    @property
+    def overflow(self) -> object:
+        return self.arguments.get("x-overflow", "drop-head")
+
+
+NUMBERS = st.one_of(st.none(), st.integers(0, 6))
+MESSAGES = st.lists(
+    st.tuples(st.integers(0, 5), st.one_of(st.none(), st.integers(0, 30)), st.integers(6, 12)),
+    min_size=1,
+    max_size=5,
+)
+
+
+class QueueAgainstList(RuleBasedStateMachine):
+    """The queue, and a list that does the same slowly."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.house = House()
+        self.published = 0
+        self.ready: list[Message] = []
+        self.held: dict[int, Message] = {}
+        self.deliveries: dict[int, Delivery] = {}
+        self.dead: list[tuple[str, str]] = []
+        self.numbers: dict[str, int] = {}  # of each message by its body: order of coming in
+
+    @initialize(
+        ttl=st.one_of(st.none(), st.integers(0, 40)),
+        count=NUMBERS,
+        size=st.one_of(st.none(), st.integers(0, 40)),
+        overflow=st.sampled_from([None, "drop-head", "reject-publish", "reject-publish-dlx"]),
+        limit=st.one_of(st.none(), st.integers(-1, 3)),
+        priorities=st.booleans(),
+        dead_letters=st.booleans(),
+    )
+    def declare(
+        self,
+        ttl: int | None,
+        count: int | None,
+        size: int | None,
+        overflow: str | None,
+        limit: int | None,
+        priorities: bool,
+        dead_letters: bool,
+    ) -> None:
+        arguments = {
+            "x-message-ttl": ttl,
+            "x-max-length": count,
+            "x-max-length-bytes": size,
+            "x-overflow": overflow,
+            "x-delivery-limit": limit,
+            "x-dead-letter-exchange": "dead" if dead_letters else None,
+            "x-max-priority": PRIORITY_MAX if priorities else None,
+        }
+        given = {name: value for name, value in arguments.items() if value is not None}
+        self.rules = Rules(given)
+        self.keeps_dead = dead_letters
+        self.priorities = priorities
+        properties = QueueProperties("q", arguments=given)
+        turns = self.house.turns
+        self.queue = Queue("/", properties, None, turns.call_soon, self.house)
+        log = PartitionLog(cast(Any, Owner()), 1, Path("nowhere"), durable=False)
+        partition = QueuePartition(log, self.queue.wake)
+        if priorities:
+            partition = PriorityPartition(log, self.queue.wake, turns.call_soon, PRIORITY_MAX)
+        self.queue.partitions.append(partition)
+        self.queue.apply(given)
+        turns.run()
+
+    # -- what happens
+
+    @rule(messages=MESSAGES)
+    def publish(self, messages: list[tuple[int, int | None, int]]) -> None:
+        now = self.house.now()
+        rows, source, added = array("i"), bytearray(), []
+        for priority, expiration, size in messages:
+            body = f"{self.published:06}".ljust(size, ".")
+            self.numbers[body] = self.published
+            self.published += 1
+            text = None if expiration is None else str(expiration)
+            properties = commands.Basic.Properties(priority=priority or None, expiration=text)
+            for part in (b"", properties.marshal(), body.encode()):
+                rows.extend((len(source), len(part)))
+                source += part
+            own = [
+                each
+                for each in (expiration, self.rules.number("x-message-ttl"))
+                if each is not None
+            ]
+            deadline = now + min(own) * 1_000 if own else None
+            level = min(priority, PRIORITY_MAX) if self.priorities else 0
+            added.append(Message(body, size, level, deadline))
+        expiring = any(expiration is not None for _, expiration, _ in messages)
+        batch: Records = encode_records(
+            memoryview(source),
+            memoryview(rows),
+            None,
+            len(messages),
+            b"",
+            b"k",
+            EXPIRING if expiring else 0,
+            self.house.now(),
+        )
+        refused: list[int] = []
+        try:
+            self.queue.publish(batch, waited=False)
+        except PublishRefused as error:
+            refused = list(error.refused)
+        assert refused == self._published(added)
+        self._settled(limit_first=True)
+
+    @precondition(lambda self: self.ready)
+    @rule()
+    def get(self) -> None:
+        delivery = self.queue.get()
+        assert delivery is not None
+        message = self._in_order()[0]
+        assert delivery.records.body(delivery.index).decode() == message.body
+        assert delivery.redelivered == (message.returns > 0)
+        self.ready.remove(message)
+        self.held[delivery.offset] = message
+        self.deliveries[delivery.offset] = delivery
+        self._settled()
+
+    @precondition(lambda self: not self.ready)
+    @rule()
+    def get_nothing(self) -> None:
+        assert self.queue.get() is None
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), what=st.sampled_from(["ack", "reject", "return"]))
+    def finish(self, data: st.DataObject, what: str) -> None:
+        offset = data.draw(st.sampled_from(sorted(self.held)))
+        message = self.held.pop(offset)
+        partition = self.deliveries.pop(offset).partition
+        if what == "return":
+            limit = self.rules.number("x-delivery-limit")
+            partition.give_back(offset, offset + 1)
+            message.returns += 1
+            if limit is not None and 0 <= limit < message.returns:
+                self._die(message, "delivery_limit")
+            else:
+                self.ready.append(message)
+        elif what == "reject":
+            partition.settle(offset, offset + 1, Reason.REJECTED)
+            self._die(message, "rejected")
+        else:
+            partition.settle(offset, offset + 1)
+        self._settled()
+
+    @rule(milliseconds=st.integers(1, 25))
+    def pass_time(self, milliseconds: int) -> None:
+        self.house.turns.pass_seconds(milliseconds / 1_000)
+        self._settled()
+
+    @rule()
+    def purge(self) -> None:
+        assert self.queue.purge() == len(self.ready)
+        self.ready.clear()
+
+    # -- what the model makes of it
+
+    def _in_order(self) -> list[Message]:
+        return sorted(self.ready, key=lambda each: (-each.priority, self.numbers[each.body]))
+
+    def _die(self, message: Message, reason: str) -> None:
+        if self.keeps_dead:
+            self.dead.append((message.body, reason))
+
+    def _too_long(self, more: int = 0, more_bytes: int = 0) -> bool:
+        count, size = self.rules.number("x-max-length"), self.rules.number("x-max-length-bytes")
+        ready_bytes = sum(each.size for each in self.ready) + more_bytes
+        too_many = count is not None and len(self.ready) + more > count
+        return too_many or (size is not None and ready_bytes > size)
+
+    def _published(self, added: list[Message]) -> list[int]:
+        refused = []
+        for index, message in enumerate(added):
+            if self.rules.overflow == "drop-head" or not self._too_long(1, message.size):
+                self.ready.append(message)
+                continue
+            refused.append(index)
+            if self.rules.overflow == "reject-publish-dlx":
+                self._die(message, "maxlen")
+        return refused
+
+    def _settled(self, *, limit_first: bool = False) -> None:
+        # A full queue is so before time is looked at; else time comes first.
+        if limit_first:
+            self._shorten()
+        self._expire()
+        self._shorten()
+        self._expire()
+        self.house.turns.run()
+
+    def _shorten(self) -> None:
+        while self.rules.overflow == "drop-head" and self.ready and self._too_long():
+            message = self._in_order()[0]
+            self.ready.remove(message)
+            self._die(message, "maxlen")
+
+    def _expire(self) -> None:
+        now = self.house.now()
+        while self.ready:
+            head = self._in_order()[0]
+            if head.deadline is None or now < head.deadline:
+                return
+            self.ready.remove(head)
+            self._die(head, "expired")
+
+    # -- what holds
+
+    @invariant()
+    def counts(self) -> None:
+        if self.published:
+            assert self.queue.ready == len(self.ready)
+            assert self.queue.unacked == len(self.held)
+
+    @invariant()
+    def deaths(self) -> None:
+        assert sorted(self.house.dead) == sorted(self.dead)
+
+    @invariant()
+    def bytes_are_counted(self) -> None:
+        rules = self.queue.rules if self.published else None
+        if rules is not None and rules.length is not None and rules.length._bytes:
+            assert rules.length.ready_bytes == sum(each.size for each in self.ready)
+
+    def teardown(self) -> None:
+        if not self.published:
+            return
+        for offset, delivery in self.deliveries.items():
+            delivery.partition.settle(offset, offset + 1)
+        self.queue.purge()
+        partition = self.queue.partitions[0]
+        assert partition.cursor.low_water == partition.log.next_offset
+        assert partition.log.tail_bytes() == 0
+
+
+TestQueueAgainstList = QueueAgainstList.TestCase
+TestQueueAgainstList.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
