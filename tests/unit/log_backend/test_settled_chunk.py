@@ -22,7 +22,7 @@ FORMS = [Runs, lambda: Bitmap(bytearray(BITMAP_BYTES))]
 
 
 @pytest.mark.parametrize("empty", FORMS)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(spans=st.lists(SPANS, max_size=12), probes=st.lists(SPANS, max_size=6))
 def test_each_form_agrees_with_a_naive_set(
     empty: type[Runs], spans: list[tuple[int, int]], probes: list[tuple[int, int]]
