@@ -10,8 +10,8 @@ from spark_bridge.record_conditions import NO_CONDITIONS, RecordConditions
 
 Task = tuple[OffsetRange, ...]
 
-# A task costs Spark some 20 ms before its first record; these bytes take about as long to read.
-TASK_BYTES_PACKED = 8 * 1024 * 1024
+# A Python task costs Spark some 50 ms of processors beside its records; these bytes take about as long.
+TASK_BYTES_PACKED = 32 * 1024 * 1024
 
 
 def plan_batch(

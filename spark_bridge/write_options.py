@@ -17,6 +17,8 @@ OPTIONS = (
     "url",
 )
 
+_OF_SPARK = {"checkpointlocation", "queryname"}  # handed to every sink of a stream
+
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
@@ -46,7 +48,8 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
     Raises:
         BadOption: names the first that is unknown, missing, or has a value that makes no sense.
     """
-    options = canonical_names(given, OPTIONS)
+    own = {name: value for name, value in given.items() if name.lower() not in _OF_SPARK}
+    options = canonical_names(own, OPTIONS)
     values = OptionValues(options)
     url = values.text("url", "")
     if not _is_broker(url):

@@ -24,7 +24,7 @@ IMPORT_TABLE = {
     "spark_bridge": {"log_backend"},
     "amqp_front": {"vhosts", "exchanges", "log_backend"},
     "management": {"vhosts"},
-    "benchmarks": {"amqp_front", "exchanges", "log_backend", "vhosts"},
+    "benchmarks": {"amqp_front", "exchanges", "log_backend", "spark_bridge", "vhosts"},
 }
 
 # Wires everything, so it may import everything.
@@ -277,7 +277,7 @@ def test_every_folder_of_modules_is_a_package() -> None:
 def declared_libraries(package: str) -> set[str]:
     """Import names of the libraries that pyproject.toml gives a package."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = {"spark_bridge": ["spark"], "benchmarks": ["dev"]}.get(package, [])
+    extras = {"spark_bridge": ["spark"], "benchmarks": ["dev", "spark"]}.get(package, [])
     wanted = [*project["dependencies"]]
     for extra in extras:
         wanted += project["optional-dependencies"][extra]

@@ -148,7 +148,7 @@ def test_batches_and_streams_write_to_an_exchange(
     LogFiles(tmp_path).numbered_segment(0, 20)
     source = spark.readStream.format("routelog").schema("body binary")
     writer = source.options(path=str(tmp_path), subscribe="audit").load().writeStream
-    writer.format("routelog").options(**sink, routingKey="made.stream")
+    writer.format("routelog").options(**sink, routingKey="made.stream").queryName("to-exchange")
     writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
     run_to_its_end(writer)
     assert sorted(taken(channel, "spark-sink")) == sorted(b"%d" % n for n in range(20))

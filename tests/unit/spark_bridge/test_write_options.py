@@ -55,3 +55,8 @@ def test_a_password_is_not_shown() -> None:
 def test_options_of_reads_are_unknown() -> None:
     with pytest.raises(BadOption, match="option subscribe: unknown; there are confirmTimeout, "):
         parse_write_options({"url": URL, "subscribe": "audit"})
+
+
+def test_what_spark_keeps_for_itself_is_passed_over() -> None:
+    given = {"url": URL, "checkpointlocation": "/tmp/c", "queryName": "q"}
+    assert parse_write_options(given) == parse_write_options({"url": URL})

@@ -1,0 +1,184 @@
+"""What reading logs costs in Spark, beside Spark's own Parquet on the same records.
+
+    python -m benchmarks.spark_read --megabytes 1000 --folder DIR
+
+Orders as JSON in segments of several partitions, and the same records as Parquet. Both are read whole
+into Spark's no-op sink, in turns; then a stream reads them in small micro-batches of two tasks.
+"""
+
+import argparse
+import json
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from array import array
+from contextlib import suppress
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from log_backend import RecordBatch, Records, encode_records
+from log_backend.log_directory import partition_directory, segment_path
+from spark_bridge import register
+
+PARTITIONS = 8
+SEGMENTS = 2  # of each partition
+BATCH_RECORDS = 1_000
+BODY_BYTES = 753  # mean
+NO_PROPERTIES = b"\x00\x00"
+COLUMNS = (
+    "queue string, partition int, offset long, timestamp timestamp, routing_key string, body binary"
+)
+TASKS = 2
+MICRO_BATCHES = 25
+WARM_UP = 5  # micro-batches
+WARM_UP_ROUNDS = 2
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def _records(choice: random.Random, first: int) -> Records:
+    source = bytearray()
+    table = array("i")
+    for number in range(first, first + BATCH_RECORDS):
+        note = f"{choice.getrandbits(4 * choice.randrange(2 * BODY_BYTES - 200)):x}"
+        body = json.dumps({"id": number, "customer": number % 5_000, "note": note}).encode()
+        for part in (b"", NO_PROPERTIES, body):
+            table.extend((len(source), len(part)))
+            source += part
+    now = time.time_ns() // 1000
+    view, rows = memoryview(source), memoryview(table)
+    content: Records = encode_records(
+        view, rows, None, BATCH_RECORDS, b"orders", b"order.created", 0, now
+    )
+    return content
+
+
+def write_logs(data: Path, megabytes: int) -> int:
+    """Fill the partitions of a queue `orders`; returns the bytes of all segments."""
+    choice = random.Random(1)
+    batches = max(megabytes * 1_000_000 // (PARTITIONS * SEGMENTS * BATCH_RECORDS * BODY_BYTES), 1)
+    size = 0
+    for partition in range(PARTITIONS):
+        directory = partition_directory(data / "logs", "/", "orders", partition)
+        directory.mkdir(parents=True)
+        offset = 0
+        for _ in range(SEGMENTS):
+            with segment_path(directory, offset).open("wb") as file:
+                for _ in range(batches):
+                    batch = RecordBatch(_records(choice, offset), offset, 1)
+                    size += file.write(batch.header()) + file.write(batch.records.payload)
+                    offset = batch.end_offset
+    return size
+
+
+def _session() -> SparkSession:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    spark = (
+        SparkSession.builder.master(f"local[{TASKS}]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "3g")
+        .config("spark.sql.streaming.pollingDelay", "1ms")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    register(spark)
+    return spark
+
+
+def _cpu_seconds(root: int) -> float:
+    """What a process, its descendants, and those of them that have ended took of the processors."""
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            fields = path.read_text().rpartition(")")[2].split()
+            number = int(path.parent.name)
+            parents[number] = int(fields[1])
+            ticks[number] = sum(map(int, fields[11:15]))
+    return sum(ticks[each] for each in parents if _descends(each, root, parents)) / TICKS
+
+
+def _descends(process: int, root: int, parents: dict[int, int]) -> bool:
+    while process != root and process in parents:
+        process = parents[process]
+    return process == root
+
+
+def _cost(spark: SparkSession, frame: DataFrame) -> tuple[float, float]:
+    """Seconds, and seconds of the processors, of reading all of a frame."""
+    jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
+    cpu, begun = _cpu_seconds(jvm), time.perf_counter()
+    frame.write.format("noop").mode("overwrite").save()
+    return time.perf_counter() - begun, _cpu_seconds(jvm) - cpu
+
+
+def compare_reads(spark: SparkSession, logs: DataFrame, parquet: str, rounds: int) -> None:
+    """Read both in turns and print the best of each; two rounds warm up."""
+    logs.write.mode("overwrite").parquet(parquet)
+    rows = logs.count()
+    files = spark.read.parquet(parquet)
+    measured = [(_cost(spark, logs), _cost(spark, files)) for _ in range(rounds + WARM_UP_ROUNDS)]
+    pairs = measured[WARM_UP_ROUNDS:]
+    print("| No-op read | Seconds | Records/s | CPU seconds |\n|---|---|---|---|")
+    best = []
+    for index, name in enumerate(("RouteLog", "Parquet")):
+        seconds, cpu = (min(pair[index][unit] for pair in pairs) for unit in (0, 1))
+        best.append((seconds, cpu))
+        print(f"| {name} | {seconds:.2f} | {rows / seconds:,.0f} | {cpu:.2f} |")
+    print(f"Parquet's seconds to ours: {best[1][0] / best[0][0]:.2f}", end="; ")
+    print(f"of the processors: {best[1][1] / best[0][1]:.2f}")
+    rounds_text = ", ".join(f"{theirs[0] / ours[0]:.2f}" for ours, theirs in pairs)
+    print(f"round by round: {rounds_text}")
+
+
+def micro_batch_floor(spark: SparkSession, data: Path, checkpoint: str) -> None:
+    """Print how long micro-batches of few records take."""
+    records = MICRO_BATCHES * PARTITIONS * 2
+    ends = json.dumps({"orders": {str(n): records // PARTITIONS for n in range(PARTITIONS)}})
+    frame = (
+        spark.readStream.format("routelog")
+        .schema(COLUMNS)
+        .options(path=str(data), subscribe="orders", endingOffsets=ends)
+        .options(maxOffsetsPerTrigger=str(records // MICRO_BATCHES), maxRecordsPerPartition="8")
+        .load()
+    )
+    writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    took = [
+        each.durationMs["triggerExecution"] for each in query.recentProgress if each.numInputRows
+    ]
+    warm = took[WARM_UP:]
+    print(
+        f"micro-batches of {TASKS} tasks: {statistics.median(warm):.0f} ms median, "
+        f"{min(warm)} ms at best, of {len(warm)}"
+    )
+
+
+def main() -> None:
+    """Make the data, measure, and remove it."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--megabytes", type=int, default=1_000, help="of bodies")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--folder", type=Path, help="for the data; default: below /tmp")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="routelog-spark-", dir=given.folder) as folder:
+        data = Path(folder) / "data"
+        size = write_logs(data, given.megabytes)
+        print(f"{size / 1e6:,.0f} MB of segments, {PARTITIONS} partitions")
+        spark = _session()
+        try:
+            reader = spark.read.format("routelog").schema(COLUMNS)
+            logs = reader.options(path=str(data), subscribe="orders").load()
+            compare_reads(spark, logs, f"{folder}/parquet", given.rounds)
+            micro_batch_floor(spark, data, f"{folder}/checkpoint")
+        finally:
+            spark.stop()
+
+
+if __name__ == "__main__":
+    main()
