@@ -35,7 +35,7 @@ from log_backend import (
     doubt,
     random_key,
 )
-from vhosts import GroupExpiry, PasswordVerifier, UserDirectory, VhostDirectory
+from vhosts import Admission, GroupExpiry, PasswordVerifier, UserDirectory, VhostDirectory
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +101,7 @@ class Broker:
             self._writer,
             loop.call_soon,
             default_durability=Durability(config.default_durability),
+            queues_max=config.queues_max,
         )
         try:
             users.load(logs.metadata)
@@ -111,7 +112,8 @@ class Broker:
             logs.on_pressure = gate.close_for
             log.info("recovered %d journal entries", replayed)
             logs.start(self._claim_epoch(logs.metadata))
-            await vhosts.add(config.default_vhost)
+            if not vhosts.all():
+                await vhosts.add(config.default_vhost)
             await users.create_default_user(
                 config.default_user, config.default_password.encode(), config.default_vhost
             )
@@ -132,6 +134,7 @@ class Broker:
             vhosts=vhosts,
             users=users,
             passwords=self._passwords,
+            admission=Admission(vhosts, users),
             confirms=confirms,
             gate=gate,
             cluster_name=f"routelog@{config.data_dir.name}",
@@ -162,6 +165,8 @@ class Broker:
     def _closed(self, connection: Connection) -> None:
         self._connections.discard(connection)
         self._opening.discard(connection)
+        if connection.admitted:
+            self._services.admission.left(connection.user, connection.vhost.name)
         if not self._connections and self._all_closed is not None:
             self._all_closed.set()
 

@@ -385,9 +385,7 @@ class Connection(asyncio.BufferedProtocol):
         self._state = State.AWAIT_OPEN
 
     def _open_vhost(self, method: Any) -> None:
-        vhost = self.services.vhosts.get(method.virtual_host)
-        self.services.users.permissions.authorize_vhost(self.user, vhost.name)
-        self.vhost = vhost
+        self.vhost = vhost = self.services.admission.admit(self.user, method.virtual_host)
         self.permissions = PermissionCache(self.services.users.permissions, self.user, vhost.name)
         self._state = State.OPEN
         assert self._socket is not None
@@ -406,6 +404,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def _update_secret(self, method: Any) -> None:
         raise HardError(NOT_ALLOWED, "credentials of this user cannot be updated")
+
+    @property
+    def admitted(self) -> bool:
+        """It is, or was, in a vhost."""
+        return hasattr(self, "vhost")
 
     # -- heartbeat (HeartbeatOwner)
 
@@ -474,7 +477,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _release(self) -> None:
         self._channels.release()
-        if self.user and hasattr(self, "vhost"):
+        if self.admitted:
             self.vhost.connection_closed(self)
 
     def _drop(self) -> None:

@@ -9,7 +9,7 @@ from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.direct_reply import DirectReplies
 from amqp_front.frame_cutter import FrameCutter
 from log_backend import Clock
-from vhosts import PasswordVerifier, UserDirectory, VhostDirectory
+from vhosts import Admission, PasswordVerifier, UserDirectory, VhostDirectory
 
 
 class PublisherGate(Protocol):
@@ -45,6 +45,7 @@ class Services:
     vhosts: VhostDirectory
     users: UserDirectory
     passwords: PasswordVerifier
+    admission: Admission
     confirms: ConfirmBoard
     gate: PublisherGate
     cluster_name: str

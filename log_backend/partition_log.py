@@ -92,8 +92,7 @@ class PartitionLog(QuarantinedLog):
         self._owner = owner
         self.number = number
         self.durable = durable
-        self.durability = durability if durable else Durability.MEMORY
-        self.synced = self.durability is Durability.DISK
+        self.promise(durability)
         self.retention = retention
         self.compression = compression
         self.next_offset = 0
@@ -109,6 +108,11 @@ class PartitionLog(QuarantinedLog):
         # Without retention nobody reads but the queue itself.
         self._loaded = LoadedPieces(1 if retention is None else PIECES_MAX)
         self._awaiting_load: list[Callable[[], None]] = []
+
+    def promise(self, durability: Durability) -> None:
+        """Let confirms of what is appended from now on mean this, as far as it is durable."""
+        self.durability = durability if self.durable else Durability.MEMORY
+        self.synced = self.durability is Durability.DISK
 
     # -- writing
 

@@ -1,26 +1,36 @@
 """Virtual hosts: queues, consumers, policies, users and permissions."""
 
+from vhosts.admission import Admission
 from vhosts.consumer import CREDIT_UNLIMITED, Consumer
 from vhosts.consumer_group import ConsumerGroup
 from vhosts.delivery import Delivery, DeliverySource
+from vhosts.effective_arguments import EffectiveArguments, merged_definitions
 from vhosts.errors import (
     AccessRefused,
     AuthenticationBusy,
     AuthenticationRefused,
+    ConnectionLimitReached,
     ConsumptionRefused,
     InvalidConsumerArgument,
+    InvalidLimit,
     InvalidPermission,
+    InvalidPolicy,
     InvalidQueueArgument,
     InvalidQueueProperty,
     InvalidStreamOffset,
     InvalidUser,
+    InvalidVhost,
     NotReadable,
+    PolicyNotFound,
     QueueInequivalent,
     QueueInUse,
+    QueueLimitReached,
     QueueLocked,
     QueueNotEmpty,
     QueueQuarantined,
     TooManyGroups,
+    UserChannelLimitReached,
+    UserConnectionLimitReached,
     UserExists,
     UserNotFound,
     VhostAccessRefused,
@@ -28,15 +38,19 @@ from vhosts.errors import (
 )
 from vhosts.group_expiry import GroupExpiry
 from vhosts.group_options import GROUP, GroupOptions, wanted_group
+from vhosts.imported_password import imported_hash, split_imported_hash
+from vhosts.limits import USER_LIMITS, VHOST_LIMITS, Limits
 from vhosts.loopback import may_connect_from
 from vhosts.password import PasswordVerifier
 from vhosts.permission import FULL_PERMISSION, Permission, Verb
 from vhosts.permission_book import PermissionBook, ResourceKind
 from vhosts.permission_cache import PermissionCache
+from vhosts.policy import Policy
 from vhosts.queue import Queue
 from vhosts.queue_partition import QueuePartition
 from vhosts.queue_properties import QueueProperties
-from vhosts.topology_record import partition_names
+from vhosts.topic_permission import TopicPermission
+from vhosts.topology_record import VhostRecord, partition_names
 from vhosts.user import User
 from vhosts.user_directory import UserDirectory
 from vhosts.vhost import Durable, VirtualHost
@@ -46,31 +60,43 @@ __all__ = [
     "CREDIT_UNLIMITED",
     "FULL_PERMISSION",
     "GROUP",
+    "USER_LIMITS",
+    "VHOST_LIMITS",
     "AccessRefused",
+    "Admission",
     "AuthenticationBusy",
     "AuthenticationRefused",
+    "ConnectionLimitReached",
     "Consumer",
     "ConsumerGroup",
     "ConsumptionRefused",
     "Delivery",
     "DeliverySource",
     "Durable",
+    "EffectiveArguments",
     "GroupExpiry",
     "GroupOptions",
     "InvalidConsumerArgument",
+    "InvalidLimit",
     "InvalidPermission",
+    "InvalidPolicy",
     "InvalidQueueArgument",
     "InvalidQueueProperty",
     "InvalidStreamOffset",
     "InvalidUser",
+    "InvalidVhost",
+    "Limits",
     "NotReadable",
     "PasswordVerifier",
     "Permission",
     "PermissionBook",
     "PermissionCache",
+    "Policy",
+    "PolicyNotFound",
     "Queue",
     "QueueInUse",
     "QueueInequivalent",
+    "QueueLimitReached",
     "QueueLocked",
     "QueueNotEmpty",
     "QueuePartition",
@@ -78,7 +104,10 @@ __all__ = [
     "QueueQuarantined",
     "ResourceKind",
     "TooManyGroups",
+    "TopicPermission",
     "User",
+    "UserChannelLimitReached",
+    "UserConnectionLimitReached",
     "UserDirectory",
     "UserExists",
     "UserNotFound",
@@ -86,8 +115,12 @@ __all__ = [
     "VhostAccessRefused",
     "VhostDirectory",
     "VhostNotFound",
+    "VhostRecord",
     "VirtualHost",
+    "imported_hash",
     "may_connect_from",
+    "merged_definitions",
     "partition_names",
+    "split_imported_hash",
     "wanted_group",
 ]

@@ -15,9 +15,11 @@ from vhosts.dispatcher import (
     Dispatcher,
     delivery_cost,
 )
+from vhosts.effective_arguments import EffectiveArguments, effective_arguments
 from vhosts.errors import NotReadable, QueueLocked
 from vhosts.partitioned_reader import PartitionedReader
 from vhosts.partitioner import partitioner
+from vhosts.policy import Policy
 from vhosts.queue_arguments import counts_deliveries, is_stream
 from vhosts.queue_properties import QueueProperties
 from vhosts.stream_reader import StreamReader, stream_position
@@ -28,6 +30,7 @@ class Queue(Dispatcher):
 
     Attributes:
         properties: as declared.
+        effective: the arguments that count, policies included.
         owner: the connection that an exclusive queue belongs to.
         declaring: done when its declaration is durable; None from then on.
         groups: by name; each has its own progress through the log.
@@ -37,7 +40,9 @@ class Queue(Dispatcher):
         "_loading",
         "_partitioner",
         "_readers",
+        "_watchers",
         "declaring",
+        "effective",
         "groups",
         "had_consumer",
         "owner",
@@ -56,6 +61,31 @@ class Queue(Dispatcher):
         self._readers: list[StreamReader | PartitionedReader] = []
         self._partitioner = partitioner(properties.arguments)
         self._loading: list[Callable[[], None]] = []
+        self.effective = EffectiveArguments(properties.arguments)
+        self._watchers: tuple[Callable[[], None], ...] = ()
+
+    # -- policies
+
+    def watch_arguments(self, changed: Callable[[], None]) -> None:
+        """Call `changed` each time `effective` has other values than before."""
+        self._watchers += (changed,)
+
+    def follow(self, policy: Policy | None, operator: Policy | None) -> None:
+        """Go by these policies from now on."""
+        before = self.effective
+        if policy == before.policy and operator == before.operator_policy:
+            return
+        self.effective = effective_arguments(self.properties.arguments, policy, operator)
+        if self.effective.values != before.values:
+            for changed in self._watchers:
+                changed()
+
+    @property
+    def type(self) -> str:
+        """Classic, quorum or stream."""
+        return str(self.properties.arguments.get("x-queue-type", "classic"))
+
+    # -- what it is
 
     @property
     def is_stored(self) -> bool:

@@ -10,7 +10,7 @@ from unit.log_backend.open_store import until
 
 from exchanges import QueueNotFound
 from log_backend import Change, JournalFailed, MetadataUnavailable
-from vhosts import Durable, QueueProperties, VirtualHost
+from vhosts import Durable, QueueProperties, VhostRecord, VirtualHost
 
 CONNECTION, OTHER = object(), object()
 
@@ -40,7 +40,7 @@ class SlowDisk:
 
 async def test_a_queue_is_routed_to_when_its_declaration_is_durable(node: Node) -> None:
     disk = SlowDisk()
-    vhost = VirtualHost("/", node.logs, disk, node.vhosts, node.turns.call_soon)
+    vhost = VirtualHost(VhostRecord("/"), node.logs, disk, node.vhosts, node.turns.call_soon)
     queue, done = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
     assert vhost.routing.route("", b"q") == ()
     with pytest.raises(QueueNotFound):
@@ -55,7 +55,7 @@ async def test_a_queue_is_routed_to_when_its_declaration_is_durable(node: Node) 
 
 async def test_a_queue_that_cannot_be_stored_is_gone(node: Node) -> None:
     disk = SlowDisk()
-    vhost = VirtualHost("/", node.logs, disk, node.vhosts, node.turns.call_soon)
+    vhost = VirtualHost(VhostRecord("/"), node.logs, disk, node.vhosts, node.turns.call_soon)
     _, done = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
     disk.futures[0].set_exception(MetadataUnavailable("the disk is full"))
     with pytest.raises(MetadataUnavailable):
@@ -72,7 +72,7 @@ class FullDisk:
 
 
 def test_a_declaration_that_cannot_be_stored_leaves_no_queue(node: Node) -> None:
-    vhost = VirtualHost("/", node.logs, FullDisk(), node.vhosts, node.turns.call_soon)
+    vhost = VirtualHost(VhostRecord("/"), node.logs, FullDisk(), node.vhosts, node.turns.call_soon)
     with pytest.raises(MetadataUnavailable):
         vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
     assert vhost.queues == {}
@@ -83,7 +83,7 @@ def test_a_declaration_that_cannot_be_stored_leaves_no_queue(node: Node) -> None
 
 async def test_a_deletion_that_fails_stops_the_log(node: Node) -> None:
     disk = SlowDisk()
-    vhost = VirtualHost("/", node.logs, disk, node.vhosts, node.turns.call_soon)
+    vhost = VirtualHost(VhostRecord("/"), node.logs, disk, node.vhosts, node.turns.call_soon)
     queue, declared = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
     disk.futures[0].set_result(1)
     await when_durable(declared)
@@ -98,7 +98,7 @@ async def test_a_deletion_that_fails_stops_the_log(node: Node) -> None:
 
 async def test_a_deletion_that_cannot_be_stored_stops_the_log(node: Node) -> None:
     disk = SlowDisk()
-    vhost = VirtualHost("/", node.logs, disk, node.vhosts, node.turns.call_soon)
+    vhost = VirtualHost(VhostRecord("/"), node.logs, disk, node.vhosts, node.turns.call_soon)
     queue, declared = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
     disk.futures[0].set_result(1)
     await when_durable(declared)
