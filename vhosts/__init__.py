@@ -3,6 +3,18 @@
 from vhosts.admission import Admission
 from vhosts.consumer import CREDIT_UNLIMITED, Consumer
 from vhosts.consumer_group import ConsumerGroup
+from vhosts.definition_entries import ARGON2ID, PolicyEntry, split_tags
+from vhosts.definitions import Definitions, read_definitions
+from vhosts.definitions_export import (
+    described_parameter,
+    described_permission,
+    described_policy,
+    described_topic_permission,
+    described_user,
+    described_vhost,
+    exported_definitions,
+)
+from vhosts.definitions_import import DefinitionsImport
 from vhosts.delivery import Delivery, DeliverySource
 from vhosts.effective_arguments import EffectiveArguments, merged_definitions
 from vhosts.errors import (
@@ -11,8 +23,11 @@ from vhosts.errors import (
     AuthenticationRefused,
     ConnectionLimitReached,
     ConsumptionRefused,
+    InvalidArguments,
     InvalidConsumerArgument,
+    InvalidDefinition,
     InvalidLimit,
+    InvalidParameter,
     InvalidPermission,
     InvalidPolicy,
     InvalidQueueArgument,
@@ -21,6 +36,7 @@ from vhosts.errors import (
     InvalidUser,
     InvalidVhost,
     NotReadable,
+    ParameterNotFound,
     PolicyNotFound,
     QueueInequivalent,
     QueueInUse,
@@ -36,9 +52,11 @@ from vhosts.errors import (
     VhostAccessRefused,
     VhostNotFound,
 )
+from vhosts.global_parameters import GlobalParameters
 from vhosts.group_expiry import GroupExpiry
 from vhosts.group_options import GROUP, GroupOptions, wanted_group
 from vhosts.imported_password import imported_hash, split_imported_hash
+from vhosts.json_arguments import checked_arguments, plain_arguments
 from vhosts.limits import USER_LIMITS, VHOST_LIMITS, Limits
 from vhosts.loopback import may_connect_from
 from vhosts.password import PasswordVerifier
@@ -57,6 +75,7 @@ from vhosts.vhost import Durable, VirtualHost
 from vhosts.vhost_directory import VhostDirectory
 
 __all__ = [
+    "ARGON2ID",
     "CREDIT_UNLIMITED",
     "FULL_PERMISSION",
     "GROUP",
@@ -70,14 +89,20 @@ __all__ = [
     "Consumer",
     "ConsumerGroup",
     "ConsumptionRefused",
+    "Definitions",
+    "DefinitionsImport",
     "Delivery",
     "DeliverySource",
     "Durable",
     "EffectiveArguments",
+    "GlobalParameters",
     "GroupExpiry",
     "GroupOptions",
+    "InvalidArguments",
     "InvalidConsumerArgument",
+    "InvalidDefinition",
     "InvalidLimit",
+    "InvalidParameter",
     "InvalidPermission",
     "InvalidPolicy",
     "InvalidQueueArgument",
@@ -87,11 +112,13 @@ __all__ = [
     "InvalidVhost",
     "Limits",
     "NotReadable",
+    "ParameterNotFound",
     "PasswordVerifier",
     "Permission",
     "PermissionBook",
     "PermissionCache",
     "Policy",
+    "PolicyEntry",
     "PolicyNotFound",
     "Queue",
     "QueueInUse",
@@ -117,10 +144,21 @@ __all__ = [
     "VhostNotFound",
     "VhostRecord",
     "VirtualHost",
+    "checked_arguments",
+    "described_parameter",
+    "described_permission",
+    "described_policy",
+    "described_topic_permission",
+    "described_user",
+    "described_vhost",
+    "exported_definitions",
     "imported_hash",
     "may_connect_from",
     "merged_definitions",
     "partition_names",
+    "plain_arguments",
+    "read_definitions",
     "split_imported_hash",
+    "split_tags",
     "wanted_group",
 ]

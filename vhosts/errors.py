@@ -60,6 +60,34 @@ class PolicyNotFound(Exception):
         self.name = name
 
 
+class InvalidArguments(Exception):
+    """Arguments that no field table of AMQP can hold."""
+
+
+class InvalidParameter(Exception):
+    """A global parameter whose name or value cannot be."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"parameter '{name}': {reason}")
+        self.name = name
+
+
+class ParameterNotFound(Exception):
+    """No global parameter has this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no global parameter '{name}'")
+        self.name = name
+
+
+class InvalidDefinition(Exception):
+    """An entry of definitions that cannot be; nothing of them was carried out."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(f"{place}: {reason}")
+        self.place = place
+
+
 class InvalidLimit(Exception):
     """A limit that does not exist, or whose value cannot be."""
 

@@ -12,6 +12,8 @@ import msgspec
 
 from exchanges import (
     PREDECLARED,
+    Binding,
+    Exchange,
     QueueNotFound,
     RoutingTable,
     TopologyChange,
@@ -165,6 +167,14 @@ class VirtualHost:
             )
         )
 
+    def restore_exchange(self, exchange: Exchange) -> Durable:
+        """Declare an exchange from its value, also one whose name is reserved."""
+        return self._applied(self.routing.restore_exchange(exchange))
+
+    def restore_binding(self, binding: Binding) -> Durable:
+        """Bind as a value says."""
+        return self._applied(self.routing.restore_binding(binding))
+
     def delete_exchange(self, name: str, *, if_unused: bool) -> Durable:
         """Delete an exchange with its bindings; see `RoutingTable.delete`."""
         return self._applied(self.routing.delete(name, if_unused=if_unused))
@@ -213,9 +223,12 @@ class VirtualHost:
         return queue
 
     def declare_queue(
-        self, properties: QueueProperties, connection: object
+        self, properties: QueueProperties, connection: object, *, restored: bool = False
     ) -> tuple[Queue, Durable]:
         """Declare a queue; an empty name gets one that begins with `amq.gen-`.
+
+        Args:
+            restored: its name may be reserved: another broker gave it.
 
         A queue that is stored takes part in routing once its declaration is durable: a message must
         not be confirmed for a queue that a crash takes back.
@@ -233,7 +246,8 @@ class VirtualHost:
                 check_redeclared(self.name, existing, properties, connection)
                 return existing, existing.declaring
             check_name("queue", properties.name)
-            check_not_reserved("queue", properties.name)
+            if not restored:
+                check_not_reserved("queue", properties.name)
         check_declaration(self.name, properties)
         self._check_queue_limit(properties.name)
         numbers, number_change = self._numbers.take(partition_count(properties.arguments))

@@ -22,6 +22,7 @@ class VhostDirectory:
     """The vhosts by name.
 
     Attributes:
+        queues_max: of a vhost that has no limit of its own.
         on_deleted: called with the name of each vhost that is deleted.
     """
 
@@ -38,7 +39,7 @@ class VhostDirectory:
         self._writer = writer
         self._call_soon = call_soon
         self._default_durability = default_durability
-        self._queues_max = queues_max
+        self.queues_max = queues_max
         self._next_partition = 1
         self._vhosts: dict[str, VirtualHost] = {}
         self._clearing: set[str] = set()  # the records that are left would be the next one's
@@ -91,11 +92,9 @@ class VhostDirectory:
             InvalidLimit: a limit is not known, or its value cannot be.
             InvalidVhost: the description, a tag or the default queue type cannot be.
         """
-        check_name("vhost", record.name)
+        check_vhost(record)
         if record.name in self._clearing:
             raise InvalidVhost(record.name, "it is being deleted")
-        checked_limits(VHOST_LIMITS, record.limits)
-        _check_metadata(record)
         durable = self._writer.submit([vhost_change(record)])
         vhost = self._vhosts.get(record.name)
         if vhost is None:
@@ -143,13 +142,22 @@ class VhostDirectory:
             self,
             self._call_soon,
             default_durability=self._default_durability,
-            queues_max=self._queues_max,
+            queues_max=self.queues_max,
         )
         self._vhosts[record.name] = vhost
         return vhost
 
 
-def _check_metadata(record: VhostRecord) -> None:
+def check_vhost(record: VhostRecord) -> None:
+    """Refuse what cannot be said of a vhost.
+
+    Raises:
+        InvalidName: the name breaks the rules of names.
+        InvalidLimit: a limit is not known, or its value cannot be.
+        InvalidVhost: the description, a tag or the default queue type cannot be.
+    """
+    check_name("vhost", record.name)
+    checked_limits(VHOST_LIMITS, record.limits)
     if len(record.description) > DESCRIPTION_CHARACTERS_MAX:
         raise InvalidVhost(
             record.name, f"description: above {DESCRIPTION_CHARACTERS_MAX} characters"
