@@ -35,6 +35,9 @@ class ChannelTable:
     def __iter__(self) -> Iterator[Channel]:
         return iter(list(self._channels.values()))
 
+    def __len__(self) -> int:
+        return len(self._channels)
+
     def is_assembling(self) -> bool:
         """Whether some channel waits for more content frames."""
         return bool(self._assembling)

@@ -2,31 +2,53 @@
 
 import asyncio
 import socket
+from dataclasses import dataclass
 
 OUTBOX_BYTES_HIGH = 1_048_576  # unsent: no more deliveries; about 8 ms at 1 Gbit/s
 OUTBOX_BYTES_MAX = 64 * 1024 * 1024  # unsent: the client reads nothing; no more commands either
 CLOSE_SECONDS_MAX = 30.0  # for the client to answer connection.close, and to read what is unsent
 
 
+@dataclass(frozen=True, slots=True)
+class ClientIdentity:
+    """What a client said of itself, for operators.
+
+    Attributes:
+        mechanism: how it logged in.
+        properties: its client properties, as JSON: kept small, and rarely read.
+        connected_at: milliseconds since 1970.
+    """
+
+    mechanism: str
+    properties: bytes
+    connected_at: int
+
+
 class ClientSocket:
     """A connected socket.
 
     Attributes:
+        identity: of the client; None until it has introduced itself.
         peer: address of the client; None when it is no network address.
         name: of the connection, for the log.
     """
 
-    __slots__ = ("_deadline", "_loop", "_transport", "name", "peer")
+    __slots__ = ("_deadline", "_loop", "_transport", "identity", "name", "peer")
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
         self._loop = loop
         self._deadline: asyncio.TimerHandle | None = None
+        self.identity: ClientIdentity | None = None
         transport.set_write_buffer_limits(high=OUTBOX_BYTES_HIGH)
         address = transport.get_extra_info("peername")
         self.peer: str | None = address[0] if isinstance(address, tuple) else None
         self.name = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else "local"
         self._set_option(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+    def ends(self) -> tuple[tuple[str, int], tuple[str, int]]:
+        """Address and port of the client's end and of ours; empty when it is no network socket."""
+        return _end(self._transport, "peername"), _end(self._transport, "sockname")
 
     def _set_option(self, level: int, option: int, value: int = 1) -> None:
         handle = self._transport.get_extra_info("socket")
@@ -86,3 +108,8 @@ class ClientSocket:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+
+def _end(transport: asyncio.Transport, which: str) -> tuple[str, int]:
+    address = transport.get_extra_info(which)
+    return (str(address[0]), int(address[1])) if isinstance(address, tuple) else ("", 0)

@@ -56,6 +56,11 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     default_durability: Literal["memory", "os", "disk"] = "disk"
     retention_seconds: Seconds = 30.0
 
+    management: bool = True
+    management_host: Annotated[str, Meta(min_length=1)] = "0.0.0.0"
+    management_port: Annotated[int, Meta(ge=0, le=65_535)] = 15672  # 0: any free port
+
+    definitions_file: str = ""  # none
     default_user: Name = "guest"
     default_password: Annotated[str, Meta(min_length=1)] = "guest"
     default_vhost: Name = "/"

@@ -11,12 +11,15 @@ from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
 from typing import Any
 
+import msgspec
 from pamqp import commands
 
+from amqp_front.client_socket import ClientIdentity
 from amqp_front.configuration import BrokerConfig
 from amqp_front.errors import NOT_ALLOWED, HardError
 from amqp_front.methods import encode_method
 from amqp_front.sasl import MECHANISMS
+from vhosts import plain_arguments
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 ACCEPTED_HEADERS = (
@@ -104,6 +107,16 @@ def agreed_tuning(config: BrokerConfig, method: Any) -> Tuning:
         )
         raise HardError(NOT_ALLOWED, reason)
     return Tuning(method.channel_max, method.frame_max, method.heartbeat)
+
+
+def client_identity(method: Any, now: int) -> ClientIdentity:
+    """What a start-ok says of the client.
+
+    Args:
+        now: microseconds since 1970.
+    """
+    properties = msgspec.json.encode(plain_arguments(method.client_properties))
+    return ClientIdentity(method.mechanism, properties, now // 1_000)
 
 
 def client_capability(properties: Mapping[str, object], name: str) -> bool:

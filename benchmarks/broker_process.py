@@ -34,7 +34,9 @@ def routelog(folder: Path) -> Iterator[str]:
     with (
         log,
         _running(
-            [*command, "--data-dir", str(folder / "routelog")], dict(os.environ), log.fileno()
+            [*command, "--data-dir", str(folder / "routelog")],
+            {**os.environ, "ROUTELOG_MANAGEMENT": "false"},
+            log.fileno(),
         ) as process,
     ):
         yield _ready_url(process, folder / "routelog.log")

@@ -4,7 +4,7 @@ from vhosts.admission import Admission
 from vhosts.consumer import CREDIT_UNLIMITED, Consumer
 from vhosts.consumer_group import ConsumerGroup
 from vhosts.definition_entries import ARGON2ID, PolicyEntry, split_tags
-from vhosts.definitions import Definitions, read_definitions
+from vhosts.definitions import Definitions, read_definitions, read_definitions_in_turns
 from vhosts.definitions_export import (
     described_parameter,
     described_permission,
@@ -55,9 +55,9 @@ from vhosts.errors import (
 from vhosts.global_parameters import GlobalParameters
 from vhosts.group_expiry import GroupExpiry
 from vhosts.group_options import GROUP, GroupOptions, wanted_group
-from vhosts.imported_password import imported_hash, split_imported_hash
+from vhosts.imported_password import DEFAULT_ALGORITHM, imported_hash, split_imported_hash
 from vhosts.json_arguments import checked_arguments, plain_arguments
-from vhosts.limits import USER_LIMITS, VHOST_LIMITS, Limits
+from vhosts.limits import USER_LIMITS, VHOST_LIMITS, Limits, checked_limits
 from vhosts.loopback import may_connect_from
 from vhosts.password import PasswordVerifier
 from vhosts.permission import FULL_PERMISSION, Permission, Verb
@@ -67,6 +67,7 @@ from vhosts.policy import Policy
 from vhosts.queue import Queue
 from vhosts.queue_partition import QueuePartition
 from vhosts.queue_properties import QueueProperties
+from vhosts.snapshot import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot, TakenMessage
 from vhosts.topic_permission import TopicPermission
 from vhosts.topology_record import VhostRecord, partition_names
 from vhosts.user import User
@@ -77,6 +78,7 @@ from vhosts.vhost_directory import VhostDirectory
 __all__ = [
     "ARGON2ID",
     "CREDIT_UNLIMITED",
+    "DEFAULT_ALGORITHM",
     "FULL_PERMISSION",
     "GROUP",
     "USER_LIMITS",
@@ -85,9 +87,12 @@ __all__ = [
     "Admission",
     "AuthenticationBusy",
     "AuthenticationRefused",
+    "ChannelSnapshot",
     "ConnectionLimitReached",
+    "ConnectionSnapshot",
     "Consumer",
     "ConsumerGroup",
+    "ConsumerSnapshot",
     "ConsumptionRefused",
     "Definitions",
     "DefinitionsImport",
@@ -130,6 +135,7 @@ __all__ = [
     "QueueProperties",
     "QueueQuarantined",
     "ResourceKind",
+    "TakenMessage",
     "TooManyGroups",
     "TopicPermission",
     "User",
@@ -145,6 +151,7 @@ __all__ = [
     "VhostRecord",
     "VirtualHost",
     "checked_arguments",
+    "checked_limits",
     "described_parameter",
     "described_permission",
     "described_policy",
@@ -158,6 +165,7 @@ __all__ = [
     "partition_names",
     "plain_arguments",
     "read_definitions",
+    "read_definitions_in_turns",
     "split_imported_hash",
     "split_tags",
     "wanted_group",

@@ -1,5 +1,6 @@
 """Definitions: users, vhosts and topology as one document, in RabbitMQ's form, read and checked."""
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -42,6 +43,8 @@ from vhosts.queue_properties import QueueProperties
 from vhosts.topic_permission import TopicPermission, TopicRule
 from vhosts.topology_record import VhostRecord
 from vhosts.user import User
+
+TURN_ENTRIES = 64  # read in one turn of the loop: about 1 ms
 
 OPERATOR_POLICY = "operator_policy"  # components of parameters
 VHOST_LIMITS_COMPONENT = "vhost-limits"
@@ -93,18 +96,31 @@ def read_definitions(document: object, vhost: str | None = None) -> Definitions:
     Raises:
         InvalidDefinition: names the first entry that cannot be.
     """
-    if not isinstance(document, dict):
-        raise InvalidDefinition("the document", "it is no JSON object")
-    return _Reader(document, vhost).definitions()
+    reader = _Reader(document, vhost)
+    for _ in reader.steps():
+        pass
+    return reader.read
+
+
+async def read_definitions_in_turns(document: object, vhost: str | None = None) -> Definitions:
+    """See `read_definitions`; others have their turn meanwhile."""
+    reader = _Reader(document, vhost)
+    for at, _ in enumerate(reader.steps()):
+        if at % TURN_ENTRIES == TURN_ENTRIES - 1:
+            await asyncio.sleep(0)
+    return reader.read
 
 
 class _Reader:
-    def __init__(self, document: Mapping[str, Any], vhost: str | None) -> None:
-        self._document = document
+    def __init__(self, document: object, vhost: str | None) -> None:
+        if not isinstance(document, dict):
+            raise InvalidDefinition("the document", "it is no JSON object")
+        self._document: Mapping[str, Any] = document
         self._vhost = vhost
-        self._read = Definitions()
+        self.read = Definitions()
 
-    def definitions(self) -> Definitions:
+    def steps(self) -> Iterator[None]:
+        # One entry each.
         kinds: list[tuple[str, type[Any], Callable[[Any], None]]] = [
             ("users", UserEntry, self._user),
             ("vhosts", VhostEntry, self._vhost_entry),
@@ -122,7 +138,7 @@ class _Reader:
             if self._vhost is None or kind in ours:
                 for place, entry in self._entries(kind, entry_type):
                     named(place, take, entry)
-        return self._read
+                    yield
 
     def _entries(self, kind: str, entry_type: type[_Entry]) -> Iterator[tuple[str, _Entry]]:
         entries = self._document.get(kind, [])
@@ -137,48 +153,48 @@ class _Reader:
                 raise InvalidDefinition(place, str(error)) from None
 
     def _user(self, entry: UserEntry) -> None:
-        self._read.users.append((entry.user(), checked_limits(USER_LIMITS, entry.limits)))
+        self.read.users.append((entry.user(), checked_limits(USER_LIMITS, entry.limits)))
 
     def _vhost_entry(self, entry: VhostEntry) -> None:
         record = entry.record()
         check_name("vhost", record.name)
-        self._read.vhosts.append(record)
+        self.read.vhosts.append(record)
 
     def _permission(self, entry: PermissionEntry) -> None:
         permission = Permission(entry.configure, entry.write, entry.read)
-        self._read.permissions.append((entry.user, entry.vhost, permission))
+        self.read.permissions.append((entry.user, entry.vhost, permission))
 
     def _topic_permission(self, entry: TopicPermissionEntry) -> None:
         permission = TopicPermission(entry.exchange, entry.write, entry.read)
         TopicRule(permission, entry.user, entry.vhost)
-        self._read.topic_permissions.append((entry.user, entry.vhost, permission))
+        self.read.topic_permissions.append((entry.user, entry.vhost, permission))
 
     def _parameter(self, entry: ParameterEntry) -> None:
         vhost = self._place(entry.vhost)
         if entry.component == VHOST_LIMITS_COMPONENT:
             if not isinstance(entry.value, dict):
                 raise InvalidLimit(entry.name, "its value is no object")
-            self._read.vhost_limits.append((vhost, checked_limits(VHOST_LIMITS, entry.value)))
+            self.read.vhost_limits.append((vhost, checked_limits(VHOST_LIMITS, entry.value)))
         elif entry.component == OPERATOR_POLICY:
             if not isinstance(entry.value, dict):
                 raise InvalidPolicy(entry.name, "value", "it is no object")
             policy = msgspec.convert({**entry.value, "name": entry.name}, PolicyEntry)
-            self._read.policies.append((vhost, policy.policy(is_operator=True)))
+            self.read.policies.append((vhost, policy.policy(is_operator=True)))
         else:
             raise InvalidDefinition(f"component {entry.component}", "there is no such component")
 
     def _global_parameter(self, entry: GlobalParameterEntry) -> None:
         check_parameter(entry.name, entry.value)
-        self._read.global_parameters[entry.name] = entry.value
+        self.read.global_parameters[entry.name] = entry.value
 
     def _policy(self, entry: PolicyEntry) -> None:
-        self._read.policies.append((self._place(entry.vhost), entry.policy()))
+        self.read.policies.append((self._place(entry.vhost), entry.policy()))
 
     def _exchange(self, entry: ExchangeEntry) -> None:
         if entry.name != DEFAULT_EXCHANGE:
             check_name("exchange", entry.name)
             checked_arguments(entry.arguments)
-            self._read.exchanges.append((self._place(entry.vhost), entry.exchange()))
+            self.read.exchanges.append((self._place(entry.vhost), entry.exchange()))
 
     def _queue(self, entry: QueueEntry) -> None:
         vhost = self._place(entry.vhost)
@@ -186,12 +202,12 @@ class _Reader:
         check_name("queue", entry.name)
         checked_arguments(entry.arguments)
         check_declaration(vhost, properties)
-        self._read.queues.append((vhost, properties))
+        self.read.queues.append((vhost, properties))
 
     def _binding(self, entry: BindingEntry) -> None:
         checked_arguments(entry.arguments)
         if entry.source != DEFAULT_EXCHANGE:
-            self._read.bindings.append((self._place(entry.vhost), entry.binding()))
+            self.read.bindings.append((self._place(entry.vhost), entry.binding()))
 
     def _place(self, vhost: str) -> str:
         place = self._vhost or vhost
