@@ -12,7 +12,7 @@ from vhosts.queue import Queue
 from vhosts.queue_arguments import durability, retention
 from vhosts.topology_writer import TopologyWriter
 
-FOLLOWERS_MAX = 256  # queues of one turn: about 1 ms with a few policies
+FOLLOWERS_MAX = 128  # queues of one turn: below 1 ms with a few policies
 
 
 class VhostPolicies:
