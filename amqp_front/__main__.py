@@ -182,7 +182,7 @@ def _definitions(configuration: BrokerConfig) -> Definitions | None:
         return read_definitions(msgspec.json.decode(file.read_bytes()))
     except OSError as error:
         raise StartError(f"definitions {file}: cannot be read: {error.strerror}") from None
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise StartError(f"definitions {file}: not JSON") from None
     except InvalidDefinition as error:
         raise StartError(f"definitions {file}: {error}") from None

@@ -69,7 +69,7 @@ class Call:
                 )
         try:
             return msgspec.json.decode(body) if body.strip() else {}
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise bad_request("not_json") from None
 
     def _pieces(self) -> AsyncIterator[bytes]:

@@ -248,7 +248,8 @@ def test_bodies_have_a_limit_however_they_come(door):
     status, _, _ = door.raw("PUT", "/queues/%2F/large", b" " * (1024 * 1024 + 1))
     assert status == 413
     assert door.raw("PUT", "/queues/%2F/large", b"[" * 100_000)[0] == 400
-    assert door.raw("PUT", "/queues/%2F/large", b"\xff")[0] == 400
+    for content in (b"\xff", b'{"arguments": {"x": "\xed\xa0\x80"}}', b'{"\\ud800": 1}'):
+        assert door.raw("PUT", "/queues/%2F/large", content)[0] == 400
 
 
 def test_health_is_told(world, door):

@@ -128,6 +128,8 @@ def test_definitions_are_read_before_anything_is_opened(broker: FakeBroker, tmp_
     assert broker.definitions is not None
     assert [record.name for record in broker.definitions.vhosts] == ["v"]
     broker.config = None
+    file.write_bytes(b'{"\xff": 1}')
+    assert "not JSON" in serve(ROUTELOG_DEFINITIONS_FILE=str(file)).stderr
     for content, reason in (("{", "not JSON"), ('{"vhosts": [{}]}', "vhosts[0]: ")):
         file.write_text(content)
         result = serve(ROUTELOG_DEFINITIONS_FILE=str(file))
