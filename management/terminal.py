@@ -34,8 +34,9 @@ def show(rows: Sequence[dict[str, Any]], columns: Sequence[str], *, as_json: boo
         table.add_column(column.replace("_", " "), overflow="fold")
     for row in rows:
         table.add_row(*(Text(_cell(row.get(column))) for column in columns))
-    console = Console(markup=False, highlight=False)
-    console.print(table, width=None if console.is_terminal else WIDTH)
+    # Nothing is folded where nobody watches: a list is often piped into a file.
+    width = None if sys.stdout.isatty() else WIDTH
+    Console(markup=False, highlight=False, width=width).print(table)
 
 
 def _cell(value: object) -> str:
