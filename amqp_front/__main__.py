@@ -1,29 +1,36 @@
-"""The composition root and command line: `routelog serve`, `log`, `perf` and `version`."""
+"""The composition root and command line: `routelog serve`, its tools, `perf`, `routelog version`."""
 
 import os
+import resource
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version as distribution_version
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from amqp_front.broker import BrokerAddress, StartError, run
+from amqp_front.broker import Broker, BrokerAddress, StartError, run
 from amqp_front.configuration import BrokerConfig, ConfigurationError, load_configuration
 from amqp_front.log_commands import log_commands
 from amqp_front.logs import escape_control, set_up_logs
 from amqp_front.open_files import raise_open_files_limit
 from amqp_front.service_manager import ServiceManager
 from benchmarks.perf import perf_commands
+from log_backend import random_name
+from management import BrokerSide, ManagementServer, NodeFacts, operator_commands
 from mirror_cluster import claim_epoch
+from vhosts import Definitions, InvalidDefinition, read_definitions
 
 EXIT_START_FAILED = 1
 EXIT_CONFIGURATION = 2  # what wrong usage of the command line exits with, too
 
 CONFIGURATION_FILE = "routelog.toml"
+MANAGEMENT_FILE = "management.json"  # in the data directory: for the command line
 
 # Tracebacks with local variables would show passwords.
 command_line = typer.Typer(
@@ -35,6 +42,7 @@ command_line = typer.Typer(
 )
 command_line.add_typer(log_commands)
 command_line.add_typer(perf_commands)
+operator_commands(command_line)
 
 
 @command_line.command()
@@ -107,6 +115,83 @@ def _file_text(file: Path, *, required: bool) -> str:
         raise ConfigurationError(f"{file}: cannot be read: {error.strerror}") from None
 
 
+@asynccontextmanager
+async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[None]:
+    """Keep the operators' door open, and the file that lets this machine's command line in."""
+    services = broker.services
+    config = services.config
+    if not config.management:
+        yield
+        return
+    token = random_name()
+    listeners = {"amqp": (address.host, address.port)}
+    side = BrokerSide(
+        vhosts=services.vhosts,
+        users=services.users,
+        passwords=services.passwords,
+        parameters=services.parameters,
+        connections=broker.operators,
+        messages=broker.messages,
+        node=NodeFacts(
+            name=services.cluster_name,
+            cluster_name=services.cluster_name,
+            version=distribution_version("routelog"),
+            process_id=os.getpid(),
+            data_dir=str(address.data_dir),
+            started_at=services.clock.monotonic(),
+            file_descriptors_max=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            listeners=listeners,
+        ),
+        clock=services.clock,
+        loopback_users=config.loopback_users,
+        alarms=lambda: sorted(services.gate.reasons & {"disk", "memory"}),
+    )
+    server = ManagementServer(side, token)
+    try:
+        host, port = await server.start(config.management_host, config.management_port)
+    except OSError as error:
+        where = f"{config.management_host}:{config.management_port}"
+        raise StartError(f"the management cannot listen on {where}: {error}") from None
+    listeners["http"] = (host, port)
+    file = address.data_dir / MANAGEMENT_FILE
+    _write_private(file, msgspec.json.encode({"url": _local_url(host, port), "token": token}))
+    try:
+        yield
+    finally:
+        with suppress(FileNotFoundError):
+            file.unlink()
+        await server.stop()
+
+
+def _write_private(file: Path, content: bytes) -> None:
+    with suppress(FileNotFoundError):
+        file.unlink()  # it may be there from a run that crashed, or with another mode
+    descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    with open(descriptor, "wb") as private:
+        private.write(content)
+
+
+def _local_url(host: str, port: int) -> str:
+    # Who listens on all addresses listens on the loopback one, too.
+    if host in ("0.0.0.0", "::"):
+        host = "127.0.0.1" if host == "0.0.0.0" else "::1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _definitions(configuration: BrokerConfig) -> Definitions | None:
+    if not configuration.definitions_file:
+        return None
+    file = Path(configuration.definitions_file)
+    try:
+        return read_definitions(msgspec.json.decode(file.read_bytes()))
+    except OSError as error:
+        raise StartError(f"definitions {file}: cannot be read: {error.strerror}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise StartError(f"definitions {file}: not JSON") from None
+    except InvalidDefinition as error:
+        raise StartError(f"definitions {file}: {error}") from None
+
+
 def _run(configuration: BrokerConfig, service_manager: ServiceManager) -> None:
     def on_ready(address: BrokerAddress) -> None:
         typer.echo(ready_line(address, os.getpid()))
@@ -114,7 +199,8 @@ def _run(configuration: BrokerConfig, service_manager: ServiceManager) -> None:
         service_manager.ready()
 
     try:
-        run(configuration, on_ready, claim_epoch)
+        definitions = _definitions(configuration)
+        run(configuration, on_ready, claim_epoch, definitions=definitions, doors=_management)
         service_manager.stopping()
     except StartError as error:
         _complain(error)

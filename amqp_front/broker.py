@@ -6,7 +6,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +20,11 @@ from amqp_front.frame_cutter import FrameCutter
 from amqp_front.gate import Gate
 from amqp_front.listeners import CannotListen, Listeners
 from amqp_front.loop_monitor import LoopMonitor
+from amqp_front.operator_messages import OperatorMessages
+from amqp_front.operator_view import OperatorView
 from amqp_front.proxy_header import Endpoint
 from amqp_front.services import Services
+from exchanges import InvalidName
 from log_backend import (
     DirectoryLocked,
     Durability,
@@ -38,7 +41,17 @@ from log_backend import (
     doubt,
     random_key,
 )
-from vhosts import GroupExpiry, PasswordVerifier, UserDirectory, VhostDirectory
+from vhosts import (
+    Admission,
+    Definitions,
+    DefinitionsImport,
+    GlobalParameters,
+    GroupExpiry,
+    InvalidDefinition,
+    PasswordVerifier,
+    UserDirectory,
+    VhostDirectory,
+)
 
 log = logging.getLogger(__name__)
 
@@ -75,14 +88,22 @@ class Broker:
 
     Attributes:
         loop_monitor: from `start` on: how long the event loop was held.
+        operators, messages: for the operators' doors; there from the start on.
     """
 
-    def __init__(self, config: BrokerConfig, claim_epoch: ClaimEpoch) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        claim_epoch: ClaimEpoch,
+        definitions: Definitions | None = None,
+    ) -> None:
         self._config = config
+        self._definitions = definitions
         self._claim_epoch = claim_epoch
         self._connections: set[Connection] = set()
         self._opening: set[Connection] = set()  # those that have not logged in
         self._all_closed: asyncio.Event | None = None
+        self._group_expiry: GroupExpiry | None = None
 
     async def start(self) -> BrokerAddress:
         """Recover, then listen.
@@ -102,15 +123,18 @@ class Broker:
         self._writer = MetadataWriter(logs.metadata, loop)
         self._passwords = PasswordVerifier(clock.monotonic, key=random_key())
         users = UserDirectory(self._writer, self._passwords.hash)
+        parameters = GlobalParameters(self._writer)
         vhosts = VhostDirectory(
             logs,
             self._writer,
             loop.call_soon,
             loop.call_later,
             default_durability=Durability(config.default_durability),
+            queues_max=config.queues_max,
         )
         try:
             users.load(logs.metadata)
+            parameters.load(logs.metadata)
             vhosts.load(logs.metadata)
             replayed = logs.recover()
             vhosts.recovered()
@@ -118,12 +142,12 @@ class Broker:
             logs.on_pressure = gate.close_for
             log.info("recovered %d journal entries", replayed)
             logs.start(self._claim_epoch(logs.metadata))
-            await vhosts.add(config.default_vhost)
-            await users.create_default_user(
-                config.default_user, config.default_password.encode(), config.default_vhost
-            )
+            await self._populate(vhosts, users, parameters)
         except START_FAULTS as error:
             raise StartError(f"data directory {config.data_dir}: {error}") from None
+        except (InvalidDefinition, InvalidName) as error:
+            await self._close_stores()
+            raise StartError(str(error)) from None
         self._group_expiry = GroupExpiry(vhosts.all, clock.monotonic, loop.call_later)
         self._group_expiry.start()
         confirms = ConfirmBoard(loop.call_soon)
@@ -139,14 +163,47 @@ class Broker:
             vhosts=vhosts,
             users=users,
             passwords=self._passwords,
+            parameters=parameters,
+            admission=Admission(vhosts, users),
             confirms=confirms,
             gate=gate,
             cluster_name=f"routelog@{config.data_dir.name}",
         )
+        self.operators = OperatorView(self._connections, self._opening)
+        self.messages = OperatorMessages(self._services)
+        users.on_deleted = self._user_deleted
+        vhosts.on_deleted = self._vhost_deleted
         self.loop_monitor = LoopMonitor(loop, clock)
         address = await self._listen(loop)
         self.loop_monitor.start()
         return address
+
+    @property
+    def services(self) -> Services:
+        """What its doors share; there from the start on."""
+        return self._services
+
+    def _user_deleted(self, name: str) -> None:
+        reason = f"user '{name}' was deleted"
+        self.operators.close_all(lambda connection: connection.user == name, reason)
+
+    def _vhost_deleted(self, name: str) -> None:
+        reason = f"vhost '{name}' is deleted"
+        self.operators.close_all(lambda connection: connection.vhost.name == name, reason)
+
+    async def _populate(
+        self, vhosts: VhostDirectory, users: UserDirectory, parameters: GlobalParameters
+    ) -> None:
+        config = self._config
+        if self._definitions is not None:
+            # Who brings his own users wants no guest.
+            await DefinitionsImport(vhosts, users, parameters).run(self._definitions)
+            return
+        if not vhosts.all():
+            await vhosts.add(config.default_vhost)
+        await users.create_default_user(
+            config.default_user, config.default_password.encode(), config.default_vhost
+        )
 
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> BrokerAddress:
         self._listeners = Listeners(self._config, loop, self._accepted, self._closed)
@@ -173,6 +230,8 @@ class Broker:
     def _closed(self, connection: Connection) -> None:
         self._connections.discard(connection)
         self._opening.discard(connection)
+        if connection.admitted:
+            self._services.admission.left(connection.user, connection.vhost.name)
         if not self._connections and self._all_closed is not None:
             self._all_closed.set()
 
@@ -195,19 +254,27 @@ class Broker:
 
     async def _close_stores(self) -> None:
         self._passwords.close()
-        self._group_expiry.stop()
+        if self._group_expiry is not None:
+            self._group_expiry.stop()
         await self._writer.aclose()
         await self._logs.aclose()
 
 
 def run(
-    config: BrokerConfig, on_ready: Callable[[BrokerAddress], None], claim_epoch: ClaimEpoch
+    config: BrokerConfig,
+    on_ready: Callable[[BrokerAddress], None],
+    claim_epoch: ClaimEpoch,
+    *,
+    definitions: Definitions | None = None,
+    doors: Callable[[Broker, BrokerAddress], AbstractAsyncContextManager[None]] | None = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT.
 
     Args:
         on_ready: called when connections are accepted.
         claim_epoch: makes this node the leader of its partitions; returns the leader epoch.
+        definitions: what to import at the start, instead of making the default user and vhost.
+        doors: what else to open while it runs, and to close before it stops.
 
     Raises:
         StartError: it cannot start.
@@ -219,7 +286,7 @@ def run(
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopped.set)
-        broker = Broker(config, claim_epoch)
+        broker = Broker(config, claim_epoch, definitions)
         address = await broker.start()
         reloads: set[asyncio.Task[None]] = set()
 
@@ -229,12 +296,15 @@ def run(
             task.add_done_callback(reloads.discard)
 
         loop.add_signal_handler(signal.SIGHUP, reload)
-        gc.collect()
-        gc.freeze()  # what start made lives as long as the process
-        on_ready(address)
-        await stopped.wait()
-        log.info("stopping")
-        await broker.stop()
+        try:
+            async with doors(broker, address) if doors is not None else nullcontext():
+                gc.collect()
+                gc.freeze()  # what start made lives as long as the process
+                on_ready(address)
+                await stopped.wait()
+                log.info("stopping")
+        finally:
+            await broker.stop()
 
     uvloop.run(serve())
 

@@ -151,6 +151,11 @@ class Channel:
                 self.publisher.publish(checked)
 
     @property
+    def transactional(self) -> bool:
+        """tx.select was called."""
+        return self._transaction is not None
+
+    @property
     def commits_publishes(self) -> bool:
         """tx.commit would publish something."""
         return self._transaction is not None and self._transaction.has_publishes

@@ -85,6 +85,11 @@ class ChannelConsumer:
         self.prefetch = prefetch
         self.unacked = 0
 
+    @property
+    def group(self) -> str:
+        """Name of the group that it is in; empty when it is in none."""
+        return self.source.record.name if isinstance(self.source, ConsumerGroup) else ""
+
     def credit(self) -> int:
         """See `Consumer`."""
         credit = self._channel.credit()

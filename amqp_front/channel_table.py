@@ -35,6 +35,9 @@ class ChannelTable:
     def __iter__(self) -> Iterator[Channel]:
         return iter(list(self._channels.values()))
 
+    def __len__(self) -> int:
+        return len(self._channels)
+
     def is_assembling(self) -> bool:
         """Whether some channel waits for more content frames."""
         return bool(self._assembling)
@@ -87,13 +90,15 @@ class ChannelTable:
 
     def closed(self, number: int) -> None:
         """A channel is closed on both sides."""
-        self._channels.pop(number, None)
+        if self._channels.pop(number, None) is not None:
+            self._connection.services.admission.channel_closed(self._connection.user)
 
     def release(self) -> None:
         """Release all channels: the connection is gone or closing."""
         channels, self._channels = self._channels, {}
         self._assembling.clear()
         for channel in channels.values():
+            self._connection.services.admission.channel_closed(self._connection.user)
             if not channel.closing:
                 channel.release()
 
@@ -108,6 +113,7 @@ class ChannelTable:
         if number > self.channel_max:
             reason = f"channel {number} is above the channel_max of {self.channel_max}"
             raise HardError(NOT_ALLOWED, reason)
+        self._connection.services.admission.open_channel(self._connection.user)
         self._channels[number] = Channel(self._connection, number)
         self._connection.write(encode_method(number, commands.Channel.OpenOk))
 
@@ -116,4 +122,4 @@ class ChannelTable:
         if index == _CHANNEL_CLOSE:  # both sides closed at once
             self._connection.write(encode_method(channel.number, commands.Channel.CloseOk))
         elif index == _CHANNEL_CLOSE_OK:
-            del self._channels[channel.number]
+            self.closed(channel.number)

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from dataclasses import dataclass
 
 from amqp_front.client_certificate import Certificate
 from amqp_front.proxy_header import Endpoint
@@ -11,11 +12,27 @@ OUTBOX_BYTES_MAX = 64 * 1024 * 1024  # unsent: the client reads nothing; no more
 CLOSE_SECONDS_MAX = 30.0  # for the client to answer connection.close, and to read what is unsent
 
 
+@dataclass(frozen=True, slots=True)
+class ClientIdentity:
+    """What a client said of itself, for operators.
+
+    Attributes:
+        mechanism: how it logged in.
+        properties: its client properties, as JSON: kept small, and rarely read.
+        connected_at: milliseconds since 1970.
+    """
+
+    mechanism: str
+    properties: bytes
+    connected_at: int
+
+
 class ClientSocket:
     """A connected socket.
 
     Attributes:
         peer: address of the client, of a Unix socket its path, mostly empty; None when it cannot be told.
+        identity: of the client; None until it has introduced itself.
         name: of the connection, for the log.
         certificate: what the client proved to be its own; None without TLS or without one.
 
@@ -23,7 +40,7 @@ class ClientSocket:
         proxied: the client, when the other end is a proxy that speaks for it.
     """
 
-    __slots__ = ("_deadline", "_loop", "_transport", "certificate", "name", "peer")
+    __slots__ = ("_deadline", "_loop", "_transport", "certificate", "identity", "name", "peer")
 
     def __init__(
         self,
@@ -34,6 +51,7 @@ class ClientSocket:
         self._transport = transport
         self._loop = loop
         self._deadline: asyncio.TimerHandle | None = None
+        self.identity: ClientIdentity | None = None
         transport.set_write_buffer_limits(high=OUTBOX_BYTES_HIGH)
         self.certificate: Certificate | None = transport.get_extra_info("peercert") or None
         address = transport.get_extra_info("peername")
@@ -46,6 +64,10 @@ class ClientSocket:
         elif isinstance(address, str):
             self.peer = address
         self._set_option(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+    def ends(self) -> tuple[tuple[str, int], tuple[str, int]]:
+        """Address and port of the client's end and of ours; empty when it is no network socket."""
+        return _end(self._transport, "peername"), _end(self._transport, "sockname")
 
     def _set_option(self, level: int, option: int, value: int = 1) -> None:
         handle = self._transport.get_extra_info("socket")
@@ -105,3 +127,8 @@ class ClientSocket:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+
+def _end(transport: asyncio.Transport, which: str) -> tuple[str, int]:
+    address = transport.get_extra_info(which)
+    return (str(address[0]), int(address[1])) if isinstance(address, tuple) else ("", 0)

@@ -55,6 +55,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     # A body is in memory as a whole while it is published.
     message_bytes_max: Annotated[int, Meta(ge=1, le=512 * MIB)] = 16 * MIB
     connections_unauthenticated_max: Annotated[int, Meta(ge=1)] = 256
+    queues_max: Annotated[int, Meta(ge=1)] = 200_000  # of a vhost; each costs some 10 KB of memory
 
     journal_file_bytes: Annotated[int, Meta(ge=MIB)] = 64 * MIB
     journal_files_max: Annotated[int, Meta(ge=2)] = 8  # one is written while one is checkpointed
@@ -73,6 +74,11 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     default_durability: Literal["memory", "os", "disk"] = "disk"
     retention_seconds: Seconds = 30.0
 
+    management: bool = True
+    management_host: Annotated[str, Meta(min_length=1)] = "0.0.0.0"
+    management_port: Annotated[int, Meta(ge=0, le=65_535)] = 15672  # 0: any free port
+
+    definitions_file: str = ""  # none
     default_user: Name = "guest"
     default_password: Annotated[str, Meta(min_length=1)] = "guest"
     default_vhost: Name = "/"

@@ -38,11 +38,12 @@ from amqp_front.handshake import (
     PROTOCOL_HEADER,
     agreed_tuning,
     client_capability,
+    client_identity,
     start_frame,
     tune_frame,
 )
 from amqp_front.heartbeat import SILENT_TICKS_MAX, Heartbeat
-from amqp_front.login import log_in, offered_mechanisms
+from amqp_front.login import log_in
 from amqp_front.methods import decode_method, encode_method
 from amqp_front.proxy_header import Endpoint
 from amqp_front.publishing_hold import PublishingHold
@@ -60,28 +61,29 @@ class Connection(asyncio.BufferedProtocol):
     """The protocol of one client socket; `proxied` is the client that a proxy speaks for."""
 
     __slots__ = (
-        "_channels",
         "_commands_left",
         "_cutter",
-        "_frame_limit",
         "_heartbeat",
-        "_heartbeat_seconds",
-        "_hold",
         "_on_closed",
         "_on_opened",
         "_proxied",
-        "_socket",
-        "_state",
         "_told_refusals",
         "_unread",
         "_waiting",
+        "admitted",
         "body_frame_max",
         "cancel_notify",
+        "channels",
         "consumers",
+        "frame_limit",
+        "heartbeat_seconds",
+        "hold",
         "name",
         "permissions",
         "services",
+        "socket",
         "stalled",
+        "state",
         "user",
         "vhost",
     )
@@ -101,21 +103,22 @@ class Connection(asyncio.BufferedProtocol):
         self._on_opened = on_opened
         self._on_closed = on_closed
         self._cutter = services.cutter
-        self._state = State.AWAIT_HEADER
-        self._socket: ClientSocket | None = None
+        self.state = State.AWAIT_HEADER
+        self.socket: ClientSocket | None = None
         self._unread = b""
         self._commands_left = TURN_COMMANDS_MAX
         self._waiting = False
-        self._hold = PublishingHold(services.gate, self._method, self._hold_changed)
-        self._frame_limit = FRAME_BEFORE_TUNE
-        self._channels = ChannelTable(self)
+        self.hold = PublishingHold(services.gate, self._method, self._hold_changed)
+        self.frame_limit = FRAME_BEFORE_TUNE
+        self.channels = ChannelTable(self)
         self._heartbeat: Heartbeat | None = None
-        self._heartbeat_seconds = 0
+        self.heartbeat_seconds = 0
         self._told_refusals = False
         self.body_frame_max = FRAME_BEFORE_TUNE - 8
         self.cancel_notify = False
         self.consumers = 0
         self.stalled = False
+        self.admitted = False  # into a vhost
         self.user = ""
         self.name = ""
 
@@ -125,12 +128,12 @@ class Connection(asyncio.BufferedProtocol):
         """The socket is connected."""
         # uvloop's transport is one in all but its base class.
         transport = cast(asyncio.Transport, transport)
-        self._socket = ClientSocket(transport, self.services.loop, self._proxied)
-        self.name = self._socket.name
-        if self._state is State.CLOSED:  # refused before it was connected
-            self._socket.abort()
+        self.socket = ClientSocket(transport, self.services.loop, self._proxied)
+        self.name = self.socket.name
+        if self.state is State.CLOSED:  # refused before it was connected
+            self.socket.abort()
         else:
-            self._socket.abort_after(self.services.config.handshake_seconds)
+            self.socket.abort_after(self.services.config.handshake_seconds)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next read goes."""
@@ -138,7 +141,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """A read is in the buffer."""
-        self._cutter.received(nbytes, self._frame_limit)
+        self._cutter.received(nbytes, self.frame_limit)
         if self._heartbeat is not None:
             self._heartbeat.received = True
         self._process()
@@ -149,12 +152,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone."""
-        self._state = State.CLOSED
+        self.state = State.CLOSED
         self._unread = b""
-        for timer in (self._socket, self._heartbeat):
+        for timer in (self.socket, self._heartbeat):
             if timer is not None:
                 timer.stop()
-        self._hold.leave()
+        self.hold.leave()
         self._on_closed(self)
         self._release()
 
@@ -165,7 +168,7 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """The client reads again."""
         self.stalled = False
-        for channel in self._channels:
+        for channel in self.channels:
             channel.consumption.wake()
         self._go_on()
 
@@ -173,8 +176,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def write(self, frames: bytes | bytearray) -> None:
         """Send frames to the client."""
-        if self._socket is not None and self._state is not State.CLOSED:
-            self._socket.write(frames)
+        if self.socket is not None and self.state is not State.CLOSED:
+            self.socket.write(frames)
             if self._heartbeat is not None:
                 self._heartbeat.sent = True
 
@@ -185,29 +188,29 @@ class Connection(asyncio.BufferedProtocol):
 
     def _process(self) -> None:
         try:
-            if self._state is not State.AWAIT_HEADER or self._protocol_header():
+            if self.state is not State.AWAIT_HEADER or self._protocol_header():
                 self._commands()
         except Exception as error:
             self.fail(error)
-        if self._state is State.CLOSED:
+        if self.state is State.CLOSED:
             return
         self._unread = self._cutter.unread()
         self._update_reading()
 
     def _commands(self) -> None:
         cutter, gate = self._cutter, self.services.gate
-        while not self._waiting and self._state is not State.CLOSED:
+        while not self._waiting and self.state is not State.CLOSED:
             if self.stalled and self.outbox_full:
                 return
             if self._commands_left <= 0:
                 self._rest()
                 return
-            command = cutter.next(self._channels.is_assembling())
+            command = cutter.next(self.channels.is_assembling())
             if command is None:
                 return
-            if gate.closed and self._state is State.OPEN and self._channels.publishes(command):
+            if gate.closed and self.state is State.OPEN and self.channels.publishes(command):
                 cutter.give_back()
-                self._hold.begin()
+                self.hold.begin()
                 return
             self._commands_left -= command.weight
             if isinstance(command, Frame):
@@ -218,7 +221,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def outbox_full(self) -> bool:
         """The client has not read for long: it is told nothing that it can do without."""
-        return self._socket is not None and self._socket.outbox_full
+        return self.socket is not None and self.socket.outbox_full
 
     def _rest(self) -> None:
         # Others have their turn; a read of small frames, and what follows it, can take long.
@@ -232,18 +235,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def _go_on(self) -> None:
         # After a pause: first what was read before it.
-        if self._waiting or self._state is State.CLOSED:
+        if self._waiting or self.state is State.CLOSED:
             return
         if self._heartbeat is not None:
             self._heartbeat.received = True  # nobody could have been heard
         self._cutter.receive_into(self._unread)
-        self._cutter.received(0, self._frame_limit)
+        self._cutter.received(0, self.frame_limit)
         self._process()
 
     def _update_reading(self) -> None:
-        if self._socket is not None:
-            paused = self._waiting or self._hold.active or (self.stalled and self.outbox_full)
-            self._socket.set_reading(not paused)
+        if self.socket is not None:
+            paused = self._waiting or self.hold.active or (self.stalled and self.outbox_full)
+            self.socket.set_reading(not paused)
 
     def wait_for(self, done: Awaitable[object], then: Callable[[], None]) -> None:
         """Read no further commands until `done`, then call `then`."""
@@ -254,7 +257,7 @@ class Connection(asyncio.BufferedProtocol):
     def _done_waiting(self, finished: "asyncio.Future[Any]", then: Callable[[], None]) -> None:
         self._waiting = False
         error = None if finished.cancelled() else finished.exception()
-        if self._state is State.CLOSED or finished.cancelled():
+        if self.state is State.CLOSED or finished.cancelled():
             return
         try:
             if error is not None:
@@ -266,10 +269,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _hold_changed(self) -> None:
         # Nobody listens for the heartbeats of a held client; ours must reach it.
-        seconds = self._heartbeat_seconds * SILENT_TICKS_MAX / 2 if self._hold.active else 0
-        if self._socket is not None:
-            self._socket.drop_if_unreachable(seconds)
-        if not self._hold.active:
+        seconds = self.heartbeat_seconds * SILENT_TICKS_MAX / 2 if self.hold.active else 0
+        if self.socket is not None:
+            self.socket.drop_if_unreachable(seconds)
+        if not self.hold.active:
             # Not here: somebody else's command may be under way in the buffer that all share.
             self.services.loop.call_soon(self._go_on)
 
@@ -278,10 +281,9 @@ class Connection(asyncio.BufferedProtocol):
     def _protocol_header(self) -> bool:
         header = self._cutter.take_header()
         if header in ACCEPTED_HEADERS:
-            self._state = State.AWAIT_START_OK
-            assert self._socket is not None
-            offered = offered_mechanisms(self._socket.certificate)
-            self.write(start_frame(self.services.cluster_name, offered))
+            self.state = State.AWAIT_START_OK
+            assert self.socket is not None
+            self.write(start_frame(self.services.cluster_name, self.socket.certificate))
             return True
         if header is not None or not PROTOCOL_HEADER.startswith(self._cutter.unread()[:4]):
             log.info("%s speaks another protocol", self.name)
@@ -290,11 +292,10 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def _run(self, run: PublishRun | SettleRun) -> None:
-        if self._state is State.CLOSING:
+        if self.state is State.CLOSING:
             return
         self._check_open()
-        channel = self._channels.for_run(run.channel)
-        if channel is None:
+        if (channel := self.channels.for_run(run.channel)) is None:
             return
         try:
             if isinstance(run, PublishRun):
@@ -305,7 +306,7 @@ class Connection(asyncio.BufferedProtocol):
             self.fail(error, 60, run.method_id, channel)
 
     def _check_open(self) -> None:
-        if self._state is not State.OPEN:
+        if self.state is not State.OPEN:
             raise HardError(UNEXPECTED_FRAME, "a channel frame before connection.open")
 
     def _frame(self, frame: Frame) -> None:
@@ -313,7 +314,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         if frame.channel == 0:
             self._connection_method(frame)
-        elif self._state is not State.CLOSING:
+        elif self.state is not State.CLOSING:
             self._check_open()
             self._channel_frame(frame)
 
@@ -321,17 +322,17 @@ class Connection(asyncio.BufferedProtocol):
         index = int.from_bytes(frame.payload[:4], "big") if frame.kind == FRAME_METHOD else 0
         channel: Channel | None = None
         try:
-            channel = self._channels.for_frame(frame)
+            channel = self.channels.for_frame(frame)
             if channel is not None:
                 channel.frame(frame)
         except Exception as error:
             self.fail(error, index >> 16, index & 0xFFFF, channel)
         if channel is not None:
-            self._channels.note(channel)
+            self.channels.note(channel)
 
     def channel_closed(self, number: int) -> None:
         """The channel is closed on both sides."""
-        self._channels.closed(number)
+        self.channels.closed(number)
 
     # -- class connection
 
@@ -341,13 +342,13 @@ class Connection(asyncio.BufferedProtocol):
             method = decode_method(frame.payload)
             if frame.payload[:2] != b"\x00\x0a":
                 raise HardError(CHANNEL_ERROR, "a channel method on channel 0")
-            if self._state is State.CLOSING:
+            if self.state is State.CLOSING:
                 self._while_connection_closes(method)
                 return
-            handler = _CONNECTION_METHODS.get((self._state, type(method)))
+            handler = _CONNECTION_METHODS.get((self.state, type(method)))
             if handler is not None:
                 handler(self, method)
-            elif self._state in HANDSHAKE:
+            elif self.state in HANDSHAKE:
                 log.warning("%s: %s in the middle of the handshake", self.name, method.name)
                 self._drop()
             else:
@@ -365,42 +366,42 @@ class Connection(asyncio.BufferedProtocol):
         properties = method.client_properties
         self._told_refusals = client_capability(properties, "authentication_failure_close")
         self.cancel_notify = client_capability(properties, "consumer_cancel_notify")
-        self._hold.tells = client_capability(properties, "connection.blocked")
-        self._state = State.AUTHENTICATING
-        assert self._socket is not None
+        self.hold.tells = client_capability(properties, "connection.blocked")
+        self.state = State.AUTHENTICATING
+        assert self.socket is not None
         try:
-            login = log_in(self.services, self._socket, method.mechanism, method.response)
+            login = log_in(self.services, self.socket, method.mechanism, method.response)
         except MalformedResponse as error:
             log.warning("%s: login refused: %s", self.name, error)
             return self._drop()
+        self.socket.identity = client_identity(method, self.services.clock.now())
         task = self.services.loop.create_task(login)
         self.wait_for(task, lambda: self._logged_in(task.result()))
 
     def _logged_in(self, user: User) -> None:
         self.user = user.name
-        self._state = State.AWAIT_TUNE_OK
+        self.state = State.AWAIT_TUNE_OK
         self.write(tune_frame(self.services.config))
 
     def _tune_ok(self, method: Any) -> None:
         tuning = agreed_tuning(self.services.config, method)
-        self._frame_limit = tuning.frame_max
+        self.frame_limit = tuning.frame_max
         self.body_frame_max = tuning.frame_max - 8
-        self._channels.channel_max = tuning.channel_max
-        self._heartbeat_seconds = tuning.heartbeat
-        self._state = State.AWAIT_OPEN
+        self.channels.channel_max = tuning.channel_max
+        self.heartbeat_seconds = tuning.heartbeat
+        self.state = State.AWAIT_OPEN
 
     def _open_vhost(self, method: Any) -> None:
-        vhost = self.services.vhosts.get(method.virtual_host)
-        self.services.users.permissions.authorize_vhost(self.user, vhost.name)
-        self.vhost = vhost
+        self.vhost = vhost = self.services.admission.admit(self.user, method.virtual_host)
+        self.admitted = True
         self.permissions = PermissionCache(self.services.users.permissions, self.user, vhost.name)
-        self._state = State.OPEN
-        assert self._socket is not None
-        self._socket.stop()
-        if self._heartbeat_seconds:
-            self._heartbeat = Heartbeat(self.services.loop, self._heartbeat_seconds, self)
+        self.state = State.OPEN
+        assert self.socket is not None
+        self.socket.stop()
+        if self.heartbeat_seconds:
+            self._heartbeat = Heartbeat(self.services.loop, self.heartbeat_seconds, self)
         else:
-            self._socket.keep_alive()
+            self.socket.keep_alive()
         self._method(commands.Connection.OpenOk)
         self._on_opened(self)
 
@@ -420,7 +421,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def missed_heartbeats(self) -> None:
         """See `HeartbeatOwner`."""
-        if self._waiting or self._hold.active:
+        if self._waiting or self.hold.active:
             return  # it is the broker that does not listen
         log.warning("%s: missed heartbeats from the client", self.name)
         self.abort()
@@ -439,18 +440,18 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(answer, SoftError) and channel is not None:
             return channel.refuse(answer, class_id, method_id)
         log.warning("%s: %s", self.name, answer)
-        untold = self._state is State.AUTHENTICATING and not self._told_refusals
-        if untold or self._state in (State.AWAIT_START_OK, State.AWAIT_HEADER):
+        untold = self.state is State.AUTHENTICATING and not self._told_refusals
+        if untold or self.state in (State.AWAIT_START_OK, State.AWAIT_HEADER):
             self._drop()
         else:
             self._close(answer, class_id, method_id)
 
     def _close(self, error: AmqpError, class_id: int, method_id: int) -> None:
-        if self._state in (State.CLOSING, State.CLOSED):
+        if self.state in (State.CLOSING, State.CLOSED):
             self._drop()
             return
         self._release()
-        self._state = State.CLOSING
+        self.state = State.CLOSING
         self._method(
             commands.Connection.Close,
             reply_code=error.code,
@@ -458,34 +459,34 @@ class Connection(asyncio.BufferedProtocol):
             class_id=class_id,
             method_id=method_id,
         )
-        if self._socket is not None:
-            self._socket.abort_after(CLOSE_SECONDS_MAX)
-        self._hold.leave()  # close-ok is behind what was not read
+        if self.socket is not None:
+            self.socket.abort_after(CLOSE_SECONDS_MAX)
+        self.hold.leave()  # close-ok is behind what was not read
 
     def shut_down(self, error: HardError) -> None:
         """Close from our side because the broker stops."""
-        if self._state is State.OPEN:
+        if self.state is State.OPEN:
             self._close(error, 0, 0)
-        elif self._state is not State.CLOSING:
+        elif self.state is not State.CLOSING:
             self._drop()
 
     def abort(self) -> None:
         """Drop the socket and what is unsent, at the latest when it is connected."""
-        if self._socket is not None:
-            self._socket.abort()
+        if self.socket is not None:
+            self.socket.abort()
         else:
-            self._state = State.CLOSED
+            self.state = State.CLOSED
 
     def _release(self) -> None:
-        self._channels.release()
-        if self.user and hasattr(self, "vhost"):
+        self.channels.release()
+        if self.admitted:
             self.vhost.connection_closed(self)
 
     def _drop(self) -> None:
-        self._state = State.CLOSED
+        self.state = State.CLOSED
         self._unread = b""
-        if self._socket is not None:
-            self._socket.close()
+        if self.socket is not None:
+            self.socket.close()
 
 
 _CONNECTION_METHODS: dict[tuple[State, type[Any]], Callable[[Connection, Any], None]] = {

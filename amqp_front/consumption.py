@@ -84,6 +84,7 @@ class Consumption:
     """Consumers and deliveries of one channel.
 
     Attributes:
+        consumers: by tag; changed only here.
         next_tag: delivery tag of the next delivery.
         prefetch: for consumers that begin from now on.
         channel_prefetch: for all consumers together; 0 is no limit.
@@ -99,7 +100,7 @@ class Consumption:
         self.unacked = Unacked()
         self._partitioned: set[Holder] = set()  # consumers of queues with several partitions
         self._held = 0  # unsettled deliveries of consumers, not of basic.get
-        self._consumers: dict[str, ChannelConsumer] = {}
+        self.consumers: dict[str, ChannelConsumer] = {}
         self._reply_tag: str | None = None
         self._is_closed = False
 
@@ -129,7 +130,7 @@ class Consumption:
 
     def consumer_failed(self, consumer: ChannelConsumer, error: Exception) -> None:
         """See `ConsumingChannel`."""
-        if consumer.tag in self._consumers:  # the channel may just have been closed for another
+        if consumer.tag in self.consumers:  # the channel may just have been closed for another
             self._channel.refuse_consume(error)
 
     def consumer_ended(self, consumer: ChannelConsumer) -> None:
@@ -231,7 +232,7 @@ class Consumption:
             consumer.queue.add_reader(consumer, wanted, self._channel.services.clock.now())
         else:
             consumer.queue.add_consumer(consumer)
-        self._consumers[consumer.tag] = consumer
+        self.consumers[consumer.tag] = consumer
         if len(consumer.queue.partitions) > 1:
             self._partitioned.add(consumer)
         self._channel.connection.consumers += 1
@@ -243,7 +244,7 @@ class Consumption:
         return self._forget(tag)
 
     def _forget(self, tag: str) -> ChannelConsumer | None:
-        consumer = self._consumers.pop(tag, None)
+        consumer = self.consumers.pop(tag, None)
         if consumer is not None:
             self._partitioned.discard(consumer)
             self._channel.connection.consumers -= 1
@@ -251,9 +252,9 @@ class Consumption:
 
     def _free_tag(self, tag: str) -> str:
         tag = tag or f"amq.ctag-{random_name()}"
-        if tag in self._consumers or tag == self._reply_tag:
+        if tag in self.consumers or tag == self._reply_tag:
             raise HardError(NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'")
-        if len(self._consumers) >= CONSUMERS_MAX:
+        if len(self.consumers) >= CONSUMERS_MAX:
             raise HardError(NOT_ALLOWED, f"a channel has at most {CONSUMERS_MAX} consumers")
         if self._channel.connection.consumers >= CONNECTION_CONSUMERS_MAX:
             reason = f"a connection has at most {CONNECTION_CONSUMERS_MAX} consumers"
@@ -379,7 +380,7 @@ class Consumption:
 
     def wake(self) -> None:
         """There may be credit again: let the queues of all consumers look."""
-        for consumer in self._consumers.values():
+        for consumer in self.consumers.values():
             # A reader may be behind where its queue has nothing ready.
             if isinstance(consumer, StreamConsumer) or consumer.source.ready:
                 consumer.source.wake()
@@ -389,8 +390,8 @@ class Consumption:
         self._is_closed = True  # who is in the middle of delivering stops
         if self._reply_tag is not None:
             self._close_replies()
-        consumers = list(self._consumers.values())
-        self._consumers.clear()
+        consumers = list(self.consumers.values())
+        self.consumers.clear()
         self._partitioned.clear()
         self._channel.connection.consumers -= len(consumers)
         of_queue: dict[Queue, set[ChannelConsumer]] = {}

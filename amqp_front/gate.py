@@ -23,12 +23,13 @@ class Gate:
 
     Attributes:
         closed: publishers should wait.
+        reasons: why.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.closed = False
-        self._reasons: Set[str] = frozenset()
+        self.reasons: Set[str] = frozenset()
         self._tells = False
         self._timer: asyncio.TimerHandle | None = None
         self._held: set[Held] = set()
@@ -45,7 +46,7 @@ class Gate:
 
     def close_for(self, reasons: Set[str]) -> None:
         """Close the gate for these reasons, or open it when there is none."""
-        self._reasons = reasons
+        self.reasons = reasons
         if not reasons:
             self._open()
             return
@@ -75,4 +76,4 @@ class Gate:
             self._timer = None
 
     def _text(self) -> str:
-        return " & ".join(text for reason, text in _REASONS.items() if reason in self._reasons)
+        return " & ".join(text for reason, text in _REASONS.items() if reason in self.reasons)

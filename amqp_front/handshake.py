@@ -5,17 +5,22 @@
 Source: AMQP 0-9-1 specification, section 2.2.4; limits and codes as RabbitMQ's.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
 from typing import Any
 
+import msgspec
 from pamqp import commands
 
+from amqp_front.client_certificate import Certificate
+from amqp_front.client_socket import ClientIdentity
 from amqp_front.configuration import BrokerConfig
 from amqp_front.errors import NOT_ALLOWED, HardError
 from amqp_front.methods import encode_method
+from amqp_front.sasl import offered_mechanisms
+from vhosts import plain_arguments
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 ACCEPTED_HEADERS = (
@@ -53,8 +58,8 @@ class Tuning:
     heartbeat: int
 
 
-def start_frame(cluster_name: str, mechanisms: Sequence[str]) -> bytes:
-    """connection.start, with the SASL mechanisms that this client may use."""
+def start_frame(cluster_name: str, certificate: Certificate | None) -> bytes:
+    """connection.start, with the SASL mechanisms that a client with this certificate may use."""
     properties = {
         "product": "RouteLog",
         "version": distribution_version(),
@@ -70,7 +75,7 @@ def start_frame(cluster_name: str, mechanisms: Sequence[str]) -> bytes:
         version_major=0,
         version_minor=9,
         server_properties=properties,
-        mechanisms=" ".join(mechanisms),
+        mechanisms=" ".join(offered_mechanisms(certificate)),
         locales="en_US",
     )
 
@@ -103,6 +108,16 @@ def agreed_tuning(config: BrokerConfig, method: Any) -> Tuning:
         )
         raise HardError(NOT_ALLOWED, reason)
     return Tuning(method.channel_max, method.frame_max, method.heartbeat)
+
+
+def client_identity(method: Any, now: int) -> ClientIdentity:
+    """What a start-ok says of the client.
+
+    Args:
+        now: microseconds since 1970.
+    """
+    properties = msgspec.json.encode(plain_arguments(method.client_properties))
+    return ClientIdentity(method.mechanism, properties, now // 1_000)
 
 
 def client_capability(properties: Mapping[str, object], name: str) -> bool:

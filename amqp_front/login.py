@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from amqp_front.client_certificate import Certificate, login_name
 from amqp_front.errors import ACCESS_REFUSED, HardError
-from amqp_front.sasl import EXTERNAL, MECHANISMS, MalformedResponse, credentials
+from amqp_front.sasl import EXTERNAL, MalformedResponse, credentials, offered_mechanisms
 from amqp_front.services import Services
 from vhosts import User, may_connect_from
 
@@ -20,11 +20,6 @@ class Client(Protocol):
 
     peer: str | None
     certificate: Certificate | None
-
-
-def offered_mechanisms(certificate: Certificate | None) -> tuple[str, ...]:
-    """The SASL mechanisms that a client may choose from."""
-    return MECHANISMS if certificate is None else (*MECHANISMS, EXTERNAL)
 
 
 def log_in(

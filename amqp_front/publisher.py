@@ -19,6 +19,7 @@ from amqp_front.errors import (
     NO_ROUTE,
     NOT_IMPLEMENTED,
     PRECONDITION_FAILED,
+    AmqpError,
     HardError,
     SoftError,
 )
@@ -27,7 +28,15 @@ from amqp_front.properties import EXPIRATION, REPLY_TO, USER_ID, Properties, cop
 from amqp_front.services import Services
 from exchanges import Route
 from log_backend import EXPIRING, PERSISTENT, Durability, JournalFailed, Records
-from vhosts import PermissionCache, PublishRefused, Queue, ResourceKind, Verb, VirtualHost
+from vhosts import (
+    AccessRefused,
+    PermissionCache,
+    PublishRefused,
+    Queue,
+    ResourceKind,
+    Verb,
+    VirtualHost,
+)
 
 _INSPECTED = EXPIRATION | USER_ID | REPLY_TO | CARBON_COPY
 
@@ -86,6 +95,8 @@ class Publisher:
         self._check_exchange(run.exchange)
         if run.immediate:
             raise HardError(NOT_IMPLEMENTED, "immediate=true")
+        if self._channel.permissions.topics:
+            return self._within_topics(run)
         return self._inspected(run) if run.property_flags & _INSPECTED else iter((run,))
 
     def publish(self, run: PublishRun) -> JournalPositions:
@@ -273,6 +284,31 @@ class Publisher:
                 raise SoftError(ACCESS_REFUSED, f"cannot publish to internal exchange {where}")
             self._name, self._exchange, self._known_version = name, exchange, version
         self._channel.permissions.authorize(ResourceKind.EXCHANGE, exchange, Verb.WRITE)
+
+    def _within_topics(self, run: PublishRun) -> Iterator[PublishRun]:
+        exchange = self._vhost.routing.exchange(self._exchange)
+        refused: Exception | None = None
+        allowed = run.count
+        if exchange.type == "topic":
+            for at, key in enumerate(run.keys()):
+                try:
+                    self._check_topics(run, at, key)
+                except (AccessRefused, AmqpError) as error:
+                    refused, allowed = error, at
+                    break
+        if allowed:
+            head = run if allowed == run.count else run.head(allowed)
+            yield from self._inspected(head) if run.property_flags & _INSPECTED else (head,)
+        if refused is not None:
+            raise refused
+
+    def _check_topics(self, run: PublishRun, at: int, key: bytes) -> None:
+        keys = [key]
+        if run.property_flags & CARBON_COPY:
+            keys += copies(Properties(run.properties(at)).headers())
+        for each in keys:
+            text = each.decode(errors="surrogateescape")
+            self._channel.permissions.authorize_topic(self._exchange, Verb.WRITE, text)
 
     def _inspected(self, run: PublishRun) -> Iterator[PublishRun]:
         if run.property_flags & (REPLY_TO | CARBON_COPY):

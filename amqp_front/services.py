@@ -1,6 +1,7 @@
 """What all connections of a broker share."""
 
 import asyncio
+from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -9,13 +10,14 @@ from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.direct_reply import DirectReplies
 from amqp_front.frame_cutter import FrameCutter
 from log_backend import Clock
-from vhosts import PasswordVerifier, UserDirectory, VhostDirectory
+from vhosts import Admission, GlobalParameters, PasswordVerifier, UserDirectory, VhostDirectory
 
 
 class PublisherGate(Protocol):
-    """Closed while publishers should wait."""
+    """Closed while publishers should wait, for some reasons."""
 
     closed: bool
+    reasons: Set[str]
 
     def hold(self, connection: "Held") -> None:
         """Call `connection.let_go` when the gate opens; before, perhaps, `tell_blocked`."""
@@ -45,6 +47,8 @@ class Services:
     vhosts: VhostDirectory
     users: UserDirectory
     passwords: PasswordVerifier
+    parameters: GlobalParameters
+    admission: Admission
     confirms: ConfirmBoard
     gate: PublisherGate
     cluster_name: str

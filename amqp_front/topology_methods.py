@@ -53,6 +53,7 @@ def exchange_declare(channel: TopologyChannel, method: Any) -> None:
     name = method.exchange
     done: Durable = None
     if method.passive:
+        channel.permissions.authorize_any(EXCHANGE, name)
         done = vhost.exchange_declared(name)
     else:
         channel.permissions.authorize(EXCHANGE, name, CONFIGURE)
@@ -77,14 +78,14 @@ def exchange_delete(channel: TopologyChannel, method: Any) -> None:
 
 def exchange_bind(channel: TopologyChannel, method: Any) -> None:
     """Bind an exchange to an exchange."""
-    _authorize_binding(channel, EXCHANGE, method.destination, method.source)
+    _authorize_binding(channel, EXCHANGE, method.destination, method.source, method.routing_key)
     done = channel.vhost.bind_exchange(*_exchange_ends(method))
     channel.reply(done, method.nowait, commands.Exchange.BindOk)
 
 
 def exchange_unbind(channel: TopologyChannel, method: Any) -> None:
     """Remove a binding between exchanges."""
-    _authorize_binding(channel, EXCHANGE, method.destination, method.source)
+    _authorize_binding(channel, EXCHANGE, method.destination, method.source, method.routing_key)
     done = channel.vhost.unbind_exchange(*_exchange_ends(method))
     channel.reply(done, method.nowait, commands.Exchange.UnbindOk)
 
@@ -97,7 +98,9 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
         channel.reply(None, method.nowait, commands.Queue.DeclareOk, queue=method.queue)
         return
     if method.passive:
-        queue = vhost.queue(queue_name(channel, method.queue), channel.connection_id)
+        name = queue_name(channel, method.queue)
+        channel.permissions.authorize_any(QUEUE, name)
+        queue = vhost.queue(name, channel.connection_id)
         done = queue.declaring
         queue.used()
     else:
@@ -124,7 +127,7 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
 def queue_bind(channel: TopologyChannel, method: Any) -> None:
     """Bind a queue to an exchange."""
     queue = _bound_queue(channel, method)
-    _authorize_binding(channel, QUEUE, queue, method.exchange)
+    _authorize_binding(channel, QUEUE, queue, method.exchange, method.routing_key)
     done = channel.vhost.bind_queue(queue, method.exchange, method.routing_key, method.arguments)
     channel.reply(done, method.nowait, commands.Queue.BindOk)
 
@@ -132,7 +135,7 @@ def queue_bind(channel: TopologyChannel, method: Any) -> None:
 def queue_unbind(channel: TopologyChannel, method: Any) -> None:
     """Remove a binding of a queue; one that is not there is as good as removed."""
     queue = _bound_queue(channel, method)
-    _authorize_binding(channel, QUEUE, queue, method.exchange)
+    _authorize_binding(channel, QUEUE, queue, method.exchange, method.routing_key)
     done = channel.vhost.unbind_queue(queue, method.exchange, method.routing_key, method.arguments)
     channel.reply(done, False, commands.Queue.UnbindOk)
 
@@ -181,10 +184,13 @@ def _exchange_ends(method: Any) -> tuple[str, str, str, Mapping[str, object]]:
 
 
 def _authorize_binding(
-    channel: TopologyChannel, kind: ResourceKind, destination: str, source: str
+    channel: TopologyChannel, kind: ResourceKind, destination: str, source: str, routing_key: str
 ) -> None:
     channel.permissions.authorize(kind, destination, WRITE)
     channel.permissions.authorize(EXCHANGE, source, READ)
+    routing = channel.vhost.routing
+    if routing.has_exchange(source) and routing.exchange(source).type == "topic":
+        channel.permissions.authorize_topic(source, READ, routing_key)
 
 
 def _authorize_alternate(

@@ -66,7 +66,9 @@ def routelog(folder: Path) -> Iterator[Broker]:
     with (
         log,
         _running(
-            [*command, "--data-dir", str(folder / "routelog")], dict(os.environ), log.fileno()
+            [*command, "--data-dir", str(folder / "routelog")],
+            {**os.environ, "ROUTELOG_MANAGEMENT": "false"},
+            log.fileno(),
         ) as process,
     ):
         uri = _ready_url(process, folder / "routelog.log")

@@ -49,6 +49,7 @@ class RestartedBroker:
         command = [sys.executable, "-m", "amqp_front", "serve", "--host", "127.0.0.1"]
         self._process = subprocess.Popen(
             [*command, "--port", "0", "--data-dir", str(self._data)],
+            env={**os.environ, "ROUTELOG_MANAGEMENT": "false"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,

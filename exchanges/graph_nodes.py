@@ -11,13 +11,23 @@ from exchanges.held_bindings import HeldBindings
 
 @dataclass(slots=True, eq=False)
 class ExchangeNode:
-    """An exchange, the bindings that leave from it and those that lead to it."""
+    """An exchange, the bindings that leave from it and those that lead to it.
+
+    Attributes:
+        policy_alternate: the alternate exchange of its policy; its own argument comes first.
+    """
 
     exchange: Exchange
     index: BindingIndex
     outgoing: dict[Binding, Binding] = field(default_factory=dict)
     incoming: HeldBindings = None
     next_exchanges: Counter[str] = field(default_factory=Counter)  # how many bindings lead to each
+    policy_alternate: str | None = None
+
+    @property
+    def alternate(self) -> str | None:
+        """The exchange that gets what this one routes nowhere."""
+        return self.exchange.alternate or self.policy_alternate
 
     @property
     def durable(self) -> bool:

@@ -58,8 +58,8 @@ def _exchanges_after(
             queues.add(binding.destination)
         else:
             yield binding.destination
-    if not matched and node.exchange.alternate is not None:
-        yield node.exchange.alternate
+    if not matched and node.alternate is not None:
+        yield node.alternate
 
 
 def _within_reach(exchanges: Exchanges, start: ExchangeNode) -> Iterator[ExchangeNode]:
@@ -68,7 +68,7 @@ def _within_reach(exchanges: Exchanges, start: ExchangeNode) -> Iterator[Exchang
     while pending:
         node = pending.pop()
         yield node
-        for name in (*node.next_exchanges, node.exchange.alternate):
+        for name in (*node.next_exchanges, node.alternate):
             if name is not None and name not in seen and name in exchanges:
                 seen.add(name)
                 pending.append(exchanges[name])

@@ -49,14 +49,18 @@ class LogEnd:
         self.number = number
         self.directory = directory
         self.durable = durable
-        self.durability = durability if durable else Durability.MEMORY
-        self.synced = self.durability is Durability.DISK
+        self.promise(durability)
         self.is_stream = is_stream
         self.closed = False
         self.next_offset = 0
         self._tail = Tail()
         self._intake = intake
         self._on_unflushed = on_unflushed
+
+    def promise(self, durability: Durability) -> None:
+        """Let confirms of what is appended from now on mean this, as far as it is durable."""
+        self.durability = durability if self.durable else Durability.MEMORY
+        self.synced = self.durability is Durability.DISK
         self._journaled = self.durability is not Durability.MEMORY
 
     @cython.ccall

@@ -23,7 +23,7 @@ IMPORT_TABLE = {
     "mirror_cluster": {"log_backend"},
     "spark_bridge": {"log_backend"},
     "amqp_front": {"vhosts", "exchanges", "log_backend"},
-    "management": {"vhosts"},
+    "management": {"vhosts", "exchanges", "log_backend"},
     "benchmarks": {"amqp_front", "exchanges", "log_backend", "spark_bridge", "vhosts"},
 }
 
@@ -43,6 +43,7 @@ UNKNOWN_LIBRARIES = {
     "log_backend": {"pamqp", "pyspark"},
     "exchanges": {"asyncio", "pamqp", "rocksdict", "uvloop"},
     "vhosts": {"pyspark"},
+    "management": {"pamqp", "pyspark"},
     "mirror_cluster": {"pamqp", "pyspark"},
     "spark_bridge": {"asyncio", "uvloop"},
 }
@@ -318,6 +319,7 @@ def some_module(path: str, text: str) -> SourceModule:
         ("vhosts/queue.py", "def f():\n    from amqp_front import Frame"),
         ("vhosts/queue.py", "if TYPE_CHECKING:\n    import mirror_cluster as peers"),
         ("amqp_front/broker.py", "import management"),
+        ("management/server.py", "from amqp_front.frame_cutter import FrameCutter"),
         ("exchanges/topic.py", "from cython.cimports.log_backend.record_batch import walk"),
         ("vhosts/queue.py", "from tests.conftest import broker"),
     ],

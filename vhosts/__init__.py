@@ -1,82 +1,140 @@
 """Virtual hosts: queues, consumers, policies, users and permissions."""
 
+from vhosts.admission import Admission
 from vhosts.consumer import CREDIT_UNLIMITED, Consumer
 from vhosts.consumer_group import ConsumerGroup
+from vhosts.definition_entries import ARGON2ID, PolicyEntry, split_tags
+from vhosts.definitions import Definitions, read_definitions, read_definitions_in_turns
+from vhosts.definitions_export import (
+    described_parameter,
+    described_permission,
+    described_policy,
+    described_topic_permission,
+    described_user,
+    described_vhost,
+    exported_definitions,
+)
+from vhosts.definitions_import import DefinitionsImport
 from vhosts.delivery import Delivery, DeliverySource
+from vhosts.effective_arguments import EffectiveArguments, merged_definitions
 from vhosts.errors import (
     AccessRefused,
     AuthenticationBusy,
     AuthenticationRefused,
+    ConnectionLimitReached,
     ConsumptionRefused,
     GetRefused,
+    InvalidArguments,
     InvalidConsumerArgument,
+    InvalidDefinition,
+    InvalidLimit,
+    InvalidParameter,
     InvalidPermission,
+    InvalidPolicy,
     InvalidQueueArgument,
     InvalidQueueProperty,
     InvalidStreamOffset,
     InvalidUser,
+    InvalidVhost,
     NotReadable,
+    ParameterNotFound,
+    PolicyNotFound,
     PublishRefused,
     QueueInequivalent,
     QueueInUse,
+    QueueLimitReached,
     QueueLocked,
     QueueNotEmpty,
     QueueQuarantined,
     QueueStopped,
     QueueUnreadable,
     TooManyGroups,
+    UserChannelLimitReached,
+    UserConnectionLimitReached,
     UserExists,
     UserNotFound,
     VhostAccessRefused,
     VhostNotFound,
 )
+from vhosts.global_parameters import GlobalParameters
 from vhosts.group_expiry import GroupExpiry
 from vhosts.group_options import GROUP, GroupOptions, wanted_group
+from vhosts.imported_password import DEFAULT_ALGORITHM, imported_hash, split_imported_hash
+from vhosts.json_arguments import checked_arguments, plain_arguments
+from vhosts.limits import USER_LIMITS, VHOST_LIMITS, Limits, checked_limits
 from vhosts.loopback import may_connect_from
 from vhosts.password import PasswordVerifier
 from vhosts.permission import FULL_PERMISSION, Permission, Verb
 from vhosts.permission_book import PermissionBook, ResourceKind
 from vhosts.permission_cache import PermissionCache
+from vhosts.policy import Policy
 from vhosts.queue import Queue
 from vhosts.queue_partition import QueuePartition
 from vhosts.queue_properties import QueueProperties
-from vhosts.topology_record import partition_names
+from vhosts.snapshot import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot, TakenMessage
+from vhosts.topic_permission import TopicPermission
+from vhosts.topology_record import VhostRecord, partition_names
 from vhosts.user import User
 from vhosts.user_directory import UserDirectory
 from vhosts.vhost import Durable, VirtualHost, server_name
 from vhosts.vhost_directory import VhostDirectory
 
 __all__ = [
+    "ARGON2ID",
     "CREDIT_UNLIMITED",
+    "DEFAULT_ALGORITHM",
     "FULL_PERMISSION",
     "GROUP",
+    "USER_LIMITS",
+    "VHOST_LIMITS",
     "AccessRefused",
+    "Admission",
     "AuthenticationBusy",
     "AuthenticationRefused",
+    "ChannelSnapshot",
+    "ConnectionLimitReached",
+    "ConnectionSnapshot",
     "Consumer",
     "ConsumerGroup",
+    "ConsumerSnapshot",
     "ConsumptionRefused",
+    "Definitions",
+    "DefinitionsImport",
     "Delivery",
     "DeliverySource",
     "Durable",
+    "EffectiveArguments",
     "GetRefused",
+    "GlobalParameters",
     "GroupExpiry",
     "GroupOptions",
+    "InvalidArguments",
     "InvalidConsumerArgument",
+    "InvalidDefinition",
+    "InvalidLimit",
+    "InvalidParameter",
     "InvalidPermission",
+    "InvalidPolicy",
     "InvalidQueueArgument",
     "InvalidQueueProperty",
     "InvalidStreamOffset",
     "InvalidUser",
+    "InvalidVhost",
+    "Limits",
     "NotReadable",
+    "ParameterNotFound",
     "PasswordVerifier",
     "Permission",
     "PermissionBook",
     "PermissionCache",
+    "Policy",
+    "PolicyEntry",
+    "PolicyNotFound",
     "PublishRefused",
     "Queue",
     "QueueInUse",
     "QueueInequivalent",
+    "QueueLimitReached",
     "QueueLocked",
     "QueueNotEmpty",
     "QueuePartition",
@@ -85,8 +143,12 @@ __all__ = [
     "QueueStopped",
     "QueueUnreadable",
     "ResourceKind",
+    "TakenMessage",
     "TooManyGroups",
+    "TopicPermission",
     "User",
+    "UserChannelLimitReached",
+    "UserConnectionLimitReached",
     "UserDirectory",
     "UserExists",
     "UserNotFound",
@@ -94,9 +156,26 @@ __all__ = [
     "VhostAccessRefused",
     "VhostDirectory",
     "VhostNotFound",
+    "VhostRecord",
     "VirtualHost",
+    "checked_arguments",
+    "checked_limits",
+    "described_parameter",
+    "described_permission",
+    "described_policy",
+    "described_topic_permission",
+    "described_user",
+    "described_vhost",
+    "exported_definitions",
+    "imported_hash",
     "may_connect_from",
+    "merged_definitions",
     "partition_names",
+    "plain_arguments",
+    "read_definitions",
+    "read_definitions_in_turns",
     "server_name",
+    "split_imported_hash",
+    "split_tags",
     "wanted_group",
 ]

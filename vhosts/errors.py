@@ -45,6 +45,101 @@ class VhostAccessRefused(Exception):
         self.user = user
 
 
+class InvalidPolicy(Exception):
+    """A policy has a part that cannot be."""
+
+    def __init__(self, name: str, part: str, reason: str) -> None:
+        super().__init__(f"policy '{name}': {part}: {reason}")
+        self.name = name
+        self.part = part
+
+
+class PolicyNotFound(Exception):
+    """A virtual host has no policy of this name."""
+
+    def __init__(self, name: str, vhost: str) -> None:
+        super().__init__(f"no policy '{name}' in vhost '{vhost}'")
+        self.name = name
+
+
+class InvalidArguments(Exception):
+    """Arguments that no field table of AMQP can hold."""
+
+
+class InvalidParameter(Exception):
+    """A global parameter whose name or value cannot be."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"parameter '{name}': {reason}")
+        self.name = name
+
+
+class ParameterNotFound(Exception):
+    """No global parameter has this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no global parameter '{name}'")
+        self.name = name
+
+
+class InvalidDefinition(Exception):
+    """An entry of definitions that cannot be; nothing of them was carried out."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(f"{place}: {reason}")
+        self.place = place
+
+
+class InvalidLimit(Exception):
+    """A limit that does not exist, or whose value cannot be."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"limit '{name}': {reason}")
+        self.name = name
+
+
+class ConnectionLimitReached(Exception):
+    """A virtual host has as many connections as it may have."""
+
+    def __init__(self, vhost: str, user: str, limit: int) -> None:
+        super().__init__(
+            f"access to vhost '{vhost}' refused for user '{user}': connection limit ({limit}) is reached"
+        )
+        self.vhost = vhost
+
+
+class UserConnectionLimitReached(Exception):
+    """A user has as many connections as he may have."""
+
+    def __init__(self, user: str, limit: int) -> None:
+        super().__init__(
+            f"connection refused for user '{user}': user connection limit ({limit}) is reached"
+        )
+        self.user = user
+
+
+class UserChannelLimitReached(Exception):
+    """A user has as many channels, over all connections, as he may have."""
+
+    def __init__(self, user: str, limit: int) -> None:
+        super().__init__(
+            f"number of channels opened for user '{user}' has reached the maximum allowed user "
+            f"limit of ({limit})"
+        )
+        self.user = user
+
+
+class QueueLimitReached(Exception):
+    """A virtual host has as many queues as it may have."""
+
+    def __init__(self, queue: str, vhost: str, limit: int) -> None:
+        super().__init__(
+            f"cannot declare queue '{queue}' in vhost '{vhost}': queue limit in vhost '{vhost}' "
+            f"({limit}) is reached"
+        )
+        self.vhost = vhost
+
+
 class AuthenticationRefused(Exception):
     """A login failed; the text never says why, so that it tells a guesser nothing."""
 
@@ -61,6 +156,14 @@ class VhostNotFound(Exception):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"vhost {name} not found")
+        self.name = name
+
+
+class InvalidVhost(Exception):
+    """Something said of a virtual host cannot be."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"vhost '{name}': {reason}")
         self.name = name
 
 

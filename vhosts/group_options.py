@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from exchanges import field_type
+from vhosts.argument_checks import age_microseconds
 from vhosts.errors import InvalidConsumerArgument
-from vhosts.queue_arguments import age_microseconds
 
 GROUP = "x-group"
 GROUP_EXPIRES = "x-group-expires"

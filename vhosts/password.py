@@ -1,4 +1,4 @@
-"""Passwords: Argon2id hashes, verified in a few threads that a flood of logins cannot overrun."""
+"""Passwords: hashes, and threads to verify logins that a flood of them cannot overrun."""
 
 import asyncio
 import hmac
@@ -12,6 +12,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from vhosts.errors import AuthenticationBusy
+from vhosts.imported_password import split_imported_hash, verify_imported
 from vhosts.user import User
 
 # OWASP's minimum for Argon2id (Password Storage Cheat Sheet): about 30 ms and 19 MiB for each.
@@ -49,6 +50,14 @@ def verify_password(password_hash: str, password: bytes) -> bool:
     """
     if not password:
         return False
+    imported = split_imported_hash(password_hash)
+    if imported is not None:
+        _matches(DUMMY_HASH, password)  # so that nobody can tell by the time whose hash is imported
+        return verify_imported(*imported, password)
+    return _matches(password_hash, password)
+
+
+def _matches(password_hash: str, password: bytes) -> bool:
     try:
         return _HASHER.verify(password_hash, password)
     except (VerificationError, InvalidHashError, UnicodeEncodeError):

@@ -3,15 +3,8 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
-import regex
-
 from vhosts.errors import InvalidPermission
-
-PATTERN_CHARACTERS_MAX = 1_024  # RabbitMQ's limit
-# A pattern such as (a+)+$ needs years for some names, and the event loop waits meanwhile. The limit is
-# wall time: it must be far above what an honest pattern takes on a machine whose cores are busy.
-MATCH_SECONDS_MAX = 0.25
-_EVERYTHING = ".*"  # by far the most frequent pattern: it needs no matching
+from vhosts.pattern import BadPattern, Pattern
 
 
 class Verb(Enum):
@@ -35,9 +28,7 @@ class Permission:
     configure: str
     write: str
     read: str
-    _matchers: dict[Verb, "regex.Pattern[str] | None"] = field(
-        init=False, repr=False, compare=False
-    )
+    _patterns: dict[Verb, Pattern | None] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         patterns = {
@@ -45,31 +36,27 @@ class Permission:
             Verb.WRITE: self.write,
             Verb.READ: self.read,
         }
-        matchers = {verb: _compile(verb, pattern) for verb, pattern in patterns.items()}
-        object.__setattr__(self, "_matchers", matchers)
+        compiled = {verb: verb_pattern(verb, pattern) for verb, pattern in patterns.items()}
+        object.__setattr__(self, "_patterns", compiled)
 
     def allows(self, verb: Verb, name: str) -> bool:
         """Tell whether `verb` is allowed on `name`.
 
         A pattern that takes too long for this name does not allow it.
         """
-        matcher = self._matchers[verb]
-        if matcher is None:
-            return False
-        if matcher.pattern == _EVERYTHING:
-            return True
-        try:
-            return matcher.search(name, timeout=MATCH_SECONDS_MAX) is not None
-        except TimeoutError:
-            return False
+        pattern = self._patterns[verb]
+        return pattern is not None and pattern.matches(name)
 
 
-def _compile(verb: Verb, pattern: str) -> "regex.Pattern[str] | None":
-    if len(pattern) > PATTERN_CHARACTERS_MAX:
-        raise InvalidPermission(verb.value, f"longer than {PATTERN_CHARACTERS_MAX} characters")
+def verb_pattern(verb: Verb, text: str) -> Pattern | None:
+    """The pattern of a verb; None for the empty one, which allows nothing.
+
+    Raises:
+        InvalidPermission: it is too long or is no regular expression.
+    """
     try:
-        return regex.compile(pattern) if pattern else None
-    except (regex.error, RecursionError, OverflowError) as error:
+        return Pattern(text) if text else None
+    except BadPattern as error:
         raise InvalidPermission(verb.value, str(error)) from error
 
 

@@ -1,9 +1,11 @@
 """Who may do what where: the permissions of all users in all virtual hosts."""
 
+from collections.abc import Mapping
 from enum import Enum
 
 from vhosts.errors import AccessRefused, VhostAccessRefused
 from vhosts.permission import Permission, Verb
+from vhosts.topic_permission import TopicPermission, TopicRule
 
 DEFAULT_EXCHANGE_NAME = "amq.default"  # what patterns and messages call the exchange named ""
 
@@ -18,6 +20,8 @@ class ResourceKind(Enum):
 class PermissionBook:
     """At most one `Permission` for each user and virtual host; no entry means no access.
 
+    Topic permissions narrow what is allowed on a topic exchange; no entry means no restriction.
+
     Every user has a revision that grows with each change that could take something away from
     him. No revision is used twice, so an answer found at one revision holds while it lasts,
     even if the user is deleted and created again. A user without a revision has 0.
@@ -25,6 +29,7 @@ class PermissionBook:
 
     def __init__(self) -> None:
         self._by_user: dict[str, dict[str, Permission]] = {}
+        self._topics: dict[tuple[str, str], dict[str, TopicRule]] = {}  # by user and vhost
         self._revisions: dict[str, int] = {}
         self._latest_revision = 0
 
@@ -52,6 +57,8 @@ class PermissionBook:
     def remove_user(self, user: str) -> list[str]:
         """Forget the user and his revision; return the virtual hosts he had permissions in."""
         self._revisions.pop(user, None)
+        for owner in [owner for owner in self._topics if owner[0] == user]:
+            del self._topics[owner]
         return list(self._by_user.pop(user, {}))
 
     def of_user(self, user: str) -> dict[str, Permission]:
@@ -65,6 +72,37 @@ class PermissionBook:
             for user, permissions in self._by_user.items()
             if vhost in permissions
         }
+
+    def put_topic(self, user: str, vhost: str, permission: TopicPermission) -> None:
+        """Set the topic permission for an exchange, in place of any other.
+
+        Raises:
+            InvalidPermission: a pattern is too long or is no regular expression.
+        """
+        rule = TopicRule(permission, user, vhost)
+        # Replaced, not changed: who asks holds the old one.
+        rules = self._topics.get((user, vhost), {})
+        self._topics[user, vhost] = rules | {permission.exchange: rule}
+        self.touch(user)
+
+    def remove_topics(self, user: str, vhost: str, exchange: str | None = None) -> list[str]:
+        """Lift the restriction of one exchange, or all; returns the exchanges there were."""
+        rules = dict(self._topics.pop((user, vhost), {}))
+        gone = list(rules) if exchange is None else [name for name in rules if name == exchange]
+        for name in gone:
+            del rules[name]
+        if rules:
+            self._topics[user, vhost] = rules
+        self.touch(user)
+        return gone
+
+    def topics(self, user: str, vhost: str) -> Mapping[str, TopicRule]:
+        """The user's topic permissions by exchange; never changed, only replaced."""
+        return self._topics.get((user, vhost), {})
+
+    def topic_owners(self) -> list[tuple[str, str]]:
+        """Users and virtual hosts with topic permissions."""
+        return list(self._topics)
 
     def authorize_vhost(self, user: str, vhost: str) -> None:
         """Let the user in if he has any entry there, be it one that allows nothing.
@@ -96,6 +134,19 @@ class PermissionBook:
         permission = self._find(user, vhost)
         if permission is None or not any(permission.allows(verb, name) for verb in Verb):
             raise AccessRefused(_refusal(user, vhost, kind, name))
+
+    def authorize_topic(
+        self, user: str, vhost: str, exchange: str, verb: Verb, routing_key: str
+    ) -> None:
+        """Let the user publish to (`write`) or bind with (`read`) a key of a topic exchange.
+
+        Raises:
+            AccessRefused: his topic permission does not cover the key.
+        """
+        rule = self.topics(user, vhost).get(exchange)
+        if rule is not None and not rule.allows(verb, routing_key):
+            where = f"in exchange '{exchange}' in vhost '{vhost}' refused for user '{user}'"
+            raise AccessRefused(f"{verb.value} access to topic '{routing_key}' {where}")
 
     def _find(self, user: str, vhost: str) -> Permission | None:
         permissions = self._by_user.get(user)

@@ -11,6 +11,9 @@ class PermissionCache:
 
     A change of the user's permissions, password or tags takes effect at the next question.
     Refusals are not kept: they end a channel and are rare.
+
+    Attributes:
+        topics: the user's topic permissions by exchange, as of the last question.
     """
 
     def __init__(self, book: PermissionBook, user: str, vhost: str) -> None:
@@ -20,6 +23,7 @@ class PermissionCache:
         self._revision = book.revision(user)
         # Insertion order is the order of eviction. All entries were found at _revision.
         self._allowed: dict[tuple[ResourceKind, str, Verb], None] = {}
+        self.topics = book.topics(user, vhost)
 
     def authorize(self, kind: ResourceKind, name: str, verb: Verb) -> None:
         """Let the connection's user do `verb` on the exchange or queue `name`.
@@ -34,11 +38,28 @@ class PermissionCache:
         if revision != self._revision:
             self._allowed.clear()
             self._revision = revision
+            self.topics = self._book.topics(self._user, self._vhost)
         question = (kind, name, verb)
         if question in self._allowed:
             return
         self._book.authorize(self._user, self._vhost, kind, name, verb)
         self._keep(question)
+
+    def authorize_any(self, kind: ResourceKind, name: str) -> None:
+        """Let the connection's user see that `name` is there.
+
+        Raises:
+            AccessRefused: he may neither configure nor write nor read it.
+        """
+        self._book.authorize_any(self._user, self._vhost, kind, name)
+
+    def authorize_topic(self, exchange: str, verb: Verb, routing_key: str) -> None:
+        """Let the connection's user publish to, or bind with, a key of a topic exchange.
+
+        Raises:
+            AccessRefused: his topic permission does not cover the key.
+        """
+        self._book.authorize_topic(self._user, self._vhost, exchange, verb, routing_key)
 
     def _keep(self, question: tuple[ResourceKind, str, Verb]) -> None:
         if len(self._allowed) >= ENTRIES_MAX:

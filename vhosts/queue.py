@@ -15,6 +15,7 @@ from vhosts.dispatcher import (
     Dispatcher,
     delivery_cost,
 )
+from vhosts.effective_arguments import EffectiveArguments, effective_arguments
 from vhosts.errors import (
     ConsumptionRefused,
     GetRefused,
@@ -24,6 +25,7 @@ from vhosts.errors import (
 )
 from vhosts.partitioned_reader import PartitionedReader
 from vhosts.partitioner import partitioner
+from vhosts.policy import Policy
 from vhosts.queue_arguments import counts_deliveries, has_single_active_consumer, is_stream
 from vhosts.queue_properties import QueueProperties
 from vhosts.queue_rules import QueueRules, RuleSurroundings, has_rules
@@ -37,6 +39,7 @@ class Queue(Dispatcher):
 
     Attributes:
         properties: as declared.
+        effective: the arguments that count, policies included.
         owner: the connection that an exclusive queue belongs to.
         declaring: done when its declaration is durable; None from then on.
         groups: by name; each has its own progress through the log.
@@ -53,6 +56,7 @@ class Queue(Dispatcher):
         "_standby",
         "_surroundings",
         "declaring",
+        "effective",
         "groups",
         "had_consumer",
         "owner",
@@ -81,6 +85,23 @@ class Queue(Dispatcher):
         self._standby = WaitingConsumers() if single else None
         self.rules: QueueRules | None = None
         self._surroundings = surroundings
+        self.effective = EffectiveArguments(properties.arguments)
+
+    # -- what it goes by
+
+    def follow(self, policy: Policy | None, operator: Policy | None) -> None:
+        """Go by these policies from now on."""
+        before = self.effective
+        if policy == before.policy and operator == before.operator_policy:
+            return
+        self.effective = effective_arguments(self.properties.arguments, policy, operator)
+        if self.effective.values != before.values:
+            self.apply(self.effective.values)
+
+    @property
+    def type(self) -> str:
+        """Classic, quorum or stream."""
+        return str(self.properties.arguments.get("x-queue-type", "classic"))
 
     def apply(self, arguments: Mapping[str, object]) -> None:
         """Go by these arguments from here on: its own, or what policies make of them."""
@@ -131,6 +152,8 @@ class Queue(Dispatcher):
     def has_turn(self) -> bool:
         """It will dispatch after this turn of the event loop."""
         return self._scheduled
+
+    # -- what it is
 
     @property
     def is_stored(self) -> bool:

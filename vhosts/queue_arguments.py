@@ -1,91 +1,49 @@
 """Queue arguments: which values each one takes, and when two declarations mean the same."""
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from exchanges import comparable, field_type
 from log_backend import Durability, Retention
+from vhosts.argument_checks import (
+    COMPRESSIONS,
+    OVERFLOWS,
+    QUEUE_TYPES,
+    STRATEGIES,
+    Check,
+    age,
+    age_microseconds,
+    flag,
+    header_name,
+    integer,
+    one_of,
+    text,
+)
 from vhosts.errors import InvalidQueueArgument, QueueInequivalent
 
-MICROSECONDS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "D": 86_400_000_000}
-MICROSECONDS |= {"d": MICROSECONDS["D"], "M": 30 * MICROSECONDS["D"], "Y": 365 * MICROSECONDS["D"]}
-_AGE = re.compile(r"([0-9]{1,9})([smhdDMY])")
-
-QUEUE_TYPES = ("classic", "quorum", "stream")
-OVERFLOWS = ("drop-head", "reject-publish", "reject-publish-dlx")
-COMPRESSIONS = ("none", "zstd", "lz4")
-STRATEGIES = ("at-most-once", "at-least-once")
-
 PARTITIONS_MAX = 256  # each costs memory, a directory, and the dispatcher a look in its turn
-HEADER_NAME_BYTES_MAX = 255  # a short string: no longer name can be in a message
-
-Check = Callable[[object], str | None]  # what is wrong with a value
-
-
-def _integer(low: int, high: int = 2**63 - 1) -> Check:
-    def check(value: object) -> str | None:
-        if isinstance(value, bool) or not isinstance(value, int):
-            return f"unacceptable type '{field_type(value)}'"
-        return None if low <= value <= high else f"value {value} is not between {low} and {high}"
-
-    return check
-
-
-def _one_of(*values: str) -> Check:
-    def check(value: object) -> str | None:
-        return (
-            None
-            if value in values
-            else f"invalid value {value!r}, expected one of {', '.join(values)}"
-        )
-
-    return check
-
-
-def _text(value: object) -> str | None:
-    return None if isinstance(value, str) else f"unacceptable type '{field_type(value)}'"
-
-
-def _header_name(value: object) -> str | None:
-    if not isinstance(value, str):
-        return _text(value)
-    if 1 <= len(value.encode()) <= HEADER_NAME_BYTES_MAX:
-        return None
-    return f"a header's name has 1 to {HEADER_NAME_BYTES_MAX} bytes"
-
-
-def _flag(value: object) -> str | None:
-    return None if isinstance(value, bool) else f"unacceptable type '{field_type(value)}'"
-
-
-def _age(value: object) -> str | None:
-    if isinstance(value, str) and _AGE.fullmatch(value):
-        return None
-    return "expected a number and one of Y, M, D, d, h, m, s"
-
 
 # Known arguments: checked at declaration, compared at redeclaration. Others are kept and ignored.
 KNOWN: Mapping[str, Check] = {
-    "x-expires": _integer(1),
-    "x-message-ttl": _integer(0),
-    "x-max-length": _integer(0),
-    "x-max-length-bytes": _integer(0),
-    "x-max-priority": _integer(0, 255),
-    "x-overflow": _one_of(*OVERFLOWS),
-    "x-dead-letter-exchange": _text,
-    "x-dead-letter-routing-key": _text,
-    "x-dead-letter-strategy": _one_of(*STRATEGIES),
-    "x-single-active-consumer": _flag,
-    "x-delivery-limit": _integer(-1),
-    "x-consumer-timeout": _integer(0),
-    "x-queue-type": _one_of(*QUEUE_TYPES),
-    "x-max-age": _age,
-    "x-retention": _age,
-    "x-retention-force": _flag,
-    "x-durability": _one_of(*Durability),
-    "x-partitions": _integer(1, PARTITIONS_MAX),
-    "x-partition-key": _header_name,
-    "x-compression": _one_of(*COMPRESSIONS),
+    "x-expires": integer(1),
+    "x-message-ttl": integer(0),
+    "x-max-length": integer(0),
+    "x-max-length-bytes": integer(0),
+    "x-max-priority": integer(0, 255),
+    "x-overflow": one_of(*OVERFLOWS),
+    "x-dead-letter-exchange": text,
+    "x-dead-letter-routing-key": text,
+    "x-dead-letter-strategy": one_of(*STRATEGIES),
+    "x-single-active-consumer": flag,
+    "x-delivery-limit": integer(-1),
+    "x-consumer-timeout": integer(0),
+    "x-queue-type": one_of(*QUEUE_TYPES),
+    "x-max-age": age,
+    "x-retention": age,
+    "x-retention-force": flag,
+    "x-durability": one_of(*Durability),
+    "x-partitions": integer(1, PARTITIONS_MAX),
+    "x-partition-key": header_name,
+    "x-compression": one_of(*COMPRESSIONS),
 }
 
 # Arguments that say nothing without another one.
@@ -190,12 +148,6 @@ def compression(arguments: Mapping[str, object]) -> str | None:
     """How a queue wants its sealed segments compressed; None: it does not say."""
     chosen = arguments.get("x-compression")
     return chosen if isinstance(chosen, str) else None
-
-
-def age_microseconds(value: object) -> int | None:
-    """An age such as "7d"; None when it is none."""
-    match = _AGE.fullmatch(value) if isinstance(value, str) else None
-    return int(match[1]) * MICROSECONDS[match[2]] if match else None
 
 
 def _described(value: object) -> str:

@@ -1,7 +1,7 @@
 """How vhosts, exchanges, queues and bindings are kept in the metadata store::
 
     key                                                              value, JSON
-    vhosts/<vhost>                                                   {"version":1,"name":...}
+    vhosts/<vhost>                                                   {"version":1,"name":...,"limits":{...}}
     exchanges/<vhost>/<exchange>                                     {"version":1,"name":...,"type":...}
     queues/<vhost>/<queue>                                           {"version":1,"name":...,"partitions":[n]}
     bindings/<vhost>/<source>/<kind>/<destination>/<key>/<arguments> {"version":1,...}
@@ -27,9 +27,13 @@ NEXT_PARTITION_KEY = b"next-partition"
 
 
 class VhostRecord(msgspec.Struct, frozen=True):
-    """A virtual host as stored."""
+    """A virtual host as stored: its name, and what an operator said of it."""
 
     name: str
+    description: str = ""
+    tags: list[str] = []
+    default_queue_type: str | None = None
+    limits: dict[str, int] = {}
     version: Literal[1] = 1
 
 
@@ -96,9 +100,10 @@ class BindingRecord(msgspec.Struct, frozen=True):
         )
 
 
-def vhost_change(vhost: str) -> Change:
-    """Write the vhost."""
-    return Change(record_key("vhosts", vhost), msgspec.json.encode(VhostRecord(vhost)))
+def vhost_change(vhost: VhostRecord, *, deleted: bool = False) -> Change:
+    """Write or delete the vhost."""
+    value = None if deleted else msgspec.json.encode(vhost)
+    return Change(record_key("vhosts", vhost.name), value)
 
 
 def exchange_change(vhost: str, exchange: Exchange, *, deleted: bool = False) -> Change:

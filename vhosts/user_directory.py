@@ -1,23 +1,32 @@
 """All users and their permissions: in memory to answer at once, in the metadata store to stay."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
-from log_backend import MetadataCorrupt, MetadataStore
-from vhosts.errors import UserExists, UserNotFound
+from log_backend import Change, MetadataCorrupt, MetadataStore
+from vhosts.errors import InvalidPermission, UserExists, UserNotFound
+from vhosts.limits import USER_LIMITS, Limits, checked_limits
 from vhosts.permission import FULL_PERMISSION, Permission
 from vhosts.permission_book import PermissionBook
+from vhosts.topic_permission import TopicPermission, TopicRule
 from vhosts.topology_writer import TopologyWriter
 from vhosts.user import ADMINISTRATOR, User
 from vhosts.user_record import (
     PERMISSIONS_PREFIX,
+    TOPIC_PERMISSIONS_PREFIX,
+    USER_LIMITS_PREFIX,
     USERS_PREFIX,
     decode_permission,
+    decode_topic_permission,
     decode_user,
+    decode_user_limits,
     permission_change,
     permission_deletion,
+    topic_permission_change,
+    topic_permission_deletion,
     user_change,
     user_deletion,
+    user_limits_change,
 )
 
 DEFAULT_USER = "guest"
@@ -33,6 +42,9 @@ class UserDirectory:
     the change is durable. It raises MetadataUnavailable if the store fails: at once, with
     nothing changed, or after the wait, when memory is ahead of a store that takes no more.
 
+    Attributes:
+        on_deleted: called with the name of each user that is deleted.
+
     Args:
         hash_password: hashes off the event loop, such as `PasswordVerifier.hash`; it may raise
             AuthenticationBusy, which add_user, set_password and create_default_user pass on.
@@ -45,6 +57,8 @@ class UserDirectory:
         self._writer = writer
         self._hash_password = hash_password
         self._users: dict[str, User] = {}
+        self._limits: dict[str, Limits] = {}
+        self.on_deleted: Callable[[str], None] = lambda name: None
 
     def load(self, store: MetadataStore) -> None:
         """Fill an empty directory with what the store holds.
@@ -56,10 +70,24 @@ class UserDirectory:
             self._put(decode_user(key, entry.value))
         for key, entry in store.scan(PERMISSIONS_PREFIX):
             user, vhost, permission = decode_permission(key, entry.value)
-            if user not in self._users:
-                # Ignored, it would be given to the next user of this name.
-                raise MetadataCorrupt(f"{key!r}: there is no user '{user}'")
+            self._check_known(key, user)
             self.permissions.put(user, vhost, permission)
+        for key, entry in store.scan(TOPIC_PERMISSIONS_PREFIX):
+            user, vhost, topic = decode_topic_permission(key, entry.value)
+            self._check_known(key, user)
+            try:
+                self.permissions.put_topic(user, vhost, topic)
+            except InvalidPermission as error:
+                raise MetadataCorrupt(f"{key!r}: {error}") from error
+        for key, entry in store.scan(USER_LIMITS_PREFIX):
+            user, limits = decode_user_limits(key, entry.value)
+            self._check_known(key, user)
+            self._limits[user] = limits
+
+    def _check_known(self, key: bytes, user: str) -> None:
+        if user not in self._users:
+            # Ignored, it would be given to the next user of this name.
+            raise MetadataCorrupt(f"{key!r}: there is no user '{user}'")
 
     def find(self, name: str) -> User | None:
         """Return the user, or None."""
@@ -109,12 +137,16 @@ class UserDirectory:
             UserNotFound: there is none of this name.
         """
         self.get(name)
-        vhosts = self.permissions.of_user(name)
-        durable = self._writer.submit(
-            [user_deletion(name), *(permission_deletion(name, vhost) for vhost in vhosts)]
-        )
+        gone = [user_deletion(name), user_limits_change(name, {})]
+        gone += [permission_deletion(name, vhost) for vhost in self.permissions.of_user(name)]
+        for user, vhost in self.permissions.topic_owners():
+            if user == name:
+                gone += self._topic_deletions(user, vhost)
+        durable = self._writer.submit(gone)
         del self._users[name]
+        self._limits.pop(name, None)
         self.permissions.remove_user(name)
+        self.on_deleted(name)
         await durable
 
     async def set_password(self, name: str, password: bytes) -> None:
@@ -161,9 +193,65 @@ class UserDirectory:
     async def clear_vhost(self, vhost: str) -> None:
         """Shut everybody out of a virtual host that is being deleted."""
         names = self.permissions.of_vhost(vhost)
-        durable = self._writer.submit([permission_deletion(name, vhost) for name in names])
+        restricted = [user for user, of in self.permissions.topic_owners() if of == vhost]
+        gone = [permission_deletion(name, vhost) for name in names]
+        for user in restricted:
+            gone += self._topic_deletions(user, vhost)
+        durable = self._writer.submit(gone)
         for name in names:
             self.permissions.remove(name, vhost)
+        for user in restricted:
+            self.permissions.remove_topics(user, vhost)
+        await durable
+
+    async def set_topic_permission(
+        self, name: str, vhost: str, permission: TopicPermission
+    ) -> None:
+        """Restrict the user to some keys of a topic exchange, whose vhost the caller has checked.
+
+        Raises:
+            UserNotFound: there is none of this name.
+            InvalidPermission: a pattern is no regular expression.
+        """
+        self.get(name)
+        TopicRule(permission, name, vhost)  # refuses a bad pattern before anything is written
+        durable = self._writer.submit([topic_permission_change(name, vhost, permission)])
+        self.permissions.put_topic(name, vhost, permission)
+        await durable
+
+    async def clear_topic_permissions(
+        self, name: str, vhost: str, exchange: str | None = None
+    ) -> None:
+        """Lift the restriction of one exchange, or of all; harmless if there is none.
+
+        Raises:
+            UserNotFound: there is none of this name.
+        """
+        self.get(name)
+        gone = self._topic_deletions(name, vhost, exchange)
+        durable = self._writer.submit(gone)
+        self.permissions.remove_topics(name, vhost, exchange)
+        await durable
+
+    def _topic_deletions(self, user: str, vhost: str, only: str | None = None) -> list[Change]:
+        exchanges = [each for each in self.permissions.topics(user, vhost) if only in (None, each)]
+        return [topic_permission_deletion(user, vhost, exchange) for exchange in exchanges]
+
+    def limits(self, name: str) -> Limits:
+        """The user's limits by name; empty when there are none."""
+        return self._limits.get(name, {})
+
+    async def set_limits(self, name: str, values: Mapping[str, object]) -> None:
+        """Replace the user's limits; an empty mapping lifts all.
+
+        Raises:
+            UserNotFound: there is none of this name.
+            InvalidLimit: one is not known, or its value cannot be.
+        """
+        self.get(name)
+        limits = checked_limits(USER_LIMITS, values)
+        durable = self._writer.submit([user_limits_change(name, limits)])
+        self._limits[name] = limits
         await durable
 
     async def create_default_user(

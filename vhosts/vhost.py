@@ -10,6 +10,9 @@ from typing import Protocol
 import msgspec
 
 from exchanges import (
+    PREDECLARED,
+    Binding,
+    Exchange,
     QueueNotFound,
     RoutingTable,
     TopologyChange,
@@ -26,27 +29,15 @@ from log_backend import (
     random_name,
 )
 from vhosts.consumer import Consumer
-from vhosts.errors import (
-    InvalidQueueProperty,
-    QueueInequivalent,
-    QueueInUse,
-    QueueLocked,
-    QueueNotEmpty,
-)
+from vhosts.errors import QueueInUse, QueueLimitReached, QueueNotEmpty
 from vhosts.group_book import GroupBook
 from vhosts.letter_post import LetterPost
+from vhosts.limits import MAX_QUEUES, Limits, reached
 from vhosts.partitioner import partition_count
 from vhosts.priority_partition import PriorityPartition
 from vhosts.queue import Queue
-from vhosts.queue_arguments import (
-    check_arguments,
-    check_durability,
-    check_equivalent,
-    compression,
-    durability,
-    priority_max,
-    retention,
-)
+from vhosts.queue_arguments import compression, durability, priority_max, retention
+from vhosts.queue_declaration import check_declaration, check_redeclared, with_type
 from vhosts.queue_partition import QueuePartition
 from vhosts.queue_properties import QueueProperties
 from vhosts.surroundings import Surroundings
@@ -55,15 +46,18 @@ from vhosts.topology_record import (
     BindingRecord,
     ExchangeRecord,
     QueueRecord,
+    VhostRecord,
     binding_change,
     exchange_change,
     prefix,
     queue_change,
 )
 from vhosts.topology_writer import TopologyWriter
+from vhosts.vhost_policies import VhostPolicies
 
 log = logging.getLogger(__name__)
 
+QUEUES_MAX = 200_000  # where no limit is set: each costs some 10 KB of memory, so about 2 GB
 DELETIONS_MAX = 64  # partitions of one turn, but one queue whole: about 5 ms
 
 Durable = Awaitable[int] | None  # None: nothing has to become durable
@@ -81,11 +75,14 @@ class VirtualHost:
 
     Methods that change topology return an awaitable when the change must become durable first, or
     None; memory has changed when they return.
+
+    Attributes:
+        record: its name, and what an operator said of it.
     """
 
     def __init__(
         self,
-        name: str,
+        record: VhostRecord,
         logs: LogStore,
         writer: TopologyWriter,
         numbers: PartitionNumbers,
@@ -93,8 +90,10 @@ class VirtualHost:
         call_later: CallLater,
         *,
         default_durability: Durability = Durability.DISK,
+        queues_max: int = QUEUES_MAX,
     ) -> None:
-        self.name = name
+        self.record = record
+        self.name = name = record.name
         self.routing = RoutingTable(name)
         self.queues: dict[str, Queue] = {}
         self._owned: dict[object, dict[str, Queue]] = {}  # exclusive queues by connection
@@ -103,9 +102,11 @@ class VirtualHost:
         self._numbers = numbers
         self._call_soon = call_soon
         self._default_durability = default_durability
+        self._queues_max = queues_max
         self.groups = GroupBook(name, logs, writer, call_soon)
         # The last change of exchanges or bindings.
         self._submitted: asyncio.Future[int] | None = None
+        self.policies = VhostPolicies(name, writer, self.routing, self.queues, default_durability)
         self._targets: dict[tuple[str, ...], tuple[Queue, ...]] = {}
         self._targets_version = -1
         post = LetterPost(self.routing, self.queues.__getitem__, logs.now)
@@ -124,6 +125,7 @@ class VirtualHost:
         for _, entry in store.scan(prefix("bindings", self.name)):
             binding = msgspec.json.decode(entry.value, type=BindingRecord)
             self.routing.restore_binding(binding.binding())
+        self.policies.load(store)
 
     def recovered(self) -> None:
         """The journal has been replayed into the logs: look at them again."""
@@ -131,6 +133,12 @@ class VirtualHost:
             queue.partitions = [self._partition(queue, p.log) for p in queue.partitions]
             queue.apply(queue.properties.arguments)
             self.groups.recovered(queue)
+        self.policies.recovered()
+
+    @property
+    def limits(self) -> Limits:
+        """What an operator allows here, by name."""
+        return self.record.limits
 
     # -- routing
 
@@ -176,6 +184,14 @@ class VirtualHost:
         """
         self.routing.exchange(name)
         return self._undecided()
+
+    def restore_exchange(self, exchange: Exchange) -> Durable:
+        """Declare an exchange from its value, also one whose name is reserved."""
+        return self._applied(self.routing.restore_exchange(exchange))
+
+    def restore_binding(self, binding: Binding) -> Durable:
+        """Bind as a value says."""
+        return self._applied(self.routing.restore_binding(binding))
 
     def delete_exchange(self, name: str, *, if_unused: bool) -> Durable:
         """Delete an exchange with its bindings; see `RoutingTable.delete`."""
@@ -233,36 +249,43 @@ class VirtualHost:
         not be confirmed for a queue that a crash takes back.
 
         Args:
-            server_named: the name is a `server_name()`.
+            server_named: a broker gave the name, this one or another: it may be reserved.
 
         Raises:
-            InvalidName, ReservedName, InvalidQueueArgument, QueueInequivalent, QueueLocked.
+            InvalidName, ReservedName, InvalidQueueArgument, InvalidQueueProperty,
+            QueueInequivalent, QueueLocked, QueueLimitReached.
         """
+        properties = with_type(properties, self.record.default_queue_type)
         existing = self.queues.get(properties.name)
         if existing is not None:
-            self._check_redeclared(existing, properties, connection)
+            check_redeclared(self.name, existing, properties, connection)
             existing.used()
             return existing, existing.declaring
         check_name("queue", properties.name)
         if not server_named:
             check_not_reserved("queue", properties.name)
-        check_arguments(properties.name, self.name, properties.arguments)
-        self._check_properties(properties)
-        check_durability(properties.name, self.name, properties.arguments, _stored(properties))
+        check_declaration(self.name, properties)
+        self._check_queue_limit(properties.name)
         numbers, number_change = self._numbers.take(partition_count(properties.arguments))
         owner = connection if properties.exclusive else None
         if not _stored(properties):
             queue = self._add_queue(properties, owner, numbers)
-            queue.apply(properties.arguments)
+            queue.apply(queue.effective.values)
             self.routing.add_queue(queue.name, durable=False)
             return queue, None
         stored = queue_change(self.name, properties, numbers)
         durable = self._writer.submit([number_change, stored])
         queue = self._add_queue(properties, owner, numbers)
-        queue.apply(properties.arguments)
+        queue.apply(queue.effective.values)
         log.debug("queue '%s' in '%s': durability %s", queue.name, self.name, queue.durability)
         queue.declaring = asyncio.ensure_future(self._admit(queue, durable))
         return queue, queue.declaring
+
+    def _check_queue_limit(self, name: str) -> None:
+        limits = {MAX_QUEUES: self._queues_max, **self.limits}
+        limit = reached(limits, MAX_QUEUES, len(self.queues))
+        if limit is not None:
+            raise QueueLimitReached(name, self.name, limit)
 
     async def _admit(self, queue: Queue, durable: Awaitable[int]) -> int:
         try:
@@ -352,36 +375,33 @@ class VirtualHost:
         log.info("queue '%s' in '%s' has expired: nobody used it", name, self.name)
         self._delete_unasked(self.queues[name])
 
+    async def clear(self) -> None:
+        """Delete all queues and exchanges, in several turns; the vhost itself is being deleted.
+
+        Raises:
+            MetadataUnavailable: nothing more can be written.
+        """
+        durable: Durable = None
+        deleted = 0
+        for queue in list(self.queues.values()):
+            if not queue.deleted:
+                durable = self.delete_queue(queue)[1] or durable
+                deleted += len(queue.partitions)
+            if deleted >= DELETIONS_MAX:
+                deleted = 0
+                await asyncio.sleep(0)
+        for exchange in self.routing.exchanges():
+            if exchange not in PREDECLARED:
+                durable = self.delete_exchange(exchange.name, if_unused=False) or durable
+        if durable is not None:
+            await durable
+
     def _delete_unasked(self, queue: Queue) -> None:
         # Nobody is there to be told, and whatever else ends with the connection must go on.
         try:
             self.delete_queue(queue)
         except MetadataUnavailable as error:
             log.error("%s has lost its last consumer, and stays: %s", queue, error)
-
-    def _check_redeclared(
-        self, queue: Queue, received: QueueProperties, connection: object
-    ) -> None:
-        current = queue.properties
-        queue.check_access(connection)
-        if received.exclusive != current.exclusive:
-            raise QueueLocked(queue.name, self.name)
-        for argument in ("durable", "auto_delete"):
-            asked, has = getattr(received, argument), getattr(current, argument)
-            if asked != has:
-                texts = (f"'{str(asked).lower()}'", f"'{str(has).lower()}'")
-                raise QueueInequivalent(queue.name, self.name, argument, *texts)
-        check_arguments(queue.name, self.name, received.arguments)
-        check_equivalent(queue.name, self.name, current.arguments, received.arguments)
-
-    def _check_properties(self, properties: QueueProperties) -> None:
-        # Of the types that RabbitMQ replicates, only what all nodes can keep is declared.
-        if properties.arguments.get("x-queue-type", "classic") == "classic":
-            return
-        refused = {"non-durable": not properties.durable, "exclusive": properties.exclusive}
-        for name, is_set in (refused | {"auto-delete": properties.auto_delete}).items():
-            if is_set:
-                raise InvalidQueueProperty(properties.name, self.name, name)
 
     def _add_queue(
         self, properties: QueueProperties, owner: object | None, partitions: Sequence[int]
@@ -390,6 +410,7 @@ class VirtualHost:
         for index, number in enumerate(partitions):
             log = self._open_log(properties, index, number)
             queue.partitions.append(self._partition(queue, log))
+        self.policies.follow_queue(queue)
         self.queues[properties.name] = queue
         if owner is not None:
             self._owned.setdefault(owner, {})[properties.name] = queue
@@ -434,6 +455,8 @@ class VirtualHost:
             binding_change(self.name, b, deleted=True) for b in change.bindings_removed if b.durable
         ]
         changes += [exchange_change(self.name, x) for x in change.exchanges_declared if x.durable]
+        for exchange in change.exchanges_declared:
+            self.policies.follow_exchange(exchange.name)
         changes += [binding_change(self.name, b) for b in change.bindings_added if b.durable]
         if not changes:
             return None

@@ -1,18 +1,31 @@
 """All virtual hosts of a node, and the numbers of their partitions."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from exchanges import check_name
 from log_backend import Change, Durability, LogStore, MetadataStore
-from vhosts.errors import VhostNotFound
+from vhosts.argument_checks import QUEUE_TYPES
+from vhosts.errors import InvalidVhost, VhostNotFound
+from vhosts.limits import VHOST_LIMITS, checked_limits
 from vhosts.timer import CallLater, CallSoon
 from vhosts.topology_record import NEXT_PARTITION_KEY, VHOSTS_PREFIX, VhostRecord, vhost_change
 from vhosts.topology_writer import TopologyWriter
-from vhosts.vhost import VirtualHost
+from vhosts.vhost import QUEUES_MAX, VirtualHost
+
+DESCRIPTION_CHARACTERS_MAX = 1_024  # what listings can show
+TAGS_MAX = 32  # as of users
+TAG_CHARACTERS_MAX = 255
 
 
 class VhostDirectory:
-    """The vhosts by name."""
+    """The vhosts by name.
+
+    Attributes:
+        queues_max: of a vhost that has no limit of its own.
+        on_deleted: called with the name of each vhost that is deleted.
+    """
 
     def __init__(
         self,
@@ -22,14 +35,18 @@ class VhostDirectory:
         call_later: CallLater,
         *,
         default_durability: Durability = Durability.DISK,
+        queues_max: int = QUEUES_MAX,
     ) -> None:
         self._logs = logs
         self._writer = writer
         self._call_soon = call_soon
         self._call_later = call_later
         self._default_durability = default_durability
+        self.queues_max = queues_max
         self._next_partition = 1
         self._vhosts: dict[str, VirtualHost] = {}
+        self._clearing: set[str] = set()  # the records that are left would be the next one's
+        self.on_deleted: Callable[[str], None] = lambda name: None
 
     def load(self, store: MetadataStore) -> None:
         """Open everything that the store knows; call it before the log store recovers."""
@@ -38,7 +55,7 @@ class VhostDirectory:
             self._next_partition = int(stored.value)
         for _, entry in store.scan(VHOSTS_PREFIX):
             record = msgspec.json.decode(entry.value, type=VhostRecord)
-            self._open(record.name).load(store)
+            self._open(record).load(store)
 
     def recovered(self) -> None:
         """The log store has recovered."""
@@ -66,13 +83,52 @@ class VhostDirectory:
         Raises:
             InvalidName: the name breaks the rules of names.
         """
-        if name in self._vhosts:
-            return self._vhosts[name]
-        check_name("vhost", name)
-        durable = self._writer.submit([vhost_change(name)])
-        vhost = self._open(name)
+        if name not in self._vhosts:
+            await self.put(VhostRecord(name))
+        return self._vhosts[name]
+
+    async def put(self, record: VhostRecord) -> None:
+        """Make a vhost, or say something else of the one of this name; durable when this returns.
+
+        Raises:
+            InvalidName: the name breaks the rules of names.
+            InvalidLimit: a limit is not known, or its value cannot be.
+            InvalidVhost: the description, a tag or the default queue type cannot be.
+        """
+        check_vhost(record)
+        if record.name in self._clearing:
+            raise InvalidVhost(record.name, "it is being deleted")
+        durable = self._writer.submit([vhost_change(record)])
+        vhost = self._vhosts.get(record.name)
+        if vhost is None:
+            self._open(record)
+        else:
+            vhost.record = record
         await durable
-        return vhost
+
+    async def delete(self, name: str) -> None:
+        """Delete a vhost with all that is in it; permissions of users are the caller's.
+
+        From now on nobody finds it. Connections to it are the business of `on_deleted`.
+
+        Raises:
+            VhostNotFound: there is none of this name.
+            MetadataUnavailable: nothing more can be written.
+        """
+        vhost = self.get(name)
+        del self._vhosts[name]
+        self._clearing.add(name)
+        self.on_deleted(name)
+        try:
+            await self._clear(vhost)
+        finally:
+            self._clearing.discard(name)
+
+    async def _clear(self, vhost: VirtualHost) -> None:
+        await vhost.clear()
+        await self._writer.submit(
+            [*vhost.policies.deletions(), vhost_change(vhost.record, deleted=True)]
+        )
 
     def take(self, count: int) -> tuple[list[int], Change]:
         """Partition numbers, and the change that keeps them from being given again."""
@@ -81,15 +137,38 @@ class VhostDirectory:
         numbers = list(range(first, self._next_partition))
         return numbers, Change(NEXT_PARTITION_KEY, b"%d" % self._next_partition)
 
-    def _open(self, name: str) -> VirtualHost:
+    def _open(self, record: VhostRecord) -> VirtualHost:
         vhost = VirtualHost(
-            name,
+            record,
             self._logs,
             self._writer,
             self,
             self._call_soon,
             self._call_later,
             default_durability=self._default_durability,
+            queues_max=self.queues_max,
         )
-        self._vhosts[name] = vhost
+        self._vhosts[record.name] = vhost
         return vhost
+
+
+def check_vhost(record: VhostRecord) -> None:
+    """Refuse what cannot be said of a vhost.
+
+    Raises:
+        InvalidName: the name breaks the rules of names.
+        InvalidLimit: a limit is not known, or its value cannot be.
+        InvalidVhost: the description, a tag or the default queue type cannot be.
+    """
+    check_name("vhost", record.name)
+    checked_limits(VHOST_LIMITS, record.limits)
+    if len(record.description) > DESCRIPTION_CHARACTERS_MAX:
+        raise InvalidVhost(
+            record.name, f"description: above {DESCRIPTION_CHARACTERS_MAX} characters"
+        )
+    if len(record.tags) > TAGS_MAX or any(len(tag) > TAG_CHARACTERS_MAX for tag in record.tags):
+        raise InvalidVhost(record.name, f"tags: above {TAGS_MAX}, or one is too long")
+    if record.default_queue_type not in (None, *QUEUE_TYPES):
+        raise InvalidVhost(
+            record.name, f"default_queue_type: expected one of {', '.join(QUEUE_TYPES)}"
+        )

@@ -53,7 +53,11 @@ class BrokerProcess:
         """
         self._runs += 1
         started = time.monotonic()
-        self._process = ChildProcess(self._command(), self._logs / f"broker-{self._runs}.log")
+        self._process = ChildProcess(
+            self._command(),
+            self._logs / f"broker-{self._runs}.log",
+            {"ROUTELOG_MANAGEMENT_PORT": "0"},
+        )
         try:
             self._port = self._wait_until_ready(self._process, started + READY_SECONDS_MAX)
         except BaseException:

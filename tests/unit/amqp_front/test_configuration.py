@@ -59,6 +59,8 @@ def test_every_key_can_come_from_the_file_and_from_the_environment() -> None:
 
 
 def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     return repr(value) if isinstance(value, int | float | list) else f'"{value}"'
 
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 from amqp_front import __main__ as command
 from amqp_front.broker import BrokerAddress, ClaimEpoch, StartError
 from amqp_front.configuration import BrokerConfig
+from vhosts import Definitions
 
 OnReady = Callable[[BrokerAddress], None]
 
@@ -19,6 +20,7 @@ class FakeBroker:
 
     def __init__(self) -> None:
         self.config: BrokerConfig | None = None
+        self.definitions: Definitions | None = None
         self.failure: StartError | None = None
 
     def __call__(
@@ -26,8 +28,12 @@ class FakeBroker:
         config: BrokerConfig,
         on_ready: Callable[[BrokerAddress], None],
         claim_epoch: ClaimEpoch,
+        *,
+        definitions: Definitions | None,
+        doors: object,
     ) -> None:
         self.config = config
+        self.definitions = definitions
         if self.failure:
             raise self.failure
         on_ready(BrokerAddress(host=config.host, port=config.port, data_dir=config.data_dir))
@@ -113,6 +119,23 @@ def test_a_start_error_is_one_line_and_exit_code_1(broker: FakeBroker) -> None:
     result = serve()
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == "routelog: 127.0.0.1:5672: address already in use\\n[sic]\n"
+
+
+def test_definitions_are_read_before_anything_is_opened(broker: FakeBroker, tmp_path: Path) -> None:
+    file = tmp_path / "definitions.json"
+    file.write_text('{"vhosts": [{"name": "v"}]}')
+    assert serve(ROUTELOG_DEFINITIONS_FILE=str(file)).exit_code == 0
+    assert broker.definitions is not None
+    assert [record.name for record in broker.definitions.vhosts] == ["v"]
+    broker.config = None
+    file.write_bytes(b'{"\xff": 1}')
+    assert "not JSON" in serve(ROUTELOG_DEFINITIONS_FILE=str(file)).stderr
+    for content, reason in (("{", "not JSON"), ('{"vhosts": [{}]}', "vhosts[0]: ")):
+        file.write_text(content)
+        result = serve(ROUTELOG_DEFINITIONS_FILE=str(file))
+        assert (result.exit_code, broker.config) == (1, None)
+        assert result.stderr.startswith(f"routelog: definitions {file}: {reason}")
+        assert result.stderr.count("\n") == 1
 
 
 def test_the_version_is_one_line() -> None:

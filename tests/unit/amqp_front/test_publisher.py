@@ -19,7 +19,15 @@ from amqp_front.frame_cutter import FrameCutter
 from amqp_front.publisher import Publisher
 from exchanges import ExchangeNotFound
 from log_backend import Records, SystemClock
-from vhosts import QueueProperties, VirtualHost
+from vhosts import (
+    FULL_PERMISSION,
+    AccessRefused,
+    PermissionBook,
+    PermissionCache,
+    QueueProperties,
+    TopicPermission,
+    VirtualHost,
+)
 
 
 class Channel:
@@ -33,7 +41,9 @@ class Channel:
         self.services: Any = SimpleNamespace(
             confirms=board, clock=SystemClock(), replies=DirectReplies()
         )
-        self.permissions: Any = SimpleNamespace(authorize=lambda *what: None)
+        self.book = PermissionBook()
+        self.book.put(self.user, vhost.name, FULL_PERMISSION)
+        self.permissions = PermissionCache(self.book, self.user, vhost.name)
         self.written = b""
 
     def write(self, frames: bytes) -> None:
@@ -226,6 +236,30 @@ def test_what_came_before_a_refused_message_in_the_same_read_is_kept(
     error = refused(publisher, good, good, publish(1, "", "one", b"bad", bad), good)
     assert error.code == PRECONDITION_FAILED
     assert held(node, "one") == ["before", "before"]
+
+
+def test_topic_permissions_let_through_what_comes_before_the_first_key_that_is_refused(
+    node: Node, publisher: Publisher, channel: Channel
+) -> None:
+    for name, kind in (("topics", "topic"), ("plain", "fanout")):
+        node.vhost.declare_exchange(
+            name, kind, durable=False, auto_delete=False, internal=False, arguments={}
+        )
+        node.vhost.bind_queue("one", name, "#", {})
+        channel.book.put_topic(channel.user, "/", TopicPermission(name, "^a", ""))
+    messages = [publish(1, "topics", key, key.encode()) for key in ("a1", "a2", "b", "a3")]
+    with pytest.raises(AccessRefused, match="topic 'b' in exchange 'topics'"):
+        send(publisher, *messages)
+    assert held(node, "one") == ["a1", "a2"]
+    send(publisher, publish(1, "plain", "b", b"not a topic"))
+    send(publisher, publish(1, "", "one", b"default"))
+    assert held(node, "one") == ["not a topic", "default"]
+    copied = some_properties(headers={"CC": ["a1", "b"]})
+    with pytest.raises(AccessRefused, match="topic 'b'"):
+        send(publisher, publish(1, "topics", "a1", b"m", copied))
+    channel.book.remove_topics(channel.user, "/")
+    send(publisher, *messages)
+    assert held(node, "one") == ["a1", "a2", "b", "a3"]
 
 
 # -- confirms

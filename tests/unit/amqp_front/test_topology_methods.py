@@ -9,7 +9,7 @@ from pamqp import commands
 from queue_samples import Node, SlowDisk, running_node
 
 from amqp_front import topology_methods
-from vhosts import AccessRefused, Durable, ResourceKind, Verb, VirtualHost
+from vhosts import AccessRefused, Durable, ResourceKind, Verb, VhostRecord, VirtualHost
 
 
 @pytest.fixture
@@ -28,6 +28,9 @@ class Permissions:
         """See `PermissionCache`."""
         if verb is Verb.CONFIGURE and not name.startswith(self._prefix):
             raise AccessRefused(name)
+
+    def authorize_any(self, kind: ResourceKind, name: str) -> None:
+        """See `PermissionCache`."""
 
 
 class Channel:
@@ -67,7 +70,7 @@ def test_a_queue_that_the_server_names_needs_permission_for_that_name(
 async def test_who_asks_for_a_declaration_waits_as_who_made_it(node: Node) -> None:
     disk = SlowDisk()
     vhost = VirtualHost(
-        "/", node.logs, disk, node.vhosts, node.turns.call_soon, node.turns.call_later
+        VhostRecord("/"), node.logs, disk, node.vhosts, node.turns.call_soon, node.turns.call_later
     )
     maker, other = Channel(vhost), Channel(vhost)
     topology_methods.queue_declare(maker, commands.Queue.Declare(queue="q", durable=True))

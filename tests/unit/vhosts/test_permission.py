@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vhosts.errors import InvalidPermission
-from vhosts.permission import FULL_PERMISSION, PATTERN_CHARACTERS_MAX, Permission, Verb
+from vhosts.pattern import CHARACTERS_MAX
+from vhosts.permission import FULL_PERMISSION, Permission, Verb
 
 
 @pytest.mark.parametrize(
@@ -45,9 +46,9 @@ def test_a_pattern_that_is_none_is_refused_with_its_verb(pattern: str) -> None:
 
 
 def test_the_length_of_a_pattern_is_limited() -> None:
-    Permission("", "", "x" * PATTERN_CHARACTERS_MAX)
+    Permission("", "", "x" * CHARACTERS_MAX)
     with pytest.raises(InvalidPermission, match="for read: longer than 1024"):
-        Permission("", "", "x" * (PATTERN_CHARACTERS_MAX + 1))
+        Permission("", "", "x" * (CHARACTERS_MAX + 1))
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "^(a*)*$", "((a{1,100}){1,100}){1,100}b"])

@@ -48,7 +48,7 @@ def value(change: Change) -> bytes:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_vhost_comes_back(name: str) -> None:
-    change = vhost_change(name)
+    change = vhost_change(VhostRecord(name))
     assert change.key.startswith(VHOSTS_PREFIX)
     assert b"/" not in change.key[len(VHOSTS_PREFIX) :]
     assert msgspec.json.decode(value(change), type=VhostRecord).name == name
@@ -105,7 +105,7 @@ def test_a_binding_read_from_the_store_is_deleted_under_its_old_key() -> None:
 
 
 def test_no_two_things_share_a_key() -> None:
-    keys = [vhost_change(name).key for name in NAMES]
+    keys = [vhost_change(VhostRecord(name)).key for name in NAMES]
     for vhost, name in product(NAMES, NAMES):
         keys.append(exchange_change(vhost, Exchange(name, "direct", True)).key)
         keys.append(queue_change(vhost, QueueProperties(name), [1]).key)
@@ -124,6 +124,6 @@ def test_the_prefix_of_a_vhost_is_of_no_other() -> None:
 
 
 def test_a_record_of_a_later_version_is_not_read() -> None:
-    later = value(vhost_change("v")).replace(b'"version":1', b'"version":2')
+    later = value(vhost_change(VhostRecord("v"))).replace(b'"version":1', b'"version":2')
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(later, type=VhostRecord)

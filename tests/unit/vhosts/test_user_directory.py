@@ -6,8 +6,15 @@ import pytest
 
 from log_backend.metadata import Change, MetadataCorrupt, MetadataStore, MetadataUnavailable
 from log_backend.metadata_writer import MetadataWriter
-from vhosts.errors import InvalidUser, UserExists, UserNotFound, VhostAccessRefused
+from vhosts.errors import (
+    InvalidPermission,
+    InvalidUser,
+    UserExists,
+    UserNotFound,
+    VhostAccessRefused,
+)
 from vhosts.permission import FULL_PERMISSION, Permission
+from vhosts.topic_permission import TopicPermission
 from vhosts.user import User
 from vhosts.user_directory import UserDirectory
 
@@ -292,3 +299,44 @@ async def test_a_record_that_cannot_be_right_stops_the_loading(
     node.store.apply([Change(key, value)])
     with pytest.raises(MetadataCorrupt):
         node.reloaded()
+
+
+# -- topic permissions
+
+
+async def test_topic_permissions_are_read_back_after_a_restart(node: Node) -> None:
+    for name in NASTY_NAMES[:4]:
+        await node.directory.add_user(name, b"pw")
+        await node.directory.set_topic_permission(name, "v/1", TopicPermission("x/%", "^a", "^b"))
+        await node.directory.set_topic_permission(name, "v/1", TopicPermission("y", "", ""))
+        await node.directory.clear_topic_permissions(name, "v/1", "y")
+        rules = node.reloaded().permissions.topics(name, "v/1")
+        assert [rule.permission for rule in rules.values()] == [TopicPermission("x/%", "^a", "^b")]
+
+
+async def test_a_bad_topic_permission_is_not_stored(node: Node) -> None:
+    await node.directory.add_user("alice", b"pw")
+    with pytest.raises(InvalidPermission):
+        await node.directory.set_topic_permission("alice", "/", TopicPermission("x", "(", ""))
+    with pytest.raises(UserNotFound):
+        await node.directory.set_topic_permission("bob", "/", TopicPermission("x", "", ""))
+    assert node.reloaded().permissions.topic_owners() == []
+
+
+async def test_topic_permissions_go_with_their_user_or_vhost(node: Node) -> None:
+    for name in ("alice", "bob"):
+        await node.directory.add_user(name, b"pw")
+        for vhost in ("a", "b"):
+            await node.directory.set_topic_permission(name, vhost, TopicPermission("x", "", ""))
+    await node.directory.delete_user("alice")
+    await node.directory.clear_vhost("a")
+    assert node.directory.permissions.topic_owners() == [("bob", "b")]
+    assert node.reloaded().permissions.topic_owners() == [("bob", "b")]
+
+
+async def test_who_waits_for_deletions_hears_of_them(directory: UserDirectory) -> None:
+    gone: list[str] = []
+    directory.on_deleted = gone.append
+    await directory.add_user("alice", b"pw")
+    await directory.delete_user("alice")
+    assert gone == ["alice"]

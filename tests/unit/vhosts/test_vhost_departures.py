@@ -8,7 +8,7 @@ import pytest
 from queue_samples import Node, Taker, running_node
 
 from log_backend import Change, MetadataUnavailable
-from vhosts import QueueProperties, VirtualHost
+from vhosts import QueueProperties, VhostRecord, VirtualHost
 
 CONNECTION, OTHER = object(), object()
 
@@ -44,7 +44,12 @@ def writer() -> Writer:
 @pytest.fixture
 async def vhost(node: Node, writer: Writer) -> VirtualHost:
     return VirtualHost(
-        "/", node.logs, writer, node.vhosts, node.turns.call_soon, node.turns.call_later
+        VhostRecord("/"),
+        node.logs,
+        writer,
+        node.vhosts,
+        node.turns.call_soon,
+        node.turns.call_later,
     )
 
 

@@ -11,7 +11,7 @@ from unit.log_backend.open_store import until
 
 from exchanges import ExchangeNotFound, QueueNotFound
 from log_backend import Change, JournalFailed, MetadataUnavailable
-from vhosts import Durable, QueueProperties, VirtualHost
+from vhosts import Durable, QueueProperties, VhostRecord, VirtualHost
 
 CONNECTION, OTHER = object(), object()
 
@@ -31,7 +31,7 @@ async def when_durable(*changes: Durable) -> None:
 async def test_a_queue_is_routed_to_when_its_declaration_is_durable(node: Node) -> None:
     disk = SlowDisk()
     vhost = VirtualHost(
-        "/", node.logs, disk, node.vhosts, node.turns.call_soon, node.turns.call_later
+        VhostRecord("/"), node.logs, disk, node.vhosts, node.turns.call_soon, node.turns.call_later
     )
     queue, done = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
     assert vhost.routing.route("", b"q") == ()
@@ -48,7 +48,7 @@ async def test_a_queue_is_routed_to_when_its_declaration_is_durable(node: Node) 
 async def test_a_queue_that_cannot_be_stored_is_gone(node: Node) -> None:
     disk = SlowDisk()
     vhost = VirtualHost(
-        "/", node.logs, disk, node.vhosts, node.turns.call_soon, node.turns.call_later
+        VhostRecord("/"), node.logs, disk, node.vhosts, node.turns.call_soon, node.turns.call_later
     )
     _, done = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
     disk.futures[0].set_exception(MetadataUnavailable("the disk is full"))
@@ -70,7 +70,12 @@ class FullDisk:
 
 def test_a_declaration_that_cannot_be_stored_leaves_no_queue(node: Node) -> None:
     vhost = VirtualHost(
-        "/", node.logs, FullDisk(), node.vhosts, node.turns.call_soon, node.turns.call_later
+        VhostRecord("/"),
+        node.logs,
+        FullDisk(),
+        node.vhosts,
+        node.turns.call_soon,
+        node.turns.call_later,
     )
     with pytest.raises(MetadataUnavailable):
         vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
@@ -83,7 +88,7 @@ def test_a_declaration_that_cannot_be_stored_leaves_no_queue(node: Node) -> None
 async def test_a_deletion_that_fails_stops_the_log(node: Node) -> None:
     disk = SlowDisk()
     vhost = VirtualHost(
-        "/", node.logs, disk, node.vhosts, node.turns.call_soon, node.turns.call_later
+        VhostRecord("/"), node.logs, disk, node.vhosts, node.turns.call_soon, node.turns.call_later
     )
     queue, declared = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
     disk.futures[0].set_result(1)
@@ -100,7 +105,7 @@ async def test_a_deletion_that_fails_stops_the_log(node: Node) -> None:
 async def test_a_deletion_that_cannot_be_stored_has_not_happened(node: Node) -> None:
     disk = SlowDisk()
     vhost = VirtualHost(
-        "/", node.logs, disk, node.vhosts, node.turns.call_soon, node.turns.call_later
+        VhostRecord("/"), node.logs, disk, node.vhosts, node.turns.call_soon, node.turns.call_later
     )
     queue, declared = vhost.declare_queue(QueueProperties("q", durable=True), CONNECTION)
     disk.futures[0].set_result(1)
@@ -175,7 +180,7 @@ async def test_whoever_asks_for_an_exchange_waits_until_a_crash_cannot_forget_it
 ) -> None:
     disk = SlowDisk()
     vhost = VirtualHost(
-        "/", node.logs, disk, node.vhosts, node.turns.call_soon, node.turns.call_later
+        VhostRecord("/"), node.logs, disk, node.vhosts, node.turns.call_soon, node.turns.call_later
     )
     declared = vhost.declare_exchange("x", "direct", **DURABLE)
     waits = [vhost.exchange_declared("x"), vhost.declare_exchange("x", "direct", **DURABLE)]

@@ -1,0 +1,86 @@
+"""Connections, channels and consumers as operators see them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from amqp_front.channel import Channel
+from amqp_front.channel_consumer import ChannelConsumer
+from amqp_front.client_socket import ClientSocket
+from amqp_front.connection import Connection
+from amqp_front.connection_state import State
+from vhosts import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot
+
+_STATES = {State.OPEN: "running", State.CLOSING: "closing", State.CLOSED: "closed"}
+
+
+def connection_name(connection: Connection) -> str:
+    """As RabbitMQ calls it: the client's end, then ours."""
+    peer, own = _ends(connection.socket)
+    return f"{peer[0]}:{peer[1]} -> {own[0]}:{own[1]}"
+
+
+def connection_snapshot(connection: Connection) -> ConnectionSnapshot:
+    """What there is to say of a connection that is in a vhost."""
+    peer, own = _ends(connection.socket)
+    identity = connection.socket.identity if connection.socket is not None else None
+    properties: dict[str, Any] = msgspec.json.decode(identity.properties) if identity else {}
+    return ConnectionSnapshot(
+        name=connection_name(connection),
+        user=connection.user,
+        vhost=connection.vhost.name,
+        peer_host=peer[0],
+        peer_port=peer[1],
+        host=own[0],
+        port=own[1],
+        state="blocked" if connection.hold.active else _STATES.get(connection.state, "starting"),
+        channels=len(connection.channels),
+        channel_max=connection.channels.channel_max,
+        frame_max=connection.frame_limit,
+        heartbeat=connection.heartbeat_seconds,
+        mechanism=identity.mechanism if identity else "",
+        connected_at=identity.connected_at if identity else 0,
+        client_properties=properties,
+    )
+
+
+def channel_snapshots(connection: Connection) -> Iterator[ChannelSnapshot]:
+    """The channels of a connection."""
+    for channel in connection.channels:
+        consumption = channel.consumption
+        yield ChannelSnapshot(
+            number=channel.number,
+            confirm=channel.publisher.confirming,
+            transactional=channel.transactional,
+            consumers=len(consumption.consumers),
+            unacknowledged=sum(len(run) for run in consumption.unacked),
+            prefetch=consumption.prefetch,
+            channel_prefetch=consumption.channel_prefetch,
+            is_flowing=channel.flow_active,
+        )
+
+
+def consumer_snapshots(connection: Connection) -> Iterator[ConsumerSnapshot]:
+    """The consumers of a connection."""
+    for channel in connection.channels:
+        for consumer in list(channel.consumption.consumers.values()):
+            yield _consumer_snapshot(channel, consumer)
+
+
+def _consumer_snapshot(channel: Channel, consumer: ChannelConsumer) -> ConsumerSnapshot:
+    return ConsumerSnapshot(
+        channel=channel.number,
+        queue=consumer.queue.name,
+        tag=consumer.tag,
+        group=consumer.group,
+        ack_required=not consumer.no_ack,
+        exclusive=consumer.exclusive,
+        prefetch=consumer.prefetch,
+        priority=consumer.priority,
+        unacknowledged=consumer.unacked,
+    )
+
+
+def _ends(client: ClientSocket | None) -> tuple[tuple[str, int], tuple[str, int]]:
+    return client.ends() if client is not None else (("", 0), ("", 0))

@@ -1,0 +1,214 @@
+"""Publishing and taking single messages for operators, through the same checks as clients meet."""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from pamqp import commands
+
+from amqp_front.content import single_run
+from amqp_front.errors import AmqpError, SoftError
+from amqp_front.properties import Properties
+from amqp_front.publisher import Publisher
+from amqp_front.services import Services
+from log_backend import Reason
+from vhosts import (
+    FULL_PERMISSION,
+    Delivery,
+    PermissionBook,
+    PermissionCache,
+    Queue,
+    TakenMessage,
+    VirtualHost,
+    plain_arguments,
+)
+
+_ACK, _NACK = b"\x00\x3c\x00\x50", b"\x00\x3c\x00\x78"
+_RETURN = b"\x00\x3c\x00\x32"
+_MANDATORY = 1
+
+SHORT_STRING_BYTES_MAX = 255  # AMQP 0-9-1, 4.2.5.3
+
+
+class MessageRefused(Exception):
+    """What an operator wanted with a message is refused; the text says why."""
+
+
+class OperatorMessages:
+    """The messages' side of the operators' doors.
+
+    Attributes:
+        refusals: how it refuses, besides the errors of the lower packages.
+    """
+
+    refusals: tuple[type[Exception], ...] = (MessageRefused, AmqpError)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def publish(
+        self,
+        vhost: VirtualHost,
+        user: str | None,
+        exchange: str,
+        routing_key: str,
+        properties: Mapping[str, object],
+        body: bytes,
+    ) -> bool:
+        """Publish a message and wait until it is confirmed.
+
+        Args:
+            user: whose permissions count; None: all is allowed.
+
+        Returns:
+            Whether it reached a queue.
+
+        Raises:
+            MessageRefused: the message cannot be, the broker takes none now, or it was not stored.
+            Errors of the lower packages: as a client would be refused.
+        """
+        if len(body) > self._services.config.message_bytes_max:
+            raise MessageRefused("the message is larger than message_bytes_max")
+        if self._services.gate.closed:
+            raise MessageRefused("publishers wait at the moment: see the broker's log")
+        if len(routing_key.encode(errors="replace")) > SHORT_STRING_BYTES_MAX:
+            raise MessageRefused(f"the routing key is longer than {SHORT_STRING_BYTES_MAX} bytes")
+        encoded = _encoded_properties(properties)
+        permissions = _permissions(self._services, vhost, user)
+        channel = _OperatorChannel(self._services, vhost, user or "", permissions)
+        run = single_run(0, exchange.encode(), routing_key.encode(), _MANDATORY, encoded, body)
+        try:
+            for checked in channel.publisher.check(run):
+                channel.publisher.publish(checked)
+            if not await channel.confirmed:
+                raise MessageRefused("the message was not stored: see the broker's log")
+        finally:
+            channel.publisher.close()
+        return not channel.returned
+
+    async def take(self, queue: Queue, count: int, *, requeue: bool) -> list[TakenMessage]:
+        """Take up to so many messages.
+
+        Args:
+            requeue: put all of them back; otherwise they are gone.
+
+        Raises:
+            MessageRefused: the queue is a stream.
+            QueueQuarantined: damage lies ahead.
+        """
+        if queue.is_stream:
+            raise MessageRefused(f"basic.get from stream '{queue.name}'")
+        taken: list[tuple[Delivery, TakenMessage]] = []
+        try:
+            while len(taken) < count:
+                delivery = queue.get()
+                if delivery is None:
+                    if not queue.ready or not await self._loaded(queue):
+                        break
+                    continue
+                taken.append((delivery, _taken(queue, delivery)))
+        finally:
+            for delivery, _ in taken:
+                end = delivery.offset + delivery.count
+                if requeue:
+                    delivery.partition.give_back(delivery.offset, end)
+                    delivery.partition.on_ready()
+                else:
+                    delivery.partition.settle(delivery.offset, end, Reason.ACKED)
+        return [message for _, message in taken]
+
+    async def _loaded(self, queue: Queue) -> bool:
+        loaded = asyncio.Event()
+        if not queue.when_loaded(loaded.set):
+            return False
+        await loaded.wait()
+        return True
+
+
+def _permissions(services: Services, vhost: VirtualHost, user: str | None) -> PermissionCache:
+    if user is not None:
+        return PermissionCache(services.users.permissions, user, vhost.name)
+    book = PermissionBook()
+    book.put("", vhost.name, FULL_PERMISSION)
+    return PermissionCache(book, "", vhost.name)
+
+
+class _OperatorChannel:
+    # What a publisher needs of its channel, with nobody at the other end.
+    number = 0
+    body_frame_max = 131_072
+    reply_address: str | None = None
+
+    def __init__(
+        self, services: Services, vhost: VirtualHost, user: str, permissions: PermissionCache
+    ) -> None:
+        self.services = services
+        self.vhost = vhost
+        self.user = user
+        self.permissions = permissions
+        self.returned = False
+        self.confirmed: asyncio.Future[bool] = services.loop.create_future()
+        self.publisher = Publisher(self)
+        self.publisher.confirming = self.publisher.waited = True
+
+    def write(self, frames: bytes) -> None:
+        method = frames[7:11]
+        if method == _RETURN:
+            self.returned = True
+        elif method in (_ACK, _NACK) and not self.confirmed.done():
+            self.confirmed.set_result(method == _ACK)
+
+
+def _taken(queue: Queue, delivery: Delivery) -> TakenMessage:
+    records, index = delivery.records, delivery.index
+    return TakenMessage(
+        records.exchange.decode(errors="replace"),
+        records.routing_key(index).decode(errors="replace"),
+        delivery.redelivered,
+        _plain_properties(Properties(records.properties(index))),
+        bytes(records.body(index)),
+        queue.ready,
+    )
+
+
+def _plain_properties(properties: Properties) -> dict[str, object]:
+    plain: dict[str, object] = {}
+    for name in sorted(_NAMES):
+        value = properties.value(name)
+        if value is None:
+            continue
+        if name == "headers":
+            plain[name] = plain_arguments(properties.headers())
+        elif name in _NUMBERS:
+            plain[name] = int.from_bytes(value, "big")
+        else:
+            plain[name] = value.decode(errors="replace")
+    return plain
+
+
+def _encoded_properties(properties: Mapping[str, object]) -> Properties:
+    values = dict(properties)
+    unknown = values.keys() - _NAMES
+    if unknown:
+        raise MessageRefused(f"there is no property '{min(unknown)}'")
+    if isinstance(values.get("timestamp"), int):
+        try:
+            values["timestamp"] = datetime.fromtimestamp(int(str(values["timestamp"])), UTC)
+        except (ValueError, OverflowError, OSError):
+            raise MessageRefused("the timestamp cannot be") from None
+    values["message_type"] = values.pop("type", "")
+    values.pop("cluster_id", None)
+    try:
+        listed: Any = commands.Basic.Properties(**values)  # type: ignore[arg-type]
+        encoded = Properties(bytes(listed.marshal()))
+        encoded.delivery_mode()
+    except (TypeError, ValueError, OverflowError, SoftError) as error:
+        raise MessageRefused(f"the properties cannot be: {error}") from None
+    return encoded
+
+
+_NAMES = {"content_type", "content_encoding", "headers", "delivery_mode", "priority", "type"}
+_NAMES |= {"correlation_id", "reply_to", "expiration", "message_id", "timestamp", "user_id"}
+_NAMES |= {"app_id", "cluster_id"}
+_NUMBERS = {"delivery_mode", "priority", "timestamp"}

@@ -1,0 +1,63 @@
+"""Who calls: basic authentication, or the token that only this machine's command line can read."""
+
+import binascii
+import hmac
+from base64 import b64decode
+
+from management.broker_side import BrokerSide
+from management.caller import Caller, Need
+from management.failures import Refused, not_authorised
+from vhosts import may_connect_from
+
+HEADER_CHARACTERS_MAX = 4_096  # base64 of names and passwords that people have
+
+_REFUSED = (401, "not_authorized")
+_TOKEN = "Bearer "
+_BASIC = "Basic "
+
+
+async def authenticated(broker: BrokerSide, token: str, header: str, peer: str | None) -> Caller:
+    """The caller that an Authorization header names.
+
+    Args:
+        token: of this run of the broker.
+        peer: address of the other end; None: it cannot be told.
+
+    Raises:
+        Refused: 401, whatever was wrong.
+        AuthenticationBusy: too many others are logging in.
+    """
+    if header.startswith(_TOKEN):
+        return _by_token(broker, token, header[len(_TOKEN) :], peer)
+    name, password = _basic(header)
+    user = broker.users.find(name)
+    verified = await broker.passwords.verify(user, password)
+    # The user may have been changed or deleted while the password was verified.
+    if not verified or user is None or broker.users.find(name) != user:
+        raise Refused(*_REFUSED, "Login failed")
+    if not may_connect_from(name, peer, broker.loopback_users):
+        raise not_authorised("User can only log in via localhost")
+    caller = Caller(name, user.tags, broker.users.permissions)
+    if not caller.has(Need.MANAGEMENT):
+        raise not_authorised("Not management user")
+    return caller
+
+
+def _by_token(broker: BrokerSide, token: str, shown: str, peer: str | None) -> Caller:
+    # The rule for users who must be local, with a name that is none.
+    is_local = may_connect_from("", peer, ("",))
+    if not is_local or not hmac.compare_digest(token.encode(), shown.encode(errors="replace")):
+        raise Refused(*_REFUSED, "Login failed")
+    return Caller("", frozenset({"administrator"}), broker.users.permissions, is_local=True)
+
+
+def _basic(header: str) -> tuple[str, bytes]:
+    if not header.startswith(_BASIC) or len(header) > HEADER_CHARACTERS_MAX:
+        raise Refused(*_REFUSED, "Login failed")
+    try:
+        name, colon, password = b64decode(header[len(_BASIC) :], validate=True).partition(b":")
+        if not colon:
+            raise ValueError
+        return name.decode(), password
+    except (binascii.Error, ValueError):
+        raise Refused(*_REFUSED, "Login failed") from None

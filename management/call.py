@@ -1,0 +1,90 @@
+"""One request, as the handlers see it."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from management.broker_side import BrokerSide
+from management.caller import Caller
+from management.failures import Refused, bad_request
+from vhosts import VirtualHost
+
+BODY_BYTES_MAX = 1024 * 1024  # RabbitMQ's is larger; nothing but definitions needs more
+DEFINITIONS_BYTES_MAX = 20 * 1024 * 1024  # RabbitMQ's limit for all bodies
+
+RABBITMQ_VERSION = "3.10.8"  # whose shapes these are: tools choose theirs by it
+
+_Struct = TypeVar("_Struct", bound=msgspec.Struct)
+
+
+class Call:
+    """A request by somebody who may make it.
+
+    Attributes:
+        vhost: the one that the path names; reading it is for routes that have it.
+    """
+
+    vhost: VirtualHost
+
+    def __init__(self, request: web.Request, broker: BrokerSide, caller: Caller) -> None:
+        self._request = request
+        self.broker = broker
+        self.caller = caller
+
+    def path(self, name: str) -> str:
+        """A part of the path, decoded."""
+        return self._request.match_info[name]
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """What stands behind the question mark; of a name that comes twice, the first."""
+        return self._request.query
+
+    def is_under(self, path: str) -> bool:
+        """Whether the path goes on with this, after /api."""
+        return self._request.rel_url.raw_path.startswith(f"/api{path}")
+
+    def flag(self, name: str) -> bool:
+        """Whether a query parameter is set to true."""
+        return self._request.query.get(name) == "true"
+
+    def header(self, name: str) -> str:
+        """A header; empty when it is not there."""
+        return self._request.headers.get(name, "")
+
+    async def json(self, *, bytes_max: int = BODY_BYTES_MAX) -> Any:
+        """The body, decoded; an empty one is an empty object.
+
+        Raises:
+            Refused: it is too large, or no JSON.
+        """
+        body = bytearray()
+        async for piece in self._pieces():
+            body += piece
+            if len(body) > bytes_max:
+                raise Refused(
+                    413, "payload_too_large", f"the body is larger than {bytes_max} bytes"
+                )
+        try:
+            return msgspec.json.decode(body) if body.strip() else {}
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise bad_request("not_json") from None
+
+    def _pieces(self) -> AsyncIterator[bytes]:
+        return self._request.content.iter_any().__aiter__()
+
+    async def body(self, kind: type[_Struct]) -> _Struct:
+        """The body as an object of a kind; keys that it does not have are passed over.
+
+        Raises:
+            Refused: it is no such object.
+        """
+        content = await self.json()
+        if not isinstance(content, dict):
+            raise bad_request("not_json")
+        try:
+            return msgspec.convert(content, kind)
+        except msgspec.ValidationError as error:
+            raise bad_request(str(error)) from None

@@ -1,0 +1,89 @@
+"""What the HTTP API answers when it refuses: the one table from errors to status and name.
+
+Source: RabbitMQ 3.10's management plugin, whose clients match on these.
+"""
+
+import exchanges
+import log_backend
+import vhosts
+
+NOT_FOUND = (404, "Object Not Found")
+BAD_REQUEST = (400, "bad_request")
+NOT_AUTHORISED = (401, "not_authorised")
+UNAVAILABLE = (503, "service_unavailable")
+
+REFUSALS: dict[type[Exception], tuple[int, str]] = {
+    exchanges.ExchangeNotFound: (404, "not_found"),
+    exchanges.QueueNotFound: (404, "not_found"),
+    exchanges.RoutingError: BAD_REQUEST,
+    exchanges.ReservedName: NOT_AUTHORISED,
+    exchanges.DefaultExchangeProtected: NOT_AUTHORISED,
+    exchanges.SystemExchangeProtected: NOT_AUTHORISED,
+    vhosts.AccessRefused: NOT_AUTHORISED,
+    vhosts.VhostAccessRefused: NOT_AUTHORISED,
+    vhosts.AuthenticationBusy: UNAVAILABLE,
+    vhosts.InvalidArguments: BAD_REQUEST,
+    vhosts.InvalidDefinition: BAD_REQUEST,
+    vhosts.InvalidLimit: BAD_REQUEST,
+    vhosts.InvalidParameter: BAD_REQUEST,
+    vhosts.InvalidPermission: BAD_REQUEST,
+    vhosts.InvalidPolicy: BAD_REQUEST,
+    vhosts.InvalidQueueArgument: BAD_REQUEST,
+    vhosts.InvalidQueueProperty: BAD_REQUEST,
+    vhosts.InvalidUser: BAD_REQUEST,
+    vhosts.InvalidVhost: BAD_REQUEST,
+    vhosts.ParameterNotFound: NOT_FOUND,
+    vhosts.PolicyNotFound: NOT_FOUND,
+    vhosts.QueueInequivalent: BAD_REQUEST,
+    vhosts.QueueInUse: BAD_REQUEST,
+    vhosts.QueueLimitReached: BAD_REQUEST,
+    vhosts.QueueLocked: BAD_REQUEST,
+    vhosts.QueueNotEmpty: BAD_REQUEST,
+    vhosts.QueueQuarantined: BAD_REQUEST,
+    vhosts.QueueUnreadable: UNAVAILABLE,
+    vhosts.GetRefused: BAD_REQUEST,
+    vhosts.UserNotFound: NOT_FOUND,
+    vhosts.VhostNotFound: NOT_FOUND,
+    log_backend.JournalFailed: UNAVAILABLE,
+    log_backend.MetadataUnavailable: UNAVAILABLE,
+    log_backend.PartitionClosed: (404, "not_found"),
+}
+
+REASON_CHARACTERS_MAX = 2_048  # reasons quote what a stranger sent
+
+
+class Refused(Exception):
+    """A request that is answered with an error."""
+
+    def __init__(self, status: int, error: str, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.error = error
+        self.reason = reason[:REASON_CHARACTERS_MAX]
+
+
+def bad_request(reason: str) -> Refused:
+    """What was sent cannot be."""
+    return Refused(*BAD_REQUEST, reason)
+
+
+def not_found() -> Refused:
+    """There is nothing of this name."""
+    return Refused(*NOT_FOUND, "Not Found")
+
+
+def not_authorised(reason: str) -> Refused:
+    """The caller may not do this."""
+    return Refused(*NOT_AUTHORISED, reason)
+
+
+def refused(error: Exception) -> Refused | None:
+    """How an error of a lower package is answered; None when it is a fault of ours."""
+    if isinstance(error, Refused):
+        return error
+    for kind in type(error).__mro__:
+        if kind in REFUSALS:
+            status, name = REFUSALS[kind]
+            reason = "Not Found" if (status, name) == NOT_FOUND else str(error)
+            return Refused(status, name, reason)
+    return None

@@ -1,0 +1,177 @@
+"""The node: overview, listeners, health."""
+
+import asyncio
+
+from management.answer import Answer, Listing, Row, Value
+from management.call import RABBITMQ_VERSION, Call
+from management.caller import Need
+from management.failures import Refused, not_found
+from management.virtual_hosts import counted_messages
+from vhosts import QueueProperties, ResourceKind, Verb
+
+EXCHANGE_TYPES = ("direct", "fanout", "headers", "topic")
+ALIVENESS_QUEUE = "aliveness-test"  # RabbitMQ's
+
+
+async def overview(call: Call) -> Answer:
+    """What the node is, and how much of everything the caller sees."""
+    broker, node = call.broker, call.broker.node
+    vhosts = [vhost for vhost in broker.vhosts.all() if call.caller.sees(vhost.name)]
+    ready, unacked = await counted_messages(vhosts)
+    row: Row = {
+        "management_version": node.version,
+        "product_name": "RouteLog",
+        "product_version": node.version,
+        "rabbitmq_version": RABBITMQ_VERSION,
+        "cluster_name": node.cluster_name,
+        "node": node.name,
+        "rates_mode": "none",
+        "disable_stats": False,
+        "exchange_types": _exchange_types(),
+        "queue_totals": {
+            "messages": ready + unacked,
+            "messages_ready": ready,
+            "messages_unacknowledged": unacked,
+        },
+        "object_totals": {
+            "queues": sum(len(vhost.queues) for vhost in vhosts),
+            "exchanges": sum(len(vhost.routing.exchanges()) for vhost in vhosts),
+            **await _connection_totals(call),
+        },
+    }
+    if call.caller.has(Need.MONITORING):
+        row["listeners"] = _listeners(call)
+        row["contexts"] = []
+    return Value(row)
+
+
+async def _connection_totals(call: Call) -> Row:
+    totals = {"connections": 0, "channels": 0, "consumers": 0}
+    for at, connection in enumerate(call.broker.connections.connections()):
+        if call.caller.has(Need.MONITORING) or connection.user == call.caller.name:
+            totals["connections"] += 1
+            totals["channels"] += len(connection.channels)
+            totals["consumers"] += connection.consumers
+        if at % 1_024 == 1_023:
+            await asyncio.sleep(0)
+    return totals
+
+
+def list_nodes(call: Call) -> Answer:
+    """This node."""
+    return Listing([call], _node_row, lambda call: str(call.broker.node.name))
+
+
+def get_node(call: Call) -> Answer:
+    """This node, if it has this name."""
+    if call.path("name") != call.broker.node.name:
+        raise not_found()
+    return Value(_node_row(call))
+
+
+def _node_row(call: Call) -> Row:
+    node = call.broker.node
+    uptime = call.broker.clock.monotonic() - node.started_at
+    alarms = call.broker.alarms()
+    return {
+        "name": node.name,
+        "type": "disc",
+        "running": True,
+        "being_drained": False,
+        "os_pid": str(node.process_id),
+        "uptime": int(uptime * 1_000),
+        "fd_total": node.file_descriptors_max,
+        "sockets_used": call.broker.connections.count,
+        "mem_alarm": any("memory" in alarm for alarm in alarms),
+        "disk_free_alarm": any("disk" in alarm for alarm in alarms),
+        "data_dir": node.data_dir,
+        "db_dir": node.data_dir,
+        "exchange_types": _exchange_types(),
+        "auth_mechanisms": [{"name": name, "enabled": True} for name in ("PLAIN", "AMQPLAIN")],
+        "applications": [{"name": "routelog", "version": node.version}],
+        "partitions": [],
+    }
+
+
+def cluster_name(call: Call) -> Answer:
+    """What the node tells clients that its cluster is called."""
+    return Value({"name": call.broker.node.cluster_name})
+
+
+def extensions(call: Call) -> Answer:
+    """Plugins of the management page: none."""
+    return Value([])
+
+
+def _exchange_types() -> list[Row]:
+    return [{"name": name, "description": "", "enabled": True} for name in EXCHANGE_TYPES]
+
+
+def _listeners(call: Call) -> list[Row]:
+    node = call.broker.node
+    return [
+        {"node": node.name, "protocol": protocol, "ip_address": host, "port": port}
+        for protocol, (host, port) in node.listeners.items()
+    ]
+
+
+# -- health
+
+
+def check_alarms(call: Call) -> Answer:
+    """Whether publishers wait for something."""
+    alarms = call.broker.alarms()
+    if not alarms:
+        return Value({"status": "ok"})
+    node = call.broker.node.name
+    found = [{"node": node, "resource": alarm} for alarm in alarms]
+    reason = "There are alarms in effect in the cluster"
+    return Value({"status": "failed", "reason": reason, "alarms": found}, 503)
+
+
+def check_ok(call: Call) -> Answer:
+    """Always well: what could be unwell is not there, or stops the broker."""
+    return Value({"status": "ok"})
+
+
+def check_quorum(call: Call) -> Answer:
+    """Whether others need this node: there are none."""
+    return Value({"status": "ok", "reason": "single node cluster"})
+
+
+def check_port(call: Call) -> Answer:
+    """Whether somebody listens on a port."""
+    text = call.path("port")
+    port = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else -1
+    ports = [listening for _, listening in call.broker.node.listeners.values()]
+    if port in ports:
+        return Value({"status": "ok", "port": port})
+    reason = "No active listener"
+    return Value({"status": "failed", "reason": reason, "missing": port, "ports": ports}, 503)
+
+
+def check_protocol(call: Call) -> Answer:
+    """Whether a protocol is spoken."""
+    protocol = call.path("protocol")
+    protocols = list(call.broker.node.listeners)
+    if protocol.lower() in (*protocols, "amqp091", "amqp0-9-1"):
+        return Value({"status": "ok", "protocol": protocol})
+    failed = {"status": "failed", "reason": "No active listener"}
+    return Value({**failed, "missing": protocol, "protocols": protocols}, 503)
+
+
+async def check_aliveness(call: Call) -> Answer:
+    """Declare a queue, publish to it and take the message."""
+    vhost, caller = call.vhost, call.caller
+    for kind, name, verb in (
+        (ResourceKind.QUEUE, ALIVENESS_QUEUE, Verb.CONFIGURE),
+        (ResourceKind.QUEUE, ALIVENESS_QUEUE, Verb.READ),
+        (ResourceKind.EXCHANGE, "", Verb.WRITE),
+    ):
+        caller.authorize(vhost.name, kind, name, verb)
+    queue = vhost.declare_queue(QueueProperties(ALIVENESS_QUEUE), call)[0]
+    messages = call.broker.messages
+    await messages.publish(vhost, caller.user, "", ALIVENESS_QUEUE, {}, b"test_message")
+    if not list(await messages.take(queue, 1, requeue=False)):
+        raise Refused(503, "failed", "the message did not come back")
+    return Value({"status": "ok"})

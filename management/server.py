@@ -1,0 +1,223 @@
+"""The HTTP server: from a request to its handler, and from its answer to bytes."""
+
+import inspect
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import msgspec
+from aiohttp import web
+
+from management.answer import Answer, Empty, Pieces, Value
+from management.authentication import authenticated
+from management.broker_side import BrokerSide
+from management.call import DEFINITIONS_BYTES_MAX, Call
+from management.caller import Caller, Need
+from management.failures import Refused, bad_request, not_authorised, not_found, refused
+from management.listing import list_query, listed
+from management.openapi import openapi_document
+from management.routes import ROUTES, Route, Scope
+
+log = logging.getLogger(__name__)
+
+STREAM_BYTES = 65_536  # an answer that is larger is written while it is made
+BACKLOG = 128
+STOP_SECONDS = 2.0  # for answers that are under way when the broker stops
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class ManagementServer:
+    """The management of one broker over HTTP.
+
+    Args:
+        token: whoever on this machine shows it may do everything.
+    """
+
+    def __init__(self, broker: BrokerSide, token: str) -> None:
+        self._broker = broker
+        self._token = token
+        application = web.Application(
+            client_max_size=DEFINITIONS_BYTES_MAX, middlewares=[_answered]
+        )
+        for route in ROUTES:
+            application.router.add_route(route.method, f"/api{route.path}", self._handler(route))
+        document = msgspec.json.encode(openapi_document(ROUTES, broker.node.version))
+        application.router.add_get("/api/openapi.json", _constant(document))
+        self._runner = web.AppRunner(application, access_log=None, handle_signals=False)
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listen.
+
+        Returns:
+            The address and port.
+
+        Raises:
+            OSError: the address cannot be used.
+        """
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host, port, backlog=BACKLOG, shutdown_timeout=STOP_SECONDS)
+        try:
+            await site.start()
+        except OSError:
+            await self._runner.cleanup()
+            raise
+        address = self._runner.addresses[0]
+        return address[0], address[1]
+
+    async def stop(self) -> None:
+        """Listen no more, and end what is under way."""
+        await self._runner.cleanup()
+
+    def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            _check_origin(request)
+            caller = await self._caller(request)
+            call = Call(request, self._broker, caller)
+            self._check(route, call)
+            try:
+                answer = route.handler(call)
+                if inspect.isawaitable(answer):
+                    answer = await answer
+            except self._broker.messages.refusals as error:
+                raise bad_request(str(error)) from None
+            return await _response(request, answer)
+
+        return handle
+
+    async def _caller(self, request: web.Request) -> Caller:
+        header = request.headers.get("Authorization")
+        if header is None:
+            raise Refused(401, "not_authorized", "")
+        return await authenticated(self._broker, self._token, header, _peer(request))
+
+    def _check(self, route: Route, call: Call) -> None:
+        if not call.caller.has(route.need):
+            raise not_authorised(_WITHOUT_TAG[route.need])
+        if not route.has_vhost:
+            return
+        name = call.path("vhost")
+        found = [vhost for vhost in self._broker.vhosts.all() if vhost.name == name]
+        if not found:
+            raise not_found()
+        call.vhost = found[0]
+        caller, scope = call.caller, route.scope
+        allowed = {
+            Scope.ANY: True,
+            Scope.SEEN: caller.sees(name),
+            Scope.ENTERED: caller.enters(name),
+            Scope.POLICIES: caller.enters(name) or caller.has(Need.ADMINISTRATOR),
+        }[scope]
+        if not allowed:
+            raise not_authorised("User not authorised to access virtual host")
+
+
+_WITHOUT_TAG = {
+    Need.MANAGEMENT: "Not management user",
+    Need.POLICYMAKER: "User not authorised to access object",
+    Need.MONITORING: "Not monitor user",
+    Need.ADMINISTRATOR: "Not administrator user",
+}
+
+
+def _check_origin(request: web.Request) -> None:
+    # A browser that remembers a password would send it with what another site asks it to do.
+    site = request.headers.get("Sec-Fetch-Site", "none")
+    if request.method not in SAFE_METHODS and site not in ("none", "same-origin"):
+        raise Refused(403, "forbidden", "a request from another site")
+
+
+def _peer(request: web.Request) -> str | None:
+    transport = request.transport
+    address = transport.get_extra_info("peername") if transport is not None else None
+    return address[0] if isinstance(address, tuple) else None
+
+
+# -- answers
+
+
+async def _response(request: web.Request, answer: Answer) -> web.StreamResponse:
+    if isinstance(answer, Empty):
+        return web.Response(status=answer.status)
+    if isinstance(answer, Value):
+        return _json(answer.value, answer.status)
+    if isinstance(answer, Pieces):
+        headers = {}
+        if answer.file_name:
+            headers["Content-Disposition"] = f'attachment; filename="{_safe(answer.file_name)}"'
+        return await _streamed(request, answer.pieces, headers)
+    return await _streamed(request, await listed(answer, list_query(request.query)), {})
+
+
+def _json(value: object, status: int) -> web.Response:
+    return web.Response(
+        body=msgspec.json.encode(value), status=status, content_type="application/json"
+    )
+
+
+async def _streamed(
+    request: web.Request, pieces: AsyncIterator[bytes], headers: dict[str, str]
+) -> web.StreamResponse:
+    gathered = bytearray()
+    async for piece in pieces:
+        gathered += piece
+        if len(gathered) > STREAM_BYTES:
+            break
+    else:
+        return web.Response(body=bytes(gathered), content_type="application/json", headers=headers)
+    response = web.StreamResponse(headers={**HEADERS, **headers})
+    response.content_type = "application/json"
+    await response.prepare(request)
+    await response.write(bytes(gathered))
+    async for piece in pieces:
+        await response.write(piece)
+    await response.write_eof()
+    return response
+
+
+def _safe(file_name: str) -> str:
+    return "".join(
+        each for each in file_name if each.isascii() and (each.isalnum() or each in "._-")
+    )
+
+
+def _constant(body: bytes) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=body, content_type="application/json")
+
+    return handle
+
+
+@web.middleware
+async def _answered(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Turn whatever a handler raises into an answer, and add what every answer has."""
+    try:
+        response = await handler(request)
+    except web.HTTPException as error:
+        name = "Object Not Found" if error.status == 404 else error.reason
+        response = _failure(Refused(error.status, name, error.reason))
+        if "Allow" in error.headers:
+            response.headers["Allow"] = error.headers["Allow"]
+    except Exception as error:
+        answer = refused(error)
+        if answer is None:
+            log.error("%s %s: an error of the broker", request.method, request.path, exc_info=error)
+            answer = Refused(500, "internal_server_error", "the broker failed; see its log")
+        response = _failure(answer)
+    if not response.prepared:
+        response.headers.update(HEADERS)
+    return response
+
+
+def _failure(answer: Refused) -> web.Response:
+    response = _json({"error": answer.error, "reason": answer.reason}, answer.status)
+    if answer.status == 401:
+        response.headers["WWW-Authenticate"] = 'Basic realm="RouteLog Management"'
+    return response

@@ -1,0 +1,174 @@
+"""Who may do what over HTTP: every route with every role."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from broker_process import BrokerProcess
+from management_door import ManagementDoor
+
+from management.routes import ROUTES
+
+pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
+
+ROLES = ("untagged", "management", "policymaker", "monitoring", "administrator")
+
+# As in RabbitMQ. What is in neither list is open to every tag.
+ADMINISTRATORS = re.compile(
+    r"(GET|PUT|POST|DELETE) /(users|permissions|topic-permissions|user-limits|definitions)\b.*"
+    r"|(PUT|DELETE) /(vhosts|operator-policies|vhost-limits|global-parameters)/.*"
+    r"|GET /vhosts/\{vhost\}/(topic-)?permissions"
+)
+MONITORS = re.compile(r"GET /nodes.*")
+POLICYMAKERS = re.compile(r"(PUT|DELETE) /policies/.*|\w+ /(parameters|global-parameters).*")
+
+
+def allowed(role: str, route: str) -> bool:
+    if role == "untagged":
+        return False
+    if ADMINISTRATORS.fullmatch(route):
+        return role == "administrator"
+    if MONITORS.fullmatch(route):
+        return role in ("monitoring", "administrator")
+    if POLICYMAKERS.fullmatch(route):
+        return role in ("policymaker", "administrator")
+    return True
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    process = BrokerProcess(tmp_path_factory.mktemp("access")).start()
+    guest = ManagementDoor(process)
+    for role in ROLES:
+        guest.add_user(role, "" if role == "untagged" else role)
+    guest.do("PUT", "vhosts", "closed")
+    yield process
+    process.stop()
+
+
+def path_of(route_path: str, vhost: str) -> str:
+    path = route_path.replace("{vhost}", vhost.replace("/", "%2F")).replace("{kind:[qe]}", "q")
+    return re.sub(r"\{\w+\}", "nothing-of-this-name", path)
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method}{route.path}")
+def test_a_route_opens_to_the_tags_that_rabbitmq_opens_it_to(world: BrokerProcess, route) -> None:
+    named = f"{route.method} {route.path}"
+    for role in ROLES:
+        door = ManagementDoor(world, (role, role))
+        status, _, answer = door.raw(route.method, path_of(route.path, "/"))
+        assert (status != 401) == allowed(role, named), (role, status, answer)
+        assert status != 500, answer
+    for door in (ManagementDoor(world, None), ManagementDoor(world, ("administrator", "wrong"))):
+        assert door.raw(route.method, path_of(route.path, "/"))[0] == 401
+
+
+@pytest.mark.parametrize(
+    "route",
+    [route for route in ROUTES if route.has_vhost],
+    ids=lambda route: f"{route.method}{route.path}",
+)
+def test_a_vhost_is_closed_to_those_without_a_permission_there(world: BrokerProcess, route) -> None:
+    for role in ROLES[1:]:
+        door = ManagementDoor(world, (role, role))
+        status, _, answer = door.raw(route.method, path_of(route.path, "closed"))
+        only_sees = role == "monitoring" and (route.method != "GET" or "aliveness" in route.path)
+        if only_sees or role in ("management", "policymaker"):
+            assert status == 401, (role, status, answer)
+        assert status != 500, answer
+        status, _, answer = door.raw(route.method, path_of(route.path, "nowhere"))
+        assert status in (401, 404), (role, status, answer)
+
+
+def test_lists_show_what_the_caller_may_see(world: BrokerProcess) -> None:
+    guest = ManagementDoor(world)
+    guest.do(
+        "PUT",
+        "permissions",
+        "closed",
+        "guest",
+        body=dict.fromkeys(("configure", "write", "read"), ".*"),
+    )
+    guest.do("PUT", "queues", "closed", "hidden", body={})
+    for role, sees in (("management", False), ("policymaker", False), ("monitoring", True)):
+        door = ManagementDoor(world, (role, role))
+        assert (
+            ("closed", "hidden") in [(q["vhost"], q["name"]) for q in door.get("queues")]
+        ) == sees
+        assert ("closed" in [vhost["name"] for vhost in door.get("vhosts")]) == sees
+        assert ("closed" in {each["vhost"] for each in door.get("exchanges")}) == sees
+        assert ("closed" in {each["vhost"] for each in door.get("bindings")}) == sees
+        assert door.get("overview")["object_totals"]["queues"] == len(door.get("queues"))
+
+
+def test_the_same_answer_for_an_unknown_user_and_a_wrong_password(world: BrokerProcess) -> None:
+    answers = {
+        ManagementDoor(world, user).raw("GET", "/whoami")[2]
+        for user in (("guest", "wrong"), ("nobody", "guest"), ("guest", ""))
+    }
+    assert answers == {b'{"error":"not_authorized","reason":"Login failed"}'}
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Basic",
+        "Basic !",
+        "Basic " + "A" * 5000,
+        "Basic Z3Vlc3Q=",
+        "Bearer",
+        "Bearer x",
+        "Digest x",
+        "Basic \xff",
+    ],
+)
+def test_a_bad_authorization_is_refused(world: BrokerProcess, header: str) -> None:
+    door = ManagementDoor(world, None)
+    status, headers, _ = door.raw("GET", "/whoami", Authorization=header)
+    assert status == 401
+    assert headers["www-authenticate"].startswith("Basic")
+
+
+def test_the_token_of_the_data_directory_opens_everything_and_is_private(
+    world: BrokerProcess,
+) -> None:
+    door = ManagementDoor(world, None)
+    assert (world.data_dir / "management.json").stat().st_mode & 0o777 == 0o600
+    status, _, _ = door.raw("GET", "/users", Authorization=f"Bearer {door.token}")
+    assert status == 200
+    status, _, _ = door.raw(
+        "PUT", "/queues/closed/by-token", b"{}", Authorization=f"Bearer {door.token}"
+    )
+    assert status == 201
+
+
+def test_another_site_cannot_make_a_browser_change_something(world: BrokerProcess) -> None:
+    door = ManagementDoor(world)
+    cross = {"Sec-Fetch-Site": "cross-site"}
+    assert door.raw("PUT", "/queues/%2F/forged", b"{}", **cross)[0] == 403
+    assert door.raw("GET", "/queues/%2F", **cross)[0] == 200
+    assert door.raw("PUT", "/queues/%2F/own", b"{}", **{"Sec-Fetch-Site": "same-origin"})[0] == 201
+
+
+def test_every_answer_keeps_browsers_from_guessing_and_keeping(world: BrokerProcess) -> None:
+    door = ManagementDoor(world)
+    for path in ("/whoami", "/nowhere", "/queues", "/queues/%2F/none", "/openapi.json"):
+        headers = door.raw("GET", path)[1]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == "no-store"
+        assert headers["content-type"].startswith("application/json")
+
+
+def test_the_openapi_document_names_every_route(world: BrokerProcess) -> None:
+    document = ManagementDoor(world, None).get("openapi.json")
+    named = {
+        (method.upper(), path) for path, methods in document["paths"].items() for method in methods
+    }
+    wanted = {(r.method, "/api" + r.path.replace(":[qe]", "")) for r in ROUTES}
+    assert named == wanted
+    ids = [
+        each["operationId"] for methods in document["paths"].values() for each in methods.values()
+    ]
+    assert len(ids) == len(set(ids))

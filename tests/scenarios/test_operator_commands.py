@@ -1,0 +1,214 @@
+"""The operators' commands, and definitions at the start, with a broker process."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pika
+import pytest
+from broker_process import ROOT, BrokerFailed, BrokerProcess
+from management_door import ManagementDoor
+from pika_client import Clients
+from typer.testing import CliRunner
+
+from amqp_front.__main__ import command_line
+
+pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
+
+RABBITMQ = ROOT / "tests" / "golden" / "rabbitmq-3.10-definitions.json"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    process = BrokerProcess(tmp_path_factory.mktemp("commands")).start()
+    yield process
+    process.stop()
+
+
+def run(data_dir: Path, *arguments: str, given: str = "") -> Any:
+    return CliRunner().invoke(
+        command_line, arguments, input=given, env={"ROUTELOG_DATA_DIR": str(data_dir)}
+    )
+
+
+def succeed(world: BrokerProcess, *arguments: str, given: str = "") -> str:
+    done = run(world.data_dir, *arguments, given=given)
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
+
+
+def test_users_vhosts_and_permissions_are_administered(world: BrokerProcess) -> None:
+    succeed(world, "vhost", "add", "orders", "--description", "of the shop")
+    succeed(world, "user", "add", "ann", "--password", "one", "--tags", "management,monitoring")
+    succeed(world, "permission", "set", "ann", "^a", ".*", "", "--vhost", "orders")
+    assert re.search(r"orders\s+ann\s+\^a\s+\.\*", succeed(world, "permission", "list"))
+    succeed(world, "user", "password", "ann", given="two\ntwo\n")
+    succeed(world, "user", "tags", "ann", "monitoring")
+    ann = ManagementDoor(world, ("ann", "two")).get("whoami")
+    assert ann == {"name": "ann", "tags": ["monitoring"]}
+    (row,) = [
+        each
+        for each in map(json.loads, succeed(world, "list", "vhosts", "--json").splitlines())
+        if each["name"] == "orders"
+    ]
+    assert row["description"] == "of the shop"
+    succeed(world, "permission", "clear", "ann", "--vhost", "orders")
+    assert "ann" not in succeed(world, "permission", "list")
+    succeed(world, "user", "delete", "ann")
+    succeed(world, "vhost", "delete", "orders")
+    assert "orders" not in succeed(world, "list", "vhosts")
+
+
+def test_everything_is_listed_and_a_connection_closed(world: BrokerProcess) -> None:
+    clients = Clients(world.url)
+    connection = clients.connect(client_properties={"connection_name": "shop\x1b[31m"})
+    channel = connection.channel()
+    channel.queue_declare("listed", durable=True)
+    channel.queue_bind("listed", "amq.topic", "k.#")
+    channel.basic_consume("listed", lambda *_: None, consumer_tag="eater")
+    for kind, wanted in (
+        ("queues", "listed"),
+        ("exchanges", "amq.topic"),
+        ("bindings", "k.#"),
+        ("consumers", "eater"),
+        ("users", "guest"),
+        ("vhosts", "/"),
+        ("connections", "shop\\x1b"),
+    ):
+        assert wanted in succeed(world, "list", kind)
+        assert all(map(json.loads, succeed(world, "list", kind, "--json").splitlines()))
+    for kind in ("queues", "exchanges", "bindings", "consumers", "connections"):
+        assert wanted_of(kind) in succeed(world, "list", kind, "--vhost", "/")
+    (row,) = map(json.loads, succeed(world, "list", "connections", "--json").splitlines())
+    succeed(world, "close-connection", row["name"])
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker):
+        connection.process_data_events(5)
+
+
+def wanted_of(kind: str) -> str:
+    return {"consumers": "eater", "connections": "guest", "bindings": "k.#"}.get(kind, "/")
+
+
+def test_policies_are_set_listed_and_cleared(world: BrokerProcess) -> None:
+    succeed(world, "policy", "set", "p", "^q", '{"max-age": "7D"}', "--apply-to", "streams")
+    succeed(world, "policy", "set", "o", "", '{"max-length": 5}', "--operator")
+    assert re.search(r'p\s+\^q\s+streams\s+\{"max-age":"7D"\}', succeed(world, "policy", "list"))
+    assert "max-length" in succeed(world, "policy", "list", "--operator")
+    succeed(world, "policy", "clear", "p")
+    succeed(world, "policy", "clear", "o", "--operator")
+    assert succeed(world, "policy", "list", "--json") == ""
+
+
+def test_definitions_go_out_and_come_in_again(world: BrokerProcess, tmp_path: Path) -> None:
+    ManagementDoor(world).do("PUT", "vhosts", "copy", body={})
+    succeed(world, "definitions", "import", str(RABBITMQ))
+    file = tmp_path / "definitions.json"
+    succeed(world, "definitions", "export", str(file))
+    document = json.loads(file.read_text())
+    assert {"q", "audit", "tmp.1"} <= {queue["name"] for queue in document["queues"]}
+    assert {"guest", "bob", "sam"} <= {user["name"] for user in document["users"]}
+    succeed(world, "definitions", "import", str(file))
+    piped = succeed(world, "definitions", "export", "-", "--vhost", "orders")
+    assert "users" not in json.loads(piped)
+    succeed(world, "definitions", "import", "-", "--vhost", "copy", given=piped)
+    assert "audit" in succeed(world, "list", "queues", "--vhost", "copy")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"),
+    [
+        (("user", "delete", "nobody"), 1, "there is nothing of this name"),
+        (("user", "add", "guest", "--password", "x"), 1, "user 'guest' already exists"),
+        (("vhost", "add", "v", "--default-queue-type", "fast"), 1, "default_queue_type"),
+        (
+            ("permission", "set", "guest", "(", "", ""),
+            1,
+            "invalid regular expression for configure",
+        ),
+        (("policy", "set", "p", "", '{"max-lenght": 1}'), 1, "max-lenght: it is not recognised"),
+        (("policy", "set", "p", "", "nonsense"), 2, "no JSON"),
+        (("list", "cats"), 2, "queues"),
+        (("list", "users", "--vhost", "/"), 2, "in no virtual host"),
+        (("list", "queues", "--vhost", "nowhere"), 1, "there is nothing of this name"),
+        (("close-connection", "nope"), 1, "there is nothing of this name"),
+        (("definitions", "import", "-"), 1, "not_json"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(
+    world: BrokerProcess, arguments: tuple[str, ...], code: int, reason: str
+) -> None:
+    done = run(world.data_dir, *arguments, given="{")
+    assert done.exit_code == code, done.stderr
+    assert reason in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_without_a_broker_the_commands_say_so(tmp_path: Path) -> None:
+    done = run(tmp_path, "list", "queues")
+    assert done.exit_code == 2
+    assert "no broker with management runs" in done.stderr
+    (tmp_path / "management.json").write_text('{"url": "http://127.0.0.1:1", "token": "x"}')
+    assert "refused" in run(tmp_path, "list", "queues").stderr
+    (tmp_path / "management.json").write_text("nonsense")
+    done = run(tmp_path, "list", "queues")
+    assert (done.exit_code, "Traceback" in done.stderr) == (2, False)
+
+
+def test_a_start_with_definitions_has_what_they_say_and_no_guest_of_its_own(
+    fresh_broker, tmp_path: Path
+) -> None:
+    document = json.loads(RABBITMQ.read_text())
+    document["users"] = [user for user in document["users"] if user["name"] == "sam"]
+    document["permissions"] = [
+        {"user": "sam", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}
+    ]
+    document["topic_permissions"] = []
+    file = tmp_path / "definitions.json"
+    file.write_text(json.dumps(document))
+    broker = fresh_broker(ROUTELOG_DEFINITIONS_FILE=str(file))
+    for _ in range(2):
+        door = ManagementDoor(broker, ("sam", "test12"))
+        assert [vhost["name"] for vhost in door.get("vhosts")] == ["/", "orders"]
+        assert ManagementDoor(broker).ask("GET", "whoami")[0] == 401
+        clients = Clients(broker.url)
+        channel = clients.connect(credentials=pika.PlainCredentials("sam", "test12")).channel()
+        channel.queue_declare("q1", passive=True)
+        clients.close()
+        broker.restart()
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("{", "not JSON"),
+        ('{"users": [{"name": "u"}]}', "users[0] 'u'"),
+        ('{"queues": [{"name": "q", "vhost": "nowhere"}]}', "queues 'q': vhost nowhere not found"),
+        (None, "cannot be read"),
+    ],
+)
+def test_bad_definitions_stop_the_start_with_a_line(
+    fresh_broker, tmp_path: Path, content: str | None, reason: str
+) -> None:
+    file = tmp_path / "definitions.json"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(BrokerFailed) as failed:
+        fresh_broker(ROUTELOG_DEFINITIONS_FILE=str(file))
+    assert reason in str(failed.value)
+    assert "Traceback" not in str(failed.value)
+
+
+def test_the_management_can_be_switched_off_and_its_port_taken(fresh_broker) -> None:
+    off = fresh_broker(ROUTELOG_MANAGEMENT="false")
+    assert not (off.data_dir / "management.json").exists()
+    on = fresh_broker()
+    assert on.terminate() == 0
+    assert not (on.data_dir / "management.json").exists()
+    on.start()
+    taken = str(ManagementDoor(on).address.port)
+    with pytest.raises(BrokerFailed, match=f"management cannot listen on .*{taken}"):
+        fresh_broker(ROUTELOG_MANAGEMENT_PORT=taken)

@@ -1,0 +1,228 @@
+"""Definitions: users, vhosts and topology as one document, in RabbitMQ's form, read and checked."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+
+from exchanges import DEFAULT_EXCHANGE, Binding, Exchange, RoutingError, check_name
+from vhosts.definition_entries import (
+    BindingEntry,
+    ExchangeEntry,
+    GlobalParameterEntry,
+    ParameterEntry,
+    PermissionEntry,
+    PolicyEntry,
+    QueueEntry,
+    TopicPermissionEntry,
+    UserEntry,
+    VhostEntry,
+)
+from vhosts.errors import (
+    InvalidArguments,
+    InvalidDefinition,
+    InvalidLimit,
+    InvalidParameter,
+    InvalidPermission,
+    InvalidPolicy,
+    InvalidQueueArgument,
+    InvalidQueueProperty,
+    InvalidUser,
+    InvalidVhost,
+    QueueLimitReached,
+)
+from vhosts.global_parameters import check_parameter
+from vhosts.json_arguments import checked_arguments
+from vhosts.limits import USER_LIMITS, VHOST_LIMITS, Limits, checked_limits
+from vhosts.permission import Permission
+from vhosts.policy import Policy
+from vhosts.queue_declaration import check_declaration
+from vhosts.queue_properties import QueueProperties
+from vhosts.topic_permission import TopicPermission, TopicRule
+from vhosts.topology_record import VhostRecord
+from vhosts.user import User
+
+TURN_ENTRIES = 64  # read in one turn of the loop: about 1 ms
+
+OPERATOR_POLICY = "operator_policy"  # components of parameters
+VHOST_LIMITS_COMPONENT = "vhost-limits"
+
+# How an entry can be wrong.
+WRONG = (
+    InvalidArguments,
+    InvalidDefinition,
+    InvalidLimit,
+    InvalidParameter,
+    InvalidPermission,
+    InvalidPolicy,
+    InvalidQueueArgument,
+    InvalidQueueProperty,
+    InvalidUser,
+    InvalidVhost,
+    QueueLimitReached,
+    RoutingError,
+    msgspec.ValidationError,
+)
+
+_Entry = TypeVar("_Entry", bound=msgspec.Struct)
+_Any = TypeVar("_Any")
+
+
+@dataclass(slots=True)
+class Definitions:
+    """What a document says; what belongs to a vhost or a user stands beside its name."""
+
+    users: list[tuple[User, Limits]] = field(default_factory=list)
+    vhosts: list[VhostRecord] = field(default_factory=list)
+    permissions: list[tuple[str, str, Permission]] = field(default_factory=list)
+    topic_permissions: list[tuple[str, str, TopicPermission]] = field(default_factory=list)
+    policies: list[tuple[str, Policy]] = field(default_factory=list)
+    vhost_limits: list[tuple[str, Limits]] = field(default_factory=list)
+    global_parameters: dict[str, object] = field(default_factory=dict)
+    exchanges: list[tuple[str, Exchange]] = field(default_factory=list)
+    queues: list[tuple[str, QueueProperties]] = field(default_factory=list)
+    bindings: list[tuple[str, Binding]] = field(default_factory=list)
+
+
+def read_definitions(document: object, vhost: str | None = None) -> Definitions:
+    """The definitions of a document, each of them checked on its own.
+
+    Args:
+        document: as decoded from JSON. Keys that are not known are passed over.
+        vhost: where everything belongs that does not say it, or says another one.
+
+    Raises:
+        InvalidDefinition: names the first entry that cannot be.
+    """
+    reader = _Reader(document, vhost)
+    for _ in reader.steps():
+        pass
+    return reader.read
+
+
+async def read_definitions_in_turns(document: object, vhost: str | None = None) -> Definitions:
+    """See `read_definitions`; others have their turn meanwhile."""
+    reader = _Reader(document, vhost)
+    for at, _ in enumerate(reader.steps()):
+        if at % TURN_ENTRIES == TURN_ENTRIES - 1:
+            await asyncio.sleep(0)
+    return reader.read
+
+
+class _Reader:
+    def __init__(self, document: object, vhost: str | None) -> None:
+        if not isinstance(document, dict):
+            raise InvalidDefinition("the document", "it is no JSON object")
+        self._document: Mapping[str, Any] = document
+        self._vhost = vhost
+        self.read = Definitions()
+
+    def steps(self) -> Iterator[None]:
+        # One entry each.
+        kinds: list[tuple[str, type[Any], Callable[[Any], None]]] = [
+            ("users", UserEntry, self._user),
+            ("vhosts", VhostEntry, self._vhost_entry),
+            ("permissions", PermissionEntry, self._permission),
+            ("topic_permissions", TopicPermissionEntry, self._topic_permission),
+            ("parameters", ParameterEntry, self._parameter),
+            ("global_parameters", GlobalParameterEntry, self._global_parameter),
+            ("policies", PolicyEntry, self._policy),
+            ("exchanges", ExchangeEntry, self._exchange),
+            ("queues", QueueEntry, self._queue),
+            ("bindings", BindingEntry, self._binding),
+        ]
+        ours = ("parameters", "policies", "exchanges", "queues", "bindings")
+        for kind, entry_type, take in kinds:
+            if self._vhost is None or kind in ours:
+                for place, entry in self._entries(kind, entry_type):
+                    named(place, take, entry)
+                    yield
+
+    def _entries(self, kind: str, entry_type: type[_Entry]) -> Iterator[tuple[str, _Entry]]:
+        entries = self._document.get(kind, [])
+        if not isinstance(entries, list):
+            raise InvalidDefinition(kind, "it is no array")
+        for at, content in enumerate(entries):
+            name = content.get("name", content.get("user", "")) if isinstance(content, dict) else ""
+            place = f"{kind}[{at}] '{name}'" if name else f"{kind}[{at}]"
+            try:
+                yield place, msgspec.convert(content, entry_type)
+            except msgspec.ValidationError as error:
+                raise InvalidDefinition(place, str(error)) from None
+
+    def _user(self, entry: UserEntry) -> None:
+        self.read.users.append((entry.user(), checked_limits(USER_LIMITS, entry.limits)))
+
+    def _vhost_entry(self, entry: VhostEntry) -> None:
+        record = entry.record()
+        check_name("vhost", record.name)
+        self.read.vhosts.append(record)
+
+    def _permission(self, entry: PermissionEntry) -> None:
+        permission = Permission(entry.configure, entry.write, entry.read)
+        self.read.permissions.append((entry.user, entry.vhost, permission))
+
+    def _topic_permission(self, entry: TopicPermissionEntry) -> None:
+        permission = TopicPermission(entry.exchange, entry.write, entry.read)
+        TopicRule(permission, entry.user, entry.vhost)
+        self.read.topic_permissions.append((entry.user, entry.vhost, permission))
+
+    def _parameter(self, entry: ParameterEntry) -> None:
+        vhost = self._place(entry.vhost)
+        if entry.component == VHOST_LIMITS_COMPONENT:
+            if not isinstance(entry.value, dict):
+                raise InvalidLimit(entry.name, "its value is no object")
+            self.read.vhost_limits.append((vhost, checked_limits(VHOST_LIMITS, entry.value)))
+        elif entry.component == OPERATOR_POLICY:
+            if not isinstance(entry.value, dict):
+                raise InvalidPolicy(entry.name, "value", "it is no object")
+            policy = msgspec.convert({**entry.value, "name": entry.name}, PolicyEntry)
+            self.read.policies.append((vhost, policy.policy(is_operator=True)))
+        else:
+            raise InvalidDefinition(f"component {entry.component}", "there is no such component")
+
+    def _global_parameter(self, entry: GlobalParameterEntry) -> None:
+        check_parameter(entry.name, entry.value)
+        self.read.global_parameters[entry.name] = entry.value
+
+    def _policy(self, entry: PolicyEntry) -> None:
+        self.read.policies.append((self._place(entry.vhost), entry.policy()))
+
+    def _exchange(self, entry: ExchangeEntry) -> None:
+        if entry.name != DEFAULT_EXCHANGE:
+            check_name("exchange", entry.name)
+            checked_arguments(entry.arguments)
+            self.read.exchanges.append((self._place(entry.vhost), entry.exchange()))
+
+    def _queue(self, entry: QueueEntry) -> None:
+        vhost = self._place(entry.vhost)
+        properties = entry.properties()
+        check_name("queue", entry.name)
+        checked_arguments(entry.arguments)
+        check_declaration(vhost, properties)
+        self.read.queues.append((vhost, properties))
+
+    def _binding(self, entry: BindingEntry) -> None:
+        checked_arguments(entry.arguments)
+        if entry.source != DEFAULT_EXCHANGE:
+            self.read.bindings.append((self._place(entry.vhost), entry.binding()))
+
+    def _place(self, vhost: str) -> str:
+        place = self._vhost or vhost
+        if not place:
+            raise InvalidDefinition("vhost", "it is not said")
+        return place
+
+
+def named(place: str, take: Callable[[_Any], None], entry: _Any) -> None:
+    """Take an entry; what is wrong with it is said with its place.
+
+    Raises:
+        InvalidDefinition: it was refused.
+    """
+    try:
+        take(entry)
+    except WRONG as error:
+        raise InvalidDefinition(place, str(error)) from error

@@ -1,0 +1,149 @@
+"""A policy: settings for all queues and exchanges of a vhost whose names match a pattern."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from log_backend import Durability
+from vhosts.argument_checks import (
+    OVERFLOWS,
+    STRATEGIES,
+    Check,
+    age,
+    integer,
+    one_of,
+    text,
+)
+from vhosts.errors import InvalidPolicy
+from vhosts.pattern import BadPattern, Pattern
+
+NAME_BYTES_MAX = 255  # a short string of AMQP, as the names of queues
+PRIORITY_MAX = 2**31 - 1
+
+APPLY_TO = ("all", "exchanges", "queues", "classic_queues", "quorum_queues", "streams")
+
+ALTERNATE_EXCHANGE = "alternate-exchange"
+EXCHANGE_KEYS = (ALTERNATE_EXCHANGE,)
+
+# Of queues: each key is the argument of this name without its "x-".
+QUEUE_KEYS: Mapping[str, Check] = {
+    "message-ttl": integer(0),
+    "expires": integer(1),
+    "max-length": integer(0),
+    "max-length-bytes": integer(0),
+    "overflow": one_of(*OVERFLOWS),
+    "dead-letter-exchange": text,
+    "dead-letter-routing-key": text,
+    "dead-letter-strategy": one_of(*STRATEGIES),
+    "delivery-limit": integer(-1),
+    "consumer-timeout": integer(0),
+    "max-age": age,
+    "durability": one_of(*Durability),
+}
+
+
+def _mirror_parameters(value: object) -> str | None:
+    is_names = isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return None if is_names or integer(1)(value) is None else "expected a number or names of nodes"
+
+
+# RabbitMQ's keys for what a single node has no use for: checked, kept, without effect.
+UNUSED_KEYS: Mapping[str, Check] = {
+    "ha-mode": one_of("all", "exactly", "nodes"),
+    "ha-params": _mirror_parameters,
+    "ha-sync-mode": one_of("manual", "automatic"),
+    "ha-sync-batch-size": integer(1),
+    "ha-promote-on-shutdown": one_of("always", "when-synced"),
+    "ha-promote-on-failure": one_of("always", "when-synced"),
+    "queue-mode": one_of("default", "lazy"),
+    "queue-version": integer(1, 2),
+    "queue-master-locator": one_of("min-masters", "client-local", "random"),
+    "queue-leader-locator": one_of("client-local", "balanced", "random", "least-leaders"),
+    "max-in-memory-length": integer(0),
+    "max-in-memory-bytes": integer(0),
+    "stream-max-segment-size-bytes": integer(0),
+    "initial-cluster-size": integer(1),
+    "target-group-size": integer(1),
+}
+
+CHECKS: Mapping[str, Check] = {**QUEUE_KEYS, **UNUSED_KEYS, ALTERNATE_EXCHANGE: text}
+
+# Of these the lower value counts, whether argument, policy or operator policy has it.
+LOWER_WINS = frozenset({"message-ttl", "expires", "max-length", "max-length-bytes"})
+LOWER_WINS |= {"delivery-limit", "max-in-memory-length", "max-in-memory-bytes"}
+
+OPERATOR_KEYS = LOWER_WINS | {"overflow", "target-group-size"}
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A policy, or an operator policy.
+
+    Raises:
+        InvalidPolicy: names the part that cannot be.
+    """
+
+    name: str
+    pattern: str
+    definition: Mapping[str, object]
+    priority: int = 0
+    apply_to: str = "all"
+    is_operator: bool = False
+    _pattern: Pattern = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        if not -PRIORITY_MAX <= self.priority <= PRIORITY_MAX:
+            raise InvalidPolicy(self.name, "priority", "not a 32-bit number")
+        if self.apply_to not in APPLY_TO:
+            raise InvalidPolicy(self.name, "apply-to", f"expected one of {', '.join(APPLY_TO)}")
+        self._check_definition()
+        try:
+            object.__setattr__(self, "_pattern", Pattern(self.pattern))
+        except BadPattern as error:
+            raise InvalidPolicy(self.name, "pattern", str(error)) from None
+
+    def _check_definition(self) -> None:
+        if not self.definition:
+            raise InvalidPolicy(self.name, "definition", "it is empty")
+        for key, value in self.definition.items():
+            check = CHECKS.get(key)
+            if check is None:
+                raise InvalidPolicy(self.name, key, "it is not recognised")
+            if self.is_operator and key not in OPERATOR_KEYS:
+                raise InvalidPolicy(self.name, key, "it is not allowed in operator policies")
+            reason = check(value)
+            if reason is not None:
+                raise InvalidPolicy(self.name, key, reason)
+        if "dead-letter-routing-key" in self.definition:
+            self._check_needed("dead-letter-routing-key", "dead-letter-exchange")
+        if "ha-params" in self.definition:
+            self._check_needed("ha-params", "ha-mode")
+
+    def _check_needed(self, key: str, needed: str) -> None:
+        if needed not in self.definition:
+            raise InvalidPolicy(self.name, key, f"there is no '{needed}'")
+
+    def applies_to_exchange(self, name: str) -> bool:
+        """Tell whether an exchange has this policy, if no other comes first."""
+        return self.apply_to in ("all", "exchanges") and self._pattern.matches(name)
+
+    def applies_to_queue(self, name: str, queue_type: str) -> bool:
+        """Tell whether a queue has this policy, if no other comes first.
+
+        Args:
+            queue_type: classic, quorum or stream.
+        """
+        return self.apply_to in _GROUPS[queue_type] and self._pattern.matches(name)
+
+
+_GROUPS: Mapping[str, tuple[str, ...]] = {
+    "classic": ("all", "queues", "classic_queues"),
+    "quorum": ("all", "queues", "quorum_queues"),
+    "stream": ("all", "queues", "streams"),
+}
+
+
+def _check_name(name: str) -> None:
+    if not 1 <= len(name.encode(errors="replace")) <= NAME_BYTES_MAX or not name.isprintable():
+        reason = f"a policy's name is 1 to {NAME_BYTES_MAX} bytes that can be printed"
+        raise InvalidPolicy(name[:NAME_BYTES_MAX], "name", reason)

@@ -1,0 +1,61 @@
+"""The rules of declaring a queue: what a declaration may say, and when two mean the same."""
+
+from dataclasses import replace
+
+from vhosts.errors import InvalidQueueProperty, QueueInequivalent, QueueLocked
+from vhosts.queue import Queue
+from vhosts.queue_arguments import check_arguments, check_durability, check_equivalent
+from vhosts.queue_properties import QueueProperties
+
+QUEUE_TYPE = "x-queue-type"
+
+
+def with_type(properties: QueueProperties, default_type: str | None) -> QueueProperties:
+    """The declaration with the vhost's default type, if it names none and can have that one."""
+    is_local = not properties.durable or properties.exclusive or properties.auto_delete
+    if default_type in (None, "classic") or is_local or QUEUE_TYPE in properties.arguments:
+        return properties
+    return replace(properties, arguments={**properties.arguments, QUEUE_TYPE: default_type})
+
+
+def check_declaration(vhost: str, properties: QueueProperties) -> None:
+    """Refuse a declaration that no queue can fulfil.
+
+    Raises:
+        InvalidQueueArgument, InvalidQueueProperty: names what cannot be.
+    """
+    check_arguments(properties.name, vhost, properties.arguments)
+    _check_type(vhost, properties)
+    check_durability(properties.name, vhost, properties.arguments, properties.is_stored)
+
+
+def _check_type(vhost: str, properties: QueueProperties) -> None:
+    # Of the types that RabbitMQ replicates, only what all nodes can keep is declared.
+    if properties.arguments.get(QUEUE_TYPE, "classic") == "classic":
+        return
+    refused = {"non-durable": not properties.durable, "exclusive": properties.exclusive}
+    for name, is_set in (refused | {"auto-delete": properties.auto_delete}).items():
+        if is_set:
+            raise InvalidQueueProperty(properties.name, vhost, name)
+
+
+def check_redeclared(
+    vhost: str, queue: Queue, received: QueueProperties, connection: object
+) -> None:
+    """Refuse a declaration of another queue than there is.
+
+    Raises:
+        QueueLocked: the queue is exclusive to another connection, or is not exclusive at all.
+        QueueInequivalent, InvalidQueueArgument: names what differs or cannot be.
+    """
+    current = queue.properties
+    queue.check_access(connection)
+    if received.exclusive != current.exclusive:
+        raise QueueLocked(queue.name, vhost)
+    for argument in ("durable", "auto_delete"):
+        asked, has = getattr(received, argument), getattr(current, argument)
+        if asked != has:
+            texts = (f"'{str(asked).lower()}'", f"'{str(has).lower()}'")
+            raise QueueInequivalent(queue.name, vhost, argument, *texts)
+    check_arguments(queue.name, vhost, received.arguments)
+    check_equivalent(queue.name, vhost, current.arguments, received.arguments)

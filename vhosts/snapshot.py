@@ -1,0 +1,66 @@
+"""What operators see of connections and messages: values, copied when they are asked for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSnapshot:
+    """An open connection; `heartbeat` in seconds, `connected_at` in milliseconds since 1970."""
+
+    name: str
+    user: str
+    vhost: str
+    peer_host: str
+    peer_port: int
+    host: str
+    port: int
+    state: str
+    channels: int
+    channel_max: int
+    frame_max: int
+    heartbeat: int
+    mechanism: str
+    connected_at: int
+    client_properties: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSnapshot:
+    """An open channel."""
+
+    number: int
+    confirm: bool
+    transactional: bool
+    consumers: int
+    unacknowledged: int
+    prefetch: int
+    channel_prefetch: int
+    is_flowing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerSnapshot:
+    """A consumer of a queue; `group` is empty when it is in none."""
+
+    channel: int
+    queue: str
+    tag: str
+    group: str
+    ack_required: bool
+    exclusive: bool
+    prefetch: int
+    priority: int
+    unacknowledged: int
+
+
+@dataclass(frozen=True, slots=True)
+class TakenMessage:
+    """A message as it was taken from a queue."""
+
+    exchange: str
+    routing_key: str
+    redelivered: bool
+    properties: Mapping[str, object]
+    body: bytes
+    left: int

@@ -1,0 +1,113 @@
+"""Gives the policies of a virtual host to its queues and exchanges, whenever either changes."""
+
+import asyncio
+from collections.abc import Mapping
+
+from exchanges import RoutingTable
+from log_backend import Change, Durability, MetadataStore
+from vhosts.policy import ALTERNATE_EXCHANGE, Policy
+from vhosts.policy_book import PolicyBook
+from vhosts.policy_record import policy_change
+from vhosts.queue import Queue
+from vhosts.queue_arguments import durability, retention
+from vhosts.topology_writer import TopologyWriter
+
+FOLLOWERS_MAX = 128  # queues of one turn: below 1 ms with a few policies
+
+
+class VhostPolicies:
+    """The policies of a vhost, and that its queues and exchanges go by them.
+
+    Attributes:
+        book: read by anyone, changed only here.
+    """
+
+    def __init__(
+        self,
+        vhost: str,
+        writer: TopologyWriter,
+        routing: RoutingTable,
+        queues: Mapping[str, Queue],
+        default_durability: Durability,
+    ) -> None:
+        self.book = PolicyBook(vhost)
+        self._vhost = vhost
+        self._writer = writer
+        self._routing = routing
+        self._queues = queues
+        self._default_durability = default_durability
+
+    def load(self, store: MetadataStore) -> None:
+        """Read what the store holds.
+
+        Raises:
+            MetadataCorrupt: a policy cannot be read.
+        """
+        self.book.load(store)
+
+    def recovered(self) -> None:
+        """All queues and exchanges are there: let them go by their policies."""
+        for exchange in self._routing.exchanges():
+            self.follow_exchange(exchange.name)
+        for queue in self._queues.values():
+            self.follow_queue(queue)
+
+    async def put(self, policy: Policy) -> None:
+        """Add a policy, or replace the one of its name and kind.
+
+        When this returns it is durable, and all queues and exchanges go by it.
+
+        Raises:
+            MetadataUnavailable: nothing more can be written; nothing has happened.
+        """
+        durable = self._writer.submit([policy_change(self._vhost, policy)])
+        self.book.put(policy)
+        await self._follow_all()
+        await durable
+
+    async def delete(self, name: str, *, operator: bool) -> None:
+        """Delete a policy.
+
+        Raises:
+            PolicyNotFound: there is none of this name.
+            MetadataUnavailable: nothing more can be written; nothing has happened.
+        """
+        policy = self.book.get(name, operator=operator)
+        durable = self._writer.submit([policy_change(self._vhost, policy, deleted=True)])
+        self.book.remove(policy)
+        await self._follow_all()
+        await durable
+
+    def deletions(self) -> list[Change]:
+        """What deletes the records of all policies."""
+        return self.book.deletions()
+
+    def follow_exchange(self, name: str) -> None:
+        """Let an exchange go by its policy."""
+        policy = self.book.of_exchange(name)
+        alternate = policy.definition.get(ALTERNATE_EXCHANGE) if policy is not None else None
+        self._routing.set_policy_alternate(name, alternate if isinstance(alternate, str) else None)
+
+    def follow_queue(self, queue: Queue) -> None:
+        """Let a queue go by its policies."""
+        before = queue.effective.values
+        queue.follow(*self.book.of_queue(queue.name, queue.type))
+        values = queue.effective.values
+        if values is before:
+            return
+        for partition in queue.partitions:
+            log = partition.log
+            log.promise(durability(values, self._default_durability))
+            if log.is_stream:  # other queues have no limits that end what is not consumed
+                log.retention = retention(values)
+
+    async def _follow_all(self) -> None:
+        for exchange in self._routing.exchanges():
+            if self._routing.has_exchange(exchange.name):
+                self.follow_exchange(exchange.name)
+        queues = list(self._queues.values())
+        for first in range(0, len(queues), FOLLOWERS_MAX):
+            for queue in queues[first : first + FOLLOWERS_MAX]:
+                if not queue.deleted:
+                    self.follow_queue(queue)
+            await asyncio.sleep(0)
