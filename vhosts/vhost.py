@@ -372,8 +372,10 @@ class VirtualHost:
             self._owned.pop(connection, None)
 
     def _expire(self, name: str) -> None:
-        log.info("queue '%s' in '%s' has expired: nobody used it", name, self.name)
-        self._delete_unasked(self.queues[name])
+        queue = self.queues.get(name)
+        if queue is not None:  # its declaration may have failed
+            log.info("queue '%s' in '%s' has expired: nobody used it", name, self.name)
+            self._delete_unasked(queue)
 
     async def clear(self) -> None:
         """Delete all queues and exchanges, in several turns; the vhost itself is being deleted.

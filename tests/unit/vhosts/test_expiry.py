@@ -236,6 +236,13 @@ async def test_an_unused_queue_is_deleted_when_its_lease_is_over(node: Node) -> 
     node.turns.pass_seconds(60)
 
 
+async def test_the_lease_of_a_queue_whose_declaration_failed_deletes_nothing(node: Node) -> None:
+    declared(node, x_expires=SECOND)
+    del node.vhost.queues["q"]  # as a declaration that could not be stored does
+    node.turns.pass_seconds(2)
+    assert "q" not in node.vhost.queues
+
+
 async def test_a_lease_can_be_changed_and_taken_back(node: Node) -> None:
     queue = declared(node, x_expires=10 * SECOND)
     node.turns.pass_seconds(5)
