@@ -1,5 +1,6 @@
 """The composition root and command line: `routelog serve`, its tools, `perf`, `routelog version`."""
 
+import logging
 import os
 import resource
 import sys
@@ -25,6 +26,8 @@ from log_backend import random_name
 from management import BrokerSide, ManagementServer, NodeFacts, operator_commands
 from mirror_cluster import claim_epoch
 from vhosts import Definitions, InvalidDefinition, read_definitions
+
+log = logging.getLogger(__name__)
 
 EXIT_START_FAILED = 1
 EXIT_CONFIGURATION = 2  # what wrong usage of the command line exits with, too
@@ -147,11 +150,15 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         alarms=lambda: sorted(services.gate.reasons & {"disk", "memory"}),
     )
     server = ManagementServer(side, token)
+    wanted = config.management_host or address.host
     try:
-        host, port = await server.start(config.management_host, config.management_port)
+        host, port = await server.start(wanted, config.management_port)
     except OSError as error:
-        where = f"{config.management_host}:{config.management_port}"
-        raise StartError(f"the management cannot listen on {where}: {error}") from None
+        # Clients come first: another broker on this machine may have the port.
+        where = f"{wanted}:{config.management_port}"
+        log.error("there is no HTTP API: it cannot listen on %s: %s", where, error)
+        yield
+        return
     listeners["http"] = (host, port)
     file = address.data_dir / MANAGEMENT_FILE
     _write_private(file, msgspec.json.encode({"url": _local_url(host, port), "token": token}))

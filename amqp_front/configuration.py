@@ -75,7 +75,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     retention_seconds: Seconds = 30.0
 
     management: bool = True
-    management_host: Annotated[str, Meta(min_length=1)] = "0.0.0.0"
+    management_host: str = ""  # empty: as `host`
     management_port: Annotated[int, Meta(ge=0, le=65_535)] = 15672  # 0: any free port
 
     definitions_file: str = ""  # none

@@ -85,8 +85,8 @@ async def test_a_power_cut_before_any_call_loses_no_dead_letter(size: int, tmp_p
         stills = choice.sample(stills, min(int(CUTS), len(stills)))
     for number, (still, confirmed) in enumerate(stills):
         root = tmp_path / f"cut-{number}"
-        node = Node(still.place(root, choice))
-        await node.start()
+        node = Node(still.disk.place(root, choice))
+        await node.start(still.metadata)
         lost = confirmed - await found_in(node)
         await node.stop()
         assert not lost, f"cut before call {still.operation}: {sorted(lost)[:3]}"
