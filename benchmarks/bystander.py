@@ -60,7 +60,7 @@ def _ping(url: str, pid: int, pipe: Pipe) -> None:
         load.confirm_seconds()
         pipe.send(None)
         found = []
-        while not pipe.poll():
+        while not (found and pipe.poll()):
             before = _running_seconds(running)
             seconds = load.confirm_seconds()
             found.append((seconds, _running_seconds(running) - before))

@@ -25,6 +25,9 @@ from pamqp import commands
 from queue_samples import Alarm, Turns
 
 from log_backend import EXPIRING, PartitionLog, Reason, Records, encode_records
+from log_backend.journal_groups import JournalGroups
+from log_backend.loaded_pieces import PieceBudget
+from log_backend.log_intake import LogIntake
 from vhosts import Delivery, PublishRefused, Queue, QueuePartition, QueueProperties
 from vhosts.death import Death
 from vhosts.letter_post import Posted
@@ -36,11 +39,17 @@ PRIORITY_MAX = 3
 class Owner:
     """A store that keeps everything in memory."""
 
-    leader_epoch = 1
     segment_bytes = 1 << 20
+    loaded_pieces = PieceBudget(1 << 20)
 
-    def tail_grew(self, size: int) -> None: ...
+    def __init__(self) -> None:
+        self.intake = LogIntake(JournalGroups(never, never), 1 << 40, never)
+
     def has_unflushed(self, partition: PartitionLog) -> None: ...
+
+
+def never(*arguments: object) -> None:
+    raise AssertionError
 
 
 class House:
