@@ -5,6 +5,7 @@ from typing import Any
 
 import pika
 from pika.channel import Channel
+from pika.exceptions import ChannelClosed
 from pika.frame import Method
 
 from spark_bridge.errors import PublishFailed
@@ -117,8 +118,12 @@ class ConfirmedPublisher:
         self._fail(PublishFailed(f"no queue for a message to {place}: {method.reply_text}"))
 
     def _channel_closed(self, channel: Channel, reason: Exception) -> None:
-        if not self._is_done:
-            self._fail(PublishFailed(f"the channel was closed: {reason}"))
+        if self._is_done:
+            return
+        # A channel is closed by the broker, or with its connection.
+        is_refused = isinstance(reason, ChannelClosed)
+        what = "the channel was closed" if is_refused else "no connection to the broker"
+        self._fail(PublishFailed(f"{what}: {reason}"))
 
     def _ended(self, connection: pika.SelectConnection, reason: Exception | str) -> None:
         if not self._is_done and self._failure is None:
