@@ -16,7 +16,9 @@ from types import ModuleType
 HOT_MODULES = (
     "log_backend.checksum",
     "log_backend.record_batch",
+    "log_backend.record_encoding",
     "log_backend.record_selection",
+    "log_backend.gathering",
     "log_backend.journal_entry",
     "log_backend.journal_groups",
     "log_backend.log_end",

@@ -3,7 +3,11 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
-from log_backend import EXPIRING, Durability, Records
+import cython
+
+from log_backend import EXPIRING, Durability
+from log_backend.log_end import LogEnd
+from log_backend.record_batch import Records
 from vhosts.consumer import Consumer
 from vhosts.consumer_group import ConsumerGroup
 from vhosts.delivery import Delivery
@@ -128,16 +132,16 @@ class Queue(Dispatcher):
             if self.rules is not None:
                 self.rules.expiry.expected = True
 
-    def _publish_by_rules(self, records: Records, *, waited: bool) -> int:
+    def _publish_by_rules(self, records: Records, waited: bool) -> int:
         if records.attributes & EXPIRING:
             self._expects_expiry()
         rules = self.rules
         if rules is None:
-            return self._append(records, waited=waited)
+            return self._append(records, waited)
         admitted, refused = rules.admit(records)
         position = 0
         if admitted is not None:
-            position = self._append(admitted, waited=waited)
+            position = self._append(admitted, waited)
             rules.published()
         if refused:
             raise PublishRefused(refused, position)
@@ -202,6 +206,7 @@ class Queue(Dispatcher):
         if self.properties.exclusive and self.owner is not connection:
             raise QueueLocked(self.name, self.vhost)
 
+    @cython.locals(log=LogEnd, records=Records, waited=cython.bint, position=cython.longlong)
     def publish(self, records: Records, waited: bool) -> int:
         """Append records; they reach consumers after this turn.
 
@@ -211,22 +216,28 @@ class Queue(Dispatcher):
         Raises:
             PublishRefused: the queue is full; it did not take all of them.
         """
-        if self.rules is not None or records.attributes & EXPIRING:
-            return self._publish_by_rules(records, waited=waited)
-        return self._append(records, waited=waited)
+        if self.rules is not None or self._partitioner is not None or records.attributes & 4:
+            return self._publish_by_rules(records, waited)  # or it is EXPIRING
+        log = self.partitions[0].log
+        position = log.take(records, waited)
+        if self.consumers or self._readers or self.groups:
+            self._wake_all()
+        return position
 
-    def _append(self, records: Records, *, waited: bool) -> int:
+    def _append(self, records: Records, waited: bool) -> int:
         if self._partitioner is None:
             position: int = self.partitions[0].log.append(records, waited)
         else:
             position = self._partitioner.publish(self.partitions, records, waited=waited)
+        self._wake_all()
+        return position
+
+    def _wake_all(self) -> None:
         if self.consumers or self._readers:
             self.wake()
-        if self.groups:
-            for group in self.groups.values():
-                if group.consumers:
-                    group.wake()
-        return position
+        for group in self.groups.values():
+            if group.consumers:
+                group.wake()
 
     # -- consuming
 

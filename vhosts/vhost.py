@@ -144,13 +144,21 @@ class VirtualHost:
 
     def targets(self, route: tuple[str, ...]) -> tuple[Queue, ...]:
         """The queues of a route."""
+        known = self.known_targets()
+        queues = known.get(route)
+        if queues is None:
+            queues = known[route] = tuple(self.queues[name] for name in route)
+        return queues
+
+    def known_targets(self) -> dict[tuple[str, ...], tuple[Queue, ...]]:
+        """The queues of the routes that were asked for so far: read it in this turn, never write.
+
+        `targets` adds what is missing.
+        """
         if self._targets_version != self.routing.version:
             self._targets.clear()
             self._targets_version = self.routing.version
-        queues = self._targets.get(route)
-        if queues is None:
-            queues = self._targets[route] = tuple(self.queues[name] for name in route)
-        return queues
+        return self._targets
 
     # -- exchanges and bindings
 
