@@ -21,6 +21,7 @@ HOT_MODULES = (
     "log_backend/gathering.py",
     "log_backend/journal_entry.py",
     "log_backend/journal_groups.py",
+    "log_backend/placement.py",
     "log_backend/log_end.py",
     "log_backend/log_intake.py",
     "log_backend/tail.py",

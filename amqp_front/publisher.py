@@ -136,6 +136,7 @@ class Publisher:
             self._confirms.add(count - at, needed)
         self._refused.clear()
 
+    @cython.locals(routes=dict, keys=list, found=list)
     def _publish(self, run: PublishRun) -> JournalPositions:
         exchange = run.exchange.decode()
         routing = self._vhost.routing

@@ -5,7 +5,7 @@ import cython
 
 from log_backend.record_batch import Octets, RecordBatch, new_buffer, put_header, put_octets
 
-COPIED_BYTES_MAX = 16 * 1024  # to copy more takes longer than to write a buffer of its own
+COPIED_BYTES_MAX = 4_096  # a larger piece is written as quickly from where it is
 ROOM_BYTES_MIN = 4 * 1024
 
 
@@ -58,7 +58,7 @@ class Gathering:
     def add(self, octets: Octets) -> int:
         """Add a piece; it is not changed before `buffers` are written."""
         size = len(octets)
-        if size > 16_384:  # COPIED_BYTES_MAX
+        if size > 4_096:  # COPIED_BYTES_MAX
             self._close()
             self._whole.append(octets)
             self.bytes += size
@@ -77,6 +77,14 @@ class Gathering:
         put_header(self.open, at, batch)
         self.add(batch.records.payload)
         return 0
+
+    @cython.locals(batches=list, at=cython.Py_ssize_t, bytes_max=cython.Py_ssize_t)
+    def add_batches(self, batches: list[RecordBatch], at: int, bytes_max: int) -> int:
+        """Add batches from an index on, until there are so many bytes; returns the index behind them."""
+        while at < len(batches) and self.bytes < bytes_max:
+            self.add_batch(batches[at])
+            at += 1
+        return at
 
     @cython.cfunc
     @cython.exceptval(-1)

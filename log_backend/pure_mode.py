@@ -21,6 +21,7 @@ HOT_MODULES = (
     "log_backend.gathering",
     "log_backend.journal_entry",
     "log_backend.journal_groups",
+    "log_backend.placement",
     "log_backend.log_end",
     "log_backend.log_intake",
     "log_backend.tail",

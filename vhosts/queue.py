@@ -31,6 +31,7 @@ from vhosts.partitioned_reader import PartitionedReader
 from vhosts.partitioner import partitioner
 from vhosts.policy import Policy
 from vhosts.queue_arguments import counts_deliveries, has_single_active_consumer, is_stream
+from vhosts.queue_partition import QueuePartition
 from vhosts.queue_properties import QueueProperties
 from vhosts.queue_rules import QueueRules, RuleSurroundings, has_rules
 from vhosts.single_active import WaitingConsumers
@@ -56,6 +57,7 @@ class Queue(Dispatcher):
     __slots__ = (
         "_loading",
         "_partitioner",
+        "_plain_log",
         "_readers",
         "_standby",
         "_surroundings",
@@ -84,12 +86,22 @@ class Queue(Dispatcher):
         self.groups: dict[str, ConsumerGroup] = {}
         self._readers: list[StreamReader | PartitionedReader] = []
         self._partitioner = partitioner(properties.arguments)
+        self._plain_log: LogEnd | None = None  # where all goes that is published; None: look first
         self._loading: list[Callable[[], None]] = []
         single = has_single_active_consumer(properties.arguments)
         self._standby = WaitingConsumers() if single else None
         self.rules: QueueRules | None = None
         self._surroundings = surroundings
         self.effective = EffectiveArguments(properties.arguments)
+
+    def open(self, partitions: list[QueuePartition]) -> None:
+        """Begin with these partitions, in order."""
+        self.partitions = partitions
+        self._choose_way()
+
+    def _choose_way(self) -> None:
+        is_plain = self.rules is None and self._partitioner is None
+        self._plain_log = self.partitions[0].log if is_plain else None
 
     # -- what it goes by
 
@@ -120,6 +132,7 @@ class Queue(Dispatcher):
 
     def _obey(self, rules: QueueRules | None) -> None:
         self.rules = rules
+        self._choose_way()
         for partition in self.partitions:
             partition.rules = rules
             partition.on_expiring = self._expects_expiry
@@ -216,9 +229,9 @@ class Queue(Dispatcher):
         Raises:
             PublishRefused: the queue is full; it did not take all of them.
         """
-        if self.rules is not None or self._partitioner is not None or records.attributes & 4:
-            return self._publish_by_rules(records, waited)  # or it is EXPIRING
-        log = self.partitions[0].log
+        if self._plain_log is None or records.attributes & 4:  # EXPIRING
+            return self._publish_by_rules(records, waited)
+        log = self._plain_log
         position = log.take(records, waited)
         if self.consumers or self._readers or self.groups:
             self._wake_all()

@@ -130,7 +130,7 @@ class VirtualHost:
     def recovered(self) -> None:
         """The journal has been replayed into the logs: look at them again."""
         for queue in self.queues.values():
-            queue.partitions = [self._partition(queue, p.log) for p in queue.partitions]
+            queue.open([self._partition(queue, p.log) for p in queue.partitions])
             queue.apply(queue.properties.arguments)
             self.groups.recovered(queue)
         self.policies.recovered()
@@ -417,9 +417,8 @@ class VirtualHost:
         self, properties: QueueProperties, owner: object | None, partitions: Sequence[int]
     ) -> Queue:
         queue = Queue(self.name, properties, owner, self._call_soon, self._surroundings)
-        for index, number in enumerate(partitions):
-            log = self._open_log(properties, index, number)
-            queue.partitions.append(self._partition(queue, log))
+        logs = [self._open_log(properties, *each) for each in enumerate(partitions)]
+        queue.open([self._partition(queue, log) for log in logs])
         self.policies.follow_queue(queue)
         self.queues[properties.name] = queue
         if owner is not None:
