@@ -277,7 +277,12 @@ class Journal:
         if self._committing or self._closed or self.failure is not None or self._has_no_room():
             return
         self._uncollected = False
-        self._collect()
+        try:
+            self._collect()
+        except Exception as error:  # a fault of ours: or whoever waits would wait for ever
+            log.error("an error of the broker, while the journal gathered", exc_info=error)
+            self._failed(error)
+            return
         group = self.groups.first
         if not (group.count or self._marking):
             return

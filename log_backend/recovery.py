@@ -2,13 +2,14 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
 from log_backend.cursor import Cursor
 from log_backend.cursor_snapshot import Marks, SnapshotWriter, cursor_number, partition_prefix
 from log_backend.damage import EVERYTHING_BEHIND, Damage, load_damage
-from log_backend.disk import Disk
+from log_backend.disk import Disk, DiskFull
 from log_backend.first_kept import expected_bases, load_first_kept
 from log_backend.journal_block import Block, JournalEntry, Reason
 from log_backend.log_directory import base_offsets, segment_path
@@ -212,7 +213,8 @@ class Recovery:
             partition.quarantine_segment(segment, opened.damage)
         elif opened.unindexed:
             log.warning("%s: its index files were missing or damaged; built again", segment.path)
-            self._writer.write_index(segment)
+            with suppress(DiskFull):  # the next start walks through it again
+                self._writer.write_index(segment)
 
     def _replay(self, partition: PartitionLog, entry: JournalEntry) -> None:
         change = entry.change

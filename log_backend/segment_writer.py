@@ -85,13 +85,13 @@ class SegmentWriter:
         self._disk.remove_tree(directory)
 
     def write_index(self, segment: Segment) -> None:
-        """Write a sealed segment's index files, durably, if there is room.
+        """Write a sealed segment's index files, durably.
 
-        Without them the next start walks through the segment.
+        Raises:
+            DiskFull: they are not there, or not whole.
         """
-        with suppress(DiskFull):
-            for path, content in segment.index_files():
-                self._write_file(path, content)
+        for path, content in segment.index_files():
+            self._write_file(path, content)
 
     def _write(self, write: SegmentWrite) -> None:
         path = write.segment.path
@@ -99,11 +99,13 @@ class SegmentWriter:
             # A removed segment was perhaps never synced: with one behind it, it would be damage.
             self._removal.finish(path.parent)
             self._own(path.parent, write.partition)
+        if write.seal:
+            # They say how the segment ends and what follows, so they are durable before that is there, and
+            # first: without room for them nothing has been written. Those of a newest one mean nothing.
+            self.write_index(write.segment)
         if write.batches or write.segment.compressed_bytes is None:
             self._write_batches(path, write)
         if write.seal:
-            # They say how the segment ended, so they are durable before the next one is there, too.
-            self.write_index(write.segment)
             self._disk.sync_directory(path.parent)
 
     def _write_batches(self, path: Path, write: SegmentWrite) -> None:
