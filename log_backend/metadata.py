@@ -119,10 +119,10 @@ class MetadataStore:
             MetadataCorrupt: it is damaged before its torn tail, or of an unknown format.
         """
         disk = disk or SystemDisk()
-        damage = find_damage(disk, path)
-        if damage is not None:
-            raise MetadataCorrupt("{} of the metadata is damaged at byte {}".format(*damage))
         with _engine_errors():
+            damage = find_damage(disk, path)
+            if damage is not None:
+                raise MetadataCorrupt("{} of the metadata is damaged at byte {}".format(*damage))
             if read_only:
                 engine = Rdict(str(path), _options(), access_type=AccessType.read_only())
             else:
