@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,22 @@ from crash.memory_disk import MemoryDisk
 from crash.stored_log import Messages, build
 from crash.test_every_byte import files, segments
 
+from log_backend.compressed_segment import CODECS, SegmentPacker, cut_blocks
 from log_backend.journal_block import BLOCK_ALIGNMENT, JournalEntry, aligned, decode_block
 from log_backend.journal_files import JournalFiles, find_end
 from log_backend.journal_reader import JournalDamaged, JournalReader, whole_blocks
+from log_backend.log_directory import compressed_path
 from log_backend.log_verification import SegmentCheck
 from log_backend.record_batch import RecordBatch
-from log_backend.segment import SegmentDamaged, open_active, open_sealed, read_batches
+from log_backend.segment import (
+    SegmentDamaged,
+    headers,
+    open_active,
+    open_sealed,
+    read_batch,
+    read_batches,
+)
+from log_backend.segment_file import open_segment_file
 from log_backend.segment_index import read_index
 
 pytestmark = pytest.mark.crash
@@ -221,3 +232,56 @@ async def test_a_journal_file_that_is_cut_refuses_the_start(
         content[:] = whole
     if EVERY_BYTE:
         figures(f"{count} lengths of the journal cut")
+
+
+def compress(probe: SegmentProbe, codec: int) -> bytearray:
+    """Put the compressed form of a sealed segment in its place; its content."""
+    assert probe.index is not None
+    packer = SegmentPacker(codec, probe.base)
+    packed = bytearray(packer.end)
+    for start, end in cut_blocks(probe.index.positions, len(probe.whole)):
+        packed += b"".join(packer.block(bytearray(probe.whole[start:end])))
+    packed += packer.table()
+    header = packer.header()
+    packed[: len(header)] = header
+    del probe.disk.files[probe.path]
+    probe.disk.files[compressed_path(probe.path)] = packed
+    return packed
+
+
+@pytest.mark.parametrize("compression", CODECS)
+async def test_a_damaged_byte_of_a_compressed_segment_is_met(
+    stored: tuple[Path, Messages], disk: MemoryDisk, compression: str, figures: Figures
+) -> None:
+    count = 0
+    for probe in all_segments(stored[0], disk):
+        if probe.next_base is None:
+            continue
+        packed = compress(probe, CODECS[compression])
+        whole = bytes(packed)
+        read = partial(read_all, disk, probe.path, probe.base, len(probe.whole))
+        promised = read()
+        assert len(promised) == len(probe.batches)
+        for at in range(0, len(whole), STEP):
+            packed[at] ^= 1 << at % 8
+            with pytest.raises(SegmentDamaged):
+                read()
+            packed[at] = whole[at]
+            count += 1
+        for length in range(len(whole) - 1, -1, -STEP):
+            del packed[length:]
+            with pytest.raises(SegmentDamaged):
+                read()
+            count += 1
+    assert count > 100
+    if EVERY_BYTE:
+        figures(f"{count} damages of {compression} segments")
+
+
+def read_all(disk: MemoryDisk, path: Path, base: int, size: int) -> list[RecordBatch]:
+    """What the scrub reads of a segment, in either form."""
+    file = open_segment_file(disk, path)
+    try:
+        return [read_batch(file, *place) for place in headers(file, 0, size, base)]
+    finally:
+        file.close()
