@@ -35,7 +35,7 @@ from log_backend.metadata import (
     MetadataUnavailable,
     RevisionConflict,
 )
-from log_backend.metadata_writer import MetadataWriter
+from log_backend.metadata_writer import MetadataWriter, retrieved
 from log_backend.partition_log import PartitionLog
 from log_backend.randomness import random_key, random_name
 from log_backend.record_batch import (
@@ -98,6 +98,7 @@ __all__ = [
     "partition_report",
     "random_key",
     "random_name",
+    "retrieved",
     "routing_keys",
     "split_by_routing_key",
     "split_records",

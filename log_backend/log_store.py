@@ -28,8 +28,10 @@ from log_backend.damage import damage_change
 from log_backend.disk import Disk, DiskFull
 from log_backend.disk_space import DiskSpace
 from log_backend.durability import Durability
+from log_backend.flusher import Flusher
 from log_backend.journal import Journal
 from log_backend.journal_entry import JournalEntry
+from log_backend.journal_extent import JournalExtent
 from log_backend.journal_files import JournalFile
 from log_backend.log_directory import partition_directory
 from log_backend.log_intake import LogIntake
@@ -89,7 +91,7 @@ class LogStore:
         self.on_written: Callable[[int], None] = lambda position: None
         self.on_failure: Callable[[Exception], None] = lambda error: None
         self.on_pressure: Callable[[frozenset[str]], None] = lambda reasons: None
-        self._flusher = ThreadPoolExecutor(1, thread_name_prefix="flusher")
+        self._flusher = Flusher(loop, disk, self.metadata)
         self._reads = ColdReads(disk, loop, options.memory_loaded_bytes)
         self.loaded_pieces = self._reads.pieces
         self._journal_files = ThreadPoolExecutor(1, thread_name_prefix="journal-files")
@@ -107,6 +109,7 @@ class LogStore:
             on_file_full=self._checkpoint_later,
             collect=self._journal_state,
             on_pressure=lambda pressed: self._press("journal", pressed),
+            extent=JournalExtent(self.metadata),
         )
         self.journal.on_disk_full = self._refused_by_disk
         self._tail_bytes_max = options.memory_tail_bytes
@@ -119,7 +122,7 @@ class LogStore:
             promised=lambda: self._unflushed_bytes() + self.journal.promised_bytes,
             on_look=self._looked_at_space,
         )
-        self._writer = SegmentWriter(disk)
+        self._writer = SegmentWriter(disk, self._flusher.removal)
         self._compressor = SegmentCompressor(
             disk, loop, data / "compressing", self._flusher, self._run, self._space.check
         )
@@ -305,9 +308,9 @@ class LogStore:
         """See `LogOwner`."""
         return self._reads.load(segment, offset)
 
-    def remove_segments(self, segments: list[Segment]) -> None:
+    def remove_segments(self, partition: PartitionLog, segments: list[Segment]) -> None:
         """See `LogOwner`."""
-        self._in_flusher(lambda: self._writer.remove(segments))
+        self._flusher.remove(partition, segments)
 
     def damage_changed(self, partition: PartitionLog) -> None:
         """See `LogOwner`."""
@@ -417,6 +420,8 @@ class LogStore:
                 self._full_files = files + self._full_files
                 return
             changes = snapshots(changed)
+            if files:
+                changes.append(JournalExtent.begins_with(files[-1].mark.number + 1))
             await self._loop.run_in_executor(self._flusher, store, self.metadata, changes)
             self._evict()
             for full in files:

@@ -28,6 +28,7 @@ from log_backend import (
     PartitionLog,
     SettledRange,
     random_name,
+    retrieved,
 )
 from vhosts.consumer import Consumer
 from vhosts.errors import QueueInUse, QueueLimitReached, QueueNotEmpty
@@ -192,7 +193,7 @@ class VirtualHost:
             ExchangeNotFound: there is none of this name.
         """
         self.routing.exchange(name)
-        return self._undecided()
+        return self.undecided()
 
     def restore_exchange(self, exchange: Exchange) -> Durable:
         """Declare an exchange from its value, also one whose name is reserved."""
@@ -287,7 +288,8 @@ class VirtualHost:
         queue = self._add_queue(properties, owner, numbers)
         queue.apply(queue.effective.values)
         log.debug("queue '%s' in '%s': durability %s", queue.name, self.name, queue.durability)
-        queue.declaring = asyncio.ensure_future(self._admit(queue, durable))
+        queue.declaring = declaring = asyncio.ensure_future(self._admit(queue, durable))
+        declaring.add_done_callback(retrieved)
         return queue, queue.declaring
 
     def _check_queue_limit(self, name: str) -> None:
@@ -454,7 +456,7 @@ class VirtualHost:
 
     def _applied(self, change: TopologyChange) -> Durable:
         if not change:
-            return self._undecided()
+            return self.undecided()
         try:
             return self._store(change)
         except MetadataUnavailable:
@@ -480,8 +482,11 @@ class VirtualHost:
         self._submitted = asyncio.ensure_future(self._writer.submit(changes))
         return self._submitted
 
-    def _undecided(self) -> Durable:
-        # Somebody else may just have made what an answer tells of, and a crash could forget it.
+    def undecided(self) -> Durable:
+        """What an answer must wait for that tells of what somebody else may just have made or deleted.
+
+        A crash could forget it, or bring it back.
+        """
         return None if self._submitted is None or self._submitted.done() else self._submitted
 
 
