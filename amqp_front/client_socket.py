@@ -2,10 +2,12 @@
 
 import asyncio
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from amqp_front.client_certificate import Certificate
 from amqp_front.proxy_header import Endpoint
+from log_backend import Octets
 
 OUTBOX_BYTES_HIGH = 1_048_576  # unsent: no more deliveries; about 8 ms at 1 Gbit/s
 OUTBOX_BYTES_MAX = 64 * 1024 * 1024  # unsent: the client reads nothing; no more commands either
@@ -88,9 +90,12 @@ class ClientSocket:
             milliseconds = round(seconds * 1000)
             self._set_option(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
 
-    def write(self, frames: bytes | bytearray) -> None:
-        """Send frames, or keep them until the client reads."""
-        self._transport.write(frames)
+    def write(self, parts: Sequence[Octets]) -> None:
+        """Send what lies in parts, or keep it until the client reads."""
+        if len(parts) == 1:
+            self._transport.write(parts[0])
+        else:
+            self._transport.writelines(parts)
 
     @property
     def outbox_full(self) -> bool:

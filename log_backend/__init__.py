@@ -40,6 +40,7 @@ from log_backend.randomness import random_key, random_name
 from log_backend.record_batch import (
     EXPIRING,
     PERSISTENT,
+    Octets,
     RecordBatch,
     Records,
     encode_parts,
@@ -50,6 +51,7 @@ from log_backend.record_batch import (
 from log_backend.record_selection import key_partition, split_by_routing_key, split_records
 from log_backend.retention import Retention
 from log_backend.segment import SegmentDamaged
+from log_backend.single_record import SingleRecord
 
 __all__ = [
     "EXPIRING",
@@ -72,6 +74,7 @@ __all__ = [
     "MetadataUnavailable",
     "MetadataWriter",
     "NoDataDirectory",
+    "Octets",
     "PartitionClosed",
     "PartitionLog",
     "Reason",
@@ -82,6 +85,7 @@ __all__ = [
     "Retention",
     "RevisionConflict",
     "SegmentDamaged",
+    "SingleRecord",
     "SnapshotDamaged",
     "StoredPartition",
     "SystemClock",
