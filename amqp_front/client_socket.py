@@ -42,7 +42,16 @@ class ClientSocket:
         proxied: the client, when the other end is a proxy that speaks for it.
     """
 
-    __slots__ = ("_deadline", "_loop", "_transport", "certificate", "identity", "name", "peer")
+    __slots__ = (
+        "_deadline",
+        "_loop",
+        "_reading",
+        "_transport",
+        "certificate",
+        "identity",
+        "name",
+        "peer",
+    )
 
     def __init__(
         self,
@@ -53,6 +62,7 @@ class ClientSocket:
         self._transport = transport
         self._loop = loop
         self._deadline: asyncio.TimerHandle | None = None
+        self._reading = True
         self.identity: ClientIdentity | None = None
         transport.set_write_buffer_limits(high=OUTBOX_BYTES_HIGH)
         self.certificate: Certificate | None = transport.get_extra_info("peercert") or None
@@ -104,8 +114,9 @@ class ClientSocket:
 
     def set_reading(self, reading: bool) -> None:
         """Read from the client, or leave what it sends in its hands."""
-        if self._transport.is_closing():
+        if reading is self._reading or self._transport.is_closing():
             return
+        self._reading = reading
         if reading:
             self._transport.resume_reading()
         else:
