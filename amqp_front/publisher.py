@@ -294,19 +294,18 @@ class Publisher:
             return
         keys = run.keys()
         for at in indexes:
-            self._channel.write(
-                content_frames(
-                    self._channel.number,
-                    self._channel.body_frame_max,
-                    run.properties(at),
-                    run.body(at),
-                    commands.Basic.Return,
-                    reply_code=NO_ROUTE,
-                    reply_text="NO_ROUTE",
-                    exchange=run.exchange,
-                    routing_key=keys[at],
-                )
+            parts = content_frames(
+                self._channel.number,
+                self._channel.body_frame_max,
+                run.properties(at),
+                run.body(at),
+                commands.Basic.Return,
+                reply_code=NO_ROUTE,
+                reply_text="NO_ROUTE",
+                exchange=run.exchange,
+                routing_key=keys[at],
             )
+            self._channel.write(b"".join(parts))
 
     # -- checks
 

@@ -41,6 +41,7 @@ from log_backend.randomness import random_key, random_name
 from log_backend.record_batch import (
     EXPIRING,
     PERSISTENT,
+    Octets,
     RecordBatch,
     Records,
     new_buffer,
@@ -49,6 +50,7 @@ from log_backend.record_encoding import encode_parts, encode_records, routing_ke
 from log_backend.record_selection import key_partition, split_by_routing_key, split_records
 from log_backend.retention import Retention
 from log_backend.segment import SegmentDamaged
+from log_backend.single_record import SingleRecord
 
 __all__ = [
     "EXPIRING",
@@ -71,6 +73,7 @@ __all__ = [
     "MetadataUnavailable",
     "MetadataWriter",
     "NoDataDirectory",
+    "Octets",
     "PartitionClosed",
     "PartitionLog",
     "Reason",
@@ -82,6 +85,7 @@ __all__ = [
     "RevisionConflict",
     "SegmentDamaged",
     "SettledRange",
+    "SingleRecord",
     "SnapshotDamaged",
     "StoredPartition",
     "SystemClock",

@@ -256,6 +256,9 @@ class PartitionLog(LogEnd, QuarantinedLog):
         """Every cursor has settled all offsets below."""
         if not self.cursors:
             return self.next_offset
+        if len(self.cursors) == 1:
+            (cursor,) = self.cursors.values()
+            return cursor.low_water
         return min(cursor.low_water for cursor in self.cursors.values())
 
     def close_cursor(self, number: int) -> None:
