@@ -16,6 +16,5 @@ cdef class LogEnd:
     cdef public Tail _tail
     cdef LogIntake _intake
     cdef bint _journaled
-    cdef object _on_unflushed
     cdef long long take(self, Records records, bint waited) except? -1
     cdef int _keep(self, RecordBatch batch) except? -1
