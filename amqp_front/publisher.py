@@ -2,7 +2,7 @@
 """The publishing side of a channel: from a run of publishes to queues, returns and confirms."""
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Protocol
 
@@ -187,43 +187,33 @@ class Publisher:
         parts = run.parts(selections, self._attributes(run), self._clock.now())
         known = self._vhost.known_targets()
         queues = [known.get(route) or self._vhost.targets(route) for route in chosen]
-        return self._append(parts, queues, selections)
+        return self._append(zip(parts, queues, selections, strict=True))
 
     def _to_route(self, run: PublishRun, route: Route) -> JournalPositions:
         if not route:
             self._return(run, range(run.count))
             return NOTHING
         records = run.records(self._attributes(run), self._clock.now())
-        return self._append([records], [self._vhost.targets(route)], [range(run.count)])
+        return self._append(((records, self._vhost.targets(route), range(run.count)),))
 
     def _attributes(self, run: PublishRun) -> int:
         attributes = PERSISTENT if run.persistent else 0
         return attributes | EXPIRING if run.property_flags & EXPIRATION else attributes
 
-    @cython.locals(
-        parts=list,
-        targets=list,
-        at=cython.Py_ssize_t,
-        written=cython.longlong,
-        durable=cython.longlong,
-        position=cython.longlong,
-    )
+    @cython.locals(written=cython.longlong, durable=cython.longlong, position=cython.longlong)
     def _append(
-        self,
-        parts: list[Records],
-        targets: list[tuple[Queue, ...]],
-        indexes: Sequence[Sequence[int]],
+        self, batches: Iterable[tuple[Records, Sequence[Queue], Sequence[int]]]
     ) -> JournalPositions:
-        # Each part to its queues; with the indexes of its records in their run.
+        # With the indexes of the records in their run.
         written = durable = 0
         waited = self.waited
-        for at in range(len(parts)):
-            for queue in targets[at]:
+        for records, queues, indexes in batches:
+            for queue in queues:
                 try:
-                    position = queue.publish(parts[at], waited)
+                    position = queue.publish(records, waited)
                 except PublishRefused as refused:
                     position = refused.position
-                    self._refused.update([indexes[at][each] for each in refused.refused])
+                    self._refused.update([indexes[at] for at in refused.refused])
                 # What is durable is written, too.
                 if position > durable:
                     if queue.durability is Durability.DISK:
