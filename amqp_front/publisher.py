@@ -106,9 +106,7 @@ class Publisher:
 
     def carry_out(self, plan: CommitPlan) -> None:
         """Append what was planned just before."""
-        if plan.batches:
-            parts, targets, indexes = map(list, zip(*plan.batches, strict=True))
-            self._append(parts, targets, indexes)
+        self._append(plan.batches)
 
     def check(self, run: PublishRun) -> Iterator[PublishRun]:
         """Check what a run may do; gives the runs to carry out, nearly always just itself.
@@ -211,46 +209,36 @@ class Publisher:
         parts = run.parts(selections, self._attributes(run), self._clock.now())
         known = self._vhost.known_targets()
         queues = [known.get(route) or self._vhost.targets(route) for route in chosen]
-        return self._append(parts, queues, selections)
+        return self._append(zip(parts, queues, selections, strict=True))
 
     def _to_route(self, run: PublishRun, route: Route) -> JournalPositions:
         if not route:
             self._return(run, range(run.count))
             return NOTHING
         records = run.records(self._attributes(run), self._clock.now())
-        return self._append([records], [self._vhost.targets(route)], [range(run.count)])
+        return self._append(((records, self._vhost.targets(route), range(run.count)),))
 
     def _attributes(self, run: PublishRun) -> int:
         attributes = PERSISTENT if run.persistent else 0
         return attributes | EXPIRING if run.property_flags & EXPIRATION else attributes
 
-    @cython.locals(
-        parts=list,
-        targets=list,
-        at=cython.Py_ssize_t,
-        written=cython.longlong,
-        durable=cython.longlong,
-        position=cython.longlong,
-    )
+    @cython.locals(written=cython.longlong, durable=cython.longlong, position=cython.longlong)
     def _append(
-        self,
-        parts: list[Records],
-        targets: list[tuple[Queue, ...]],
-        indexes: Sequence[Sequence[int]],
+        self, batches: Iterable[tuple[Records, Sequence[Queue], Sequence[int]]]
     ) -> JournalPositions:
-        # Each part to its queues; with the indexes of its records in their run.
+        # With the indexes of the records in their run.
         if self._planned is not None:
-            self._planned.batches += zip(parts, targets, indexes, strict=True)
+            self._planned.batches += batches
             return NOTHING
         written = durable = 0
         waited = self.waited
-        for at in range(len(parts)):
-            for queue in targets[at]:
+        for records, queues, indexes in batches:
+            for queue in queues:
                 try:
-                    position = queue.publish(parts[at], waited)
+                    position = queue.publish(records, waited)
                 except PublishRefused as refused:
                     position = refused.position
-                    self._refused.update([indexes[at][each] for each in refused.refused])
+                    self._refused.update([indexes[at] for at in refused.refused])
                 # What is durable is written, too.
                 if position > durable:
                     if queue.durability is Durability.DISK:

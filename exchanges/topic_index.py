@@ -1,6 +1,6 @@
 """The topic exchange: patterns of words, with wildcards for one word and for any number."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from exchanges.binding import Binding
 from exchanges.direct_index import DirectIndex
@@ -42,7 +42,9 @@ class TopicIndex:
         else:
             self._whole_keys.remove(binding)
 
-    def match(self, routing_key: bytes, headers: Mapping[str, object]) -> Iterator[Binding]:
+    def match(self, routing_key: bytes, headers: Mapping[str, object]) -> list[Binding]:
         """Return the bindings whose patterns match the key."""
-        yield from self._whole_keys.match(routing_key, headers)
-        yield from self._trie.match(split_words(routing_key))
+        return [
+            *self._whole_keys.match(routing_key, headers),
+            *self._trie.match(split_words(routing_key)),
+        ]
