@@ -14,6 +14,7 @@ cdef class JournalGroup:
 cdef class JournalGroups:
     cdef public object failure
     cdef public long long pending_bytes
+    cdef public bint held
     cdef list _groups
     cdef JournalGroup _last
     cdef object _on_entry

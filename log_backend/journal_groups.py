@@ -43,6 +43,8 @@ class JournalGroups:
     Attributes:
         failure: set when the disk failed: nothing is added any more.
         pending_bytes: of all groups, and of the block that is being written.
+        held: what is appended now is to survive a crash whole or not at all: it stays in one block,
+            however large. Set and cleared in one turn of the event loop.
 
     Args:
         on_entry: called when a group gets its first entry (False), or its first that somebody waits for
@@ -57,6 +59,7 @@ class JournalGroups:
         "_on_pressure",
         "_pressed",
         "failure",
+        "held",
         "pending_bytes",
     )
 
@@ -65,6 +68,7 @@ class JournalGroups:
     ) -> None:
         self.failure: Exception | None = None
         self.pending_bytes = 0
+        self.held = False
         self._groups: list[JournalGroup] = []
         self._on_entry = on_entry
         self._on_pressure = on_pressure
@@ -106,7 +110,7 @@ class JournalGroups:
         for piece in pieces:
             size += len(piece)
         group = self._last
-        if group.count and group.bytes + size > COMMIT_BYTES_MAX:
+        if group.count and not self.held and group.bytes + size > COMMIT_BYTES_MAX:
             group = self._last = JournalGroup(group.position + 1)
             self._groups.append(group)
         is_news = not group.count or (waited and not group.waited)
