@@ -14,10 +14,10 @@ cdef class JournalGroup:
 cdef class JournalGroups:
     cdef public object failure
     cdef public long long pending_bytes
-    cdef public bint held
     cdef list _groups
     cdef JournalGroup _last
     cdef object _on_entry
     cdef object _on_pressure
     cdef bint _pressed
+    cdef list _together
     cpdef long long append(self, JournalEntry entry, bint waited, bint synced) except? -1

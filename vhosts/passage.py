@@ -1,7 +1,7 @@
 """Messages on their way through exchanges that remember: what is let through, and what is noted of it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from exchanges import Message, Route, RoutingTable
@@ -12,11 +12,22 @@ from vhosts.exchange_memory import ExchangeMemory, Note
 TOGETHER_BYTES_MAX = 1 << 30  # of one block, whose length has 32 bits
 
 
-class Groups(Protocol):
-    """What gathers for the journal; see `JournalGroups`."""
+class CheckedJournal(Protocol):
+    """What a passage needs of the journal."""
 
-    held: bool
-    failure: Exception | None
+    def check(self) -> None:
+        """Refuse to go on when the disk has failed."""
+
+
+class PassageLogs(Protocol):
+    """What a passage needs of the log store."""
+
+    @property
+    def journal(self) -> CheckedJournal:
+        """Where what is stored together is one block."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """See `LogStore`."""
 
 
 class Passage:
@@ -32,11 +43,11 @@ class Passage:
     """
 
     def __init__(
-        self, routing: RoutingTable, memories: Mapping[str, ExchangeMemory], groups: Groups
+        self, routing: RoutingTable, memories: Mapping[str, ExchangeMemory], logs: PassageLogs
     ) -> None:
         self._routing = routing
         self._memories = memories
-        self._groups = groups
+        self._logs = logs
         self._noted: dict[ExchangeMemory, list[tuple[int, Note]]] = {}
         self._undecided: set[tuple[str, bytes]] = set()
         self.duplicates: set[int] = set()
@@ -80,8 +91,7 @@ class Passage:
             if note is not None and name not in stopped:
                 self._note(place, name, note)
         if stopped:
-            if self._groups.failure is not None:
-                raise self._groups.failure  # what it is a duplicate of may be lost
+            self._logs.journal.check()  # what it is a duplicate of may be lost
             self.duplicates.add(place)
         return tuple(names) if len(keys) == 1 else tuple(sorted(names))
 
@@ -91,8 +101,7 @@ class Passage:
         if memory.is_filter:
             self._undecided.add((name, note.key))
 
-    @contextmanager
-    def together(self, size: int) -> Iterator[None]:
+    def together(self, size: int) -> AbstractContextManager[None]:
         """Let what is appended meanwhile survive a crash whole or not at all.
 
         Args:
@@ -103,11 +112,7 @@ class Passage:
         """
         if size > TOGETHER_BYTES_MAX:
             raise TooLargeToRemember(size, TOGETHER_BYTES_MAX)
-        held, self._groups.held = self._groups.held, True
-        try:
-            yield
-        finally:
-            self._groups.held = held
+        return self._logs.together()
 
     def remember(
         self,

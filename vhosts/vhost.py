@@ -161,7 +161,7 @@ class VirtualHost:
 
     def passage(self) -> Passage:
         """The way of one publish through exchanges that remember."""
-        return Passage(self.routing, self.memories.by_name, self._logs.journal.groups)
+        return Passage(self.routing, self.memories.by_name, self._logs)
 
     # -- exchanges and bindings
 

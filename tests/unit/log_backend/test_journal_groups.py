@@ -32,9 +32,13 @@ def test_a_block_that_would_grow_too_large_is_followed_by_another(groups: Journa
 
 def test_what_is_held_together_is_one_block_however_large(groups: JournalGroups) -> None:
     append(groups, COMMIT_BYTES_MAX - 100)
-    groups.held = True
-    assert [append(groups, COMMIT_BYTES_MAX) for _ in range(3)] == [1, 1, 1]
-    groups.held = False
+    with groups.together() as entries:
+        assert append(groups, COMMIT_BYTES_MAX) == 1
+        with groups.together() as inner:
+            assert append(groups, COMMIT_BYTES_MAX) == 1
+        assert append(groups, COMMIT_BYTES_MAX) == 1
+    assert inner is entries
+    assert len(entries) == 3
     assert append(groups, 8) == 2
     assert groups.first.bytes > 3 * COMMIT_BYTES_MAX
 
