@@ -18,7 +18,7 @@ from amqp_front.errors import (
     SoftError,
 )
 from amqp_front.methods import encode_method
-from amqp_front.properties import Properties
+from amqp_front.properties import Properties, visible_properties
 from amqp_front.services import Services
 from amqp_front.stream_consumer import StreamConsumer
 from amqp_front.unacked import Holder, Unacked, UnackedRun, UnknownDeliveryTag
@@ -320,7 +320,7 @@ class Consumption:
 
     def _send_got(self, delivery: Delivery, queue: Queue) -> None:
         records, index = delivery.records, delivery.index
-        properties = records.properties(index)
+        properties = visible_properties(records, index)
         if delivery.redelivered and queue.counts_deliveries:
             (count,) = delivery_counts(delivery)
             properties = Properties(properties).with_header(COUNT_HEADER, count)

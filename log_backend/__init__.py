@@ -39,6 +39,7 @@ from log_backend.metadata_writer import MetadataWriter
 from log_backend.partition_log import PartitionLog
 from log_backend.randomness import random_below, random_key, random_name
 from log_backend.record_batch import (
+    BLIND_COPIES,
     EXPIRING,
     PERSISTENT,
     RecordBatch,
@@ -53,6 +54,7 @@ from log_backend.retention import Retention
 from log_backend.segment import SegmentDamaged
 
 __all__ = [
+    "BLIND_COPIES",
     "EXCHANGE_MARK",
     "EXPIRING",
     "PERSISTENT",
