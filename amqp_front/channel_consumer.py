@@ -10,7 +10,7 @@ from amqp_front.deliver_frames import encode_deliveries
 from amqp_front.properties import Properties, visible_properties
 from amqp_front.unacked import UnackedRun
 from log_backend import BLIND_COPIES
-from vhosts import CREDIT_UNLIMITED, ConsumerGroup, Delivery, Queue, QueueStopped
+from vhosts import CREDIT_UNLIMITED, ConsumerGroup, Delivery, Queue, QueueStopped, VirtualHost
 
 COUNT_HEADER = b"x-delivery-count"
 
@@ -21,6 +21,10 @@ class ConsumingChannel(Protocol):
     number: int
     body_frame_max: int
     next_tag: int
+    vhost: VirtualHost
+
+    def trace(self, queue: str, delivery: Delivery) -> None:
+        """Tell the firehose of a delivery."""
 
     def credit(self) -> int:
         """How many deliveries the channel as a whole takes now."""
@@ -115,6 +119,8 @@ class ChannelConsumer:
             channel.fail(error)
         else:
             channel.write(frames)
+            if channel.vhost.firehose is not None:
+                channel.trace(self.queue.name, delivery)
 
     def queue_stopped(self, error: QueueStopped) -> None:
         """See `Consumer`."""

@@ -94,6 +94,7 @@ class Consumption:
         self._channel = channel
         self.number = channel.number
         self.body_frame_max = channel.body_frame_max
+        self.vhost = channel.vhost
         self.next_tag = 1
         self.prefetch = 0
         self.channel_prefetch = 0
@@ -123,6 +124,10 @@ class Consumption:
         """See `ConsumingChannel`."""
         self._held += len(run)
         self.unacked.add(run)
+
+    def trace(self, queue: str, delivery: Delivery) -> None:
+        """See `ConsumingChannel`."""
+        self.vhost.firehose.delivered(self._channel, queue, delivery)
 
     def fail(self, error: Exception) -> None:
         """See `ConsumingChannel`."""
@@ -310,6 +315,8 @@ class Consumption:
             self.write(struct.pack(">BHI", 1, self.number, 5) + _GET_EMPTY + b"\xce")
             return True
         self._send_got(delivery, queue)
+        if self.vhost.firehose is not None:
+            self.trace(queue.name, delivery)
         if no_ack:
             delivery.partition.settle(delivery.offset, delivery.offset + 1)
         else:

@@ -139,6 +139,7 @@ class _OperatorChannel:
     number = 0
     body_frame_max = 131_072
     reply_address: str | None = None
+    connection_name = ""
 
     def __init__(
         self, services: Services, vhost: VirtualHost, user: str, permissions: PermissionCache

@@ -57,6 +57,10 @@ class PublishingChannel(Protocol):
     body_frame_max: int
     reply_address: str | None
 
+    @property
+    def connection_name(self) -> str:
+        """What its connection is called."""
+
     def write(self, frames: bytes) -> None:
         """Send frames to the client."""
 
@@ -83,6 +87,7 @@ class Publisher:
         self._refused: set[int] = (
             set()
         )  # indexes of a run's messages that a full queue did not take
+        self._reached: list[str] | None = None  # queues of a message that is traced
 
     # -- publishing
 
@@ -107,7 +112,8 @@ class Publisher:
             What its confirm waits for.
         """
         try:
-            needed = self._publish(run)
+            is_traced = self._vhost.firehose is not None
+            needed = self._publish_traced(run) if is_traced else self._publish(run)
         except JournalFailed:
             self._refused.clear()
             if not self.confirming:
@@ -163,6 +169,23 @@ class Publisher:
             return self._publish_singles(run, keys)
         return self._to_routes(run, found)
 
+    def _publish_traced(self, run: PublishRun) -> JournalPositions:
+        needed = NOTHING
+        refused: set[int] = set()
+        for at, single in enumerate(_singles(run, run.keys())):
+            self._reached = []
+            try:
+                needed = needed.joined(self._publish(single))
+                bare = _without_blind_copies(single).properties(0)
+                self._vhost.firehose.published(self._channel, single, bare, self._reached)
+            finally:
+                self._reached = None
+            if self._refused:
+                refused.add(at)
+                self._refused.clear()
+        self._refused = refused
+        return needed
+
     def _publish_singles(self, run: PublishRun, keys: Sequence[bytes]) -> JournalPositions:
         needed = NOTHING
         refused: set[int] = set()
@@ -213,6 +236,8 @@ class Publisher:
         written = durable = 0
         waited = self.waited
         for records, queues, indexes in batches:
+            if self._reached is not None:
+                self._reached += [queue.name for queue in queues]
             for queue in queues:
                 try:
                     position = queue.publish(records, waited)

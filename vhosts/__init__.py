@@ -1,6 +1,7 @@
 """Virtual hosts: queues, consumers, policies, users and permissions."""
 
 from vhosts.admission import Admission
+from vhosts.broker_message import EVENT_EXCHANGE, LOG_EXCHANGE, TRACE_EXCHANGE, tell
 from vhosts.consumer import CREDIT_UNLIMITED, Consumer
 from vhosts.consumer_group import ConsumerGroup
 from vhosts.definition_entries import ARGON2ID, PolicyEntry, split_tags
@@ -86,8 +87,11 @@ __all__ = [
     "ARGON2ID",
     "CREDIT_UNLIMITED",
     "DEFAULT_ALGORITHM",
+    "EVENT_EXCHANGE",
     "FULL_PERMISSION",
     "GROUP",
+    "LOG_EXCHANGE",
+    "TRACE_EXCHANGE",
     "USER_LIMITS",
     "VHOST_LIMITS",
     "AccessRefused",
@@ -182,5 +186,6 @@ __all__ = [
     "server_name",
     "split_imported_hash",
     "split_tags",
+    "tell",
     "wanted_group",
 ]
