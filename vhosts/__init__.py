@@ -2,6 +2,7 @@
 
 from vhosts.admission import Admission
 from vhosts.broker_message import EVENT_EXCHANGE, LOG_EXCHANGE, TRACE_EXCHANGE, tell
+from vhosts.compatibility import RABBITMQ_PRODUCT, RABBITMQ_VERSION
 from vhosts.consumer import CREDIT_UNLIMITED, Consumer
 from vhosts.consumer_group import ConsumerGroup
 from vhosts.definition_entries import ARGON2ID, PolicyEntry, split_tags
@@ -91,6 +92,8 @@ __all__ = [
     "FULL_PERMISSION",
     "GROUP",
     "LOG_EXCHANGE",
+    "RABBITMQ_PRODUCT",
+    "RABBITMQ_VERSION",
     "TRACE_EXCHANGE",
     "USER_LIMITS",
     "VHOST_LIMITS",
