@@ -9,6 +9,7 @@ import resource
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from importlib.metadata import version as distribution_version
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,12 +21,13 @@ from typer.main import get_group
 
 from amqp_front.broker import Broker, BrokerAddress, StartError, run
 from amqp_front.configuration import BrokerConfig, ConfigurationError, load_configuration
+from amqp_front.firehose import Firehose
 from amqp_front.logs import escape_control, set_up_logs
 from amqp_front.open_files import raise_open_files_limit
 from amqp_front.service_manager import ServiceManager
 from log_backend import random_name
 from mirror_cluster import claim_epoch
-from vhosts import Definitions, InvalidDefinition, read_definitions
+from vhosts import Definitions, InvalidDefinition, VirtualHost, read_definitions
 
 log = logging.getLogger(__name__)
 
@@ -172,7 +174,8 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         ),
         clock=services.clock,
         loopback_users=config.loopback_users,
-        alarms=lambda: sorted(services.gate.reasons & {"disk", "memory"}),
+        alarms=lambda: sorted(services.gate.alarms),
+        trace=partial(_trace, services.cluster_name),
     )
     server = ManagementServer(side, token)
     wanted = config.management_host or address.host
@@ -193,6 +196,12 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         with suppress(FileNotFoundError):
             file.unlink()
         await server.stop()
+
+
+def _trace(node: str, vhost: VirtualHost, wanted: bool) -> None:
+    if wanted != (vhost.firehose is not None):
+        log.info("firehose of vhost '%s': %s", vhost.name, "on" if wanted else "off")
+        vhost.firehose = Firehose(vhost, node) if wanted else None
 
 
 def _write_private(file: Path, content: bytes) -> None:

@@ -131,6 +131,7 @@ class Broker:
             loop.call_later,
             default_durability=Durability(config.default_durability),
             queues_max=config.queues_max,
+            default_vhost=config.default_vhost,
         )
         try:
             users.load(logs.metadata)
@@ -142,6 +143,7 @@ class Broker:
             logs.on_pressure = gate.close_for
             log.info("recovered %d journal entries", replayed)
             logs.start(self._claim_epoch(logs.metadata))
+            await vhosts.load_memories()
             await self._populate(vhosts, users, parameters)
         except START_FAULTS as error:
             raise StartError(f"data directory {config.data_dir}: {error}") from None

@@ -11,6 +11,7 @@ from typing import Any, Optional, Protocol
 from pamqp import commands
 
 from amqp_front import topology_methods
+from amqp_front.client_socket import ClientSocket, ends_name
 from amqp_front.command import Frame, PublishRun, SettleRun
 from amqp_front.commit import Commit
 from amqp_front.consumption import Consumption
@@ -51,6 +52,7 @@ class ChannelConnection(Protocol):
     stalled: bool
     cancel_notify: bool
     consumers: int
+    socket: ClientSocket | None
 
     def write(self, frames: bytes | bytearray) -> None:
         """Send frames to the client."""
@@ -108,6 +110,11 @@ class Channel:
         self._transaction: Transaction | None = None
         self._cancels = b""  # basic.cancel frames that follow the next reply
         self._cancels_behind = False
+
+    @property
+    def connection_name(self) -> str:
+        """What its connection is called."""
+        return ends_name(self.connection.socket)
 
     @property
     def stalled(self) -> bool:
