@@ -59,6 +59,7 @@ from vhosts.errors import (
     VhostAccessRefused,
     VhostNotFound,
 )
+from vhosts.event_feed import EventFeed
 from vhosts.global_parameters import GlobalParameters
 from vhosts.group_expiry import GroupExpiry
 from vhosts.group_options import GROUP, GroupOptions, wanted_group
@@ -114,6 +115,7 @@ __all__ = [
     "DeliverySource",
     "Durable",
     "EffectiveArguments",
+    "EventFeed",
     "GetRefused",
     "GlobalParameters",
     "GroupExpiry",

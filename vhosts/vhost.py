@@ -35,6 +35,7 @@ from log_backend import (
 )
 from vhosts.consumer import Consumer
 from vhosts.errors import QueueInUse, QueueLimitReached, QueueNotEmpty
+from vhosts.event_feed import TellEvent, tell_nobody, tell_of_queue
 from vhosts.exchange_memories import ExchangeMemories
 from vhosts.group_book import GroupBook
 from vhosts.letter_post import LetterPost
@@ -88,6 +89,7 @@ class VirtualHost:
 
     Args:
         node_tells: the node tells of itself in this vhost.
+        tell: of what happens here.
     """
 
     def __init__(
@@ -102,9 +104,11 @@ class VirtualHost:
         default_durability: Durability = Durability.DISK,
         queues_max: int = QUEUES_MAX,
         node_tells: bool = False,
+        tell: TellEvent = tell_nobody,
     ) -> None:
         self.record = record
         self.firehose: Any = None
+        self._tell = tell
         self.name = name = record.name
         self.routing = RoutingTable(
             name, type_table(random_below), PREDECLARED + NODE_EXCHANGES * node_tells
@@ -119,9 +123,11 @@ class VirtualHost:
         self._default_durability = default_durability
         self._queues_max = queues_max
         self.groups = GroupBook(name, logs, writer, call_soon)
-        self.policies = VhostPolicies(name, writer, self.routing, self.queues, default_durability)
+        self.policies = VhostPolicies(
+            name, writer, self.routing, self.queues, default_durability, tell
+        )
         follow = self.policies.follow_exchange
-        self._keeper = TopologyKeeper(self.routing, writer, logs, self.memories, follow)
+        self._keeper = TopologyKeeper(self.routing, writer, logs, self.memories, follow, tell)
         self._targets: dict[tuple[str, ...], tuple[Queue, ...]] = {}
         self._targets_version = -1
         self.post = Post(self.routing, self.passage, self.queues.__getitem__, logs.now)
@@ -312,6 +318,7 @@ class VirtualHost:
             queue = self._add_queue(properties, owner, numbers)
             queue.apply(queue.effective.values)
             self.routing.add_queue(queue.name, durable=False)
+            tell_of_queue(self._tell, "queue.created", queue)
             return queue, None
         stored = queue_change(self.name, properties, numbers)
         durable = self._writer.submit([number_change, stored])
@@ -320,6 +327,7 @@ class VirtualHost:
         log.debug("queue '%s' in '%s': durability %s", queue.name, self.name, queue.durability)
         queue.declaring = declaring = asyncio.ensure_future(self._admit(queue, durable))
         declaring.add_done_callback(retrieved)
+        tell_of_queue(self._tell, "queue.created", queue)
         return queue, queue.declaring
 
     def _check_queue_limit(self, name: str) -> None:
@@ -374,6 +382,7 @@ class VirtualHost:
         for partition in queue.partitions:
             gone += self._logs.close_partition(partition.log)
         queue.delete()
+        tell_of_queue(self._tell, "queue.deleted", queue)
         if stored:
             gone.append(queue_change(self.name, queue.properties, numbers, deleted=True))
         durable: Durable = None
