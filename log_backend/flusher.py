@@ -42,6 +42,10 @@ class Flusher(ThreadPoolExecutor):
         self._remove_unneeded()
         return super().submit(fn, *args, **kwargs)
 
+    def do(self, work: Callable[[], None]) -> None:
+        """Do something that nobody waits for; when it fails, the log says so."""
+        self.submit(work).add_done_callback(_report)
+
     def remove(self, partition: PartitionLog, segments: list[Segment]) -> None:
         """Delete the files of a partition's oldest segments, which it has let go."""
         change = None

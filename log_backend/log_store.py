@@ -28,6 +28,7 @@ from log_backend.damage import damage_change
 from log_backend.disk import Disk, DiskFull
 from log_backend.disk_space import DiskSpace
 from log_backend.durability import Durability
+from log_backend.eviction import evict
 from log_backend.flusher import Flusher
 from log_backend.journal import Journal
 from log_backend.journal_entry import JournalEntry
@@ -126,7 +127,7 @@ class LogStore:
         self._compressor = SegmentCompressor(
             disk, loop, data / "compressing", self._flusher, self._run, self._space.check
         )
-        self._removal = PartitionRemoval(data, self._writer, self.metadata, self._in_flusher)
+        self._removal = PartitionRemoval(data, self._writer, self.metadata, self._flusher.do)
         self._recovery = Recovery(disk, self.metadata, self._writer, self._removal.remove_directory)
         self._partitions: dict[int, PartitionLog] = {}
         self.scrub = Scrub(
@@ -321,7 +322,7 @@ class LogStore:
         if not partition.durable:
             return  # its files end with the run
         change = damage_change(partition.number, partition.damage)
-        self._in_flusher(lambda: store(self.metadata, [change]))
+        self._flusher.do(lambda: store(self.metadata, [change]))
 
     def now(self) -> int:
         """See `LogOwner`."""
@@ -436,13 +437,7 @@ class LogStore:
         excess = self.intake.tail_bytes - self._tail_bytes_max
         if excess > 0:
             excess += self._tail_bytes_max // 4  # not again at once
-            largest = sorted(self._partitions.values(), key=PartitionLog.tail_bytes, reverse=True)
-            for partition in largest:
-                freed = partition.evict(excess)
-                excess -= freed
-                self.intake.tail_bytes -= freed
-                if excess <= 0:
-                    break
+            self.intake.tail_bytes -= evict(self._partitions.values(), excess)
         self._press("memory", self.intake.tail_bytes > 2 * self._tail_bytes_max)
 
     # -- space, pressure and failure
@@ -492,10 +487,6 @@ class LogStore:
             self.journal.stop(error)  # which says so in the log
             self._press("journal", False)  # nothing waits for it any more; publishers hear so
             self.on_failure(error)
-
-    def _in_flusher(self, work: Callable[[], None]) -> None:
-        future = self._loop.run_in_executor(self._flusher, work)
-        future.add_done_callback(_report)
 
     def _run(self, work: "asyncio._CoroutineLike[None]") -> None:
         task = self._loop.create_task(work)

@@ -30,7 +30,6 @@ from log_backend import (
     PartitionLog,
     SettledRange,
     random_below,
-    random_name,
     retrieved,
 )
 from vhosts.consumer import Consumer
@@ -314,7 +313,7 @@ class VirtualHost:
         self._check_queue_limit(properties.name)
         numbers, number_change = self._numbers.take(partition_count(properties.arguments))
         owner = connection if properties.exclusive else None
-        if not _stored(properties):
+        if not properties.is_stored:
             queue = self._add_queue(properties, owner, numbers)
             queue.apply(queue.effective.values)
             self.routing.add_queue(queue.name, durable=False)
@@ -370,7 +369,7 @@ class VirtualHost:
             raise QueueInUse(queue.name, self.name)
         if if_empty and queue.ready:
             raise QueueNotEmpty(queue.name, self.name)
-        stored = _stored(queue.properties)
+        stored = queue.properties.is_stored
         if stored:
             self._writer.check()
         count = queue.ready
@@ -408,11 +407,11 @@ class VirtualHost:
     def remove_consumer(self, queue: Queue, consumer: Consumer) -> Durable:
         """Take a consumer off its queue, which may delete an auto-delete queue."""
         queue.remove_consumer(consumer)
-        return self.delete_queue(queue)[1] if _is_unwanted(queue) else None
+        return self.delete_queue(queue)[1] if queue.is_unwanted else None
 
     def consumers_left(self, queue: Queue) -> None:
         """Consumers went with their channel, which may delete an auto-delete queue."""
-        if _is_unwanted(queue):
+        if queue.is_unwanted:
             self._delete_unasked(queue)
 
     def connection_closed(self, connection: object) -> None:
@@ -486,7 +485,7 @@ class VirtualHost:
             self.name,
             properties.name,
             index,
-            durable=_stored(properties),
+            durable=properties.is_stored,
             durability=durability(properties.arguments, self._default_durability),
             retention=retention(properties.arguments),
             compression=compression(properties.arguments),
@@ -499,17 +498,3 @@ class VirtualHost:
         A crash could forget it, or bring it back.
         """
         return self._keeper.undecided()
-
-
-def server_name() -> str:
-    """A name for a queue that a client leaves to the broker."""
-    return f"amq.gen-{random_name()}"
-
-
-def _is_unwanted(queue: Queue) -> bool:
-    is_left = queue.had_consumer and not queue.consumer_count
-    return queue.properties.auto_delete and is_left and not queue.deleted
-
-
-def _stored(properties: QueueProperties) -> bool:
-    return properties.is_stored
