@@ -154,6 +154,8 @@ class Journal:
         self._journal_files.remove_unfinished()
         self.groups.start(self.durable + 1)
         self._thread.start()
+        if self._extent is not None:
+            self._next_number = self._extent.last
         for mark in self._journal_files.marks():
             self._next_number = mark.number
             self._files += 1
