@@ -25,6 +25,7 @@ from log_backend.log_end import PartitionClosed
 from log_backend.log_options import LogOptions
 from log_backend.log_repair import Repair, Repaired
 from log_backend.log_store import LogStore
+from log_backend.log_transaction import SettledRange
 from log_backend.log_verification import Finding, Verification
 from log_backend.metadata import (
     Change,
@@ -34,7 +35,7 @@ from log_backend.metadata import (
     MetadataUnavailable,
     RevisionConflict,
 )
-from log_backend.metadata_writer import MetadataWriter, retrieved
+from log_backend.metadata_writer import MetadataWriter, unawaited
 from log_backend.partition_log import PartitionLog
 from log_backend.randomness import random_key, random_name
 from log_backend.record_batch import (
@@ -42,11 +43,9 @@ from log_backend.record_batch import (
     PERSISTENT,
     RecordBatch,
     Records,
-    encode_parts,
-    encode_records,
     new_buffer,
-    routing_keys,
 )
+from log_backend.record_encoding import encode_parts, encode_records, routing_keys
 from log_backend.record_selection import key_partition, split_by_routing_key, split_records
 from log_backend.retention import Retention
 from log_backend.segment import SegmentDamaged
@@ -82,6 +81,7 @@ __all__ = [
     "Retention",
     "RevisionConflict",
     "SegmentDamaged",
+    "SettledRange",
     "SnapshotDamaged",
     "StoredPartition",
     "SystemClock",
@@ -98,9 +98,9 @@ __all__ = [
     "partition_report",
     "random_key",
     "random_name",
-    "retrieved",
     "routing_keys",
     "split_by_routing_key",
     "split_records",
     "stored_records",
+    "unawaited",
 ]

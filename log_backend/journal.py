@@ -278,6 +278,8 @@ class Journal:
             self._delayed = None
         if self._committing or self._closed or self.failure is not None or self._has_no_room():
             return
+        if not self.groups.started:  # what recovery woke it for waits for the first file
+            return
         self._uncollected = False
         try:
             self._collect()

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Protocol
@@ -26,8 +26,9 @@ from log_backend import (
     MetadataStore,
     MetadataUnavailable,
     PartitionLog,
+    SettledRange,
     random_name,
-    retrieved,
+    unawaited,
 )
 from vhosts.consumer import Consumer
 from vhosts.errors import QueueInUse, QueueLimitReached, QueueNotEmpty
@@ -131,7 +132,7 @@ class VirtualHost:
     def recovered(self) -> None:
         """The journal has been replayed into the logs: look at them again."""
         for queue in self.queues.values():
-            queue.partitions = [self._partition(queue, p.log) for p in queue.partitions]
+            queue.open([self._partition(queue, p.log) for p in queue.partitions])
             queue.apply(queue.properties.arguments)
             self.groups.recovered(queue)
         self.policies.recovered()
@@ -145,13 +146,21 @@ class VirtualHost:
 
     def targets(self, route: tuple[str, ...]) -> tuple[Queue, ...]:
         """The queues of a route."""
+        known = self.known_targets()
+        queues = known.get(route)
+        if queues is None:
+            queues = known[route] = tuple(self.queues[name] for name in route)
+        return queues
+
+    def known_targets(self) -> dict[tuple[str, ...], tuple[Queue, ...]]:
+        """The queues of the routes that were asked for so far: read it in this turn, never write.
+
+        `targets` adds what is missing.
+        """
         if self._targets_version != self.routing.version:
             self._targets.clear()
             self._targets_version = self.routing.version
-        queues = self._targets.get(route)
-        if queues is None:
-            queues = self._targets[route] = tuple(self.queues[name] for name in route)
-        return queues
+        return self._targets
 
     # -- exchanges and bindings
 
@@ -279,8 +288,7 @@ class VirtualHost:
         queue = self._add_queue(properties, owner, numbers)
         queue.apply(queue.effective.values)
         log.debug("queue '%s' in '%s': durability %s", queue.name, self.name, queue.durability)
-        queue.declaring = declaring = asyncio.ensure_future(self._admit(queue, durable))
-        declaring.add_done_callback(retrieved)
+        queue.declaring = unawaited(asyncio.ensure_future(self._admit(queue, durable)))
         return queue, queue.declaring
 
     def _check_queue_limit(self, name: str) -> None:
@@ -299,6 +307,13 @@ class VirtualHost:
         if not queue.deleted:
             self.routing.add_queue(queue.name, durable=True)
         return revision
+
+    def commit(self, publish: Callable[[], object], settled: Iterable[SettledRange]) -> int:
+        """Publish, and have the journal settle, so that a crash takes all of it or nothing.
+
+        Returns, and raises: see `LogStore.commit_together`.
+        """
+        return self._logs.commit_together(publish, settled)
 
     def delete_queue(
         self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False
@@ -411,9 +426,8 @@ class VirtualHost:
         self, properties: QueueProperties, owner: object | None, partitions: Sequence[int]
     ) -> Queue:
         queue = Queue(self.name, properties, owner, self._call_soon, self._surroundings)
-        for index, number in enumerate(partitions):
-            log = self._open_log(properties, index, number)
-            queue.partitions.append(self._partition(queue, log))
+        logs = [self._open_log(properties, *each) for each in enumerate(partitions)]
+        queue.open([self._partition(queue, log) for log in logs])
         self.policies.follow_queue(queue)
         self.queues[properties.name] = queue
         if owner is not None:
@@ -468,10 +482,7 @@ class VirtualHost:
         return self._submitted
 
     def undecided(self) -> Durable:
-        """What an answer must wait for that tells of what somebody else may just have made or deleted.
-
-        A crash could forget it, or bring it back.
-        """
+        """What an answer must wait for: a crash could undo what somebody else just made or deleted."""
         return None if self._submitted is None or self._submitted.done() else self._submitted
 
 

@@ -1,6 +1,7 @@
 """Topology methods on a channel that writes down what it answers, and when."""
 
 from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,10 @@ class Channel:
     def reply(self, durable: Durable, nowait: bool, kind: type[Any], **values: Any) -> None:
         """See `TopologyChannel`."""
         self.answers.append((durable, values))
+
+    def cancels_behind_reply(self) -> AbstractContextManager[None]:
+        """See `TopologyChannel`."""
+        return nullcontext()
 
 
 @pytest.mark.parametrize(
