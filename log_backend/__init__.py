@@ -36,7 +36,7 @@ from log_backend.metadata import (
     MetadataUnavailable,
     RevisionConflict,
 )
-from log_backend.metadata_writer import MetadataWriter, retrieved
+from log_backend.metadata_writer import MetadataWriter, unawaited
 from log_backend.partition_log import PartitionLog
 from log_backend.randomness import random_below, random_key, random_name
 from log_backend.record_batch import (
@@ -107,9 +107,9 @@ __all__ = [
     "random_below",
     "random_key",
     "random_name",
-    "retrieved",
     "routing_keys",
     "split_by_routing_key",
     "split_records",
     "stored_records",
+    "unawaited",
 ]

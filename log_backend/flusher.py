@@ -43,7 +43,7 @@ class Flusher(ThreadPoolExecutor):
         return super().submit(fn, *args, **kwargs)
 
     def do(self, work: Callable[[], None]) -> None:
-        """Do something that nobody waits for; when it fails, the log says so."""
+        """Submit work that nobody waits for; the log tells of its failure."""
         self.submit(work).add_done_callback(_report)
 
     def remove(self, partition: PartitionLog, segments: list[Segment]) -> None:
@@ -63,4 +63,4 @@ class Flusher(ThreadPoolExecutor):
 
 def _report(future: Future[None]) -> None:
     if not future.cancelled() and (error := future.exception()) is not None:
-        log.error("the removal of segments failed", exc_info=error)
+        log.error("background work of the log failed", exc_info=error)

@@ -155,6 +155,8 @@ class Journal:
         self._journal_files.remove_unfinished()
         self.groups.start(self.durable + 1)
         self._thread.start()
+        if self._extent is not None:
+            self._next_number = self._extent.last
         for mark in self._journal_files.marks():
             self._next_number = mark.number
             self._files += 1
@@ -275,6 +277,8 @@ class Journal:
         self._scheduled = None
         self._later.clear()
         if self._committing or self._closed or self.failure is not None or self._has_no_room():
+            return
+        if not self.groups.started:  # what recovery woke it for waits for the first file
             return
         self._uncollected = False
         try:

@@ -319,10 +319,9 @@ class LogStore:
 
     def damage_changed(self, partition: PartitionLog) -> None:
         """See `LogOwner`."""
-        if not partition.durable:
-            return  # its files end with the run
-        change = damage_change(partition.number, partition.damage)
-        self._flusher.do(lambda: store(self.metadata, [change]))
+        if partition.durable:  # else its files end with the run
+            change = damage_change(partition.number, partition.damage)
+            self._flusher.do(partial(store, self.metadata, [change]))
 
     def now(self) -> int:
         """See `LogOwner`."""

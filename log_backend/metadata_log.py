@@ -1,4 +1,4 @@
-"""The log of RocksDB itself, looked at before RocksDB reads it.
+"""The logs of RocksDB itself, of changes and of its files (MANIFEST), looked at before RocksDB reads them.
 
     blocks of 32,768 bytes of records, which do not cross their ends; a rest of less than 7 bytes is zeros
     record    0 crc u32, masked CRC-32C of [6:] | 4 length u16 | 6 type u8, 1 to 4 | 7 payload
@@ -21,7 +21,7 @@ BLOCK_BYTES = 32_768
 HEADER_BYTES = 7
 TYPES = range(1, 5)  # full, first, middle, last: the others are of options that are off
 
-_NAME = re.compile(r"[0-9]+\.log")
+_NAME = re.compile(r"[0-9]+\.log|MANIFEST-[0-9]+")
 _HEADER = struct.Struct("<IHB")
 
 

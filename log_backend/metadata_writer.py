@@ -116,13 +116,18 @@ class MetadataWriter:
             if isinstance(outcome, Exception):
                 submission.durable.set_exception(outcome)
                 if isinstance(outcome, MetadataUnavailable):
-                    retrieved(submission.durable)
+                    unawaited(submission.durable)
             else:
                 submission.durable.set_result(outcome)
 
 
-def retrieved(future: asyncio.Future[int]) -> None:
-    """Nobody need wait for a change: the writer tells of its failure. Whoever waits gets it all the same."""
-    error = None if future.cancelled() else future.exception()
+def unawaited(change: asyncio.Future[int]) -> asyncio.Future[int]:
+    """Nobody need wait for this change: the writer tells of its failure. Whoever waits gets it all the same."""
+    change.add_done_callback(_retrieve)
+    return change
+
+
+def _retrieve(change: asyncio.Future[int]) -> None:
+    error = None if change.cancelled() else change.exception()
     if error is not None and not isinstance(error, MetadataUnavailable):
         log.error("a change of the topology failed", exc_info=error)

@@ -30,7 +30,7 @@ from log_backend import (
     PartitionLog,
     SettledRange,
     random_below,
-    retrieved,
+    unawaited,
 )
 from vhosts.consumer import Consumer
 from vhosts.errors import QueueInUse, QueueLimitReached, QueueNotEmpty
@@ -324,8 +324,7 @@ class VirtualHost:
         queue = self._add_queue(properties, owner, numbers)
         queue.apply(queue.effective.values)
         log.debug("queue '%s' in '%s': durability %s", queue.name, self.name, queue.durability)
-        queue.declaring = declaring = asyncio.ensure_future(self._admit(queue, durable))
-        declaring.add_done_callback(retrieved)
+        queue.declaring = unawaited(asyncio.ensure_future(self._admit(queue, durable)))
         tell_of_queue(self._tell, "queue.created", queue)
         return queue, queue.declaring
 
@@ -493,8 +492,5 @@ class VirtualHost:
         )
 
     def undecided(self) -> Durable:
-        """What an answer must wait for that tells of what somebody else may just have made or deleted.
-
-        A crash could forget it, or bring it back.
-        """
+        """What an answer must wait for: a crash could undo what somebody else just made or deleted."""
         return self._keeper.undecided()

@@ -176,7 +176,7 @@ def carried_out(journal: JournalFiles) -> dict[int, bytes] | None:
 
 
 def encoded(entries: list[JournalEntry]) -> bytes:
-    return b"".join(piece for entry in entries for piece in entry.pieces())
+    return b"".join(entry.encode() for entry in entries)
 
 
 async def test_a_flipped_byte_of_the_journal_refuses_the_start_or_does_nothing(

@@ -16,7 +16,7 @@ from unit.log_backend.journal_owner import (
 from unit.log_backend.open_store import MIB, until
 from unit.log_backend.watched_disk import WatchedDisk
 
-from log_backend.journal import JournalFailed
+from log_backend.journal import COMMIT_DELAY_SECONDS, JournalFailed
 from log_backend.journal_block import (
     BLOCK_ALIGNMENT,
     FileMark,
@@ -51,6 +51,18 @@ async def test_what_is_there_to_collect_during_a_commit_is_in_the_next(owner: Ow
     assert owner.to_collect == []
 
 
+async def test_what_is_there_to_collect_before_the_start_waits_for_it(directory: Path) -> None:
+    owner = Owner(directory, WatchedDisk())
+    assert list(owner.journal.recover()) == []
+    owner.to_collect.append(entry(0))
+    owner.journal.wake_later()
+    await asyncio.sleep(3 * COMMIT_DELAY_SECONDS)  # a start that is refused goes on for a while
+    assert owner.to_collect
+    owner.journal.start()
+    await until(lambda: owner.journal.durable == 1)
+    await owner.journal.aclose()
+
+
 async def test_a_fault_of_ours_while_it_gathers_stops_it_with_the_reason(
     owner: Owner, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -58,7 +70,7 @@ async def test_a_fault_of_ours_while_it_gathers_stops_it_with_the_reason(
     owner.to_collect.append(cast(Any, "no entry"))
     owner.journal.append(entry(1), waited=True)
     await until(lambda: owner.failures)  # nobody waits for ever
-    with pytest.raises(JournalFailed, match="cannot be written"):
+    with pytest.raises(JournalFailed, match="an integer is required"):
         owner.journal.append(entry(2), waited=True)
     assert "while the journal gathered" in caplog.text
 
