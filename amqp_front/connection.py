@@ -44,7 +44,7 @@ from amqp_front.handshake import (
 )
 from amqp_front.heartbeat import SILENT_TICKS_MAX, Heartbeat
 from amqp_front.inlet import Inlet
-from amqp_front.login import log_in
+from amqp_front.login import log_in, offered
 from amqp_front.methods import decode_method, encode_method
 from amqp_front.proxy_header import Endpoint
 from amqp_front.publishing_hold import PublishingHold
@@ -56,7 +56,7 @@ from vhosts import PermissionCache, User, VirtualHost
 
 log = logging.getLogger(__name__)
 
-TURN_COMMANDS_MAX = 512  # of one turn: about 10 ms; a change of topology counts for several
+TURN_COMMANDS_MAX = 256  # of one turn: about 5 ms; a change of topology counts for several
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -283,7 +283,7 @@ class Connection(asyncio.BufferedProtocol):
         if header in ACCEPTED_HEADERS:
             self.state = State.AWAIT_START_OK
             assert self.socket is not None
-            self.write(start_frame(self.services.cluster_name, self.socket.certificate))
+            self.write(start_frame(self.services.cluster_name, offered(self.services, self.socket)))
             return True
         if header is not None or not PROTOCOL_HEADER.startswith(cutter.unread()[:4]):
             log.info("%s speaks another protocol", self.name)
