@@ -52,10 +52,6 @@ class Channel:
         """See `TopologyChannel`."""
         self.answers.append((durable, values))
 
-    def cancels_behind_reply(self) -> AbstractContextManager[None]:
-        """See `TopologyChannel`."""
-        return nullcontext()
-
 
 @pytest.mark.parametrize(
     ("prefix", "allowed"), [("", True), ("amq.gen", True), ("mine", False), ("amq.genie", False)]
