@@ -10,6 +10,7 @@ import cython
 from pamqp import commands
 
 from amqp_front.command import CARBON_COPY, PublishRun
+from amqp_front.commit_plan import CommitPlan
 from amqp_front.confirms import Confirms
 from amqp_front.content import single_run
 from amqp_front.content_frames import content_frames
@@ -77,6 +78,7 @@ class Publisher:
         self.confirming = False
         self.waited = False
         self._confirms = Confirms()
+        self._planned: CommitPlan | None = None
         self._name = b""
         self._exchange = ""
         self._known_version = -1
@@ -85,6 +87,26 @@ class Publisher:
         )  # indexes of a run's messages that a full queue did not take
 
     # -- publishing
+
+    def plan(self, runs: Iterable[PublishRun]) -> CommitPlan:
+        """Route checked runs of a transaction; what no queue gets is returned here.
+
+        Raises:
+            SoftError: 406, see `CommitPlan.check`.
+            ExchangeNotFound: the exchange of one is gone meanwhile.
+        """
+        self._planned = plan = CommitPlan()
+        try:
+            for run in runs:
+                self._publish(run)
+        finally:
+            self._planned = None
+        plan.check()
+        return plan
+
+    def carry_out(self, plan: CommitPlan) -> None:
+        """Append what was planned just before."""
+        self._append(plan.batches)
 
     def check(self, run: PublishRun) -> Iterator[PublishRun]:
         """Check what a run may do; gives the runs to carry out, nearly always just itself.
@@ -205,6 +227,9 @@ class Publisher:
         self, batches: Iterable[tuple[Records, Sequence[Queue], Sequence[int]]]
     ) -> JournalPositions:
         # With the indexes of the records in their run.
+        if self._planned is not None:
+            self._planned.batches += batches
+            return NOTHING
         written = durable = 0
         waited = self.waited
         for records, queues, indexes in batches:

@@ -25,6 +25,7 @@ from log_backend.log_end import PartitionClosed
 from log_backend.log_options import LogOptions
 from log_backend.log_repair import Repair, Repaired
 from log_backend.log_store import LogStore
+from log_backend.log_transaction import SettledRange
 from log_backend.log_verification import Finding, Verification
 from log_backend.metadata import (
     Change,
@@ -80,6 +81,7 @@ __all__ = [
     "Retention",
     "RevisionConflict",
     "SegmentDamaged",
+    "SettledRange",
     "SnapshotDamaged",
     "StoredPartition",
     "SystemClock",

@@ -20,8 +20,9 @@ cdef class JournalGroups:
     cdef object _on_entry
     cdef object _on_pressure
     cdef bint _pressed
+    cdef list _together
     cpdef long long append_batch(
         self, unsigned long long partition, RecordBatch batch, bint waited, bint synced
     ) except? -1
-    cdef JournalGroup _group_for(self, Py_ssize_t size)
+    cdef JournalGroup _group_for(self, Py_ssize_t size, unsigned long long partition, long long first_offset)
     cdef long long _added(self, JournalGroup group, Py_ssize_t size, bint waited, bint synced) except? -1

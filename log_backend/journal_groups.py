@@ -1,7 +1,8 @@
 # cython: annotation_typing=False
 """What gathers for the journal: the entries of its next blocks, as the bytes that they will be."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import cython
 
@@ -61,6 +62,7 @@ class JournalGroups:
         "_on_entry",
         "_on_pressure",
         "_pressed",
+        "_together",
         "failure",
         "pending_bytes",
     )
@@ -74,6 +76,7 @@ class JournalGroups:
         self._on_entry = on_entry
         self._on_pressure = on_pressure
         self._pressed = False
+        self._together: list[tuple[int, int]] | None = None
 
     def start(self, position: int) -> None:
         """Begin to gather for the block of a position."""
@@ -94,7 +97,7 @@ class JournalGroups:
     def append(self, entry: JournalEntry, waited: bool, synced: bool) -> int:
         """Add an entry to the last group; see `Journal.append`."""
         octets = entry.encode()
-        group = self._group_for(len(octets))
+        group = self._group_for(len(octets), entry.partition, -1)
         group.content.add(octets)
         return self._added(group, len(octets), waited, synced)
 
@@ -112,18 +115,25 @@ class JournalGroups:
     def append_batch(self, partition: int, batch: RecordBatch, waited: bool, synced: bool) -> int:
         """Add the entry of a partition's batch, as `append`."""
         size = 88 + len(batch.records.payload)  # ENTRY_HEADER_BYTES, HEADER_BYTES
-        group = self._group_for(size)
+        group = self._group_for(size, partition, batch.base_offset)
         put_batch_entry(group.content, partition, batch)
         return self._added(group, size, waited, synced)
 
     @cython.cfunc
     @cython.returns(JournalGroup)
-    @cython.locals(size=cython.Py_ssize_t, group=JournalGroup)
-    def _group_for(self, size: int) -> JournalGroup:
+    @cython.locals(
+        size=cython.Py_ssize_t,
+        partition=cython.ulonglong,
+        first_offset=cython.longlong,
+        group=JournalGroup,
+    )
+    def _group_for(self, size: int, partition: int, first_offset: int) -> JournalGroup:
         if self.failure is not None:
             raise self.failure
         group = self._last
-        if group.count and group.content.bytes + size > COMMIT_BYTES_MAX:
+        if self._together is not None:
+            self._together.append((partition, first_offset))
+        elif group.count and group.content.bytes + size > COMMIT_BYTES_MAX:
             group = self._last = JournalGroup(group.position + 1)
             self._groups.append(group)
         return group
@@ -150,6 +160,26 @@ class JournalGroups:
             self._pressed = True
             self._on_pressure(True)
         return group.position
+
+    @contextmanager
+    def together(self) -> Iterator[list[tuple[int, int]]]:
+        """What is appended meanwhile is one block, however large; once more within, the same one.
+
+        Gives a list that grows with each entry: its partition, and the first offset of its batch; -1: it is
+        no batch.
+        """
+        outer = self._together
+        gathered: list[tuple[int, int]] = [] if outer is None else outer
+        self._together = gathered
+        try:
+            yield gathered
+        finally:
+            self._together = outer
+
+    @property
+    def last(self) -> JournalGroup:
+        """The group that grows."""
+        return self._last
 
     def take_first(self) -> JournalGroup:
         """Remove the first group: it is being written."""

@@ -14,7 +14,7 @@ lets go of full journal files: what they hold is in synced segments, or settled 
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
@@ -34,6 +34,7 @@ from log_backend.journal_files import JournalFile
 from log_backend.log_directory import partition_directory
 from log_backend.log_intake import LogIntake
 from log_backend.log_options import LogOptions
+from log_backend.log_transaction import SettledRange, commit_together
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 from log_backend.partition_log import PartitionLog
 from log_backend.partition_removal import PartitionRemoval, empty_spill
@@ -244,6 +245,10 @@ class LogStore:
         if retention is not None:
             self._retention_timer.partitions.add(partition)
         return partition
+
+    def commit_together(self, append: Callable[[], object], settled: Iterable[SettledRange]) -> int:
+        """Journal what a function appends, and what will be settled, as one: see `log_transaction`."""
+        return commit_together(self.journal, self._partitions, append, settled)
 
     def cursor_removal(self, partition: PartitionLog, cursor: int) -> list[Change]:
         """Metadata changes to apply together with a cursor's removal from the topology."""

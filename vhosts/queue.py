@@ -237,6 +237,11 @@ class Queue(Dispatcher):
             self._wake_all()
         return position
 
+    def takes(self, count: int, size: int) -> bool:
+        """Whether it refuses none of so many messages, of so many bytes of bodies, at once."""
+        length = None if self.rules is None else self.rules.length
+        return length is None or length.takes(count, size)
+
     def _append(self, records: Records, waited: bool) -> int:
         if self._partitioner is None:
             position: int = self.partitions[0].log.append(records, waited)

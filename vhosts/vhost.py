@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Protocol
@@ -26,6 +26,7 @@ from log_backend import (
     MetadataStore,
     MetadataUnavailable,
     PartitionLog,
+    SettledRange,
     random_name,
 )
 from vhosts.consumer import Consumer
@@ -305,6 +306,13 @@ class VirtualHost:
         if not queue.deleted:
             self.routing.add_queue(queue.name, durable=True)
         return revision
+
+    def commit(self, publish: Callable[[], object], settled: Iterable[SettledRange]) -> int:
+        """Publish, and have the journal settle, so that a crash takes all of it or nothing.
+
+        Returns, and raises: see `LogStore.commit_together`.
+        """
+        return self._logs.commit_together(publish, settled)
 
     def delete_queue(
         self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False
