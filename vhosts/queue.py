@@ -235,9 +235,9 @@ class Queue(Dispatcher):
         Raises:
             PublishRefused: the queue is full; it did not take all of them.
         """
-        if self._plain_log is None or records.attributes & 4:  # EXPIRING
-            return self._publish_by_rules(records, waited)
         log = self._plain_log
+        if log is None or records.attributes & 4:  # EXPIRING
+            return self._publish_by_rules(records, waited)
         position = log.take(records, waited)
         if self.consumers or self._readers or self.groups:
             self._wake_all()
