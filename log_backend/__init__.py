@@ -43,11 +43,9 @@ from log_backend.record_batch import (
     PERSISTENT,
     RecordBatch,
     Records,
-    encode_parts,
-    encode_records,
     new_buffer,
-    routing_keys,
 )
+from log_backend.record_encoding import encode_parts, encode_records, routing_keys
 from log_backend.record_selection import key_partition, split_by_routing_key, split_records
 from log_backend.retention import Retention
 from log_backend.segment import SegmentDamaged

@@ -137,7 +137,7 @@ class LogStore:
         self._with_state: set[PartitionLog] = set()  # cursors of theirs have changed
         self._with_unflushed: set[PartitionLog] = set()
         self._changed: set[PartitionLog] = set()
-        self._in_flight: list[tuple[SegmentWrite, int]] = []  # with their bytes
+        self._in_flight: list[SegmentWrite] = []
         self._full_files: list[JournalFile] = []  # that wait for a checkpoint
         self._refused = False  # the disk was full; `_looked_at_space` tries again
         self._closing = False
@@ -364,8 +364,8 @@ class LogStore:
         plans = [(partition, partition.plan_flush()) for partition in chosen]
         writes = [write for _, plan in plans for write in plan]
         unsynced = [s for p in to_sync for s in p.segments if s.unsynced]
-        self._in_flight = [(w, sum(b.records.batch_bytes for b in w.batches)) for w in writes]
-        size = sum(size for _, size in self._in_flight)
+        self._in_flight = writes
+        size = sum(write.bytes for write in writes)
         try:
             if writes or to_sync:  # snapshots follow, if only to say what is settled
                 await self._loop.run_in_executor(
@@ -439,7 +439,7 @@ class LogStore:
     # -- space, pressure and failure
 
     def _unflushed_bytes(self) -> int:
-        planned = sum(size for write, size in self._in_flight if not write.done)
+        planned = sum(write.bytes for write in self._in_flight if not write.done)
         return planned + sum(p.unflushed_bytes for p in self._with_unflushed if p.durable)
 
     def _refused_by_disk(self) -> None:

@@ -5,14 +5,14 @@ tell of them: their batches stay out of segments, and what they settle is settle
 no snapshot of a cursor knows it earlier.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 from log_backend.journal import Journal
 from log_backend.journal_block import Reason, Settlement
 from log_backend.journal_entry import JournalEntry
-from log_backend.record_batch import RecordBatch
 
 
 class CommittingPartition(Protocol):
@@ -46,6 +46,37 @@ class SettledRange:
         return JournalEntry(self.partition, settlement)
 
 
+@contextmanager
+def together(
+    journal: Journal, partitions: Mapping[int, CommittingPartition], *, synced: bool = False
+) -> Iterator[list[tuple[int, int]]]:
+    """Make one transaction of what is appended meanwhile; await nothing in it.
+
+    Args:
+        partitions: by number, all that there are.
+        synced: it has to survive a power cut, whatever its partitions promise.
+
+    Gives a list that is empty for as long as nothing of it is for the journal.
+    """
+    groups = journal.groups
+    with groups.together() as gathered:
+        begin = len(gathered)
+        try:
+            yield gathered
+        finally:
+            group = groups.last
+            if synced and len(gathered) > begin:
+                group.synced = True
+            first_offsets: dict[int, int] = {}
+            for number, offset in gathered[begin:]:
+                if offset >= 0:
+                    first_offsets.setdefault(number, offset)
+            for number, offset in first_offsets.items():
+                partition = partitions[number]
+                partition.hold_back(offset)
+                journal.waiters.wait(group.position, partition.committed, durable=group.synced)
+
+
 def commit_together(
     journal: Journal,
     partitions: Mapping[int, CommittingPartition],
@@ -65,19 +96,8 @@ def commit_together(
     Raises:
         JournalFailed: the disk failed before; nothing of it will be durable.
     """
-    with journal.groups.together() as entries:
+    with together(journal, partitions, synced=True) as gathered:
         append()
         for each in settled:
             journal.groups.append(each.entry(), True, True)
-    if not entries:
-        return 0
-    position = journal.groups.synced()
-    first_offsets: dict[int, int] = {}
-    for entry in entries:
-        if isinstance(entry.change, RecordBatch):
-            first_offsets.setdefault(entry.partition, entry.change.base_offset)
-    for number, offset in first_offsets.items():
-        partition = partitions[number]
-        partition.hold_back(offset)
-        journal.waiters.wait(position, partition.committed, durable=True)
-    return position
+    return journal.groups.last.position if gathered else 0

@@ -131,7 +131,7 @@ class VirtualHost:
     def recovered(self) -> None:
         """The journal has been replayed into the logs: look at them again."""
         for queue in self.queues.values():
-            queue.partitions = [self._partition(queue, p.log) for p in queue.partitions]
+            queue.open([self._partition(queue, p.log) for p in queue.partitions])
             queue.apply(queue.properties.arguments)
             self.groups.recovered(queue)
         self.policies.recovered()
@@ -145,13 +145,21 @@ class VirtualHost:
 
     def targets(self, route: tuple[str, ...]) -> tuple[Queue, ...]:
         """The queues of a route."""
+        known = self.known_targets()
+        queues = known.get(route)
+        if queues is None:
+            queues = known[route] = tuple(self.queues[name] for name in route)
+        return queues
+
+    def known_targets(self) -> dict[tuple[str, ...], tuple[Queue, ...]]:
+        """The queues of the routes that were asked for so far: read it in this turn, never write.
+
+        `targets` adds what is missing.
+        """
         if self._targets_version != self.routing.version:
             self._targets.clear()
             self._targets_version = self.routing.version
-        queues = self._targets.get(route)
-        if queues is None:
-            queues = self._targets[route] = tuple(self.queues[name] for name in route)
-        return queues
+        return self._targets
 
     # -- exchanges and bindings
 
@@ -417,9 +425,8 @@ class VirtualHost:
         self, properties: QueueProperties, owner: object | None, partitions: Sequence[int]
     ) -> Queue:
         queue = Queue(self.name, properties, owner, self._call_soon, self._surroundings)
-        for index, number in enumerate(partitions):
-            log = self._open_log(properties, index, number)
-            queue.partitions.append(self._partition(queue, log))
+        logs = [self._open_log(properties, *each) for each in enumerate(partitions)]
+        queue.open([self._partition(queue, log) for log in logs])
         self.policies.follow_queue(queue)
         self.queues[properties.name] = queue
         if owner is not None:
