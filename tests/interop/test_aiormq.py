@@ -8,7 +8,12 @@ from collections.abc import AsyncIterator
 import aiormq
 import pytest
 from aiormq.abc import AbstractChannel, AbstractConnection, DeliveredMessage
-from aiormq.exceptions import ChannelNotFoundEntity, ChannelPreconditionFailed, PublishError
+from aiormq.exceptions import (
+    ChannelNotFoundEntity,
+    ChannelPreconditionFailed,
+    ConnectionNotImplemented,
+    PublishError,
+)
 from pamqp.commands import Basic, Channel, Confirm, Exchange, Queue, Tx
 
 pytestmark = pytest.mark.interop
@@ -84,15 +89,22 @@ async def test_consumers_and_flow(channel, queue) -> None:
     for number in range(4):
         await channel.basic_publish(b"%d" % number, routing_key=queue)
     first = [await asyncio.wait_for(got.get(), WAIT_SECONDS) for _ in range(2)]
-    assert (await channel.flow(active=False)).active is False
-    for message in first:
-        await channel.basic_ack(message.delivery.delivery_tag)
+    assert isinstance(await channel.flow(active=True), Channel.FlowOk)
     assert await count(channel, queue) == 2
     assert got.empty()
-    assert isinstance(await channel.flow(active=True), Channel.FlowOk)
+    for message in first:
+        await channel.basic_ack(message.delivery.delivery_tag)
     rest = [await asyncio.wait_for(got.get(), WAIT_SECONDS) for _ in range(2)]
     assert [each.body for each in first + rest] == [b"0", b"1", b"2", b"3"]
     assert isinstance(await channel.basic_cancel("mine"), Basic.CancelOk)
+
+
+async def test_a_pause_of_the_flow_is_refused_as_rabbitmq_does(broker) -> None:
+    connection = await aiormq.connect(broker.url)
+    channel = await connection.channel()
+    with pytest.raises(ConnectionNotImplemented, match="active=false"):
+        await channel.flow(active=False)
+    assert connection.is_closed
 
 
 async def test_exchanges_bindings_and_queues(channel, queue, name) -> None:

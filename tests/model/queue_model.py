@@ -115,8 +115,8 @@ class ConsumerModel:
             raise ModelViolated(f"{self.tag} was sent {number} beyond its prefetch")
         if number < self.latest:
             raise ModelViolated(f"{self.tag} was sent {number} behind {self.latest}")
-        self.latest = number
         message = self.queue.take(number, redelivered)
+        self.latest = number
         self.channel.delivered(tag, Delivery(self.queue, message, self), self.no_ack)
 
 
