@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -22,12 +22,12 @@ from exchanges import (
     type_table,
 )
 from log_backend import (
-    Change,
     Durability,
     LogStore,
     MetadataStore,
     MetadataUnavailable,
     PartitionLog,
+    SettledRange,
     random_below,
     random_name,
 )
@@ -38,6 +38,7 @@ from vhosts.exchange_memories import ExchangeMemories
 from vhosts.group_book import GroupBook
 from vhosts.letter_post import LetterPost
 from vhosts.limits import MAX_QUEUES, Limits, reached
+from vhosts.partition_numbers import PartitionNumbers
 from vhosts.partitioner import partition_count
 from vhosts.passage import Passage
 from vhosts.post import Post
@@ -66,13 +67,6 @@ log = logging.getLogger(__name__)
 
 QUEUES_MAX = 200_000  # where no limit is set: each costs some 10 KB of memory, so about 2 GB
 DELETIONS_MAX = 32  # partitions of one turn, but one queue whole: about 5 ms
-
-
-class PartitionNumbers(Protocol):
-    """Gives numbers to partitions, each once."""
-
-    def take(self, count: int) -> tuple[list[int], Change]:
-        """Numbers, and the change that keeps them from being given again."""
 
 
 class VirtualHost:
@@ -152,7 +146,7 @@ class VirtualHost:
     def recovered(self) -> None:
         """The journal has been replayed into the logs: look at them again."""
         for queue in self.queues.values():
-            queue.partitions = [self._partition(queue, p.log) for p in queue.partitions]
+            queue.open([self._partition(queue, p.log) for p in queue.partitions])
             queue.apply(queue.properties.arguments)
             self.groups.recovered(queue)
         self.policies.recovered()
@@ -166,17 +160,25 @@ class VirtualHost:
 
     def targets(self, route: tuple[str, ...]) -> tuple[Queue, ...]:
         """The queues of a route."""
+        known = self.known_targets()
+        queues = known.get(route)
+        if queues is None:
+            queues = known[route] = tuple(self.queues[name] for name in route)
+        return queues
+
+    def known_targets(self) -> dict[tuple[str, ...], tuple[Queue, ...]]:
+        """The queues of the routes that were asked for so far: read it in this turn, never write.
+
+        `targets` adds what is missing.
+        """
         if self._targets_version != self.routing.version:
             self._targets.clear()
             self._targets_version = self.routing.version
-        queues = self._targets.get(route)
-        if queues is None:
-            queues = self._targets[route] = tuple(self.queues[name] for name in route)
-        return queues
+        return self._targets
 
-    def passage(self) -> Passage:
-        """The way of one publish through exchanges that remember."""
-        return Passage(self.routing, self.memories.by_name, self._logs)
+    def passage(self, undecided: set[tuple[str, bytes]] | None = None) -> Passage:
+        """The way of one publish through exchanges that remember; see `Passage`."""
+        return Passage(self.routing, self.memories.by_name, self._logs, undecided)
 
     # -- exchanges and bindings
 
@@ -336,6 +338,13 @@ class VirtualHost:
             self.routing.add_queue(queue.name, durable=True)
         return revision
 
+    def commit(self, publish: Callable[[], object], settled: Iterable[SettledRange]) -> int:
+        """Publish, and have the journal settle, so that a crash takes all of it or nothing.
+
+        Returns, and raises: see `LogStore.commit_together`.
+        """
+        return self._logs.commit_together(publish, settled)
+
     def delete_queue(
         self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False
     ) -> tuple[int, Durable]:
@@ -448,9 +457,8 @@ class VirtualHost:
         self, properties: QueueProperties, owner: object | None, partitions: Sequence[int]
     ) -> Queue:
         queue = Queue(self.name, properties, owner, self._call_soon, self._surroundings)
-        for index, number in enumerate(partitions):
-            log = self._open_log(properties, index, number)
-            queue.partitions.append(self._partition(queue, log))
+        logs = [self._open_log(properties, *each) for each in enumerate(partitions)]
+        queue.open([self._partition(queue, log) for log in logs])
         self.policies.follow_queue(queue)
         self.queues[properties.name] = queue
         if owner is not None:
