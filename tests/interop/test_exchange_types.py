@@ -225,6 +225,24 @@ def test_copies_of_one_message_are_no_duplicates_of_it(
     assert "BCC" not in properties.headers
 
 
+def test_a_transaction_is_deduplicated_as_a_whole(
+    channel: BlockingChannel, exchange: Callable[..., str]
+) -> None:
+    x = exchange("x-message-deduplication", arguments=ONCE)
+    [queue] = bound(channel, x, "")
+    channel.tx_select()
+    for end, keys in (
+        (channel.tx_rollback, "ab"),
+        (channel.tx_commit, "aab"),
+        (channel.tx_commit, "bc"),
+    ):
+        for key in keys:
+            channel.basic_publish(x, "", key.encode(), keyed(key))
+            channel.basic_publish("", "nobody", b"between")
+        end()
+    assert drain(channel, queue) == [b"a", b"b", b"c"]
+
+
 def test_dead_letters_are_deduplicated(
     channel: BlockingChannel, exchange: Callable[..., str]
 ) -> None:
