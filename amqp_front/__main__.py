@@ -22,7 +22,7 @@ from amqp_front.logs import escape_control, set_up_logs
 from amqp_front.open_files import raise_open_files_limit
 from amqp_front.service_manager import ServiceManager
 from benchmarks.perf import perf_commands
-from log_backend import random_name
+from log_backend import StoredLogs, SystemDisk, random_key, random_name
 from management import BrokerSide, ManagementServer, NodeFacts, operator_commands
 from mirror_cluster import claim_epoch
 from vhosts import Definitions, InvalidDefinition, read_definitions
@@ -34,6 +34,7 @@ EXIT_CONFIGURATION = 2  # what wrong usage of the command line exits with, too
 
 CONFIGURATION_FILE = "routelog.toml"
 MANAGEMENT_FILE = "management.json"  # in the data directory: for the command line
+LOG_TOKEN_FILE = "log_token.key"  # in the data directory: tokens outlive a restart
 
 # Tracebacks with local variables would show passwords.
 command_line = typer.Typer(
@@ -128,6 +129,7 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         return
     token = random_name()
     listeners = {"amqp": (address.host, address.port)}
+    logs = StoredLogs(SystemDisk(), services.loop)
     side = BrokerSide(
         vhosts=services.vhosts,
         users=services.users,
@@ -148,6 +150,8 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         clock=services.clock,
         loopback_users=config.loopback_users,
         alarms=lambda: sorted(services.gate.reasons & {"disk", "memory"}),
+        logs=logs,
+        log_token_key=_kept_key(address.data_dir / LOG_TOKEN_FILE),
     )
     server = ManagementServer(side, token)
     wanted = config.management_host or address.host
@@ -168,6 +172,7 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         with suppress(FileNotFoundError):
             file.unlink()
         await server.stop()
+        logs.close()
 
 
 def _write_private(file: Path, content: bytes) -> None:
@@ -176,6 +181,13 @@ def _write_private(file: Path, content: bytes) -> None:
     descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     with open(descriptor, "wb") as private:
         private.write(content)
+
+
+def _kept_key(file: Path) -> bytes:
+    with suppress(FileNotFoundError):
+        return file.read_bytes()
+    _write_private(file, random_key())
+    return file.read_bytes()
 
 
 def _local_url(host: str, port: int) -> str:

@@ -50,6 +50,7 @@ from log_backend.record_batch import (
 from log_backend.record_selection import key_partition, split_by_routing_key, split_records
 from log_backend.retention import Retention
 from log_backend.segment import SegmentDamaged
+from log_backend.stored_log import StoredExtent, StoredLogs, StoredStretch
 
 __all__ = [
     "EXPIRING",
@@ -83,7 +84,10 @@ __all__ = [
     "RevisionConflict",
     "SegmentDamaged",
     "SnapshotDamaged",
+    "StoredExtent",
+    "StoredLogs",
     "StoredPartition",
+    "StoredStretch",
     "SystemClock",
     "SystemDisk",
     "UnknownEntry",

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from log_backend.log_directory import compressed_path, directory_name, partition_directory
 from log_backend.record_batch import RecordBatch
 from spark_bridge.errors import BadOption, DamagedSegment, RecordsLost
-from spark_bridge.log_store import Cut, LogPartition, OffsetRange
+from spark_bridge.log_store import Cut, LogPartition, OffsetRange, Ticket
 from spark_bridge.newest_segment import NewestSegment
 from spark_bridge.segment_file import SegmentFile
 from spark_bridge.segment_listing import list_segments
@@ -37,6 +37,10 @@ class LogDirectory:
         if not self._logs.is_dir():
             raise BadOption("path", f"no broker's data directory: {self._logs} is no directory")
         self._newest: dict[LogPartition, NewestSegment] = {}
+
+    def ticket(self, vhost: str) -> Ticket:
+        """Nothing: who may read the files may read the logs."""
+        return {}
 
     def vhosts(self) -> list[str]:
         """Names of the vhosts that have logs, sorted."""
