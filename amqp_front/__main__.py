@@ -25,6 +25,7 @@ from benchmarks.perf import perf_commands
 from log_backend import StoredLogs, SystemDisk, random_key, random_name
 from management import BrokerSide, ManagementServer, NodeFacts, operator_commands
 from mirror_cluster import claim_epoch
+from spark_bridge.export_commands import export_commands
 from vhosts import Definitions, InvalidDefinition, read_definitions
 
 log = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ command_line = typer.Typer(
 )
 command_line.add_typer(log_commands)
 command_line.add_typer(perf_commands)
+command_line.add_typer(export_commands)
 operator_commands(command_line)
 
 
