@@ -142,6 +142,7 @@ class Broker:
             logs.on_pressure = gate.close_for
             log.info("recovered %d journal entries", replayed)
             logs.start(self._claim_epoch(logs.metadata))
+            await vhosts.load_memories()
             await self._populate(vhosts, users, parameters)
         except START_FAULTS as error:
             raise StartError(f"data directory {config.data_dir}: {error}") from None

@@ -26,10 +26,11 @@ from amqp_front.errors import (
 from amqp_front.journal_positions import NOTHING, JournalPositions
 from amqp_front.properties import EXPIRATION, REPLY_TO, USER_ID, Properties, copies
 from amqp_front.services import Services
-from exchanges import Route
+from exchanges import BARE_MESSAGE, Message, Route
 from log_backend import EXPIRING, PERSISTENT, Durability, JournalFailed, Records
 from vhosts import (
     AccessRefused,
+    Passage,
     PermissionCache,
     PublishRefused,
     Queue,
@@ -139,6 +140,8 @@ class Publisher:
         exchange = run.exchange.decode()
         routing = self._vhost.routing
         routes = routing.cached_routes(exchange)
+        if routes is None and routing.remembers(exchange):
+            return self._publish_remembered(run, exchange)
         if run.property_flags & CARBON_COPY:
             return self._publish_copies(run, exchange)
         if routes is None:
@@ -224,25 +227,77 @@ class Publisher:
 
     def _publish_by_headers(self, run: PublishRun, exchange: str) -> JournalPositions:
         route = self._vhost.routing.route
-        keys = run.keys()
+        looks = self._vhost.routing.needs_headers(exchange)
         found = [
-            route(exchange, keys[at], Properties(run.properties(at)).headers())
-            for at in range(run.count)
+            route(
+                exchange, key, _message(Properties(run.properties(at))) if looks else BARE_MESSAGE
+            )
+            for at, key in enumerate(run.keys())
         ]
         return self._to_routes(run, found)
 
+    def _publish_remembered(self, run: PublishRun, exchange: str) -> JournalPositions:
+        # Cut where what becomes of a message hangs on one before it.
+        needed = NOTHING
+        bare = _without_blind_copies(run)
+        begin = 0
+        while begin < run.count:
+            passage = self._vhost.passage()
+            chosen, begin = self._through(passage, run, exchange, begin)
+            unrouted = chosen.pop((), None)
+            if unrouted is not None:
+                self._return(bare, [at for at in unrouted if at not in passage.duplicates])
+            needed = needed.joined(JournalPositions(passage.written, passage.durable))
+            needed = needed.joined(self._append_remembered(passage, bare, chosen))
+        return needed
+
+    def _through(
+        self, passage: Passage, run: PublishRun, exchange: str, begin: int
+    ) -> tuple[dict[Route, list[int]], int]:
+        chosen: dict[Route, list[int]] = {}
+        keys = run.keys()
+        for at in range(begin, run.count):
+            message = _message(Properties(run.properties(at)))
+            more = copies(message.headers) if run.property_flags & CARBON_COPY else ()
+            route = passage.route(at, exchange, (keys[at], *more), message)
+            if route is None:
+                return chosen, at
+            chosen.setdefault(route, []).append(at)
+        return chosen, run.count
+
+    def _append_remembered(
+        self, passage: Passage, run: PublishRun, chosen: dict[Route, list[int]]
+    ) -> JournalPositions:
+        attributes, now = self._attributes(run), self._clock.now()
+        chosen = _disjoint(chosen)
+        parts = run.parts(list(chosen.values()), attributes, now) if chosen else []
+        queues = list(map(self._vhost.targets, chosen))
+        size = sum(part.batch_bytes * len(to) for part, to in zip(parts, queues, strict=True))
+        needed = NOTHING
+        stored: dict[int, bool] = {}
+        with passage.together(size):
+            for part, to, indexes in zip(parts, queues, chosen.values(), strict=True):
+                positions = self._append(((part, to, indexes),))
+                needed = needed.joined(positions)
+                for at in indexes:
+                    stored[at] = stored.get(at, False) or positions != NOTHING
+            for at in self._refused:
+                stored.pop(at, None)
+            passage.remember(
+                stored,
+                run.persistent,
+                lambda places: run.parts([places], attributes, now)[0],
+                written=needed.written,
+                durable=needed.durable,
+            )
+        return needed
+
     def _publish_copies(self, run: PublishRun, exchange: str) -> JournalPositions:
-        properties = Properties(run.properties(0))
-        headers = properties.headers()
+        message = _message(Properties(run.properties(0)))
         names: dict[str, None] = {}
-        for key in (run.keys()[0], *copies(headers)):
-            names.update(dict.fromkeys(self._vhost.routing.route(exchange, key, headers)))
-        if "BCC" in headers:
-            bare = Properties(properties.without_blind_copies())
-            flags = run.mandatory | run.immediate << 1
-            body = run.body(0)
-            run = single_run(run.channel, run.exchange, run.keys()[0], flags, bare, body)
-        return self._to_route(run, tuple(names))
+        for key in (run.keys()[0], *copies(message.headers)):
+            names.update(dict.fromkeys(self._vhost.routing.route(exchange, key, message)))
+        return self._to_route(_without_blind_copies(run), tuple(names))
 
     def _reply(self, run: PublishRun, address: bytes) -> JournalPositions:
         consumer = self._channel.services.replies.find(address)
@@ -361,6 +416,22 @@ class Publisher:
     def close(self) -> None:
         """The channel is gone: confirm nothing more."""
         self._board.forget(self)
+
+
+def _message(properties: Properties) -> Message:
+    return Message(properties.headers(), properties.value)
+
+
+def _without_blind_copies(run: PublishRun) -> PublishRun:
+    # A run with copies is of one message.
+    if not run.property_flags & CARBON_COPY:
+        return run
+    properties = Properties(run.properties(0))
+    if "BCC" not in properties.headers():
+        return run
+    bare = Properties(properties.without_blind_copies())
+    flags = run.mandatory | run.immediate << 1
+    return single_run(run.channel, run.exchange, run.keys()[0], flags, bare, run.body(0))
 
 
 def _disjoint(chosen: dict[Route, list[int]]) -> dict[Route, list[int]]:

@@ -20,6 +20,7 @@ from log_backend.file_system import doubt
 from log_backend.journal import JournalFailed
 from log_backend.journal_block import Reason, UnknownEntry
 from log_backend.journal_reader import JournalDamaged
+from log_backend.log_directory import EXCHANGE_MARK
 from log_backend.log_dump import journal_reports, partition_report, stored_records
 from log_backend.log_end import PartitionClosed
 from log_backend.log_options import LogOptions
@@ -36,7 +37,7 @@ from log_backend.metadata import (
 )
 from log_backend.metadata_writer import MetadataWriter
 from log_backend.partition_log import PartitionLog
-from log_backend.randomness import random_key, random_name
+from log_backend.randomness import random_below, random_key, random_name
 from log_backend.record_batch import (
     EXPIRING,
     PERSISTENT,
@@ -53,6 +54,7 @@ from log_backend.segment import SegmentDamaged
 from log_backend.stored_log import StoredExtent, StoredLogs, StoredStretch
 
 __all__ = [
+    "EXCHANGE_MARK",
     "EXPIRING",
     "PERSISTENT",
     "Change",
@@ -100,6 +102,7 @@ __all__ = [
     "new_buffer",
     "open_metadata",
     "partition_report",
+    "random_below",
     "random_key",
     "random_name",
     "routing_keys",

@@ -19,4 +19,5 @@ cdef class JournalGroups:
     cdef object _on_entry
     cdef object _on_pressure
     cdef bint _pressed
+    cdef list _together
     cpdef long long append(self, JournalEntry entry, bint waited, bint synced) except? -1

@@ -1,7 +1,8 @@
 # cython: annotation_typing=False
 """What gathers for the journal: the entries of its next blocks, as the bytes that they will be."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import cython
 
@@ -56,6 +57,7 @@ class JournalGroups:
         "_on_entry",
         "_on_pressure",
         "_pressed",
+        "_together",
         "failure",
         "pending_bytes",
     )
@@ -69,6 +71,7 @@ class JournalGroups:
         self._on_entry = on_entry
         self._on_pressure = on_pressure
         self._pressed = False
+        self._together: list[JournalEntry] | None = None
 
     def start(self, position: int) -> None:
         """Begin to gather for the block of a position."""
@@ -106,7 +109,9 @@ class JournalGroups:
         for piece in pieces:
             size += len(piece)
         group = self._last
-        if group.count and group.bytes + size > COMMIT_BYTES_MAX:
+        if self._together is not None:
+            self._together.append(entry)
+        elif group.count and group.bytes + size > COMMIT_BYTES_MAX:
             group = self._last = JournalGroup(group.position + 1)
             self._groups.append(group)
         is_news = not group.count or (waited and not group.waited)
@@ -122,6 +127,25 @@ class JournalGroups:
             self._pressed = True
             self._on_pressure(True)
         return group.position
+
+    @contextmanager
+    def together(self) -> Iterator[list[JournalEntry]]:
+        """What is appended meanwhile is one block, however large; gives a list that gathers it.
+
+        Once more within, it is the same block and the same list.
+        """
+        outer = self._together
+        entries: list[JournalEntry] = [] if outer is None else outer
+        self._together = entries
+        try:
+            yield entries
+        finally:
+            self._together = outer
+
+    @property
+    def last(self) -> JournalGroup:
+        """The group that grows."""
+        return self._last
 
     def take_first(self) -> JournalGroup:
         """Remove the first group: it is being written."""

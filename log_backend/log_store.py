@@ -16,7 +16,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -34,6 +34,7 @@ from log_backend.journal_files import JournalFile
 from log_backend.log_directory import partition_directory
 from log_backend.log_intake import LogIntake
 from log_backend.log_options import LogOptions
+from log_backend.log_transaction import together
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 from log_backend.partition_log import PartitionLog
 from log_backend.partition_removal import PartitionRemoval, empty_spill
@@ -244,6 +245,10 @@ class LogStore:
         if retention is not None:
             self._retention_timer.partitions.add(partition)
         return partition
+
+    def together(self) -> AbstractContextManager[None]:
+        """What is appended meanwhile survives a crash together, or not at all: see `log_transaction`."""
+        return together(self.journal.groups, self.journal.waiters, self._partitions)
 
     def cursor_removal(self, partition: PartitionLog, cursor: int) -> list[Change]:
         """Metadata changes to apply together with a cursor's removal from the topology."""

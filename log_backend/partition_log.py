@@ -7,6 +7,7 @@ never is. Offsets between stored batches that no batch holds were settled, or we
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -93,6 +94,7 @@ class PartitionLog(LogEnd, QuarantinedLog):
         self.cursors: dict[int, Cursor] = {}
         self.overtaken: dict[int, Callable[[int], None]] = {}
         self._flushing = False
+        self._held_back: deque[int] = deque()  # first offsets of what is not in the journal yet
         self._loaded = LoadedPieces(owner.loaded_pieces)
         self._awaiting_load: list[Callable[[], None]] = []
 
@@ -317,7 +319,7 @@ class PartitionLog(LogEnd, QuarantinedLog):
             return []
         writes: list[SegmentWrite] = []
         newest = segment = self.segments[-1] if self.segments else None
-        batches = self._needed(self._tail.take_unflushed())
+        batches = self._needed(self._take_unflushed())
         at = 0
         while at < len(batches):
             end = at
@@ -334,6 +336,23 @@ class PartitionLog(LogEnd, QuarantinedLog):
             at = end
         self._flushing = bool(writes)
         return writes
+
+    def _take_unflushed(self) -> list[RecordBatch]:
+        batches = self._tail.take_unflushed()
+        if self._held_back:
+            end = self._held_back[0]
+            self._tail.unflush_from(end)
+            batches = [batch for batch in batches if batch.base_offset < end]
+            self._has_unflushed()
+        return batches
+
+    def hold_back(self, offset: int) -> None:
+        """Write no batch to segments that begins at an offset or behind it; see `log_transaction`."""
+        self._held_back.append(offset)
+
+    def committed(self) -> None:
+        """The oldest offset that `hold_back` was told is one no more."""
+        self._held_back.popleft()
 
     def flushed(self) -> None:
         """The planned writes are done."""

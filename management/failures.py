@@ -45,6 +45,7 @@ REFUSALS: dict[type[Exception], tuple[int, str]] = {
     vhosts.InvalidConsumerArgument: BAD_REQUEST,
     vhosts.NotReadable: BAD_REQUEST,
     vhosts.TooManyGroups: BAD_REQUEST,
+    vhosts.TooLargeToRemember: BAD_REQUEST,
     vhosts.UserNotFound: NOT_FOUND,
     vhosts.VhostNotFound: NOT_FOUND,
     log_backend.JournalFailed: UNAVAILABLE,

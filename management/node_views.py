@@ -2,6 +2,7 @@
 
 import asyncio
 
+from exchanges import EXCHANGE_TYPES
 from management.answer import Answer, Listing, Row, Value
 from management.call import RABBITMQ_VERSION, Call
 from management.caller import Need
@@ -9,7 +10,6 @@ from management.failures import Refused, not_found
 from management.virtual_hosts import counted_messages
 from vhosts import QueueProperties, ResourceKind, Verb
 
-EXCHANGE_TYPES = ("direct", "fanout", "headers", "topic")
 ALIVENESS_QUEUE = "aliveness-test"  # RabbitMQ's
 
 
@@ -104,7 +104,7 @@ def extensions(call: Call) -> Answer:
 
 
 def _exchange_types() -> list[Row]:
-    return [{"name": name, "description": "", "enabled": True} for name in EXCHANGE_TYPES]
+    return [{"name": name, "description": "", "enabled": True} for name in sorted(EXCHANGE_TYPES)]
 
 
 def _listeners(call: Call) -> list[Row]:

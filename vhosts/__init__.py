@@ -48,6 +48,7 @@ from vhosts.errors import (
     QueueQuarantined,
     QueueStopped,
     QueueUnreadable,
+    TooLargeToRemember,
     TooManyGroups,
     UserChannelLimitReached,
     UserConnectionLimitReached,
@@ -63,6 +64,7 @@ from vhosts.imported_password import DEFAULT_ALGORITHM, imported_hash, split_imp
 from vhosts.json_arguments import checked_arguments, plain_arguments
 from vhosts.limits import USER_LIMITS, VHOST_LIMITS, Limits, checked_limits
 from vhosts.loopback import may_connect_from
+from vhosts.passage import Passage
 from vhosts.password import PasswordVerifier
 from vhosts.permission import FULL_PERMISSION, Permission, Verb
 from vhosts.permission_book import PermissionBook, ResourceKind
@@ -73,10 +75,11 @@ from vhosts.queue_partition import QueuePartition
 from vhosts.queue_properties import QueueProperties
 from vhosts.snapshot import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot, TakenMessage
 from vhosts.topic_permission import TopicPermission
+from vhosts.topology_keeper import Durable
 from vhosts.topology_record import VhostRecord, partition_names
 from vhosts.user import User
 from vhosts.user_directory import UserDirectory
-from vhosts.vhost import Durable, VirtualHost, server_name
+from vhosts.vhost import VirtualHost, server_name
 from vhosts.vhost_directory import VhostDirectory
 
 __all__ = [
@@ -124,6 +127,7 @@ __all__ = [
     "Limits",
     "NotReadable",
     "ParameterNotFound",
+    "Passage",
     "PasswordVerifier",
     "Permission",
     "PermissionBook",
@@ -145,6 +149,7 @@ __all__ = [
     "QueueUnreadable",
     "ResourceKind",
     "TakenMessage",
+    "TooLargeToRemember",
     "TooManyGroups",
     "TopicPermission",
     "User",

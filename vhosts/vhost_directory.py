@@ -62,6 +62,11 @@ class VhostDirectory:
         for vhost in self._vhosts.values():
             vhost.recovered()
 
+    async def load_memories(self) -> None:
+        """The journal accepts entries: let exchanges remember what earlier runs knew."""
+        for vhost in self._vhosts.values():
+            await vhost.memories.load()
+
     def get(self, name: str) -> VirtualHost:
         """A vhost.
 
