@@ -26,6 +26,7 @@ from log_backend import StoredLogs, SystemDisk, random_key, random_name
 from management import BrokerSide, ManagementServer, NodeFacts, operator_commands
 from mirror_cluster import claim_epoch
 from spark_bridge.export_commands import export_commands
+from spark_bridge.index_commands import index_commands
 from vhosts import Definitions, InvalidDefinition, read_definitions
 
 log = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ command_line = typer.Typer(
 command_line.add_typer(log_commands)
 command_line.add_typer(perf_commands)
 command_line.add_typer(export_commands)
+command_line.add_typer(index_commands)
 operator_commands(command_line)
 
 

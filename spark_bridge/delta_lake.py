@@ -45,7 +45,7 @@ class DeltaLake:
         self._exporter = exporter
         self._disk = disk
         self._clock = clock
-        self._intent = path / INTENTS / f"{_safe(exporter)}.json"
+        self._intent = path / INTENTS / f"{_safe(exporter)}.writing"
         self._table = self._opened()
         self._remove_orphans()
         self._parts: ParquetParts | None = None

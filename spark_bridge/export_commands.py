@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
@@ -123,7 +123,7 @@ def run(
                 lost_is_error=not skip_lost,
                 progress=advance,
             )
-            export(exporter, bar, follow=follow, every=every, as_json=as_json)
+            export_all([exporter], bar, follow=follow, every=every, as_json=as_json)
 
 
 @export_commands.command()
@@ -140,7 +140,7 @@ def compact(
         from spark_bridge.delta_upkeep import compact_table
 
         today = None if all_days else SystemClock().now()
-        _tell(compact_table(table, target_mb * 1024 * 1024, before=today), as_json=as_json)
+        tell(compact_table(table, target_mb * 1024 * 1024, before=today), as_json=as_json)
 
 
 @export_commands.command()
@@ -156,7 +156,7 @@ def vacuum(
     with complaints():
         from spark_bridge.delta_upkeep import vacuum_table
 
-        _tell({"files_removed": len(vacuum_table(table, hours, dry_run=dry_run))}, as_json=as_json)
+        tell({"files_removed": len(vacuum_table(table, hours, dry_run=dry_run))}, as_json=as_json)
 
 
 def open_store(path: Path | None, url: str | None) -> "LogStore":
@@ -221,26 +221,31 @@ def open_table(
     return ParquetLake(table, layout, name, disk)
 
 
-def export(
-    exporter: "Exporter", bar: Progress | None, *, follow: bool, every: float, as_json: bool
+def export_all(
+    exporters: "Sequence[Exporter]",
+    bar: Progress | None,
+    *,
+    follow: bool,
+    every: float,
+    as_json: bool,
 ) -> None:
-    """Run once, or until a signal; what was begun is committed before it ends."""
+    """Run once, or until a signal, with what was begun committed; a signal ends a single run at once."""
     stop = Event()
 
     def stopping(number: int, frame: FrameType | None) -> None:
         stop.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT) if follow else ():
         signal.signal(number, stopping)
     while True:
-        backlog = exporter.backlog()
-        if bar is not None:
-            bar.update(
-                bar.task_ids[0], total=sum(each.bytes_estimate for each in backlog), completed=0
-            )
-        done = exporter.run(backlog, stop.is_set)
-        if done.transactions or not follow:
-            _tell(asdict(done), as_json=as_json)
+        for exporter in exporters:
+            backlog = exporter.backlog()
+            if bar is not None:
+                total = sum(each.bytes_estimate for each in backlog)
+                bar.update(bar.task_ids[0], total=total, completed=0)
+            done = exporter.run(backlog, stop.is_set)
+            if done.transactions or not follow:
+                tell(asdict(done), as_json=as_json)
         if not follow or stop.wait(every):
             return
 
@@ -300,7 +305,8 @@ def complaints() -> Iterator[None]:
         raise typer.Exit(EXIT_FAILED) from None
 
 
-def _tell(facts: dict[str, Any], *, as_json: bool) -> None:
+def tell(facts: dict[str, Any], *, as_json: bool) -> None:
+    """Print what was done."""
     if as_json:
         typer.echo(msgspec.json.encode(facts).decode())
     else:
