@@ -70,8 +70,12 @@ class SegmentFile:
             DamagedSegment: where a batch has to be is none, or its offsets were there before.
         """
         expected = self.base_offset
-        while not self._ends_at(position):
-            batch = self.batch(position)
+        while True:
+            batch = self._batch_in_memory(position)
+            if batch is None:
+                if self._ends_at(position):
+                    return
+                batch = self.batch(position)
             if batch.base_offset < expected:
                 raise DamagedSegment(self.path, position, "offsets go backwards")
             yield batch
@@ -190,6 +194,17 @@ class SegmentFile:
             self._header(position)  # only a checked length is worth so much memory
         try:
             return decode_batch(self._view(position, length), 0)
+        except CorruptBatch as error:
+            raise DamagedSegment(self.path, position, error.reason) from None
+
+    def _batch_in_memory(self, position: int) -> RecordBatch | None:
+        """The batch at a position, without the detours of `batch`; None unless it is whole in the stretch."""
+        stretch, at = self._stretch, position - self._stretch_at
+        there = len(stretch) - at
+        if at < 0 or there < HEADER_BYTES or batch_bytes(stretch, at) > there:
+            return None
+        try:
+            return decode_batch(stretch, at)
         except CorruptBatch as error:
             raise DamagedSegment(self.path, position, error.reason) from None
 
