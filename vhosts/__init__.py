@@ -1,6 +1,7 @@
 """Virtual hosts: queues, consumers, policies, users and permissions."""
 
 from vhosts.admission import Admission
+from vhosts.compatibility import RABBITMQ_PRODUCT, RABBITMQ_VERSION
 from vhosts.consumer import CREDIT_UNLIMITED, Consumer
 from vhosts.consumer_group import ConsumerGroup
 from vhosts.definition_entries import ARGON2ID, PolicyEntry, split_tags
@@ -89,6 +90,8 @@ __all__ = [
     "FULL_PERMISSION",
     "GROUP",
     "GROUP_EXPIRES",
+    "RABBITMQ_PRODUCT",
+    "RABBITMQ_VERSION",
     "USER_LIMITS",
     "VHOST_LIMITS",
     "AccessRefused",
