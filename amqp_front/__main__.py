@@ -6,6 +6,7 @@ import resource
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from importlib.metadata import version as distribution_version
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +18,7 @@ from rich.text import Text
 
 from amqp_front.broker import Broker, BrokerAddress, StartError, run
 from amqp_front.configuration import BrokerConfig, ConfigurationError, load_configuration
+from amqp_front.firehose import Firehose
 from amqp_front.log_commands import log_commands
 from amqp_front.logs import escape_control, set_up_logs
 from amqp_front.open_files import raise_open_files_limit
@@ -27,7 +29,7 @@ from management import BrokerSide, ManagementServer, NodeFacts, operator_command
 from mirror_cluster import claim_epoch
 from spark_bridge.export_commands import export_commands
 from spark_bridge.index_commands import index_commands
-from vhosts import Definitions, InvalidDefinition, read_definitions
+from vhosts import Definitions, InvalidDefinition, VirtualHost, read_definitions
 
 log = logging.getLogger(__name__)
 
@@ -153,7 +155,8 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         ),
         clock=services.clock,
         loopback_users=config.loopback_users,
-        alarms=lambda: sorted(services.gate.reasons & {"disk", "memory"}),
+        alarms=lambda: sorted(services.gate.alarms),
+        trace=partial(_trace, services.cluster_name),
         logs=logs,
         log_token_key=_kept_key(address.data_dir / LOG_TOKEN_FILE),
     )
@@ -179,6 +182,12 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         logs.close()
 
 
+def _trace(node: str, vhost: VirtualHost, wanted: bool) -> None:
+    if wanted != (vhost.firehose is not None):
+        log.info("firehose of vhost '%s': %s", vhost.name, "on" if wanted else "off")
+        vhost.firehose = Firehose(vhost, node) if wanted else None
+
+
 def _write_private(file: Path, content: bytes) -> None:
     with suppress(FileNotFoundError):
         file.unlink()  # it may be there from a run that crashed, or with another mode
@@ -188,10 +197,13 @@ def _write_private(file: Path, content: bytes) -> None:
 
 
 def _kept_key(file: Path) -> bytes:
+    made = random_key()
     with suppress(FileNotFoundError):
-        return file.read_bytes()
-    _write_private(file, random_key())
-    return file.read_bytes()
+        kept = file.read_bytes()
+        if len(kept) == len(made):  # or a crash cut it off
+            return kept
+    _write_private(file, made)
+    return made
 
 
 def _local_url(host: str, port: int) -> str:

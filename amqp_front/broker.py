@@ -131,6 +131,7 @@ class Broker:
             loop.call_later,
             default_durability=Durability(config.default_durability),
             queues_max=config.queues_max,
+            default_vhost=config.default_vhost,
         )
         try:
             users.load(logs.metadata)

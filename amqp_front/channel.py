@@ -10,6 +10,7 @@ from typing import Any, Optional, Protocol
 from pamqp import commands
 
 from amqp_front import topology_methods
+from amqp_front.client_socket import ClientSocket, ends_name
 from amqp_front.command import Frame, PublishRun, SettleRun
 from amqp_front.consumption import Consumption
 from amqp_front.content import PartialContent
@@ -49,6 +50,7 @@ class ChannelConnection(Protocol):
     stalled: bool
     cancel_notify: bool
     consumers: int
+    socket: ClientSocket | None
 
     def write(self, frames: bytes | bytearray) -> None:
         """Send frames to the client."""
@@ -101,6 +103,11 @@ class Channel:
         self.publisher = Publisher(self)
         self.consumption = Consumption(self)
         self._transaction: Transaction | None = None
+
+    @property
+    def connection_name(self) -> str:
+        """What its connection is called."""
+        return ends_name(self.connection.socket)
 
     @property
     def stalled(self) -> bool:

@@ -7,9 +7,10 @@ from pamqp import commands
 
 from amqp_front.content_frames import content_frames
 from amqp_front.deliver_frames import encode_deliveries
-from amqp_front.properties import Properties
+from amqp_front.properties import Properties, visible_properties
 from amqp_front.unacked import UnackedRun
-from vhosts import CREDIT_UNLIMITED, ConsumerGroup, Delivery, Queue, QueueStopped
+from log_backend import BLIND_COPIES
+from vhosts import CREDIT_UNLIMITED, ConsumerGroup, Delivery, Queue, QueueStopped, VirtualHost
 
 COUNT_HEADER = b"x-delivery-count"
 
@@ -20,6 +21,10 @@ class ConsumingChannel(Protocol):
     number: int
     body_frame_max: int
     next_tag: int
+    vhost: VirtualHost
+
+    def trace(self, queue: str, delivery: Delivery) -> None:
+        """Tell the firehose of a delivery."""
 
     def credit(self) -> int:
         """How many deliveries the channel as a whole takes now."""
@@ -114,6 +119,8 @@ class ChannelConsumer:
             channel.fail(error)
         else:
             channel.write(frames)
+            if channel.vhost.firehose is not None:
+                channel.trace(self.queue.name, delivery)
 
     def queue_stopped(self, error: QueueStopped) -> None:
         """See `Consumer`."""
@@ -122,8 +129,13 @@ class ChannelConsumer:
     def _frames(self, delivery: Delivery, first_tag: int) -> bytes | bytearray:
         if delivery.redelivered and self.queue.counts_deliveries:
             return self._headed_frames(delivery, first_tag, _counted_property_lists(delivery))
+        records = delivery.records
+        if records.attributes & BLIND_COPIES:
+            indexes = range(delivery.index, delivery.index + delivery.count)
+            seen = (visible_properties(records, index) for index in indexes)
+            return self._headed_frames(delivery, first_tag, seen)
         frames: bytearray = encode_deliveries(
-            delivery.records,
+            records,
             delivery.index,
             delivery.count,
             self._channel.number,
@@ -162,7 +174,9 @@ class ChannelConsumer:
 
 def _counted_property_lists(delivery: Delivery) -> Iterator[bytes]:
     for index, count in enumerate(delivery_counts(delivery), delivery.index):
-        yield Properties(delivery.records.properties(index)).with_header(COUNT_HEADER, count)
+        yield Properties(visible_properties(delivery.records, index)).with_header(
+            COUNT_HEADER, count
+        )
 
 
 def delivery_counts(delivery: Delivery) -> list[int]:

@@ -132,3 +132,9 @@ class ClientSocket:
 def _end(transport: asyncio.Transport, which: str) -> tuple[str, int]:
     address = transport.get_extra_info(which)
     return (str(address[0]), int(address[1])) if isinstance(address, tuple) else ("", 0)
+
+
+def ends_name(client: ClientSocket | None) -> str:
+    """What RabbitMQ calls a connection: the client's end, then ours."""
+    peer, own = client.ends() if client is not None else (("", 0), ("", 0))
+    return f"{peer[0]}:{peer[1]} -> {own[0]}:{own[1]}"

@@ -7,7 +7,7 @@ import msgspec
 
 from amqp_front.channel import Channel
 from amqp_front.channel_consumer import ChannelConsumer
-from amqp_front.client_socket import ClientSocket
+from amqp_front.client_socket import ClientSocket, ends_name
 from amqp_front.connection import Connection
 from amqp_front.connection_state import State
 from vhosts import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot
@@ -17,8 +17,7 @@ _STATES = {State.OPEN: "running", State.CLOSING: "closing", State.CLOSED: "close
 
 def connection_name(connection: Connection) -> str:
     """As RabbitMQ calls it: the client's end, then ours."""
-    peer, own = _ends(connection.socket)
-    return f"{peer[0]}:{peer[1]} -> {own[0]}:{own[1]}"
+    return ends_name(connection.socket)
 
 
 def connection_snapshot(connection: Connection) -> ConnectionSnapshot:

@@ -18,7 +18,7 @@ from amqp_front.errors import (
     SoftError,
 )
 from amqp_front.methods import encode_method
-from amqp_front.properties import Properties
+from amqp_front.properties import Properties, visible_properties
 from amqp_front.services import Services
 from amqp_front.stream_consumer import StreamConsumer
 from amqp_front.unacked import Holder, Unacked, UnackedRun, UnknownDeliveryTag
@@ -94,6 +94,7 @@ class Consumption:
         self._channel = channel
         self.number = channel.number
         self.body_frame_max = channel.body_frame_max
+        self.vhost = channel.vhost
         self.next_tag = 1
         self.prefetch = 0
         self.channel_prefetch = 0
@@ -123,6 +124,10 @@ class Consumption:
         """See `ConsumingChannel`."""
         self._held += len(run)
         self.unacked.add(run)
+
+    def trace(self, queue: str, delivery: Delivery) -> None:
+        """See `ConsumingChannel`."""
+        self.vhost.firehose.delivered(self._channel, queue, delivery)
 
     def fail(self, error: Exception) -> None:
         """See `ConsumingChannel`."""
@@ -310,6 +315,8 @@ class Consumption:
             self.write(struct.pack(">BHI", 1, self.number, 5) + _GET_EMPTY + b"\xce")
             return True
         self._send_got(delivery, queue)
+        if self.vhost.firehose is not None:
+            self.trace(queue.name, delivery)
         if no_ack:
             delivery.partition.settle(delivery.offset, delivery.offset + 1)
         else:
@@ -320,7 +327,7 @@ class Consumption:
 
     def _send_got(self, delivery: Delivery, queue: Queue) -> None:
         records, index = delivery.records, delivery.index
-        properties = records.properties(index)
+        properties = visible_properties(records, index)
         if delivery.redelivered and queue.counts_deliveries:
             (count,) = delivery_counts(delivery)
             properties = Properties(properties).with_header(COUNT_HEADER, count)

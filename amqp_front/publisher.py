@@ -27,7 +27,7 @@ from amqp_front.journal_positions import NOTHING, JournalPositions
 from amqp_front.properties import EXPIRATION, REPLY_TO, USER_ID, Properties, copies
 from amqp_front.services import Services
 from exchanges import BARE_MESSAGE, Message, Route
-from log_backend import EXPIRING, PERSISTENT, Durability, JournalFailed, Records
+from log_backend import BLIND_COPIES, EXPIRING, PERSISTENT, Durability, JournalFailed, Records
 from vhosts import (
     AccessRefused,
     Passage,
@@ -57,6 +57,10 @@ class PublishingChannel(Protocol):
     body_frame_max: int
     reply_address: str | None
 
+    @property
+    def connection_name(self) -> str:
+        """What its connection is called."""
+
     def write(self, frames: bytes) -> None:
         """Send frames to the client."""
 
@@ -83,6 +87,7 @@ class Publisher:
         self._refused: set[int] = (
             set()
         )  # indexes of a run's messages that a full queue did not take
+        self._reached: list[str] | None = None  # queues of a message that is traced
 
     # -- publishing
 
@@ -107,7 +112,8 @@ class Publisher:
             What its confirm waits for.
         """
         try:
-            needed = self._publish(run)
+            is_traced = self._vhost.firehose is not None
+            needed = self._publish_traced(run) if is_traced else self._publish(run)
         except JournalFailed:
             self._refused.clear()
             if not self.confirming:
@@ -163,6 +169,23 @@ class Publisher:
             return self._publish_singles(run, keys)
         return self._to_routes(run, found)
 
+    def _publish_traced(self, run: PublishRun) -> JournalPositions:
+        needed = NOTHING
+        refused: set[int] = set()
+        for at, single in enumerate(_singles(run, run.keys())):
+            self._reached = []
+            try:
+                needed = needed.joined(self._publish(single))
+                bare = _without_blind_copies(single).properties(0)
+                self._vhost.firehose.published(self._channel, single, bare, self._reached)
+            finally:
+                self._reached = None
+            if self._refused:
+                refused.add(at)
+                self._refused.clear()
+        self._refused = refused
+        return needed
+
     def _publish_singles(self, run: PublishRun, keys: Sequence[bytes]) -> JournalPositions:
         needed = NOTHING
         refused: set[int] = set()
@@ -202,6 +225,8 @@ class Publisher:
 
     def _attributes(self, run: PublishRun) -> int:
         attributes = PERSISTENT if run.persistent else 0
+        if run.property_flags & CARBON_COPY and _has_blind_copies(run):
+            attributes |= BLIND_COPIES
         return attributes | EXPIRING if run.property_flags & EXPIRATION else attributes
 
     def _append(
@@ -211,6 +236,8 @@ class Publisher:
         written = durable = 0
         waited = self.waited
         for records, queues, indexes in batches:
+            if self._reached is not None:
+                self._reached += [queue.name for queue in queues]
             for queue in queues:
                 try:
                     position = queue.publish(records, waited)
@@ -239,16 +266,15 @@ class Publisher:
     def _publish_remembered(self, run: PublishRun, exchange: str) -> JournalPositions:
         # Cut where what becomes of a message hangs on one before it.
         needed = NOTHING
-        bare = _without_blind_copies(run)
         begin = 0
         while begin < run.count:
             passage = self._vhost.passage()
             chosen, begin = self._through(passage, run, exchange, begin)
             unrouted = chosen.pop((), None)
             if unrouted is not None:
-                self._return(bare, [at for at in unrouted if at not in passage.duplicates])
+                self._return(run, [at for at in unrouted if at not in passage.duplicates])
             needed = needed.joined(JournalPositions(passage.written, passage.durable))
-            needed = needed.joined(self._append_remembered(passage, bare, chosen))
+            needed = needed.joined(self._append_remembered(passage, run, chosen))
         return needed
 
     def _through(
@@ -297,7 +323,7 @@ class Publisher:
         names: dict[str, None] = {}
         for key in (run.keys()[0], *copies(message.headers)):
             names.update(dict.fromkeys(self._vhost.routing.route(exchange, key, message)))
-        return self._to_route(_without_blind_copies(run), tuple(names))
+        return self._to_route(run, tuple(names))
 
     def _reply(self, run: PublishRun, address: bytes) -> JournalPositions:
         consumer = self._channel.services.replies.find(address)
@@ -310,6 +336,7 @@ class Publisher:
     def _return(self, run: PublishRun, indexes: Sequence[int]) -> None:
         if not run.mandatory:
             return
+        run = _without_blind_copies(run)
         keys = run.keys()
         for at in indexes:
             self._channel.write(
@@ -422,14 +449,15 @@ def _message(properties: Properties) -> Message:
     return Message(properties.headers(), properties.value)
 
 
-def _without_blind_copies(run: PublishRun) -> PublishRun:
+def _has_blind_copies(run: PublishRun) -> bool:
     # A run with copies is of one message.
-    if not run.property_flags & CARBON_COPY:
+    return "BCC" in Properties(run.properties(0)).headers()
+
+
+def _without_blind_copies(run: PublishRun) -> PublishRun:
+    if not run.property_flags & CARBON_COPY or not _has_blind_copies(run):
         return run
-    properties = Properties(run.properties(0))
-    if "BCC" not in properties.headers():
-        return run
-    bare = Properties(properties.without_blind_copies())
+    bare = Properties(Properties(run.properties(0)).without_blind_copies())
     flags = run.mandatory | run.immediate << 1
     return single_run(run.channel, run.exchange, run.keys()[0], flags, bare, run.body(0))
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from amqp_front.channel_consumer import COUNT_HEADER, ChannelConsumer, delivery_counts
-from amqp_front.properties import Properties
+from amqp_front.properties import Properties, visible_properties
 from vhosts import Delivery
 
 OFFSET_HEADER = b"x-stream-offset"
@@ -26,7 +26,7 @@ class StreamConsumer(ChannelConsumer):
 def _property_lists(delivery: Delivery, is_counted: bool) -> Iterator[bytes]:
     counts = delivery_counts(delivery) if is_counted else None
     for at in range(delivery.count):
-        raw = delivery.records.properties(delivery.index + at)
+        raw = visible_properties(delivery.records, delivery.index + at)
         raw = Properties(raw).with_header(OFFSET_HEADER, delivery.offset + at)
         if delivery.partition_index is not None:
             raw = Properties(raw).with_header(PARTITION_HEADER, delivery.partition_index)

@@ -35,7 +35,7 @@ from exchanges.names import DEFAULT_EXCHANGE, NAME_BYTES_MAX, check_name, check_
 from exchanges.recent_history_index import RECENT_HISTORY, history_length
 from exchanges.route_walk import Route, Visit
 from exchanges.routing_table import RoutingTable
-from exchanges.topology import PREDECLARED
+from exchanges.topology import NODE_EXCHANGES, PREDECLARED
 from exchanges.topology_change import NO_CHANGE, TopologyChange
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "DEFAULT_EXCHANGE",
     "EXCHANGE_TYPES",
     "NAME_BYTES_MAX",
+    "NODE_EXCHANGES",
     "NO_CHANGE",
     "PREDECLARED",
     "RECENT_HISTORY",

@@ -1,22 +1,26 @@
 """The way of a message through a vhost's topology, remembered until the topology changes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from exchanges.exchange import Exchange
 from exchanges.exchange_types import EXCHANGE_TYPES, IndexFactory
 from exchanges.message import BARE_MESSAGE, Message
 from exchanges.names import DEFAULT_EXCHANGE
 from exchanges.route_cache import RouteCache
 from exchanges.route_walk import Route, Visit, walk, walk_traits
-from exchanges.topology import Topology
+from exchanges.topology import PREDECLARED, Topology
 
 
 class RoutingTable(Topology):
     """A vhost's topology that routes."""
 
     def __init__(
-        self, vhost: str = "/", types: Mapping[str, IndexFactory] = EXCHANGE_TYPES
+        self,
+        vhost: str = "/",
+        types: Mapping[str, IndexFactory] = EXCHANGE_TYPES,
+        predeclared: Sequence[Exchange] = PREDECLARED,
     ) -> None:
-        super().__init__(vhost, types)
+        super().__init__(vhost, types, predeclared)
         self._cache = RouteCache()
 
     def route(

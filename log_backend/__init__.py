@@ -39,6 +39,7 @@ from log_backend.metadata_writer import MetadataWriter
 from log_backend.partition_log import PartitionLog
 from log_backend.randomness import random_below, random_key, random_name
 from log_backend.record_batch import (
+    BLIND_COPIES,
     EXPIRING,
     PERSISTENT,
     RecordBatch,
@@ -54,6 +55,7 @@ from log_backend.segment import SegmentDamaged
 from log_backend.stored_log import StoredExtent, StoredLogs, StoredStretch
 
 __all__ = [
+    "BLIND_COPIES",
     "EXCHANGE_MARK",
     "EXPIRING",
     "PERSISTENT",

@@ -13,7 +13,7 @@ A batch is a header of 64 bytes and a payload of columns; all integers are littl
     28  count          u32  records              bodies               bodies bytes, end to end
     32  first time     i64  us since 1970        padding              zeros, to a length that is a multiple of 8
     40  last time      i64
-    48  attributes     u16  bit 0 KEY_COLUMN, bit 1 PERSISTENT, bit 2 EXPIRING; others are zero
+    48  attributes     u16  bit 0 KEY_COLUMN, 1 PERSISTENT, 2 EXPIRING, 3 BLIND_COPIES; others are zero
     50  exchange length u8
     51  reserved       u8   zero
     52  keys bytes     u32  one key shared by all records, or the column of keys
@@ -42,13 +42,13 @@ BATCH_BYTES_MAX = 640 * 1024 * 1024  # above the largest message (512 MiB), belo
 KEY_COLUMN = 1
 PERSISTENT = 2
 EXPIRING = 4  # some record has the property `expiration`
-_KNOWN_ATTRIBUTES = KEY_COLUMN | PERSISTENT | EXPIRING
+BLIND_COPIES = 8  # some record has a header BCC, which its consumers must not see
+_KNOWN_ATTRIBUTES = KEY_COLUMN | PERSISTENT | EXPIRING | BLIND_COPIES
 
 _HEADER = struct.Struct("<4sIIIQIIqqHBBIII")
 
-# A record table says where the parts of records lie in a buffer, one row a record: routing key start [0] and
-# length [1], properties start [2] and length [3], body start [4] and length [5]. The kernel below spells the
-# column numbers out, because compiled code reads a module's names as slowly as Python does.
+# A record table says where the parts of records lie in a buffer, one row a record: start and length of routing
+# key, properties and body. The kernel spells the numbers out: compiled code reads a module's names slowly.
 ROW_COLUMNS = 6
 
 
@@ -68,7 +68,7 @@ class Records:
     Attributes:
         payload: the columns, padding included; never changed after construction.
         count: records, 1 to 65,535.
-        attributes: KEY_COLUMN, PERSISTENT, EXPIRING.
+        attributes: the bits above.
         exchange: name on the wire, 0 to 255 bytes.
         keys_bytes, properties_bytes, bodies_bytes: sizes of the columns.
         time: microseconds since 1970 at which the broker received the records.
@@ -366,7 +366,7 @@ def encode_records(
         count: number of records, 1 to 65,535.
         exchange: name on the wire.
         routing_key: shared by all records; None takes each record's own from its row.
-        attributes: PERSISTENT, EXPIRING; KEY_COLUMN is added here.
+        attributes: of the bits above; KEY_COLUMN is added here.
         time: microseconds since 1970.
 
     Raises:

@@ -84,6 +84,7 @@ def _node_row(call: Call) -> Row:
         "sockets_used": call.broker.connections.count,
         "mem_alarm": any("memory" in alarm for alarm in alarms),
         "disk_free_alarm": any("disk" in alarm for alarm in alarms),
+        "journal_alarm": any("journal" in alarm for alarm in alarms),
         "data_dir": node.data_dir,
         "db_dir": node.data_dir,
         "exchange_types": _exchange_types(),

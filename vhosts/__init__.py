@@ -1,6 +1,7 @@
 """Virtual hosts: queues, consumers, policies, users and permissions."""
 
 from vhosts.admission import Admission
+from vhosts.broker_message import EVENT_EXCHANGE, LOG_EXCHANGE, TRACE_EXCHANGE, tell
 from vhosts.compatibility import RABBITMQ_PRODUCT, RABBITMQ_VERSION
 from vhosts.consumer import CREDIT_UNLIMITED, Consumer
 from vhosts.consumer_group import ConsumerGroup
@@ -87,11 +88,14 @@ __all__ = [
     "ARGON2ID",
     "CREDIT_UNLIMITED",
     "DEFAULT_ALGORITHM",
+    "EVENT_EXCHANGE",
     "FULL_PERMISSION",
     "GROUP",
     "GROUP_EXPIRES",
+    "LOG_EXCHANGE",
     "RABBITMQ_PRODUCT",
     "RABBITMQ_VERSION",
+    "TRACE_EXCHANGE",
     "USER_LIMITS",
     "VHOST_LIMITS",
     "AccessRefused",
@@ -186,5 +190,6 @@ __all__ = [
     "server_name",
     "split_imported_hash",
     "split_tags",
+    "tell",
     "wanted_group",
 ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from log_backend import PERSISTENT, Records
+from log_backend import BLIND_COPIES, PERSISTENT, Records
 from vhosts.death import DeadLetter, Death, dead_letter
 from vhosts.post import Outgoing, Post, Posted
 
@@ -26,7 +26,9 @@ class LetterPost:
             Outgoing(letter.properties, letter.keys, records.body(index + place), letter.cycles_to)
             for place, letter in enumerate(_letters(records, index, count, death))
         ]
-        return self._post.publish(exchange, letters, records.attributes & PERSISTENT)
+        return self._post.publish(
+            exchange, letters, records.attributes & (PERSISTENT | BLIND_COPIES)
+        )
 
 
 def _letters(records: Records, index: int, count: int, death: Death) -> Sequence[DeadLetter]:

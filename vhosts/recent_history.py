@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from exchanges import Binding, Message
-from log_backend import PERSISTENT, Records, split_records
+from log_backend import BLIND_COPIES, PERSISTENT, Records, split_records
 from vhosts.errors import PublishRefused
 from vhosts.exchange_log import ExchangeLog
 from vhosts.exchange_memory import Note
@@ -143,7 +143,7 @@ def hand_over(
             Outgoing(records.properties(at), (records.routing_key(at),), records.body(at))
             for at in places
         ]
-        attributes = records.attributes & PERSISTENT
+        attributes = records.attributes & (PERSISTENT | BLIND_COPIES)
         post.publish(binding.destination, messages, attributes, records.exchange)
 
 

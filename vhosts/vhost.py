@@ -5,11 +5,12 @@ import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from exchanges import (
+    NODE_EXCHANGES,
     PREDECLARED,
     Binding,
     Exchange,
@@ -81,6 +82,10 @@ class VirtualHost:
 
     Attributes:
         record: its name, and what an operator said of it.
+        firehose: who is told of every message; None: nobody. The owner of the channels sets it.
+
+    Args:
+        node_tells: the node tells of itself in this vhost.
     """
 
     def __init__(
@@ -94,10 +99,14 @@ class VirtualHost:
         *,
         default_durability: Durability = Durability.DISK,
         queues_max: int = QUEUES_MAX,
+        node_tells: bool = False,
     ) -> None:
         self.record = record
+        self.firehose: Any = None
         self.name = name = record.name
-        self.routing = RoutingTable(name, type_table(random_below))
+        self.routing = RoutingTable(
+            name, type_table(random_below), PREDECLARED + NODE_EXCHANGES * node_tells
+        )
         self.memories = ExchangeMemories(name, logs, numbers.take)
         self.queues: dict[str, Queue] = {}
         self._owned: dict[object, dict[str, Queue]] = {}  # exclusive queues by connection
@@ -414,7 +423,7 @@ class VirtualHost:
                 deleted = 0
                 await asyncio.sleep(0)
         for exchange in self.routing.exchanges():
-            if exchange not in PREDECLARED:
+            if exchange not in self.routing.predeclared:
                 durable = self.delete_exchange(exchange.name, if_unused=False) or durable
         if durable is not None:
             await durable

@@ -24,6 +24,7 @@ class VhostDirectory:
 
     Attributes:
         queues_max: of a vhost that has no limit of its own.
+        default_vhost: name of the one in which the node tells of itself.
         on_deleted: called with the name of each vhost that is deleted.
     """
 
@@ -36,6 +37,7 @@ class VhostDirectory:
         *,
         default_durability: Durability = Durability.DISK,
         queues_max: int = QUEUES_MAX,
+        default_vhost: str = "/",
     ) -> None:
         self._logs = logs
         self._writer = writer
@@ -43,6 +45,7 @@ class VhostDirectory:
         self._call_later = call_later
         self._default_durability = default_durability
         self.queues_max = queues_max
+        self.default_vhost = default_vhost
         self._next_partition = 1
         self._vhosts: dict[str, VirtualHost] = {}
         self._clearing: set[str] = set()  # the records that are left would be the next one's
@@ -152,6 +155,7 @@ class VhostDirectory:
             self._call_later,
             default_durability=self._default_durability,
             queues_max=self.queues_max,
+            node_tells=record.name == self.default_vhost,
         )
         self._vhosts[record.name] = vhost
         return vhost

@@ -1,5 +1,6 @@
 """A consumer of a channel: its credit, its deliveries, and what it remembers of them."""
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -14,6 +15,7 @@ class Channel:
     number = 3
     body_frame_max = 4088
     next_tag = 10
+    vhost = SimpleNamespace(firehose=None)
 
     def __init__(self, credit: int = CREDIT_UNLIMITED) -> None:
         self._credit = credit
