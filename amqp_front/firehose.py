@@ -81,7 +81,7 @@ class Firehose:
 
     def _tell(self, origin: str, key: str, headers: Mapping[str, object], body: bytes) -> None:
         if origin != TRACE_EXCHANGE:
-            tell(self._vhost, TRACE_EXCHANGE, key, headers, body)
+            tell(self._vhost.post, TRACE_EXCHANGE, key, headers, body)
 
     def _headers(
         self, channel: TracedChannel, exchange: bytes, routing_key: bytes, bare: bytes

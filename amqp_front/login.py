@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from amqp_front.client_certificate import Certificate, login_name
 from amqp_front.errors import ACCESS_REFUSED, HardError
-from amqp_front.sasl import EXTERNAL, MalformedResponse, credentials, offered_mechanisms
+from amqp_front.sasl import EXTERNAL, MECHANISMS, credentials
 from amqp_front.services import Services
 from vhosts import User, may_connect_from
 
@@ -22,6 +22,21 @@ class Client(Protocol):
     certificate: Certificate | None
 
 
+def offered(services: Services, client: Client) -> tuple[str, ...]:
+    """The SASL mechanisms that a client may choose from.
+
+    EXTERNAL is one when a user is called as the client's certificate says: many clients that have a
+    certificate for the transport only, and a password to log in, would take it unasked.
+    """
+    if client.certificate is None:
+        return MECHANISMS
+    name = login_name(client.certificate, services.config.tls_login_from)
+    if name is not None and services.users.find(name) is not None:
+        return (*MECHANISMS, EXTERNAL)
+    log.info("%s is not offered: no user is called %r as in the certificate", EXTERNAL, name)
+    return MECHANISMS
+
+
 def log_in(
     services: Services, client: Client, mechanism: str, response: bytes
 ) -> Coroutine[Any, Any, User]:
@@ -34,8 +49,6 @@ def log_in(
     Raises:
         MalformedResponse: the response is none of its mechanism, or the mechanism was not offered.
     """
-    if mechanism not in offered_mechanisms(client.certificate):
-        raise MalformedResponse(f"mechanism {mechanism!r} is not offered")
     if client.certificate is not None and mechanism == EXTERNAL:
         name = login_name(client.certificate, services.config.tls_login_from)
         return _by_certificate(services, client, name)
@@ -47,7 +60,7 @@ async def _by_certificate(services: Services, client: Client, name: str | None) 
     user = services.users.find(name) if name is not None else None
     if user is None:
         log.warning("no user is called as the client's certificate says: %r", name)
-    return _admitted(services, client, EXTERNAL, user)
+    return _admitted(services, client, EXTERNAL, user, name or "")
 
 
 async def _by_password(
@@ -58,10 +71,16 @@ async def _by_password(
     # The user may have been changed or deleted while the password was verified.
     if not verified or services.users.find(name) != user:
         user = None
-    return _admitted(services, client, mechanism, user)
+    return _admitted(services, client, mechanism, user, name)
 
 
-def _admitted(services: Services, client: Client, mechanism: str, user: User | None) -> User:
+def _admitted(
+    services: Services, client: Client, mechanism: str, user: User | None, name: str
+) -> User:
+    tell = services.vhosts.events.tell
+    peer = client.peer or ""
     if user is None or not may_connect_from(user.name, client.peer, services.config.loopback_users):
+        tell("user.authentication.failure", name=name, peer_host=peer, protocol="AMQP 0-9-1")
         raise HardError(ACCESS_REFUSED, REFUSED.format(mechanism))
+    tell("user.authentication.success", name=user.name, peer_host=peer, protocol="AMQP 0-9-1")
     return user

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Protocol
 
+import cython
 from pamqp import commands
 
 from amqp_front.command import CARBON_COPY, PublishRun
+from amqp_front.commit_plan import CommitPlan
 from amqp_front.confirms import Confirms
 from amqp_front.content import single_run
 from amqp_front.content_frames import content_frames
@@ -81,6 +83,7 @@ class Publisher:
         self.confirming = False
         self.waited = False
         self._confirms = Confirms()
+        self._planned: CommitPlan | None = None
         self._name = b""
         self._exchange = ""
         self._known_version = -1
@@ -90,6 +93,34 @@ class Publisher:
         self._reached: list[str] | None = None  # queues of a message that is traced
 
     # -- publishing
+
+    def plan(self, runs: Iterable[PublishRun]) -> CommitPlan:
+        """Route checked runs of a transaction; what no queue gets is returned here.
+
+        Raises:
+            SoftError: 406, see `CommitPlan.check`.
+            ExchangeNotFound: the exchange of one is gone meanwhile.
+        """
+        self._planned = plan = CommitPlan()
+        try:
+            for run in runs:
+                if self._vhost.firehose is None:
+                    self._publish(run)
+                else:
+                    self._publish_traced(run)
+        finally:
+            self._planned = None
+        plan.check()
+        return plan
+
+    def carry_out(self, plan: CommitPlan) -> None:
+        """Append what was planned just before."""
+        positions = NOTHING
+        if plan.batches:
+            parts, targets, indexes = map(list, zip(*plan.batches, strict=True))
+            positions = self._append(parts, targets, indexes)
+        for remember in plan.remembering:
+            remember(positions)
 
     def check(self, run: PublishRun) -> Iterator[PublishRun]:
         """Check what a run may do; gives the runs to carry out, nearly always just itself.
@@ -142,6 +173,7 @@ class Publisher:
             self._confirms.add(count - at, needed)
         self._refused.clear()
 
+    @cython.locals(routes=dict, keys=list, found=list)
     def _publish(self, run: PublishRun) -> JournalPositions:
         exchange = run.exchange.decode()
         routing = self._vhost.routing
@@ -197,31 +229,28 @@ class Publisher:
         self._refused = refused
         return needed
 
-    def _to_routes(self, run: PublishRun, found: Sequence[Route]) -> JournalPositions:
+    @cython.locals(chosen=dict, known=dict)
+    def _to_routes(self, run: PublishRun, found: list[Route]) -> JournalPositions:
         # One batch for each queue, so that its order is the publisher's.
-        chosen: dict[Route, list[int]] = {}
-        for at, route in enumerate(found):
-            indexes = chosen.get(route)
-            if indexes is None:
-                chosen[route] = [at]
-            else:
-                indexes.append(at)
+        chosen = _by_route(found)
         unrouted = chosen.pop((), None)
         if unrouted is not None:
             self._return(run, unrouted)
         if not chosen:
             return NOTHING
         chosen = _disjoint(chosen)
-        parts = run.parts(list(chosen.values()), self._attributes(run), self._clock.now())
-        targets = self._vhost.targets
-        return self._append(zip(parts, map(targets, chosen), chosen.values(), strict=True))
+        selections = list(chosen.values())
+        parts = run.parts(selections, self._attributes(run), self._clock.now())
+        known = self._vhost.known_targets()
+        queues = [known.get(route) or self._vhost.targets(route) for route in chosen]
+        return self._append(parts, queues, selections)
 
     def _to_route(self, run: PublishRun, route: Route) -> JournalPositions:
         if not route:
             self._return(run, range(run.count))
             return NOTHING
         records = run.records(self._attributes(run), self._clock.now())
-        return self._append(((records, self._vhost.targets(route), range(run.count)),))
+        return self._append([records], [self._vhost.targets(route)], [range(run.count)])
 
     def _attributes(self, run: PublishRun) -> int:
         attributes = PERSISTENT if run.persistent else 0
@@ -229,21 +258,35 @@ class Publisher:
             attributes |= BLIND_COPIES
         return attributes | EXPIRING if run.property_flags & EXPIRATION else attributes
 
+    @cython.locals(
+        parts=list,
+        targets=list,
+        at=cython.Py_ssize_t,
+        written=cython.longlong,
+        durable=cython.longlong,
+        position=cython.longlong,
+    )
     def _append(
-        self, batches: Iterable[tuple[Records, Sequence[Queue], Sequence[int]]]
+        self,
+        parts: list[Records],
+        targets: list[tuple[Queue, ...]],
+        indexes: Sequence[Sequence[int]],
     ) -> JournalPositions:
-        # With the indexes of the records in their run.
+        # Each part to its queues; with the indexes of its records in their run.
+        if self._reached is not None:
+            self._reached += [queue.name for each in targets for queue in each]
+        if self._planned is not None:
+            self._planned.batches += zip(parts, targets, indexes, strict=True)
+            return NOTHING
         written = durable = 0
         waited = self.waited
-        for records, queues, indexes in batches:
-            if self._reached is not None:
-                self._reached += [queue.name for queue in queues]
-            for queue in queues:
+        for at in range(len(parts)):
+            for queue in targets[at]:
                 try:
-                    position = queue.publish(records, waited)
+                    position = queue.publish(parts[at], waited)
                 except PublishRefused as refused:
                     position = refused.position
-                    self._refused.update([indexes[at] for at in refused.refused])
+                    self._refused.update([indexes[at][each] for each in refused.refused])
                 # What is durable is written, too.
                 if position > durable:
                     if queue.durability is Durability.DISK:
@@ -268,7 +311,8 @@ class Publisher:
         needed = NOTHING
         begin = 0
         while begin < run.count:
-            passage = self._vhost.passage()
+            plan = self._planned
+            passage = self._vhost.passage(None if plan is None else plan.undecided)
             chosen, begin = self._through(passage, run, exchange, begin)
             unrouted = chosen.pop((), None)
             if unrouted is not None:
@@ -286,9 +330,10 @@ class Publisher:
             message = _message(Properties(run.properties(at)))
             more = copies(message.headers) if run.property_flags & CARBON_COPY else ()
             route = passage.route(at, exchange, (keys[at], *more), message)
-            if route is None:
+            if route is not None:
+                chosen.setdefault(route, []).append(at)
+            elif self._planned is None:
                 return chosen, at
-            chosen.setdefault(route, []).append(at)
         return chosen, run.count
 
     def _append_remembered(
@@ -298,24 +343,36 @@ class Publisher:
         chosen = _disjoint(chosen)
         parts = run.parts(list(chosen.values()), attributes, now) if chosen else []
         queues = list(map(self._vhost.targets, chosen))
-        size = sum(part.batch_bytes * len(to) for part, to in zip(parts, queues, strict=True))
         needed = NOTHING
         stored: dict[int, bool] = {}
+
+        def remember(positions: JournalPositions) -> None:
+            written, durable = positions
+            passage.remember(
+                stored,
+                run.persistent,
+                lambda places: run.parts([places], attributes, now)[0],
+                written=written,
+                durable=durable,
+            )
+
+        plan = self._planned
+        if plan is not None:
+            self._append(parts, queues, list(chosen.values()))
+            stored.update((at, run.persistent) for at in chain.from_iterable(chosen.values()))
+            plan.remembering.append(remember)
+            plan.durable = max(plan.durable, passage.durable)
+            return NOTHING
+        size = sum(part.batch_bytes * len(to) for part, to in zip(parts, queues, strict=True))
         with passage.together(size):
             for part, to, indexes in zip(parts, queues, chosen.values(), strict=True):
-                positions = self._append(((part, to, indexes),))
+                positions = self._append([part], [to], [indexes])
                 needed = needed.joined(positions)
                 for at in indexes:
                     stored[at] = stored.get(at, False) or positions != NOTHING
             for at in self._refused:
                 stored.pop(at, None)
-            passage.remember(
-                stored,
-                run.persistent,
-                lambda places: run.parts([places], attributes, now)[0],
-                written=needed.written,
-                durable=needed.durable,
-            )
+            remember(needed)
         return needed
 
     def _publish_copies(self, run: PublishRun, exchange: str) -> JournalPositions:
@@ -443,6 +500,21 @@ class Publisher:
     def close(self) -> None:
         """The channel is gone: confirm nothing more."""
         self._board.forget(self)
+
+
+@cython.cfunc
+@cython.returns(dict)
+@cython.locals(found=list, chosen=dict, at=cython.Py_ssize_t)
+def _by_route(found: list[Route]) -> dict[Route, list[int]]:
+    # Indexes of the messages that go each way.
+    chosen: dict[Route, list[int]] = {}
+    for at in range(len(found)):
+        indexes = chosen.get(found[at])
+        if indexes is None:
+            chosen[found[at]] = [at]
+        else:
+            indexes.append(at)
+    return chosen
 
 
 def _message(properties: Properties) -> Message:

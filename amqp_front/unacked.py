@@ -1,9 +1,10 @@
 """The deliveries of a channel that are not settled: runs of delivery tags."""
 
 from bisect import bisect_right
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Protocol
 
+from log_backend import Reason, SettledRange
 from vhosts import DeliverySource
 
 
@@ -52,6 +53,25 @@ class UnackedRun:
         """The part of the run with these tags."""
         offset = self.offset + first_tag - self.first_tag
         return UnackedRun(first_tag, end_tag, self.partition, offset, self.consumer)
+
+
+class Taken(NamedTuple):
+    """Deliveries on their way out.
+
+    Attributes:
+        reason: why they are settled; None: they go back to their queues.
+    """
+
+    runs: list[UnackedRun]
+    reason: Reason | None
+
+    def settlements(self) -> Iterator[SettledRange]:
+        """What the journal may know before they are settled."""
+        if self.reason is not None:
+            for run in self.runs:
+                settled = run.partition.settlement(run.offset, run.end_offset, self.reason)
+                if settled is not None:
+                    yield settled
 
 
 class Unacked:
@@ -111,6 +131,12 @@ class Unacked:
         if at >= len(self._runs) or not self._runs[at].first_tag <= last < self._runs[at].end_tag:
             raise UnknownDeliveryTag(last)
         return self._remove(0, at + 1, 0, last + 1)
+
+    def put_back(self, runs: Iterable[UnackedRun]) -> None:
+        """Deliveries that were removed are unsettled again."""
+        for run in runs:
+            self._runs.insert(bisect_right(self._runs, run.first_tag, key=_first_tag), run)
+            self.count += len(run)
 
     def take_all(self) -> list[UnackedRun]:
         """Remove everything."""

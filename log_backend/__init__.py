@@ -26,6 +26,7 @@ from log_backend.log_end import PartitionClosed
 from log_backend.log_options import LogOptions
 from log_backend.log_repair import Repair, Repaired
 from log_backend.log_store import LogStore
+from log_backend.log_transaction import SettledRange
 from log_backend.log_verification import Finding, Verification
 from log_backend.metadata import (
     Change,
@@ -44,11 +45,9 @@ from log_backend.record_batch import (
     PERSISTENT,
     RecordBatch,
     Records,
-    encode_parts,
-    encode_records,
     new_buffer,
-    routing_keys,
 )
+from log_backend.record_encoding import encode_parts, encode_records, routing_keys
 from log_backend.record_selection import key_partition, split_by_routing_key, split_records
 from log_backend.retention import Retention
 from log_backend.segment import SegmentDamaged
@@ -87,6 +86,7 @@ __all__ = [
     "Retention",
     "RevisionConflict",
     "SegmentDamaged",
+    "SettledRange",
     "SnapshotDamaged",
     "StoredExtent",
     "StoredLogs",

@@ -14,7 +14,7 @@ lets go of full journal files: what they hold is in synced segments, or settled 
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager
 from functools import partial
@@ -34,7 +34,7 @@ from log_backend.journal_files import JournalFile
 from log_backend.log_directory import partition_directory
 from log_backend.log_intake import LogIntake
 from log_backend.log_options import LogOptions
-from log_backend.log_transaction import together
+from log_backend.log_transaction import SettledRange, commit_together, together
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 from log_backend.partition_log import PartitionLog
 from log_backend.partition_removal import PartitionRemoval, empty_spill
@@ -137,7 +137,7 @@ class LogStore:
         self._with_state: set[PartitionLog] = set()  # cursors of theirs have changed
         self._with_unflushed: set[PartitionLog] = set()
         self._changed: set[PartitionLog] = set()
-        self._in_flight: list[tuple[SegmentWrite, int]] = []  # with their bytes
+        self._in_flight: list[SegmentWrite] = []
         self._full_files: list[JournalFile] = []  # that wait for a checkpoint
         self._refused = False  # the disk was full; `_looked_at_space` tries again
         self._closing = False
@@ -246,9 +246,13 @@ class LogStore:
             self._retention_timer.partitions.add(partition)
         return partition
 
-    def together(self) -> AbstractContextManager[None]:
+    def together(self) -> AbstractContextManager[object]:
         """What is appended meanwhile survives a crash together, or not at all: see `log_transaction`."""
-        return together(self.journal.groups, self.journal.waiters, self._partitions)
+        return together(self.journal, self._partitions)
+
+    def commit_together(self, append: Callable[[], object], settled: Iterable[SettledRange]) -> int:
+        """Journal what a function appends, and what will be settled, as one: see `log_transaction`."""
+        return commit_together(self.journal, self._partitions, append, settled)
 
     def cursor_removal(self, partition: PartitionLog, cursor: int) -> list[Change]:
         """Metadata changes to apply together with a cursor's removal from the topology."""
@@ -264,12 +268,8 @@ class LogStore:
         """
         self.intake.grew(-partition.close())
         self._partitions.pop(partition.number, None)
-        for partitions in (
-            self._with_state,
-            self._with_unflushed,
-            self._changed,
-            self._retention_timer.partitions,
-        ):
+        holders = (self._with_state, self._with_unflushed, self._changed)
+        for partitions in (*holders, self._retention_timer.partitions):
             partitions.discard(partition)
         if partition.durable:
             return self._removal.changes(partition)
@@ -364,8 +364,8 @@ class LogStore:
         plans = [(partition, partition.plan_flush()) for partition in chosen]
         writes = [write for _, plan in plans for write in plan]
         unsynced = [s for p in to_sync for s in p.segments if s.unsynced]
-        self._in_flight = [(w, sum(b.records.batch_bytes for b in w.batches)) for w in writes]
-        size = sum(size for _, size in self._in_flight)
+        self._in_flight = writes
+        size = sum(write.bytes for write in writes)
         try:
             if writes or to_sync:  # snapshots follow, if only to say what is settled
                 await self._loop.run_in_executor(
@@ -439,7 +439,7 @@ class LogStore:
     # -- space, pressure and failure
 
     def _unflushed_bytes(self) -> int:
-        planned = sum(size for write, size in self._in_flight if not write.done)
+        planned = sum(write.bytes for write in self._in_flight if not write.done)
         return planned + sum(p.unflushed_bytes for p in self._with_unflushed if p.durable)
 
     def _refused_by_disk(self) -> None:

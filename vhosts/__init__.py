@@ -59,6 +59,7 @@ from vhosts.errors import (
     VhostAccessRefused,
     VhostNotFound,
 )
+from vhosts.event_feed import EventFeed
 from vhosts.global_parameters import GlobalParameters
 from vhosts.group_expiry import GroupExpiry
 from vhosts.group_options import GROUP, GROUP_EXPIRES, GroupOptions, wanted_group
@@ -115,6 +116,7 @@ __all__ = [
     "DeliverySource",
     "Durable",
     "EffectiveArguments",
+    "EventFeed",
     "GetRefused",
     "GlobalParameters",
     "GroupExpiry",

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from log_backend import JournalFailed
 from vhosts.argument_table import encode_arguments
-from vhosts.post import Outgoing
-from vhosts.vhost import VirtualHost
+from vhosts.post import Outgoing, Post
 
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
 EVENT_EXCHANGE = "amq.rabbitmq.event"
@@ -17,7 +16,7 @@ _PERSISTENT = b"\x02"
 
 
 def tell(
-    vhost: VirtualHost,
+    post: Post,
     exchange: str,
     key: str,
     headers: Mapping[str, object],
@@ -43,6 +42,6 @@ def tell(
     properties = flags.to_bytes(2, "big") + b"".join(parts)
     message = Outgoing(properties, (key.encode()[:KEY_BYTES_MAX],), body)
     try:
-        vhost.post.publish(exchange, (message,), 0)
+        post.publish(exchange, (message,), 0)
     except JournalFailed:
         return  # the journal said so in the log

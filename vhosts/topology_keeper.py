@@ -6,6 +6,7 @@ from functools import partial
 
 from exchanges import RoutingTable, TopologyChange
 from log_backend import Change, LogStore, MetadataUnavailable
+from vhosts.event_feed import TellEvent
 from vhosts.exchange_memories import ExchangeMemories
 from vhosts.topology_record import binding_change, exchange_change
 from vhosts.topology_writer import TopologyWriter
@@ -18,6 +19,7 @@ class TopologyKeeper:
 
     Args:
         follow: lets an exchange that has come go by its policies.
+        tell: of what has changed.
     """
 
     def __init__(
@@ -27,6 +29,7 @@ class TopologyKeeper:
         logs: LogStore,
         memories: ExchangeMemories,
         follow: Callable[[str], None],
+        tell: TellEvent,
     ) -> None:
         self._vhost = routing.vhost
         self._routing = routing
@@ -34,6 +37,7 @@ class TopologyKeeper:
         self._logs = logs
         self._memories = memories
         self._follow = follow
+        self._tell = tell
         self._submitted: asyncio.Future[int] | None = None  # the last change
 
     def applied(self, change: TopologyChange) -> Durable:
@@ -77,11 +81,37 @@ class TopologyKeeper:
             self._follow(exchange.name)
         changes += [binding_change(self._vhost, b) for b in change.bindings_added if b.durable]
         if not changes:
+            self._tell_of(change)
             return None
         self._submitted = asyncio.ensure_future(self._writer.submit(changes))
+        self._tell_of(change)
         if removals:
             self._submitted.add_done_callback(partial(self._remove, removals))
         return self._submitted
+
+    def _tell_of(self, change: TopologyChange) -> None:
+        for what, exchanges in (
+            ("exchange.created", change.exchanges_declared),
+            ("exchange.deleted", change.exchanges_deleted),
+        ):
+            for x in exchanges:
+                kept = {"durable": x.durable, "auto_delete": x.auto_delete, "internal": x.internal}
+                self._tell(what, name=x.name, vhost=self._vhost, type=x.type, **kept)
+        for what, bindings in (
+            ("binding.created", change.bindings_added),
+            ("binding.deleted", change.bindings_removed),
+        ):
+            for each in bindings:
+                self._tell(
+                    what,
+                    source_name=each.source,
+                    source_kind="exchange",
+                    destination_name=each.destination,
+                    destination_kind=each.destination_kind,
+                    routing_key=each.routing_key,
+                    arguments=dict(each.arguments),
+                    vhost=self._vhost,
+                )
 
     def undecided(self) -> Durable:
         """What an answer has to wait for that tells of what is there.

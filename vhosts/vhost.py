@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -22,21 +22,23 @@ from exchanges import (
     type_table,
 )
 from log_backend import (
-    Change,
     Durability,
     LogStore,
     MetadataStore,
     MetadataUnavailable,
     PartitionLog,
+    SettledRange,
     random_below,
     random_name,
 )
 from vhosts.consumer import Consumer
 from vhosts.errors import QueueInUse, QueueLimitReached, QueueNotEmpty
+from vhosts.event_feed import TellEvent, tell_nobody, tell_of_queue
 from vhosts.exchange_memories import ExchangeMemories
 from vhosts.group_book import GroupBook
 from vhosts.letter_post import LetterPost
 from vhosts.limits import MAX_QUEUES, Limits, reached
+from vhosts.partition_numbers import PartitionNumbers
 from vhosts.partitioner import partition_count
 from vhosts.passage import Passage
 from vhosts.post import Post
@@ -67,13 +69,6 @@ QUEUES_MAX = 200_000  # where no limit is set: each costs some 10 KB of memory, 
 DELETIONS_MAX = 32  # partitions of one turn, but one queue whole: about 5 ms
 
 
-class PartitionNumbers(Protocol):
-    """Gives numbers to partitions, each once."""
-
-    def take(self, count: int) -> tuple[list[int], Change]:
-        """Numbers, and the change that keeps them from being given again."""
-
-
 class VirtualHost:
     """One isolated namespace of exchanges and queues.
 
@@ -86,6 +81,7 @@ class VirtualHost:
 
     Args:
         node_tells: the node tells of itself in this vhost.
+        tell: of what happens here.
     """
 
     def __init__(
@@ -100,9 +96,11 @@ class VirtualHost:
         default_durability: Durability = Durability.DISK,
         queues_max: int = QUEUES_MAX,
         node_tells: bool = False,
+        tell: TellEvent = tell_nobody,
     ) -> None:
         self.record = record
         self.firehose: Any = None
+        self._tell = tell
         self.name = name = record.name
         self.routing = RoutingTable(
             name, type_table(random_below), PREDECLARED + NODE_EXCHANGES * node_tells
@@ -117,9 +115,11 @@ class VirtualHost:
         self._default_durability = default_durability
         self._queues_max = queues_max
         self.groups = GroupBook(name, logs, writer, call_soon)
-        self.policies = VhostPolicies(name, writer, self.routing, self.queues, default_durability)
+        self.policies = VhostPolicies(
+            name, writer, self.routing, self.queues, default_durability, tell
+        )
         follow = self.policies.follow_exchange
-        self._keeper = TopologyKeeper(self.routing, writer, logs, self.memories, follow)
+        self._keeper = TopologyKeeper(self.routing, writer, logs, self.memories, follow, tell)
         self._targets: dict[tuple[str, ...], tuple[Queue, ...]] = {}
         self._targets_version = -1
         self.post = Post(self.routing, self.passage, self.queues.__getitem__, logs.now)
@@ -146,7 +146,7 @@ class VirtualHost:
     def recovered(self) -> None:
         """The journal has been replayed into the logs: look at them again."""
         for queue in self.queues.values():
-            queue.partitions = [self._partition(queue, p.log) for p in queue.partitions]
+            queue.open([self._partition(queue, p.log) for p in queue.partitions])
             queue.apply(queue.properties.arguments)
             self.groups.recovered(queue)
         self.policies.recovered()
@@ -160,17 +160,25 @@ class VirtualHost:
 
     def targets(self, route: tuple[str, ...]) -> tuple[Queue, ...]:
         """The queues of a route."""
+        known = self.known_targets()
+        queues = known.get(route)
+        if queues is None:
+            queues = known[route] = tuple(self.queues[name] for name in route)
+        return queues
+
+    def known_targets(self) -> dict[tuple[str, ...], tuple[Queue, ...]]:
+        """The queues of the routes that were asked for so far: read it in this turn, never write.
+
+        `targets` adds what is missing.
+        """
         if self._targets_version != self.routing.version:
             self._targets.clear()
             self._targets_version = self.routing.version
-        queues = self._targets.get(route)
-        if queues is None:
-            queues = self._targets[route] = tuple(self.queues[name] for name in route)
-        return queues
+        return self._targets
 
-    def passage(self) -> Passage:
-        """The way of one publish through exchanges that remember."""
-        return Passage(self.routing, self.memories.by_name, self._logs)
+    def passage(self, undecided: set[tuple[str, bytes]] | None = None) -> Passage:
+        """The way of one publish through exchanges that remember; see `Passage`."""
+        return Passage(self.routing, self.memories.by_name, self._logs, undecided)
 
     # -- exchanges and bindings
 
@@ -302,6 +310,7 @@ class VirtualHost:
             queue = self._add_queue(properties, owner, numbers)
             queue.apply(queue.effective.values)
             self.routing.add_queue(queue.name, durable=False)
+            tell_of_queue(self._tell, "queue.created", queue)
             return queue, None
         stored = queue_change(self.name, properties, numbers)
         durable = self._writer.submit([number_change, stored])
@@ -309,6 +318,7 @@ class VirtualHost:
         queue.apply(queue.effective.values)
         log.debug("queue '%s' in '%s': durability %s", queue.name, self.name, queue.durability)
         queue.declaring = asyncio.ensure_future(self._admit(queue, durable))
+        tell_of_queue(self._tell, "queue.created", queue)
         return queue, queue.declaring
 
     def _check_queue_limit(self, name: str) -> None:
@@ -327,6 +337,13 @@ class VirtualHost:
         if not queue.deleted:
             self.routing.add_queue(queue.name, durable=True)
         return revision
+
+    def commit(self, publish: Callable[[], object], settled: Iterable[SettledRange]) -> int:
+        """Publish, and have the journal settle, so that a crash takes all of it or nothing.
+
+        Returns, and raises: see `LogStore.commit_together`.
+        """
+        return self._logs.commit_together(publish, settled)
 
     def delete_queue(
         self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False
@@ -356,6 +373,7 @@ class VirtualHost:
         for partition in queue.partitions:
             gone += self._logs.close_partition(partition.log)
         queue.delete()
+        tell_of_queue(self._tell, "queue.deleted", queue)
         if stored:
             gone.append(queue_change(self.name, queue.properties, numbers, deleted=True))
         durable: Durable = None
@@ -439,9 +457,8 @@ class VirtualHost:
         self, properties: QueueProperties, owner: object | None, partitions: Sequence[int]
     ) -> Queue:
         queue = Queue(self.name, properties, owner, self._call_soon, self._surroundings)
-        for index, number in enumerate(partitions):
-            log = self._open_log(properties, index, number)
-            queue.partitions.append(self._partition(queue, log))
+        logs = [self._open_log(properties, *each) for each in enumerate(partitions)]
+        queue.open([self._partition(queue, log) for log in logs])
         self.policies.follow_queue(queue)
         self.queues[properties.name] = queue
         if owner is not None:
