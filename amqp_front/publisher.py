@@ -104,10 +104,7 @@ class Publisher:
         self._planned = plan = CommitPlan()
         try:
             for run in runs:
-                if self._vhost.firehose is None:
-                    self._publish(run)
-                else:
-                    self._publish_traced(run)
+                self._publish(run)
         finally:
             self._planned = None
         plan.check()
@@ -115,12 +112,7 @@ class Publisher:
 
     def carry_out(self, plan: CommitPlan) -> None:
         """Append what was planned just before."""
-        positions = NOTHING
-        if plan.batches:
-            parts, targets, indexes = map(list, zip(*plan.batches, strict=True))
-            positions = self._append(parts, targets, indexes)
-        for remember in plan.remembering:
-            remember(positions)
+        self._append(plan.batches)
 
     def check(self, run: PublishRun) -> Iterator[PublishRun]:
         """Check what a run may do; gives the runs to carry out, nearly always just itself.
@@ -243,14 +235,14 @@ class Publisher:
         parts = run.parts(selections, self._attributes(run), self._clock.now())
         known = self._vhost.known_targets()
         queues = [known.get(route) or self._vhost.targets(route) for route in chosen]
-        return self._append(parts, queues, selections)
+        return self._append(zip(parts, queues, selections, strict=True))
 
     def _to_route(self, run: PublishRun, route: Route) -> JournalPositions:
         if not route:
             self._return(run, range(run.count))
             return NOTHING
         records = run.records(self._attributes(run), self._clock.now())
-        return self._append([records], [self._vhost.targets(route)], [range(run.count)])
+        return self._append(((records, self._vhost.targets(route), range(run.count)),))
 
     def _attributes(self, run: PublishRun) -> int:
         attributes = PERSISTENT if run.persistent else 0
@@ -258,35 +250,25 @@ class Publisher:
             attributes |= BLIND_COPIES
         return attributes | EXPIRING if run.property_flags & EXPIRATION else attributes
 
-    @cython.locals(
-        parts=list,
-        targets=list,
-        at=cython.Py_ssize_t,
-        written=cython.longlong,
-        durable=cython.longlong,
-        position=cython.longlong,
-    )
+    @cython.locals(written=cython.longlong, durable=cython.longlong, position=cython.longlong)
     def _append(
-        self,
-        parts: list[Records],
-        targets: list[tuple[Queue, ...]],
-        indexes: Sequence[Sequence[int]],
+        self, batches: Iterable[tuple[Records, Sequence[Queue], Sequence[int]]]
     ) -> JournalPositions:
-        # Each part to its queues; with the indexes of its records in their run.
-        if self._reached is not None:
-            self._reached += [queue.name for each in targets for queue in each]
+        # With the indexes of the records in their run.
         if self._planned is not None:
-            self._planned.batches += zip(parts, targets, indexes, strict=True)
+            self._planned.batches += batches
             return NOTHING
         written = durable = 0
         waited = self.waited
-        for at in range(len(parts)):
-            for queue in targets[at]:
+        for records, queues, indexes in batches:
+            if self._reached is not None:
+                self._reached += [queue.name for queue in queues]
+            for queue in queues:
                 try:
-                    position = queue.publish(parts[at], waited)
+                    position = queue.publish(records, waited)
                 except PublishRefused as refused:
                     position = refused.position
-                    self._refused.update([indexes[at][each] for each in refused.refused])
+                    self._refused.update([indexes[at] for at in refused.refused])
                 # What is durable is written, too.
                 if position > durable:
                     if queue.durability is Durability.DISK:
@@ -311,8 +293,7 @@ class Publisher:
         needed = NOTHING
         begin = 0
         while begin < run.count:
-            plan = self._planned
-            passage = self._vhost.passage(None if plan is None else plan.undecided)
+            passage = self._vhost.passage()
             chosen, begin = self._through(passage, run, exchange, begin)
             unrouted = chosen.pop((), None)
             if unrouted is not None:
@@ -330,10 +311,9 @@ class Publisher:
             message = _message(Properties(run.properties(at)))
             more = copies(message.headers) if run.property_flags & CARBON_COPY else ()
             route = passage.route(at, exchange, (keys[at], *more), message)
-            if route is not None:
-                chosen.setdefault(route, []).append(at)
-            elif self._planned is None:
+            if route is None:
                 return chosen, at
+            chosen.setdefault(route, []).append(at)
         return chosen, run.count
 
     def _append_remembered(
@@ -343,36 +323,24 @@ class Publisher:
         chosen = _disjoint(chosen)
         parts = run.parts(list(chosen.values()), attributes, now) if chosen else []
         queues = list(map(self._vhost.targets, chosen))
+        size = sum(part.batch_bytes * len(to) for part, to in zip(parts, queues, strict=True))
         needed = NOTHING
         stored: dict[int, bool] = {}
-
-        def remember(positions: JournalPositions) -> None:
-            written, durable = positions
-            passage.remember(
-                stored,
-                run.persistent,
-                lambda places: run.parts([places], attributes, now)[0],
-                written=written,
-                durable=durable,
-            )
-
-        plan = self._planned
-        if plan is not None:
-            self._append(parts, queues, list(chosen.values()))
-            stored.update((at, run.persistent) for at in chain.from_iterable(chosen.values()))
-            plan.remembering.append(remember)
-            plan.durable = max(plan.durable, passage.durable)
-            return NOTHING
-        size = sum(part.batch_bytes * len(to) for part, to in zip(parts, queues, strict=True))
         with passage.together(size):
             for part, to, indexes in zip(parts, queues, chosen.values(), strict=True):
-                positions = self._append([part], [to], [indexes])
+                positions = self._append(((part, to, indexes),))
                 needed = needed.joined(positions)
                 for at in indexes:
                     stored[at] = stored.get(at, False) or positions != NOTHING
             for at in self._refused:
                 stored.pop(at, None)
-            remember(needed)
+            passage.remember(
+                stored,
+                run.persistent,
+                lambda places: run.parts([places], attributes, now)[0],
+                written=needed.written,
+                durable=needed.durable,
+            )
         return needed
 
     def _publish_copies(self, run: PublishRun, exchange: str) -> JournalPositions:
@@ -396,19 +364,18 @@ class Publisher:
         run = _without_blind_copies(run)
         keys = run.keys()
         for at in indexes:
-            self._channel.write(
-                content_frames(
-                    self._channel.number,
-                    self._channel.body_frame_max,
-                    run.properties(at),
-                    run.body(at),
-                    commands.Basic.Return,
-                    reply_code=NO_ROUTE,
-                    reply_text="NO_ROUTE",
-                    exchange=run.exchange,
-                    routing_key=keys[at],
-                )
+            parts = content_frames(
+                self._channel.number,
+                self._channel.body_frame_max,
+                run.properties(at),
+                run.body(at),
+                commands.Basic.Return,
+                reply_code=NO_ROUTE,
+                reply_text="NO_ROUTE",
+                exchange=run.exchange,
+                routing_key=keys[at],
             )
+            self._channel.write(b"".join(parts))
 
     # -- checks
 
