@@ -84,7 +84,7 @@ $(INSTALLED): pyproject.toml requirements.lock
 	@test -x $(BIN)/python || "$$(.ci/find-python)" -m venv .venv
 	@echo "installing into .venv (minutes the first time)"
 	@$(PIP) install -c requirements.lock setuptools cython
-	@ROUTELOG_PURE=1 $(PIP) install -c requirements.lock --no-build-isolation -e ".[spark,dev,demo]"
+	@ROUTELOG_PURE=1 $(PIP) install -c requirements.lock --no-build-isolation -e ".[spark,lake,dev,demo]"
 	@touch $@
 
 $(COMPILED): $(INSTALLED) setup.py $(KERNEL)

@@ -25,7 +25,7 @@ from amqp_front.firehose import Firehose
 from amqp_front.logs import escape_control, set_up_logs
 from amqp_front.open_files import raise_open_files_limit
 from amqp_front.service_manager import ServiceManager
-from log_backend import random_name
+from log_backend import StoredLogs, SystemDisk, random_key, random_name
 from mirror_cluster import claim_epoch
 from vhosts import Definitions, InvalidDefinition, VirtualHost, read_definitions
 
@@ -36,6 +36,7 @@ EXIT_CONFIGURATION = 2  # what wrong usage of the command line exits with, too
 
 CONFIGURATION_FILE = "routelog.toml"
 MANAGEMENT_FILE = "management.json"  # in the data directory: for the command line
+LOG_TOKEN_FILE = "log_token.key"  # in the data directory: tokens outlive a restart
 
 
 class CommandLine(TyperGroup):
@@ -54,10 +55,14 @@ def _tools() -> TyperGroup:
     from amqp_front.log_commands import log_commands
     from benchmarks.perf import perf_commands
     from management import operator_commands
+    from spark_bridge.export_commands import export_commands
+    from spark_bridge.index_commands import index_commands
 
     tools = typer.Typer()
     tools.add_typer(log_commands)
     tools.add_typer(perf_commands)
+    tools.add_typer(export_commands)
+    tools.add_typer(index_commands)
     operator_commands(tools)
     return get_group(tools)
 
@@ -155,6 +160,7 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
 
     token = random_name()
     listeners = {"amqp": (address.host, address.port)}
+    logs = StoredLogs(SystemDisk(), services.loop)
     side = BrokerSide(
         vhosts=services.vhosts,
         users=services.users,
@@ -176,6 +182,8 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         loopback_users=config.loopback_users,
         alarms=lambda: sorted(services.gate.alarms),
         trace=partial(_trace, services.cluster_name),
+        logs=logs,
+        log_token_key=_kept_key(address.data_dir / LOG_TOKEN_FILE),
     )
     server = ManagementServer(side, token)
     wanted = config.management_host or address.host
@@ -196,6 +204,7 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         with suppress(FileNotFoundError):
             file.unlink()
         await server.stop()
+        logs.close()
 
 
 def _trace(node: str, vhost: VirtualHost, wanted: bool) -> None:
@@ -210,6 +219,16 @@ def _write_private(file: Path, content: bytes) -> None:
     descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     with open(descriptor, "wb") as private:
         private.write(content)
+
+
+def _kept_key(file: Path) -> bytes:
+    made = random_key()
+    with suppress(FileNotFoundError):
+        kept = file.read_bytes()
+        if len(kept) == len(made):  # or a crash cut it off
+            return kept
+    _write_private(file, made)
+    return made
 
 
 def _local_url(host: str, port: int) -> str:

@@ -104,10 +104,7 @@ class Publisher:
         self._planned = plan = CommitPlan()
         try:
             for run in runs:
-                if self._vhost.firehose is None:
-                    self._publish(run)
-                else:
-                    self._publish_traced(run)
+                self._publish(run)
         finally:
             self._planned = None
         plan.check()
@@ -301,8 +298,7 @@ class Publisher:
         needed = NOTHING
         begin = 0
         while begin < run.count:
-            plan = self._planned
-            passage = self._vhost.passage(None if plan is None else plan.undecided)
+            passage = self._vhost.passage()
             chosen, begin = self._through(passage, run, exchange, begin)
             unrouted = chosen.pop((), None)
             if unrouted is not None:
@@ -320,10 +316,9 @@ class Publisher:
             message = _message(Properties(run.properties(at)))
             more = copies(message.headers) if run.property_flags & CARBON_COPY else ()
             route = passage.route(at, exchange, (keys[at], *more), message)
-            if route is not None:
-                chosen.setdefault(route, []).append(at)
-            elif self._planned is None:
+            if route is None:
                 return chosen, at
+            chosen.setdefault(route, []).append(at)
         return chosen, run.count
 
     def _append_remembered(
@@ -333,36 +328,24 @@ class Publisher:
         chosen = _disjoint(chosen)
         parts = run.parts(list(chosen.values()), attributes, now) if chosen else []
         queues = list(map(self._vhost.targets, chosen))
+        size = sum(part.batch_bytes * len(to) for part, to in zip(parts, queues, strict=True))
         needed = NOTHING
         stored: dict[int, bool] = {}
-
-        def remember(positions: JournalPositions) -> None:
-            written, durable = positions
-            passage.remember(
-                stored,
-                run.persistent,
-                lambda places: run.parts([places], attributes, now)[0],
-                written=written,
-                durable=durable,
-            )
-
-        plan = self._planned
-        if plan is not None:
-            self._append(parts, queues, list(chosen.values()))
-            stored.update((at, run.persistent) for at in chain.from_iterable(chosen.values()))
-            plan.remembering.append(remember)
-            plan.durable = max(plan.durable, passage.durable)
-            return NOTHING
-        size = sum(part.batch_bytes * len(to) for part, to in zip(parts, queues, strict=True))
         with passage.together(size):
             for part, to, indexes in zip(parts, queues, chosen.values(), strict=True):
-                positions = self._append([part], [to], [indexes])
+                positions = self._append(((part, to, indexes),))
                 needed = needed.joined(positions)
                 for at in indexes:
                     stored[at] = stored.get(at, False) or positions != NOTHING
             for at in self._refused:
                 stored.pop(at, None)
-            remember(needed)
+            passage.remember(
+                stored,
+                run.persistent,
+                lambda places: run.parts([places], attributes, now)[0],
+                written=needed.written,
+                durable=needed.durable,
+            )
         return needed
 
     def _publish_copies(self, run: PublishRun, exchange: str) -> JournalPositions:

@@ -53,6 +53,7 @@ from log_backend.record_selection import key_partition, split_by_routing_key, sp
 from log_backend.retention import Retention
 from log_backend.segment import SegmentDamaged
 from log_backend.single_record import SingleRecord
+from log_backend.stored_log import StoredExtent, StoredLogs, StoredStretch
 
 __all__ = [
     "BLIND_COPIES",
@@ -91,7 +92,10 @@ __all__ = [
     "SettledRange",
     "SingleRecord",
     "SnapshotDamaged",
+    "StoredExtent",
+    "StoredLogs",
     "StoredPartition",
+    "StoredStretch",
     "SystemClock",
     "SystemDisk",
     "UnknownEntry",

@@ -272,8 +272,12 @@ class LogStore:
         """
         self.intake.grew(-partition.close())
         self._partitions.pop(partition.number, None)
-        holders = (self._with_state, self._with_unflushed, self._changed)
-        for partitions in (*holders, self._retention_timer.partitions):
+        for partitions in (
+            self._with_state,
+            self._with_unflushed,
+            self._changed,
+            self._retention_timer.partitions,
+        ):
             partitions.discard(partition)
         if partition.durable:
             return self._removal.changes(partition)

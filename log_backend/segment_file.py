@@ -74,6 +74,11 @@ class SegmentFile:
         self.size = segment.size
         self._read = segment.read
 
+    @property
+    def plain(self) -> int | None:
+        """The descriptor, when positions are places in the file; None when it is compressed."""
+        return self._file if self.compressed_bytes is None else None
+
     def read(self, position: int, size: int) -> bytearray:
         """Up to `size` bytes; fewer only at the end of the segment.
 

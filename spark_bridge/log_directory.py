@@ -21,10 +21,10 @@ from log_backend.log_directory import (
 )
 from log_backend.record_batch import RecordBatch
 from spark_bridge.errors import BadOption, DamagedSegment, RecordsLost
-from spark_bridge.log_store import Cut, LogPartition, OffsetRange
+from spark_bridge.log_store import Cut, LogPartition, OffsetRange, Ticket
 from spark_bridge.newest_segment import NewestSegment
 from spark_bridge.segment_file import SegmentFile
-from spark_bridge.segment_listing import list_segments
+from spark_bridge.segment_listing import Neighbours, list_segments
 
 _PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
 _SHORTENED_NAME = re.compile(r".+~[0-9a-f]{32}")
@@ -42,6 +42,11 @@ class LogDirectory:
         if not self._logs.is_dir():
             raise BadOption("path", f"no broker's data directory: {self._logs} is no directory")
         self._newest: dict[LogPartition, NewestSegment] = {}
+        self._neighbours: dict[LogPartition, Neighbours] = {}  # sealed for good: not read again
+
+    def ticket(self, vhost: str) -> Ticket:
+        """Nothing: who may read the files may read the logs."""
+        return {}
 
     def vhosts(self) -> list[str]:
         """Names of the vhosts that have logs, sorted."""
@@ -139,7 +144,11 @@ class LogDirectory:
             raise RecordsLost(wanted.partition, reached, wanted.end)
 
     def _segments(self, partition: LogPartition) -> list[Path]:
-        return list_segments(self._directory(partition)).paths
+        known = self._neighbours.setdefault(partition, set())
+        paths = list_segments(self._directory(partition), known=known).paths
+        if not paths:
+            known.clear()  # another log may begin under this name
+        return paths
 
     def _directory(self, partition: LogPartition) -> Path:
         return partition_directory(

@@ -62,7 +62,7 @@ from vhosts.errors import (
 from vhosts.event_feed import EventFeed
 from vhosts.global_parameters import GlobalParameters
 from vhosts.group_expiry import GroupExpiry
-from vhosts.group_options import GROUP, GroupOptions, wanted_group
+from vhosts.group_options import GROUP, GROUP_EXPIRES, GroupOptions, wanted_group
 from vhosts.imported_password import DEFAULT_ALGORITHM, imported_hash, split_imported_hash
 from vhosts.json_arguments import checked_arguments, plain_arguments
 from vhosts.limits import USER_LIMITS, VHOST_LIMITS, Limits, checked_limits
@@ -93,6 +93,7 @@ __all__ = [
     "EVENT_EXCHANGE",
     "FULL_PERMISSION",
     "GROUP",
+    "GROUP_EXPIRES",
     "LOG_EXCHANGE",
     "RABBITMQ_PRODUCT",
     "RABBITMQ_VERSION",
