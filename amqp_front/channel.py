@@ -4,7 +4,7 @@ Life: open -> (server refused something) closing -> closed. While closing, every
 close-ok is read and thrown away, content included.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Optional, Protocol
 
@@ -37,6 +37,7 @@ from amqp_front.methods import (
 from amqp_front.publisher import Publisher
 from amqp_front.services import Services
 from amqp_front.transaction import Transaction
+from log_backend import Octets
 from vhosts import Durable, PermissionCache, ResourceKind, Verb, VirtualHost
 
 
@@ -55,6 +56,9 @@ class ChannelConnection(Protocol):
 
     def write(self, frames: bytes | bytearray) -> None:
         """Send frames to the client."""
+
+    def write_parts(self, parts: Sequence[Octets]) -> None:
+        """Send frames that lie in parts."""
 
     def wait_for(self, done: Awaitable[object], then: Callable[[], None]) -> None:
         """Read no further commands until `done`, then call `then`."""
@@ -141,6 +145,10 @@ class Channel:
             yield
         finally:
             self._cancels_behind = False
+
+    def write_parts(self, parts: Sequence[Octets]) -> None:
+        """Send frames that lie in parts."""
+        self.connection.write_parts(parts)
 
     def fail(self, error: Exception) -> None:
         """Close the connection because of a fault of ours."""

@@ -10,6 +10,7 @@ from amqp_front.channel_consumer import ChannelConsumer
 from amqp_front.client_socket import ClientSocket, ends_name
 from amqp_front.connection import Connection
 from amqp_front.connection_state import State
+from amqp_front.frame_cutter import FRAME_OVERHEAD
 from vhosts import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot
 
 _STATES = {State.OPEN: "running", State.CLOSING: "closing", State.CLOSED: "closed"}
@@ -36,7 +37,7 @@ def connection_snapshot(connection: Connection) -> ConnectionSnapshot:
         state="blocked" if connection.hold.active else _STATES.get(connection.state, "starting"),
         channels=len(connection.channels),
         channel_max=connection.channels.channel_max,
-        frame_max=connection.frame_limit,
+        frame_max=connection.body_frame_max + FRAME_OVERHEAD,
         heartbeat=connection.heartbeat_seconds,
         mechanism=identity.mechanism if identity else "",
         connected_at=identity.connected_at if identity else 0,

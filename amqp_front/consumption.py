@@ -1,14 +1,14 @@
 """The consuming side of a channel: consumers, prefetch, unsettled deliveries, basic.get."""
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from pamqp import commands
 
 from amqp_front.channel_consumer import COUNT_HEADER, ChannelConsumer, delivery_counts
 from amqp_front.command import ACK, REQUEUE, SettleRun
-from amqp_front.content_frames import content_frames
+from amqp_front.content_frames import body_view, content_frames
 from amqp_front.deliver_frames import encode_deliveries
 from amqp_front.errors import (
     NOT_ALLOWED,
@@ -22,7 +22,7 @@ from amqp_front.properties import Properties, visible_properties
 from amqp_front.services import Services
 from amqp_front.stream_consumer import StreamConsumer
 from amqp_front.unacked import Holder, Taken, Unacked, UnackedRun, UnknownDeliveryTag
-from log_backend import Reason, Records, random_name
+from log_backend import Octets, Reason, Records, random_name
 from vhosts import (
     CREDIT_UNLIMITED,
     GROUP,
@@ -76,6 +76,9 @@ class ClientChannel(Protocol):
     def cancelled(self, frame: bytes) -> None:
         """Tell the client that a consumer has ended."""
 
+    def write_parts(self, parts: Sequence[Octets]) -> None:
+        """Send frames that lie in parts."""
+
     def fail(self, error: Exception) -> None:
         """Close the connection because of a fault of ours."""
 
@@ -122,6 +125,10 @@ class Consumption:
     def write(self, frames: bytes | bytearray) -> None:
         """See `ConsumingChannel`."""
         self._channel.write(frames)
+
+    def write_parts(self, parts: Sequence[Octets]) -> None:
+        """See `ConsumingChannel`."""
+        self._channel.write_parts(parts)
 
     def add_unacked(self, run: UnackedRun) -> None:
         """See `ConsumingChannel`."""
@@ -334,12 +341,12 @@ class Consumption:
         if delivery.redelivered and queue.counts_deliveries:
             (count,) = delivery_counts(delivery)
             properties = Properties(properties).with_header(COUNT_HEADER, count)
-        self.write(
+        self.write_parts(
             content_frames(
                 self.number,
                 self.body_frame_max,
                 properties,
-                records.body(index),
+                body_view(records, index),
                 commands.Basic.GetOk,
                 delivery_tag=self.next_tag,
                 redelivered=delivery.redelivered,

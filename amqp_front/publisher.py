@@ -115,10 +115,7 @@ class Publisher:
 
     def carry_out(self, plan: CommitPlan) -> None:
         """Append what was planned just before."""
-        positions = NOTHING
-        if plan.batches:
-            parts, targets, indexes = map(list, zip(*plan.batches, strict=True))
-            positions = self._append(parts, targets, indexes)
+        positions = self._append(plan.batches)
         for remember in plan.remembering:
             remember(positions)
 
@@ -243,14 +240,14 @@ class Publisher:
         parts = run.parts(selections, self._attributes(run), self._clock.now())
         known = self._vhost.known_targets()
         queues = [known.get(route) or self._vhost.targets(route) for route in chosen]
-        return self._append(parts, queues, selections)
+        return self._append(zip(parts, queues, selections, strict=True))
 
     def _to_route(self, run: PublishRun, route: Route) -> JournalPositions:
         if not route:
             self._return(run, range(run.count))
             return NOTHING
         records = run.records(self._attributes(run), self._clock.now())
-        return self._append([records], [self._vhost.targets(route)], [range(run.count)])
+        return self._append(((records, self._vhost.targets(route), range(run.count)),))
 
     def _attributes(self, run: PublishRun) -> int:
         attributes = PERSISTENT if run.persistent else 0
@@ -258,35 +255,28 @@ class Publisher:
             attributes |= BLIND_COPIES
         return attributes | EXPIRING if run.property_flags & EXPIRATION else attributes
 
-    @cython.locals(
-        parts=list,
-        targets=list,
-        at=cython.Py_ssize_t,
-        written=cython.longlong,
-        durable=cython.longlong,
-        position=cython.longlong,
-    )
+    @cython.locals(written=cython.longlong, durable=cython.longlong, position=cython.longlong)
     def _append(
-        self,
-        parts: list[Records],
-        targets: list[tuple[Queue, ...]],
-        indexes: Sequence[Sequence[int]],
+        self, batches: Iterable[tuple[Records, Sequence[Queue], Sequence[int]]]
     ) -> JournalPositions:
-        # Each part to its queues; with the indexes of its records in their run.
-        if self._reached is not None:
-            self._reached += [queue.name for each in targets for queue in each]
+        # With the indexes of the records in their run.
         if self._planned is not None:
-            self._planned.batches += zip(parts, targets, indexes, strict=True)
+            for batch in batches:
+                self._planned.batches.append(batch)
+                if self._reached is not None:
+                    self._reached += [queue.name for queue in batch[1]]
             return NOTHING
         written = durable = 0
         waited = self.waited
-        for at in range(len(parts)):
-            for queue in targets[at]:
+        for records, queues, indexes in batches:
+            if self._reached is not None:
+                self._reached += [queue.name for queue in queues]
+            for queue in queues:
                 try:
-                    position = queue.publish(parts[at], waited)
+                    position = queue.publish(records, waited)
                 except PublishRefused as refused:
                     position = refused.position
-                    self._refused.update([indexes[at][each] for each in refused.refused])
+                    self._refused.update([indexes[at] for at in refused.refused])
                 # What is durable is written, too.
                 if position > durable:
                     if queue.durability is Durability.DISK:
@@ -358,7 +348,7 @@ class Publisher:
 
         plan = self._planned
         if plan is not None:
-            self._append(parts, queues, list(chosen.values()))
+            self._append(zip(parts, queues, chosen.values(), strict=True))
             stored.update((at, run.persistent) for at in chain.from_iterable(chosen.values()))
             plan.remembering.append(remember)
             plan.durable = max(plan.durable, passage.durable)
@@ -366,7 +356,7 @@ class Publisher:
         size = sum(part.batch_bytes * len(to) for part, to in zip(parts, queues, strict=True))
         with passage.together(size):
             for part, to, indexes in zip(parts, queues, chosen.values(), strict=True):
-                positions = self._append([part], [to], [indexes])
+                positions = self._append(((part, to, indexes),))
                 needed = needed.joined(positions)
                 for at in indexes:
                     stored[at] = stored.get(at, False) or positions != NOTHING
@@ -396,19 +386,18 @@ class Publisher:
         run = _without_blind_copies(run)
         keys = run.keys()
         for at in indexes:
-            self._channel.write(
-                content_frames(
-                    self._channel.number,
-                    self._channel.body_frame_max,
-                    run.properties(at),
-                    run.body(at),
-                    commands.Basic.Return,
-                    reply_code=NO_ROUTE,
-                    reply_text="NO_ROUTE",
-                    exchange=run.exchange,
-                    routing_key=keys[at],
-                )
+            parts = content_frames(
+                self._channel.number,
+                self._channel.body_frame_max,
+                run.properties(at),
+                run.body(at),
+                commands.Basic.Return,
+                reply_code=NO_ROUTE,
+                reply_text="NO_ROUTE",
+                exchange=run.exchange,
+                routing_key=keys[at],
             )
+            self._channel.write(b"".join(parts))
 
     # -- checks
 

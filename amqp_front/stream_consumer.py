@@ -1,9 +1,10 @@
 """A consumer that reads a log: each delivery says at which offset it lies."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from amqp_front.channel_consumer import COUNT_HEADER, ChannelConsumer, delivery_counts
 from amqp_front.properties import Properties, visible_properties
+from log_backend import Octets
 from vhosts import Delivery
 
 OFFSET_HEADER = b"x-stream-offset"
@@ -18,9 +19,9 @@ class StreamConsumer(ChannelConsumer):
 
     __slots__ = ()
 
-    def _frames(self, delivery: Delivery, first_tag: int) -> bytes:
+    def _parts(self, delivery: Delivery, first_tag: int) -> Sequence[Octets]:
         is_counted = delivery.redelivered and self.queue.counts_deliveries
-        return self._headed_frames(delivery, first_tag, _property_lists(delivery, is_counted))
+        return self._headed_parts(delivery, first_tag, _property_lists(delivery, is_counted))
 
 
 def _property_lists(delivery: Delivery, is_counted: bool) -> Iterator[bytes]:

@@ -1,7 +1,5 @@
 """The topic exchange: patterns of words, with wildcards for one word and for any number."""
 
-from collections.abc import Iterator
-
 from exchanges.binding import Binding
 from exchanges.direct_index import DirectIndex
 from exchanges.message import Message
@@ -44,7 +42,9 @@ class TopicIndex:
         else:
             self._whole_keys.remove(binding)
 
-    def match(self, routing_key: bytes, message: Message) -> Iterator[Binding]:
+    def match(self, routing_key: bytes, message: Message) -> list[Binding]:
         """Return the bindings whose patterns match the key."""
-        yield from self._whole_keys.match(routing_key, message)
-        yield from self._trie.match(split_words(routing_key))
+        return [
+            *self._whole_keys.match(routing_key, message),
+            *self._trie.match(split_words(routing_key)),
+        ]

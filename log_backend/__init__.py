@@ -36,13 +36,14 @@ from log_backend.metadata import (
     MetadataUnavailable,
     RevisionConflict,
 )
-from log_backend.metadata_writer import MetadataWriter
+from log_backend.metadata_writer import MetadataWriter, retrieved
 from log_backend.partition_log import PartitionLog
 from log_backend.randomness import random_below, random_key, random_name
 from log_backend.record_batch import (
     BLIND_COPIES,
     EXPIRING,
     PERSISTENT,
+    Octets,
     RecordBatch,
     Records,
     new_buffer,
@@ -51,6 +52,7 @@ from log_backend.record_encoding import encode_parts, encode_records, routing_ke
 from log_backend.record_selection import key_partition, split_by_routing_key, split_records
 from log_backend.retention import Retention
 from log_backend.segment import SegmentDamaged
+from log_backend.single_record import SingleRecord
 
 __all__ = [
     "BLIND_COPIES",
@@ -75,6 +77,7 @@ __all__ = [
     "MetadataUnavailable",
     "MetadataWriter",
     "NoDataDirectory",
+    "Octets",
     "PartitionClosed",
     "PartitionLog",
     "Reason",
@@ -86,6 +89,7 @@ __all__ = [
     "RevisionConflict",
     "SegmentDamaged",
     "SettledRange",
+    "SingleRecord",
     "SnapshotDamaged",
     "StoredPartition",
     "SystemClock",
@@ -103,6 +107,7 @@ __all__ = [
     "random_below",
     "random_key",
     "random_name",
+    "retrieved",
     "routing_keys",
     "split_by_routing_key",
     "split_records",

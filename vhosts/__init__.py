@@ -74,6 +74,7 @@ from vhosts.permission_book import PermissionBook, ResourceKind
 from vhosts.permission_cache import PermissionCache
 from vhosts.policy import Policy
 from vhosts.queue import Queue
+from vhosts.queue_declaration import server_name
 from vhosts.queue_partition import QueuePartition
 from vhosts.queue_properties import QueueProperties
 from vhosts.snapshot import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot, TakenMessage
@@ -82,7 +83,7 @@ from vhosts.topology_keeper import Durable
 from vhosts.topology_record import VhostRecord, partition_names
 from vhosts.user import User
 from vhosts.user_directory import UserDirectory
-from vhosts.vhost import VirtualHost, server_name
+from vhosts.vhost import VirtualHost
 from vhosts.vhost_directory import VhostDirectory
 
 __all__ = [

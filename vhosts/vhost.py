@@ -29,7 +29,7 @@ from log_backend import (
     PartitionLog,
     SettledRange,
     random_below,
-    random_name,
+    retrieved,
 )
 from vhosts.consumer import Consumer
 from vhosts.errors import QueueInUse, QueueLimitReached, QueueNotEmpty
@@ -211,7 +211,7 @@ class VirtualHost:
             ExchangeNotFound: there is none of this name.
         """
         self.routing.exchange(name)
-        return self._keeper.undecided()
+        return self.undecided()
 
     def restore_exchange(self, exchange: Exchange) -> Durable:
         """Declare an exchange from its value, also one whose name is reserved."""
@@ -306,7 +306,7 @@ class VirtualHost:
         self._check_queue_limit(properties.name)
         numbers, number_change = self._numbers.take(partition_count(properties.arguments))
         owner = connection if properties.exclusive else None
-        if not _stored(properties):
+        if not properties.is_stored:
             queue = self._add_queue(properties, owner, numbers)
             queue.apply(queue.effective.values)
             self.routing.add_queue(queue.name, durable=False)
@@ -317,7 +317,8 @@ class VirtualHost:
         queue = self._add_queue(properties, owner, numbers)
         queue.apply(queue.effective.values)
         log.debug("queue '%s' in '%s': durability %s", queue.name, self.name, queue.durability)
-        queue.declaring = asyncio.ensure_future(self._admit(queue, durable))
+        queue.declaring = declaring = asyncio.ensure_future(self._admit(queue, durable))
+        declaring.add_done_callback(retrieved)
         tell_of_queue(self._tell, "queue.created", queue)
         return queue, queue.declaring
 
@@ -361,7 +362,7 @@ class VirtualHost:
             raise QueueInUse(queue.name, self.name)
         if if_empty and queue.ready:
             raise QueueNotEmpty(queue.name, self.name)
-        stored = _stored(queue.properties)
+        stored = queue.properties.is_stored
         if stored:
             self._writer.check()
         count = queue.ready
@@ -399,11 +400,11 @@ class VirtualHost:
     def remove_consumer(self, queue: Queue, consumer: Consumer) -> Durable:
         """Take a consumer off its queue, which may delete an auto-delete queue."""
         queue.remove_consumer(consumer)
-        return self.delete_queue(queue)[1] if _is_unwanted(queue) else None
+        return self.delete_queue(queue)[1] if queue.is_unwanted else None
 
     def consumers_left(self, queue: Queue) -> None:
         """Consumers went with their channel, which may delete an auto-delete queue."""
-        if _is_unwanted(queue):
+        if queue.is_unwanted:
             self._delete_unasked(queue)
 
     def connection_closed(self, connection: object) -> None:
@@ -477,23 +478,16 @@ class VirtualHost:
             self.name,
             properties.name,
             index,
-            durable=_stored(properties),
+            durable=properties.is_stored,
             durability=durability(properties.arguments, self._default_durability),
             retention=retention(properties.arguments),
             compression=compression(properties.arguments),
             cursors=self.groups.cursors(properties.name, index),
         )
 
+    def undecided(self) -> Durable:
+        """What an answer must wait for that tells of what somebody else may just have made or deleted.
 
-def server_name() -> str:
-    """A name for a queue that a client leaves to the broker."""
-    return f"amq.gen-{random_name()}"
-
-
-def _is_unwanted(queue: Queue) -> bool:
-    is_left = queue.had_consumer and not queue.consumer_count
-    return queue.properties.auto_delete and is_left and not queue.deleted
-
-
-def _stored(properties: QueueProperties) -> bool:
-    return properties.is_stored
+        A crash could forget it, or bring it back.
+        """
+        return self._keeper.undecided()

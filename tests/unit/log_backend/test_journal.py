@@ -1,6 +1,7 @@
 import asyncio
 import errno
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from unit.log_backend.journal_owner import (
@@ -48,6 +49,18 @@ async def test_what_is_there_to_collect_during_a_commit_is_in_the_next(owner: Ow
     released.set()
     await until(lambda: owner.journal.durable == 3)
     assert owner.to_collect == []
+
+
+async def test_a_fault_of_ours_while_it_gathers_stops_it_with_the_reason(
+    owner: Owner, caplog: pytest.LogCaptureFixture
+) -> None:
+    await commit(owner, entry(0))
+    owner.to_collect.append(cast(Any, "no entry"))
+    owner.journal.append(entry(1), waited=True)
+    await until(lambda: owner.failures)  # nobody waits for ever
+    with pytest.raises(JournalFailed, match="cannot be written"):
+        owner.journal.append(entry(2), waited=True)
+    assert "while the journal gathered" in caplog.text
 
 
 async def test_entries_are_durable_in_order_and_recovered(owner: Owner, directory: Path) -> None:
