@@ -258,10 +258,10 @@ class Publisher:
     ) -> JournalPositions:
         # With the indexes of the records in their run.
         if self._planned is not None:
-            batches = list(batches)
-            if self._reached is not None:
-                self._reached += [queue.name for _, queues, _ in batches for queue in queues]
-            self._planned.batches += batches
+            for batch in batches:
+                self._planned.batches.append(batch)
+                if self._reached is not None:
+                    self._reached += [queue.name for queue in batch[1]]
             return NOTHING
         written = durable = 0
         waited = self.waited
@@ -328,9 +328,27 @@ class Publisher:
         chosen = _disjoint(chosen)
         parts = run.parts(list(chosen.values()), attributes, now) if chosen else []
         queues = list(map(self._vhost.targets, chosen))
-        size = sum(part.batch_bytes * len(to) for part, to in zip(parts, queues, strict=True))
         needed = NOTHING
         stored: dict[int, bool] = {}
+
+        def remember(positions: JournalPositions) -> None:
+            written, durable = positions
+            passage.remember(
+                stored,
+                run.persistent,
+                lambda places: run.parts([places], attributes, now)[0],
+                written=written,
+                durable=durable,
+            )
+
+        plan = self._planned
+        if plan is not None:
+            self._append(zip(parts, queues, chosen.values(), strict=True))
+            stored.update((at, run.persistent) for at in chain.from_iterable(chosen.values()))
+            plan.remembering.append(remember)
+            plan.durable = max(plan.durable, passage.durable)
+            return NOTHING
+        size = sum(part.batch_bytes * len(to) for part, to in zip(parts, queues, strict=True))
         with passage.together(size):
             for part, to, indexes in zip(parts, queues, chosen.values(), strict=True):
                 positions = self._append(((part, to, indexes),))
@@ -339,13 +357,7 @@ class Publisher:
                     stored[at] = stored.get(at, False) or positions != NOTHING
             for at in self._refused:
                 stored.pop(at, None)
-            passage.remember(
-                stored,
-                run.persistent,
-                lambda places: run.parts([places], attributes, now)[0],
-                written=needed.written,
-                durable=needed.durable,
-            )
+            remember(needed)
         return needed
 
     def _publish_copies(self, run: PublishRun, exchange: str) -> JournalPositions:
