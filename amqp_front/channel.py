@@ -359,6 +359,7 @@ class Channel:
         plan = self.publisher.plan(transaction.publishes)
         settled = [each for taken in transaction.taken for each in taken.settlements()]
         needed = self.vhost.commit(lambda: self.publisher.carry_out(plan), settled)
+        needed = max(needed, plan.durable)
         self._transaction = Transaction()
         frame = encode_method(self.number, commands.Tx.CommitOk)
         if needed:

@@ -104,7 +104,10 @@ class Publisher:
         self._planned = plan = CommitPlan()
         try:
             for run in runs:
-                self._publish(run)
+                if self._vhost.firehose is None:
+                    self._publish(run)
+                else:
+                    self._publish_traced(run)
         finally:
             self._planned = None
         plan.check()
@@ -298,7 +301,8 @@ class Publisher:
         needed = NOTHING
         begin = 0
         while begin < run.count:
-            passage = self._vhost.passage()
+            plan = self._planned
+            passage = self._vhost.passage(None if plan is None else plan.undecided)
             chosen, begin = self._through(passage, run, exchange, begin)
             unrouted = chosen.pop((), None)
             if unrouted is not None:
@@ -316,9 +320,10 @@ class Publisher:
             message = _message(Properties(run.properties(at)))
             more = copies(message.headers) if run.property_flags & CARBON_COPY else ()
             route = passage.route(at, exchange, (keys[at], *more), message)
-            if route is None:
+            if route is not None:
+                chosen.setdefault(route, []).append(at)
+            elif self._planned is None:
                 return chosen, at
-            chosen.setdefault(route, []).append(at)
         return chosen, run.count
 
     def _append_remembered(

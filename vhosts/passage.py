@@ -40,16 +40,21 @@ class Passage:
 
     Args:
         memories: by the names of the exchanges.
+        undecided: keys by exchange that share their fate with these, of other passages; None: none.
     """
 
     def __init__(
-        self, routing: RoutingTable, memories: Mapping[str, ExchangeMemory], logs: PassageLogs
+        self,
+        routing: RoutingTable,
+        memories: Mapping[str, ExchangeMemory],
+        logs: PassageLogs,
+        undecided: set[tuple[str, bytes]] | None = None,
     ) -> None:
         self._routing = routing
         self._memories = memories
         self._logs = logs
         self._noted: dict[ExchangeMemory, list[tuple[int, Note]]] = {}
-        self._undecided: set[tuple[str, bytes]] = set()
+        self._undecided: set[tuple[str, bytes]] = set() if undecided is None else undecided
         self.duplicates: set[int] = set()
         self.written = self.durable = 0
 

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -22,7 +22,6 @@ from exchanges import (
     type_table,
 )
 from log_backend import (
-    Change,
     Durability,
     LogStore,
     MetadataStore,
@@ -39,6 +38,7 @@ from vhosts.exchange_memories import ExchangeMemories
 from vhosts.group_book import GroupBook
 from vhosts.letter_post import LetterPost
 from vhosts.limits import MAX_QUEUES, Limits, reached
+from vhosts.partition_numbers import PartitionNumbers
 from vhosts.partitioner import partition_count
 from vhosts.passage import Passage
 from vhosts.post import Post
@@ -67,13 +67,6 @@ log = logging.getLogger(__name__)
 
 QUEUES_MAX = 200_000  # where no limit is set: each costs some 10 KB of memory, so about 2 GB
 DELETIONS_MAX = 32  # partitions of one turn, but one queue whole: about 5 ms
-
-
-class PartitionNumbers(Protocol):
-    """Gives numbers to partitions, each once."""
-
-    def take(self, count: int) -> tuple[list[int], Change]:
-        """Numbers, and the change that keeps them from being given again."""
 
 
 class VirtualHost:
@@ -183,9 +176,9 @@ class VirtualHost:
             self._targets_version = self.routing.version
         return self._targets
 
-    def passage(self) -> Passage:
-        """The way of one publish through exchanges that remember."""
-        return Passage(self.routing, self.memories.by_name, self._logs)
+    def passage(self, undecided: set[tuple[str, bytes]] | None = None) -> Passage:
+        """The way of one publish through exchanges that remember; see `Passage`."""
+        return Passage(self.routing, self.memories.by_name, self._logs, undecided)
 
     # -- exchanges and bindings
 
