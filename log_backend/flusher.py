@@ -43,7 +43,7 @@ class Flusher(ThreadPoolExecutor):
         return super().submit(fn, *args, **kwargs)
 
     def do(self, work: Callable[[], None]) -> None:
-        """Submit work that nobody waits for; the log tells of its failure."""
+        """Do something that nobody waits for; when it fails, the log says so."""
         self.submit(work).add_done_callback(_report)
 
     def remove(self, partition: PartitionLog, segments: list[Segment]) -> None:

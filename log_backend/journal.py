@@ -24,6 +24,7 @@ from queue import SimpleQueue
 
 from log_backend.block_writer import BlockWriter, PlacedGroup
 from log_backend.clock import Clock
+from log_backend.deadline import Deadline
 from log_backend.disk import Disk, DiskFull
 from log_backend.disk_pace import DiskPace
 from log_backend.journal_block import BLOCK_ALIGNMENT, BLOCK_HEADER_BYTES, Block, aligned
@@ -119,7 +120,7 @@ class Journal:
         self.on_disk_full: Callable[[], None] = lambda: None
         self._committing = False
         self._scheduled: asyncio.Handle | None = None
-        self._delayed: asyncio.TimerHandle | None = None
+        self._later = Deadline(loop, COMMIT_DELAY_SECONDS, self._commit)
         self._mark_timer: asyncio.TimerHandle | None = None
         self._marking = False
         self._file: JournalFile | None = None
@@ -246,7 +247,8 @@ class Journal:
         self._closed = True  # from here on the thread needs no file that comes back
         while self._in_making:  # nothing is renamed any more when this returns
             await asyncio.wait(self._in_making)
-        for handle in (self._scheduled, self._delayed, self._mark_timer):
+        self._later.stop()
+        for handle in (self._scheduled, self._mark_timer):
             if handle is not None:
                 handle.cancel()
         if self._file is not None:
@@ -268,14 +270,12 @@ class Journal:
             self._scheduled = self._loop.call_soon(self._commit, True)
 
     def _wake_later(self) -> None:
-        if not self._committing and self._scheduled is None and self._delayed is None:
-            self._delayed = self._loop.call_later(COMMIT_DELAY_SECONDS, self._commit)
+        if not self._committing and self._scheduled is None:
+            self._later.set()
 
     def _commit(self, ends_turn: bool = False) -> None:
         self._scheduled = None
-        if self._delayed is not None:
-            self._delayed.cancel()
-            self._delayed = None
+        self._later.clear()
         if self._committing or self._closed or self.failure is not None or self._has_no_room():
             return
         if not self.groups.started:  # what recovery woke it for waits for the first file

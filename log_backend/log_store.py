@@ -16,7 +16,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from log_backend.damage import damage_change
 from log_backend.disk import Disk, DiskFull
 from log_backend.disk_space import DiskSpace
 from log_backend.durability import Durability
+from log_backend.eviction import evict
 from log_backend.flusher import Flusher
 from log_backend.journal import Journal
 from log_backend.journal_entry import JournalEntry
@@ -36,7 +37,7 @@ from log_backend.journal_files import JournalFile
 from log_backend.log_directory import partition_directory
 from log_backend.log_intake import LogIntake
 from log_backend.log_options import LogOptions
-from log_backend.log_transaction import SettledRange, commit_together
+from log_backend.log_transaction import SettledRange, commit_together, together
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 from log_backend.partition_log import PartitionLog
 from log_backend.partition_removal import PartitionRemoval, empty_spill
@@ -253,6 +254,10 @@ class LogStore:
         """Journal what a function appends, and what will be settled, as one: see `log_transaction`."""
         return commit_together(self.journal, self._partitions, append, settled)
 
+    def together(self) -> AbstractContextManager[object]:
+        """What is appended meanwhile survives a crash together, or not at all: see `log_transaction`."""
+        return together(self.journal, self._partitions)
+
     def cursor_removal(self, partition: PartitionLog, cursor: int) -> list[Change]:
         """Metadata changes to apply together with a cursor's removal from the topology."""
         return self._removal.changes_of_cursor(partition, cursor)
@@ -314,9 +319,10 @@ class LogStore:
 
     def damage_changed(self, partition: PartitionLog) -> None:
         """See `LogOwner`."""
-        if partition.durable:  # else its files end with the run
-            change = damage_change(partition.number, partition.damage)
-            self._flusher.do(partial(store, self.metadata, [change]))
+        if not partition.durable:
+            return  # its files end with the run
+        change = damage_change(partition.number, partition.damage)
+        self._flusher.do(lambda: store(self.metadata, [change]))
 
     def now(self) -> int:
         """See `LogOwner`."""
@@ -431,13 +437,7 @@ class LogStore:
         excess = self.intake.tail_bytes - self._tail_bytes_max
         if excess > 0:
             excess += self._tail_bytes_max // 4  # not again at once
-            largest = sorted(self._partitions.values(), key=PartitionLog.tail_bytes, reverse=True)
-            for partition in largest:
-                freed = partition.evict(excess)
-                excess -= freed
-                self.intake.tail_bytes -= freed
-                if excess <= 0:
-                    break
+            self.intake.tail_bytes -= evict(self._partitions.values(), excess)
         self._press("memory", self.intake.tail_bytes > 2 * self._tail_bytes_max)
 
     # -- space, pressure and failure

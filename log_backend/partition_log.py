@@ -101,7 +101,7 @@ class PartitionLog(LogEnd, QuarantinedLog):
         self.cursors: dict[int, Cursor] = {}
         self.overtaken: dict[int, Callable[[int], None]] = {}
         self._flushing = False
-        self._held_back: deque[int] = deque()  # first offsets of transactions that are not durable
+        self._held_back: deque[int] = deque()  # first offsets of what is not in the journal yet
         self._loaded = LoadedPieces(owner.loaded_pieces)
         self._awaiting_load: list[Callable[[], None]] = []
 
@@ -256,6 +256,9 @@ class PartitionLog(LogEnd, QuarantinedLog):
         """Every cursor has settled all offsets below."""
         if not self.cursors:
             return self.next_offset
+        if len(self.cursors) == 1:
+            (cursor,) = self.cursors.values()
+            return cursor.low_water
         return min(cursor.low_water for cursor in self.cursors.values())
 
     def close_cursor(self, number: int) -> None:
