@@ -67,7 +67,7 @@ async def test_a_fault_of_ours_while_it_gathers_stops_it_with_the_reason(
     owner: Owner, caplog: pytest.LogCaptureFixture
 ) -> None:
     await commit(owner, entry(0))
-    owner.to_collect.append(cast(Any, "no entry"))
+    owner.to_collect = cast(Any, None)
     owner.journal.append(entry(1), waited=True)
     await until(lambda: owner.failures)  # nobody waits for ever
     with pytest.raises(JournalFailed, match="cannot be written"):
