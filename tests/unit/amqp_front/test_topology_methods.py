@@ -44,10 +44,6 @@ class Channel:
         self.last_queue = ""
         self.answers: list[tuple[Durable, dict[str, Any]]] = []
 
-    def cancels_behind_reply(self) -> AbstractContextManager[None]:
-        """See `TopologyChannel`."""
-        return nullcontext()
-
     def reply(self, durable: Durable, nowait: bool, kind: type[Any], **values: Any) -> None:
         """See `TopologyChannel`."""
         self.answers.append((durable, values))
