@@ -1,4 +1,7 @@
-"""The composition root and command line: `routelog serve`, its tools, `perf`, `routelog version`."""
+"""The composition root and command line: `routelog serve`, its tools, `perf`, `routelog version`.
+
+What `serve` can do without is loaded when it is wanted: the tools, and the HTTP API where it is switched on.
+"""
 
 import logging
 import os
@@ -6,26 +9,25 @@ import resource
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from importlib.metadata import version as distribution_version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.text import Text
+from typer.core import TyperGroup
+from typer.main import get_group
 
 from amqp_front.broker import Broker, BrokerAddress, StartError, run
 from amqp_front.configuration import BrokerConfig, ConfigurationError, load_configuration
-from amqp_front.log_commands import log_commands
+from amqp_front.firehose import Firehose
 from amqp_front.logs import escape_control, set_up_logs
 from amqp_front.open_files import raise_open_files_limit
 from amqp_front.service_manager import ServiceManager
-from benchmarks.perf import perf_commands
 from log_backend import random_name
-from management import BrokerSide, ManagementServer, NodeFacts, operator_commands
 from mirror_cluster import claim_epoch
-from vhosts import Definitions, InvalidDefinition, read_definitions
+from vhosts import Definitions, InvalidDefinition, VirtualHost, read_definitions
 
 log = logging.getLogger(__name__)
 
@@ -35,17 +37,40 @@ EXIT_CONFIGURATION = 2  # what wrong usage of the command line exits with, too
 CONFIGURATION_FILE = "routelog.toml"
 MANAGEMENT_FILE = "management.json"  # in the data directory: for the command line
 
+
+class CommandLine(TyperGroup):
+    """The commands of this file, and the tools, which are loaded when another one is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all commands."""
+        return [*super().list_commands(ctx), *_tools().list_commands(ctx)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name; None when there is none."""
+        return super().get_command(ctx, cmd_name) or _tools().get_command(ctx, cmd_name)
+
+
+def _tools() -> TyperGroup:
+    from amqp_front.log_commands import log_commands
+    from benchmarks.perf import perf_commands
+    from management import operator_commands
+
+    tools = typer.Typer()
+    tools.add_typer(log_commands)
+    tools.add_typer(perf_commands)
+    operator_commands(tools)
+    return get_group(tools)
+
+
 # Tracebacks with local variables would show passwords.
 command_line = typer.Typer(
     name="routelog",
+    cls=CommandLine,
     help="RouteLog: an AMQP 0-9-1 broker whose queues are durable logs.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-command_line.add_typer(log_commands)
-command_line.add_typer(perf_commands)
-operator_commands(command_line)
 
 
 @command_line.command()
@@ -126,6 +151,8 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
     if not config.management:
         yield
         return
+    from management import BrokerSide, ManagementServer, NodeFacts
+
     token = random_name()
     listeners = {"amqp": (address.host, address.port)}
     side = BrokerSide(
@@ -147,7 +174,8 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         ),
         clock=services.clock,
         loopback_users=config.loopback_users,
-        alarms=lambda: sorted(services.gate.reasons & {"disk", "memory"}),
+        alarms=lambda: sorted(services.gate.alarms),
+        trace=partial(_trace, services.cluster_name),
     )
     server = ManagementServer(side, token)
     wanted = config.management_host or address.host
@@ -168,6 +196,12 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         with suppress(FileNotFoundError):
             file.unlink()
         await server.stop()
+
+
+def _trace(node: str, vhost: VirtualHost, wanted: bool) -> None:
+    if wanted != (vhost.firehose is not None):
+        log.info("firehose of vhost '%s': %s", vhost.name, "on" if wanted else "off")
+        vhost.firehose = Firehose(vhost, node) if wanted else None
 
 
 def _write_private(file: Path, content: bytes) -> None:
@@ -216,6 +250,9 @@ def _run(configuration: BrokerConfig, service_manager: ServiceManager) -> None:
 
 def _complain(error: Exception) -> None:
     """One line on stderr, in colour where somebody watches."""
+    from rich.console import Console
+    from rich.text import Text
+
     line = Text("routelog: ", style="bold red") + Text(escape_control(str(error)), style="default")
     Console(stderr=True).print(line, soft_wrap=True)
 

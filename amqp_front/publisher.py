@@ -28,10 +28,11 @@ from amqp_front.errors import (
 from amqp_front.journal_positions import NOTHING, JournalPositions
 from amqp_front.properties import EXPIRATION, REPLY_TO, USER_ID, Properties, copies
 from amqp_front.services import Services
-from exchanges import Route
-from log_backend import EXPIRING, PERSISTENT, Durability, JournalFailed, Records
+from exchanges import BARE_MESSAGE, Message, Route
+from log_backend import BLIND_COPIES, EXPIRING, PERSISTENT, Durability, JournalFailed, Records
 from vhosts import (
     AccessRefused,
+    Passage,
     PermissionCache,
     PublishRefused,
     Queue,
@@ -57,6 +58,10 @@ class PublishingChannel(Protocol):
     permissions: PermissionCache
     body_frame_max: int
     reply_address: str | None
+
+    @property
+    def connection_name(self) -> str:
+        """What its connection is called."""
 
     def write(self, frames: bytes) -> None:
         """Send frames to the client."""
@@ -85,6 +90,7 @@ class Publisher:
         self._refused: set[int] = (
             set()
         )  # indexes of a run's messages that a full queue did not take
+        self._reached: list[str] | None = None  # queues of a message that is traced
 
     # -- publishing
 
@@ -129,7 +135,8 @@ class Publisher:
             What its confirm waits for.
         """
         try:
-            needed = self._publish(run)
+            is_traced = self._vhost.firehose is not None
+            needed = self._publish_traced(run) if is_traced else self._publish(run)
         except JournalFailed:
             self._refused.clear()
             if not self.confirming:
@@ -163,6 +170,8 @@ class Publisher:
         exchange = run.exchange.decode()
         routing = self._vhost.routing
         routes = routing.cached_routes(exchange)
+        if routes is None and routing.remembers(exchange):
+            return self._publish_remembered(run, exchange)
         if run.property_flags & CARBON_COPY:
             return self._publish_copies(run, exchange)
         if routes is None:
@@ -183,6 +192,23 @@ class Publisher:
         if not exchange and not all(found) and _any_reply(keys):
             return self._publish_singles(run, keys)
         return self._to_routes(run, found)
+
+    def _publish_traced(self, run: PublishRun) -> JournalPositions:
+        needed = NOTHING
+        refused: set[int] = set()
+        for at, single in enumerate(_singles(run, run.keys())):
+            self._reached = []
+            try:
+                needed = needed.joined(self._publish(single))
+                bare = _without_blind_copies(single).properties(0)
+                self._vhost.firehose.published(self._channel, single, bare, self._reached)
+            finally:
+                self._reached = None
+            if self._refused:
+                refused.add(at)
+                self._refused.clear()
+        self._refused = refused
+        return needed
 
     def _publish_singles(self, run: PublishRun, keys: Sequence[bytes]) -> JournalPositions:
         needed = NOTHING
@@ -220,6 +246,8 @@ class Publisher:
 
     def _attributes(self, run: PublishRun) -> int:
         attributes = PERSISTENT if run.persistent else 0
+        if run.property_flags & CARBON_COPY and _has_blind_copies(run):
+            attributes |= BLIND_COPIES
         return attributes | EXPIRING if run.property_flags & EXPIRATION else attributes
 
     @cython.locals(written=cython.longlong, durable=cython.longlong, position=cython.longlong)
@@ -233,6 +261,8 @@ class Publisher:
         written = durable = 0
         waited = self.waited
         for records, queues, indexes in batches:
+            if self._reached is not None:
+                self._reached += [queue.name for queue in queues]
             for queue in queues:
                 try:
                     position = queue.publish(records, waited)
@@ -249,24 +279,75 @@ class Publisher:
 
     def _publish_by_headers(self, run: PublishRun, exchange: str) -> JournalPositions:
         route = self._vhost.routing.route
-        keys = run.keys()
+        looks = self._vhost.routing.needs_headers(exchange)
         found = [
-            route(exchange, keys[at], Properties(run.properties(at)).headers())
-            for at in range(run.count)
+            route(
+                exchange, key, _message(Properties(run.properties(at))) if looks else BARE_MESSAGE
+            )
+            for at, key in enumerate(run.keys())
         ]
         return self._to_routes(run, found)
 
+    def _publish_remembered(self, run: PublishRun, exchange: str) -> JournalPositions:
+        # Cut where what becomes of a message hangs on one before it.
+        needed = NOTHING
+        begin = 0
+        while begin < run.count:
+            passage = self._vhost.passage()
+            chosen, begin = self._through(passage, run, exchange, begin)
+            unrouted = chosen.pop((), None)
+            if unrouted is not None:
+                self._return(run, [at for at in unrouted if at not in passage.duplicates])
+            needed = needed.joined(JournalPositions(passage.written, passage.durable))
+            needed = needed.joined(self._append_remembered(passage, run, chosen))
+        return needed
+
+    def _through(
+        self, passage: Passage, run: PublishRun, exchange: str, begin: int
+    ) -> tuple[dict[Route, list[int]], int]:
+        chosen: dict[Route, list[int]] = {}
+        keys = run.keys()
+        for at in range(begin, run.count):
+            message = _message(Properties(run.properties(at)))
+            more = copies(message.headers) if run.property_flags & CARBON_COPY else ()
+            route = passage.route(at, exchange, (keys[at], *more), message)
+            if route is None:
+                return chosen, at
+            chosen.setdefault(route, []).append(at)
+        return chosen, run.count
+
+    def _append_remembered(
+        self, passage: Passage, run: PublishRun, chosen: dict[Route, list[int]]
+    ) -> JournalPositions:
+        attributes, now = self._attributes(run), self._clock.now()
+        chosen = _disjoint(chosen)
+        parts = run.parts(list(chosen.values()), attributes, now) if chosen else []
+        queues = list(map(self._vhost.targets, chosen))
+        size = sum(part.batch_bytes * len(to) for part, to in zip(parts, queues, strict=True))
+        needed = NOTHING
+        stored: dict[int, bool] = {}
+        with passage.together(size):
+            for part, to, indexes in zip(parts, queues, chosen.values(), strict=True):
+                positions = self._append(((part, to, indexes),))
+                needed = needed.joined(positions)
+                for at in indexes:
+                    stored[at] = stored.get(at, False) or positions != NOTHING
+            for at in self._refused:
+                stored.pop(at, None)
+            passage.remember(
+                stored,
+                run.persistent,
+                lambda places: run.parts([places], attributes, now)[0],
+                written=needed.written,
+                durable=needed.durable,
+            )
+        return needed
+
     def _publish_copies(self, run: PublishRun, exchange: str) -> JournalPositions:
-        properties = Properties(run.properties(0))
-        headers = properties.headers()
+        message = _message(Properties(run.properties(0)))
         names: dict[str, None] = {}
-        for key in (run.keys()[0], *copies(headers)):
-            names.update(dict.fromkeys(self._vhost.routing.route(exchange, key, headers)))
-        if "BCC" in headers:
-            bare = Properties(properties.without_blind_copies())
-            flags = run.mandatory | run.immediate << 1
-            body = run.body(0)
-            run = single_run(run.channel, run.exchange, run.keys()[0], flags, bare, body)
+        for key in (run.keys()[0], *copies(message.headers)):
+            names.update(dict.fromkeys(self._vhost.routing.route(exchange, key, message)))
         return self._to_route(run, tuple(names))
 
     def _reply(self, run: PublishRun, address: bytes) -> JournalPositions:
@@ -280,21 +361,21 @@ class Publisher:
     def _return(self, run: PublishRun, indexes: Sequence[int]) -> None:
         if not run.mandatory:
             return
+        run = _without_blind_copies(run)
         keys = run.keys()
         for at in indexes:
-            self._channel.write(
-                content_frames(
-                    self._channel.number,
-                    self._channel.body_frame_max,
-                    run.properties(at),
-                    run.body(at),
-                    commands.Basic.Return,
-                    reply_code=NO_ROUTE,
-                    reply_text="NO_ROUTE",
-                    exchange=run.exchange,
-                    routing_key=keys[at],
-                )
+            parts = content_frames(
+                self._channel.number,
+                self._channel.body_frame_max,
+                run.properties(at),
+                run.body(at),
+                commands.Basic.Return,
+                reply_code=NO_ROUTE,
+                reply_text="NO_ROUTE",
+                exchange=run.exchange,
+                routing_key=keys[at],
             )
+            self._channel.write(b"".join(parts))
 
     # -- checks
 
@@ -401,6 +482,23 @@ def _by_route(found: list[Route]) -> dict[Route, list[int]]:
         else:
             indexes.append(at)
     return chosen
+
+
+def _message(properties: Properties) -> Message:
+    return Message(properties.headers(), properties.value)
+
+
+def _has_blind_copies(run: PublishRun) -> bool:
+    # A run with copies is of one message.
+    return "BCC" in Properties(run.properties(0)).headers()
+
+
+def _without_blind_copies(run: PublishRun) -> PublishRun:
+    if not run.property_flags & CARBON_COPY or not _has_blind_copies(run):
+        return run
+    bare = Properties(Properties(run.properties(0)).without_blind_copies())
+    flags = run.mandatory | run.immediate << 1
+    return single_run(run.channel, run.exchange, run.keys()[0], flags, bare, run.body(0))
 
 
 def _disjoint(chosen: dict[Route, list[int]]) -> dict[Route, list[int]]:

@@ -64,6 +64,10 @@ class InvalidExchangeArgument(RoutingError):
         self.field_type = field_type
 
 
+class InvalidExchangeArguments(RoutingError):
+    """The arguments of an exchange make no sense to its type."""
+
+
 class ReservedName(RoutingError):
     """Names that begin with `amq.` belong to the broker."""
 

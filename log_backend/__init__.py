@@ -20,6 +20,7 @@ from log_backend.file_system import doubt
 from log_backend.journal import JournalFailed
 from log_backend.journal_block import Reason, UnknownEntry
 from log_backend.journal_reader import JournalDamaged
+from log_backend.log_directory import EXCHANGE_MARK
 from log_backend.log_dump import journal_reports, partition_report, stored_records
 from log_backend.log_end import PartitionClosed
 from log_backend.log_options import LogOptions
@@ -35,12 +36,14 @@ from log_backend.metadata import (
     MetadataUnavailable,
     RevisionConflict,
 )
-from log_backend.metadata_writer import MetadataWriter
+from log_backend.metadata_writer import MetadataWriter, retrieved
 from log_backend.partition_log import PartitionLog
-from log_backend.randomness import random_key, random_name
+from log_backend.randomness import random_below, random_key, random_name
 from log_backend.record_batch import (
+    BLIND_COPIES,
     EXPIRING,
     PERSISTENT,
+    Octets,
     RecordBatch,
     Records,
     new_buffer,
@@ -49,8 +52,11 @@ from log_backend.record_encoding import encode_parts, encode_records, routing_ke
 from log_backend.record_selection import key_partition, split_by_routing_key, split_records
 from log_backend.retention import Retention
 from log_backend.segment import SegmentDamaged
+from log_backend.single_record import SingleRecord
 
 __all__ = [
+    "BLIND_COPIES",
+    "EXCHANGE_MARK",
     "EXPIRING",
     "PERSISTENT",
     "Change",
@@ -71,6 +77,7 @@ __all__ = [
     "MetadataUnavailable",
     "MetadataWriter",
     "NoDataDirectory",
+    "Octets",
     "PartitionClosed",
     "PartitionLog",
     "Reason",
@@ -82,6 +89,7 @@ __all__ = [
     "RevisionConflict",
     "SegmentDamaged",
     "SettledRange",
+    "SingleRecord",
     "SnapshotDamaged",
     "StoredPartition",
     "SystemClock",
@@ -96,8 +104,10 @@ __all__ = [
     "new_buffer",
     "open_metadata",
     "partition_report",
+    "random_below",
     "random_key",
     "random_name",
+    "retrieved",
     "routing_keys",
     "split_by_routing_key",
     "split_records",

@@ -12,6 +12,8 @@ from log_backend.compressed_segment import CompressedSegment, CorruptCompression
 from log_backend.disk import Disk
 from log_backend.log_directory import COMPRESSED, compressed_path
 
+FILE_MISSING = "the file is missing"  # the reason, when nothing of it is there
+
 
 class SegmentDamaged(Exception):
     """A sealed or synced part of a segment holds no whole batch; the file and place are named.

@@ -107,6 +107,7 @@ class BrokerSide:
     Attributes:
         loopback_users: those who may come from this machine only.
         alarms: why publishers wait now; empty when they do not.
+        trace: switches the firehose of a vhost on or off.
     """
 
     vhosts: VhostDirectory
@@ -119,3 +120,4 @@ class BrokerSide:
     clock: Clock
     loopback_users: tuple[str, ...]
     alarms: Callable[[], list[str]]
+    trace: Callable[[VirtualHost, bool], None]

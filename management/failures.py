@@ -42,6 +42,7 @@ REFUSALS: dict[type[Exception], tuple[int, str]] = {
     vhosts.QueueQuarantined: BAD_REQUEST,
     vhosts.QueueUnreadable: UNAVAILABLE,
     vhosts.GetRefused: BAD_REQUEST,
+    vhosts.TooLargeToRemember: BAD_REQUEST,
     vhosts.UserNotFound: NOT_FOUND,
     vhosts.VhostNotFound: NOT_FOUND,
     log_backend.JournalFailed: UNAVAILABLE,

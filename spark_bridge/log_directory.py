@@ -13,7 +13,12 @@ from itertools import pairwise, zip_longest
 from pathlib import Path
 from urllib.parse import unquote
 
-from log_backend.log_directory import compressed_path, directory_name, partition_directory
+from log_backend.log_directory import (
+    EXCHANGE_MARK,
+    compressed_path,
+    directory_name,
+    partition_directory,
+)
 from log_backend.record_batch import RecordBatch
 from spark_bridge.errors import BadOption, DamagedSegment, RecordsLost
 from spark_bridge.log_store import Cut, LogPartition, OffsetRange
@@ -168,7 +173,8 @@ def _first_time(segment: Path) -> int:
 
 def _decoded(encoded: Iterable[str]) -> dict[str, str]:
     """Queue names by directory name; directories that are no queue's are left out."""
-    names = {name: unquote(name) for name in encoded}
+    mark = directory_name(EXCHANGE_MARK)
+    names = {name: unquote(name) for name in encoded if not name.startswith(mark)}
     readable = {name: queue for name, queue in names.items() if directory_name(queue) == name}
     for name in names.keys() - readable.keys():
         if _SHORTENED_NAME.fullmatch(name):

@@ -1,6 +1,7 @@
 """Virtual hosts: queues, consumers, policies, users and permissions."""
 
 from vhosts.admission import Admission
+from vhosts.broker_message import EVENT_EXCHANGE, LOG_EXCHANGE, TRACE_EXCHANGE, tell
 from vhosts.compatibility import RABBITMQ_PRODUCT, RABBITMQ_VERSION
 from vhosts.consumer import CREDIT_UNLIMITED, Consumer
 from vhosts.consumer_group import ConsumerGroup
@@ -49,6 +50,7 @@ from vhosts.errors import (
     QueueQuarantined,
     QueueStopped,
     QueueUnreadable,
+    TooLargeToRemember,
     TooManyGroups,
     UserChannelLimitReached,
     UserConnectionLimitReached,
@@ -57,6 +59,7 @@ from vhosts.errors import (
     VhostAccessRefused,
     VhostNotFound,
 )
+from vhosts.event_feed import EventFeed
 from vhosts.global_parameters import GlobalParameters
 from vhosts.group_expiry import GroupExpiry
 from vhosts.group_options import GROUP, GroupOptions, wanted_group
@@ -64,30 +67,36 @@ from vhosts.imported_password import DEFAULT_ALGORITHM, imported_hash, split_imp
 from vhosts.json_arguments import checked_arguments, plain_arguments
 from vhosts.limits import USER_LIMITS, VHOST_LIMITS, Limits, checked_limits
 from vhosts.loopback import may_connect_from
+from vhosts.passage import Passage
 from vhosts.password import PasswordVerifier
 from vhosts.permission import FULL_PERMISSION, Permission, Verb
 from vhosts.permission_book import PermissionBook, ResourceKind
 from vhosts.permission_cache import PermissionCache
 from vhosts.policy import Policy
 from vhosts.queue import Queue
+from vhosts.queue_declaration import server_name
 from vhosts.queue_partition import QueuePartition
 from vhosts.queue_properties import QueueProperties
 from vhosts.snapshot import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot, TakenMessage
 from vhosts.topic_permission import TopicPermission
+from vhosts.topology_keeper import Durable
 from vhosts.topology_record import VhostRecord, partition_names
 from vhosts.user import User
 from vhosts.user_directory import UserDirectory
-from vhosts.vhost import Durable, VirtualHost, server_name
+from vhosts.vhost import VirtualHost
 from vhosts.vhost_directory import VhostDirectory
 
 __all__ = [
     "ARGON2ID",
     "CREDIT_UNLIMITED",
     "DEFAULT_ALGORITHM",
+    "EVENT_EXCHANGE",
     "FULL_PERMISSION",
     "GROUP",
+    "LOG_EXCHANGE",
     "RABBITMQ_PRODUCT",
     "RABBITMQ_VERSION",
+    "TRACE_EXCHANGE",
     "USER_LIMITS",
     "VHOST_LIMITS",
     "AccessRefused",
@@ -107,6 +116,7 @@ __all__ = [
     "DeliverySource",
     "Durable",
     "EffectiveArguments",
+    "EventFeed",
     "GetRefused",
     "GlobalParameters",
     "GroupExpiry",
@@ -126,6 +136,7 @@ __all__ = [
     "Limits",
     "NotReadable",
     "ParameterNotFound",
+    "Passage",
     "PasswordVerifier",
     "Permission",
     "PermissionBook",
@@ -147,6 +158,7 @@ __all__ = [
     "QueueUnreadable",
     "ResourceKind",
     "TakenMessage",
+    "TooLargeToRemember",
     "TooManyGroups",
     "TopicPermission",
     "User",
@@ -180,5 +192,6 @@ __all__ = [
     "server_name",
     "split_imported_hash",
     "split_tags",
+    "tell",
     "wanted_group",
 ]

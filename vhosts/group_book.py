@@ -6,7 +6,7 @@ from functools import partial
 
 import msgspec
 
-from log_backend import Change, LogStore, MetadataStore
+from log_backend import Change, LogStore, MetadataStore, retrieved
 from vhosts.consumer_group import ConsumerGroup
 from vhosts.errors import NotReadable, TooManyGroups
 from vhosts.group_options import GroupOptions
@@ -105,6 +105,7 @@ class GroupBook:
         group = self._open(queue, record)
         if durable is not None:
             group.creating = asyncio.ensure_future(self._admit(group, durable))
+            group.creating.add_done_callback(retrieved)
         return group, group.creating
 
     async def _admit(self, group: ConsumerGroup, durable: Awaitable[int]) -> int:

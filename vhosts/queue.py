@@ -178,6 +178,12 @@ class Queue(Dispatcher):
         return self.properties.is_stored
 
     @property
+    def is_unwanted(self) -> bool:
+        """It is to be deleted with its last consumer, which has gone."""
+        is_left = self.had_consumer and not self.consumer_count
+        return self.properties.auto_delete and is_left and not self.deleted
+
+    @property
     def is_stream(self) -> bool:
         """Consumers read its log and take nothing away."""
         return is_stream(self.properties.arguments)

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from log_backend import LogStore, Records
 from vhosts.death import Death
-from vhosts.letter_post import LetterPost, Posted
+from vhosts.letter_post import LetterPost
+from vhosts.post import Posted
 from vhosts.timer import CallLater, CallSoon, Timer
 
 

@@ -15,11 +15,15 @@ PROGRESS_SECONDS_MAX = 5.0
 class Bystander:
     """Publishes numbers to its own queue and consumes them, one after another, in a thread.
 
+    Attributes:
+        longest_wait: of a round, in seconds.
+
     Invariant: `rounds` grows as long as every message came back once and in order.
     """
 
     def __init__(self, host: str, port: int) -> None:
         self.rounds = 0
+        self.longest_wait = 0.0
         self.failure: BaseException | None = None
         self._client = RawClient(host, port).open()
         self._client.open_channel()
@@ -55,8 +59,10 @@ class Bystander:
 
     def _round(self) -> None:
         payload = str(self.rounds).encode()
+        begun = time.monotonic()
         self._client.send_bytes(message(self._queue, payload))
         self._client.expect(commands.Basic.Deliver)
         _, received = self._client.receive_content()
         assert received == payload, f"sent {payload!r}, received {received!r}"
+        self.longest_wait = max(self.longest_wait, time.monotonic() - begun)
         self.rounds += 1

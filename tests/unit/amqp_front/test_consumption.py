@@ -27,7 +27,7 @@ class Channel:
     def __init__(self, connection: Any) -> None:
         self.connection = connection
         self.services: Any = SimpleNamespace(replies=DirectReplies())
-        self.vhost: Any = None
+        self.vhost: Any = SimpleNamespace(firehose=None)
         self.written = b""
 
     def write(self, frames: bytes | bytearray) -> None:
