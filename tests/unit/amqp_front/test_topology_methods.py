@@ -1,7 +1,6 @@
 """Topology methods on a channel that writes down what it answers, and when."""
 
 from collections.abc import AsyncIterator
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 

@@ -25,6 +25,7 @@ from log_backend.journal_block import (
     decode_block,
 )
 from log_backend.journal_files import JournalFile, JournalFiles
+from log_backend.journal_groups import JournalGroups
 from log_backend.journal_reader import JournalDamaged
 
 pytestmark = pytest.mark.usefixtures("no_marks")
@@ -407,3 +408,9 @@ async def test_blocks_lie_at_whole_pages(directory: Path) -> None:
         if decode_block(content, at, mark) is not None
     ]
     assert starts == [0, BLOCK_ALIGNMENT, 2 * BLOCK_ALIGNMENT]
+
+
+def test_what_comes_before_the_start_is_refused() -> None:
+    groups = JournalGroups(lambda waited: None, lambda pressed: None)
+    with pytest.raises(RuntimeError):
+        groups.append(JournalEntry(4, Settlement(0, [(1, 2)])), False, True)
