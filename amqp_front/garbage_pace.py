@@ -12,8 +12,8 @@ YOUNG_LOOKS_MAX = 10  # then at all that came since the last such look: 7,000 of
 NEVER = 2**31 - 1
 TICK_SECONDS = 1.0
 IDLE_SHARE = 0.1  # of a tick: nobody is likely to wait
-WHOLE_MIN = 100_000  # that came since the last look at the whole, when the loop is idle
-WHOLE_MAX = 1_000_000  # when it never is: what 30,000 closed connections leave, some 150 MB
+WHOLE_MIN = 400_000  # that came since the last look at the whole, when the loop is idle: some 60 MB
+WHOLE_MAX = 2_000_000  # when it never is: what 60,000 closed connections leave, some 300 MB
 WHOLE_SHARE = 0.5  # of what there was: looking at all of it stays rare
 
 
