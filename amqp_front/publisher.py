@@ -26,13 +26,13 @@ from amqp_front.errors import (
 from amqp_front.journal_positions import NOTHING, JournalPositions
 from amqp_front.properties import EXPIRATION, REPLY_TO, USER_ID, Properties, copies
 from amqp_front.services import Services
-from exchanges import Route
+from exchanges import Route, holding_exchange
 from log_backend import EXPIRING, PERSISTENT, Durability, JournalFailed, Records
 from vhosts import (
     AccessRefused,
     PermissionCache,
     PublishRefused,
-    Queue,
+    Recipient,
     ResourceKind,
     Verb,
     VirtualHost,
@@ -202,7 +202,7 @@ class Publisher:
         return attributes | EXPIRING if run.property_flags & EXPIRATION else attributes
 
     def _append(
-        self, batches: Iterable[tuple[Records, Sequence[Queue], Sequence[int]]]
+        self, batches: Iterable[tuple[Records, Sequence[Recipient], Sequence[int]]]
     ) -> JournalPositions:
         # With the indexes of the records in their run.
         written = durable = 0
@@ -237,12 +237,20 @@ class Publisher:
         names: dict[str, None] = {}
         for key in (run.keys()[0], *copies(headers)):
             names.update(dict.fromkeys(self._vhost.routing.route(exchange, key, headers)))
-        if "BCC" in headers:
-            bare = Properties(properties.without_blind_copies())
-            flags = run.mandatory | run.immediate << 1
-            body = run.body(0)
-            run = single_run(run.channel, run.exchange, run.keys()[0], flags, bare, body)
-        return self._to_route(run, tuple(names))
+        if "BCC" not in headers:
+            return self._to_route(run, tuple(names))
+        needed = NOTHING
+        holding = [name for name in names if holding_exchange(name) is not None]
+        if holding:  # what is held is routed later, and needs all its keys then
+            needed = self._to_route(run, tuple(holding))
+            if len(holding) == len(names):
+                return needed
+        bare = Properties(properties.without_blind_copies())
+        flags = run.mandatory | run.immediate << 1
+        body = run.body(0)
+        run = single_run(run.channel, run.exchange, run.keys()[0], flags, bare, body)
+        route = tuple(name for name in names if name not in holding)
+        return needed.joined(self._to_route(run, route))
 
     def _reply(self, run: PublishRun, address: bytes) -> JournalPositions:
         consumer = self._channel.services.replies.find(address)

@@ -28,6 +28,7 @@ REFUSALS: dict[type[Exception], tuple[int, type[AmqpError]]] = {
     exchanges.ExchangeInequivalent: (PRECONDITION_FAILED, SoftError),
     exchanges.UnknownExchangeType: (PRECONDITION_FAILED, SoftError),
     exchanges.InvalidExchangeArgument: (PRECONDITION_FAILED, SoftError),
+    exchanges.InvalidDelayedType: (PRECONDITION_FAILED, SoftError),
     exchanges.InvalidBindingArguments: (PRECONDITION_FAILED, SoftError),
     exchanges.InvalidName: (PRECONDITION_FAILED, SoftError),
     exchanges.ReservedName: (ACCESS_REFUSED, SoftError),

@@ -6,12 +6,20 @@ turns (exchange, routing key, headers) into names of queues.
 
 from exchanges.binding import Binding, DestinationKind
 from exchanges.binding_index import BindingIndex
+from exchanges.delayed_index import (
+    DELAY_HEADER,
+    DELAYED_TYPE,
+    delay_milliseconds,
+    held_name,
+    holding_exchange,
+)
 from exchanges.errors import (
     DefaultExchangeProtected,
     ExchangeInequivalent,
     ExchangeInUse,
     ExchangeNotFound,
     InvalidBindingArguments,
+    InvalidDelayedType,
     InvalidExchangeArgument,
     InvalidName,
     QueueNotFound,
@@ -31,6 +39,8 @@ from exchanges.topology_change import NO_CHANGE, TopologyChange
 
 __all__ = [
     "DEFAULT_EXCHANGE",
+    "DELAYED_TYPE",
+    "DELAY_HEADER",
     "EXCHANGE_TYPES",
     "NAME_BYTES_MAX",
     "NO_CHANGE",
@@ -45,6 +55,7 @@ __all__ = [
     "ExchangeNotFound",
     "IndexFactory",
     "InvalidBindingArguments",
+    "InvalidDelayedType",
     "InvalidExchangeArgument",
     "InvalidName",
     "QueueNotFound",
@@ -58,5 +69,8 @@ __all__ = [
     "check_name",
     "check_not_reserved",
     "comparable",
+    "delay_milliseconds",
     "field_type",
+    "held_name",
+    "holding_exchange",
 ]

@@ -64,6 +64,13 @@ class InvalidExchangeArgument(RoutingError):
         self.field_type = field_type
 
 
+class InvalidDelayedType(RoutingError):
+    """A delayed message exchange does not say how it routes what is due."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"Invalid argument, {reason}")
+
+
 class ReservedName(RoutingError):
     """Names that begin with `amq.` belong to the broker."""
 

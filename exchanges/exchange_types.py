@@ -6,6 +6,7 @@ A further type is one file with an index, and one line here.
 from collections.abc import Callable, Mapping
 
 from exchanges.binding_index import BindingIndex
+from exchanges.delayed_index import DELAYED_TYPE, delayed_index
 from exchanges.direct_index import DirectIndex
 from exchanges.exchange import Exchange
 from exchanges.fanout_index import FanoutIndex
@@ -20,4 +21,5 @@ EXCHANGE_TYPES: Mapping[str, IndexFactory] = {
     "fanout": lambda exchange: FanoutIndex(),
     "topic": lambda exchange: TopicIndex(),
     "headers": lambda exchange: HeadersIndex(),
+    DELAYED_TYPE: lambda exchange: delayed_index(exchange, EXCHANGE_TYPES),
 }

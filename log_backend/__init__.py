@@ -47,9 +47,12 @@ from log_backend.record_batch import (
     new_buffer,
     routing_keys,
 )
+from log_backend.record_fetch import StoredRecord, single_record
 from log_backend.record_selection import key_partition, split_by_routing_key, split_records
 from log_backend.retention import Retention
-from log_backend.segment import SegmentDamaged
+from log_backend.schedule import Schedule
+from log_backend.schedule_store import ScheduledRecord, ScheduleStore
+from log_backend.segment import Segment, SegmentDamaged
 
 __all__ = [
     "EXPIRING",
@@ -81,9 +84,14 @@ __all__ = [
     "Repaired",
     "Retention",
     "RevisionConflict",
+    "Schedule",
+    "ScheduleStore",
+    "ScheduledRecord",
+    "Segment",
     "SegmentDamaged",
     "SnapshotDamaged",
     "StoredPartition",
+    "StoredRecord",
     "SystemClock",
     "SystemDisk",
     "UnknownEntry",
@@ -99,6 +107,7 @@ __all__ = [
     "random_key",
     "random_name",
     "routing_keys",
+    "single_record",
     "split_by_routing_key",
     "split_records",
     "stored_records",

@@ -59,8 +59,11 @@ from vhosts.errors import (
 from vhosts.global_parameters import GlobalParameters
 from vhosts.group_expiry import GroupExpiry
 from vhosts.group_options import GROUP, GroupOptions, wanted_group
+from vhosts.held_messages import HeldMessages
+from vhosts.held_page import NOTHING_BEFORE, HeldMessage
 from vhosts.imported_password import DEFAULT_ALGORITHM, imported_hash, split_imported_hash
 from vhosts.json_arguments import checked_arguments, plain_arguments
+from vhosts.letter_post import Recipient
 from vhosts.limits import USER_LIMITS, VHOST_LIMITS, Limits, checked_limits
 from vhosts.loopback import may_connect_from
 from vhosts.password import PasswordVerifier
@@ -85,6 +88,7 @@ __all__ = [
     "DEFAULT_ALGORITHM",
     "FULL_PERMISSION",
     "GROUP",
+    "NOTHING_BEFORE",
     "USER_LIMITS",
     "VHOST_LIMITS",
     "AccessRefused",
@@ -108,6 +112,8 @@ __all__ = [
     "GlobalParameters",
     "GroupExpiry",
     "GroupOptions",
+    "HeldMessage",
+    "HeldMessages",
     "InvalidArguments",
     "InvalidConsumerArgument",
     "InvalidDefinition",
@@ -142,6 +148,7 @@ __all__ = [
     "QueueQuarantined",
     "QueueStopped",
     "QueueUnreadable",
+    "Recipient",
     "ResourceKind",
     "TakenMessage",
     "TooManyGroups",

@@ -75,7 +75,7 @@ def dead_letter(properties: bytes, exchange: bytes, routing_key: bytes, death: D
     except MalformedProperties:
         return DeadLetter(properties, (death.routing_key or routing_key,), frozenset())
     headers = parts.headers
-    copies = _strings(headers.get(b"CC", b""))
+    copies = strings(headers.get(b"CC", b""))
     own = {
         b"count": _long(1),
         b"exchange": _text(exchange),
@@ -135,7 +135,8 @@ def _tables(value: bytes) -> list[dict[bytes, bytes]]:
     return [dict(fields(each, 5, len(each))) for each in _items(value) if each[:1] == b"F"]
 
 
-def _strings(value: bytes) -> list[bytes]:
+def strings(value: bytes) -> list[bytes]:
+    """The routing keys in the array of a header, with its letter; none when it is no array."""
     return [each[5:] for each in _items(value) if each[:1] == b"S" and len(each) <= 5 + 255]
 
 

@@ -30,13 +30,13 @@ class LetterRouting(Protocol):
 
 
 class Recipient(Protocol):
-    """A queue that letters come to."""
+    """A queue that messages come to, or what holds them until they go on."""
 
     @property
     def durability(self) -> Durability:
         """What a position of the journal must reach for it."""
 
-    def publish(self, records: Records, *, waited: bool) -> int:
+    def publish(self, records: Records, waited: bool) -> int:
         """Append records; see `Queue.publish`."""
 
 
@@ -46,11 +46,27 @@ class Posted(NamedTuple):
     Attributes:
         written, durable: how far the journal has to come until they are as safe as their queues promise.
         untaken: indexes of those that no queue took, or that one refused; cycles are not among them.
+        refused: those of them that one refused.
     """
 
     written: int
     durable: int
     untaken: frozenset[int]
+    refused: frozenset[int] = frozenset()
+
+
+class Origin(NamedTuple):
+    """What letters that are published together have of the messages that they were.
+
+    Attributes:
+        exchange: that they show.
+        attributes: of their batches.
+        body: of a letter, by its index.
+    """
+
+    exchange: bytes
+    attributes: int
+    body: Callable[[int], bytes]
 
 
 class LetterPost:
@@ -78,14 +94,25 @@ class LetterPost:
             JournalFailed: the disk failed before; some may be in their queues, in memory.
         """
         letters = _letters(records, index, count, death)
-        chosen, untaken = self._chosen(letters, exchange)
+        attributes = records.attributes & PERSISTENT
+        origin = Origin(exchange.encode(), attributes, lambda place: records.body(index + place))
+        return self.post(letters, origin, exchange)
+
+    def post(self, letters: Sequence[DeadLetter], origin: Origin, through: str) -> Posted:
+        """Publish letters that an exchange routes.
+
+        Raises:
+            JournalFailed: as of `send`.
+        """
+        chosen, unrouted = self._chosen(letters, through)
+        untaken: set[int] = set()
         written = durable = 0
         made: dict[tuple[int, ...], Records] = {}
         for name, places in chosen.items():
             selection = tuple(places)
             part = made.get(selection)
             if part is None:
-                part = made[selection] = self._encoded(records, index, letters, selection, exchange)
+                part = made[selection] = self._encoded(letters, selection, origin)
             queue = self._recipient(name)
             try:
                 position = queue.publish(part, waited=True)
@@ -96,7 +123,7 @@ class LetterPost:
                 durable = max(durable, position)
             else:
                 written = max(written, position)
-        return Posted(written, durable, frozenset(untaken))
+        return Posted(written, durable, frozenset(unrouted | untaken), frozenset(untaken))
 
     def _chosen(
         self, letters: Sequence[DeadLetter], exchange: str
@@ -122,16 +149,14 @@ class LetterPost:
 
     def _encoded(
         self,
-        records: Records,
-        index: int,
         letters: Sequence[DeadLetter],
         selection: Sequence[int],
-        exchange: str,
+        origin: Origin,
     ) -> Records:
         source, rows = bytearray(), array("i")
         for place in selection:
             letter = letters[place]
-            for part in (letter.keys[0], letter.properties, records.body(index + place)):
+            for part in (letter.keys[0], letter.properties, origin.body(place)):
                 rows.extend((len(source), len(part)))
                 source += part
         keys = {letters[place].keys[0] for place in selection}
@@ -140,9 +165,9 @@ class LetterPost:
             memoryview(rows),
             None,
             len(selection),
-            exchange.encode(),
+            origin.exchange,
             keys.pop() if len(keys) == 1 else None,
-            records.attributes & PERSISTENT,
+            origin.attributes,
             self._now(),
         )
         return batch

@@ -1,10 +1,11 @@
 """What the rules of a vhost's queues need of the node around them."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 
-from log_backend import LogStore, Records
-from vhosts.death import Death
-from vhosts.letter_post import LetterPost, Posted
+from log_backend import LogStore, Records, Segment, StoredRecord
+from vhosts.death import DeadLetter, Death
+from vhosts.letter_post import LetterPost, Origin, Posted
 from vhosts.timer import CallLater, CallSoon, Timer
 
 
@@ -50,6 +51,25 @@ class Surroundings:
     def send(self, records: Records, index: int, count: int, exchange: str, death: Death) -> Posted:
         """See `LetterPost`."""
         return self._post.send(records, index, count, exchange, death)
+
+    def post(self, letters: Sequence[DeadLetter], origin: Origin, through: str) -> Posted:
+        """See `LetterPost`."""
+        return self._post.post(letters, origin, through)
+
+    def fetch(
+        self,
+        segment: Segment,
+        offsets: Sequence[int],
+        bytes_max: int,
+        done: Callable[[Mapping[int, StoredRecord] | None], None],
+    ) -> None:
+        """Call `done` with records of a segment, see `ColdReads.fetch`; None: that failed."""
+
+        def fetched(future: asyncio.Future[Mapping[int, StoredRecord]]) -> None:
+            if not future.cancelled():
+                done(None if future.exception() is not None else future.result())
+
+        self._logs.reads.fetch(segment, offsets, bytes_max).add_done_callback(fetched)
 
     def when_reached(self, posted: Posted, done: Callable[[], None]) -> None:
         """Call `done` when the journal is where letters need it; at once when they need nothing."""

@@ -4,6 +4,7 @@
     vhosts/<vhost>                                                   {"version":1,"name":...,"limits":{...}}
     exchanges/<vhost>/<exchange>                                     {"version":1,"name":...,"type":...}
     queues/<vhost>/<queue>                                           {"version":1,"name":...,"partitions":[n]}
+    delays/<vhost>/<exchange>                                        {"version":1,"partitions":[n],...}
     bindings/<vhost>/<source>/<kind>/<destination>/<key>/<arguments> {"version":1,...}
     next-partition                                                   the next partition number, decimal
 
@@ -17,7 +18,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from exchanges import Binding, Exchange
+from exchanges import Binding, Exchange, held_name
 from log_backend import Change, MetadataStore
 from vhosts.argument_table import decode_arguments, encode_arguments
 from vhosts.queue_properties import QueueProperties
@@ -78,6 +79,14 @@ class QueueRecord(msgspec.Struct, frozen=True):
         )
 
 
+class DelayRecord(msgspec.Struct, frozen=True):
+    """Where a durable delayed message exchange holds its messages: the numbers of its partitions."""
+
+    exchange: str
+    partitions: list[int]
+    version: Literal[1] = 1
+
+
 class BindingRecord(msgspec.Struct, frozen=True):
     """A durable binding as stored."""
 
@@ -130,6 +139,15 @@ def queue_change(
     return Change(record_key("queues", vhost, queue.name), value)
 
 
+def delay_change(
+    vhost: str, exchange: str, partitions: list[int], *, deleted: bool = False
+) -> Change:
+    """Write or delete where an exchange holds its messages."""
+    record = DelayRecord(exchange, partitions)
+    value = None if deleted else msgspec.json.encode(record)
+    return Change(record_key("delays", vhost, exchange), value)
+
+
 def binding_change(vhost: str, binding: Binding, *, deleted: bool = False) -> Change:
     """Write or delete the binding."""
     arguments = encode_arguments(binding.arguments)
@@ -153,8 +171,16 @@ def binding_change(vhost: str, binding: Binding, *, deleted: bool = False) -> Ch
 
 
 def partition_names(store: MetadataStore) -> dict[int, tuple[str, str, int]]:
-    """Vhost, queue and index of every stored partition, by its number."""
+    """Vhost, queue and index of every stored partition, by its number.
+
+    What an exchange holds is in partitions of a queue that only routes know.
+    """
     names = {}
+    for key, entry in store.scan(b"delays/"):
+        vhost = unquote(key.split(b"/")[1].decode())
+        delay = msgspec.json.decode(entry.value, type=DelayRecord)
+        for index, number in enumerate(delay.partitions):
+            names[number] = (vhost, held_name(delay.exchange), index)
     for key, entry in store.scan(b"queues/"):
         vhost = unquote(key.split(b"/")[1].decode())
         queue = msgspec.json.decode(entry.value, type=QueueRecord)

@@ -5,7 +5,6 @@ import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Protocol
 
 import msgspec
 
@@ -18,6 +17,7 @@ from exchanges import (
     TopologyChange,
     check_name,
     check_not_reserved,
+    holding_exchange,
 )
 from log_backend import (
     Change,
@@ -29,10 +29,12 @@ from log_backend import (
     random_name,
 )
 from vhosts.consumer import Consumer
+from vhosts.delay_book import DelayBook
 from vhosts.errors import QueueInUse, QueueLimitReached, QueueNotEmpty
 from vhosts.group_book import GroupBook
-from vhosts.letter_post import LetterPost
+from vhosts.letter_post import LetterPost, Recipient
 from vhosts.limits import MAX_QUEUES, Limits, reached
+from vhosts.partition_numbers import PartitionNumbers
 from vhosts.partitioner import partition_count
 from vhosts.priority_partition import PriorityPartition
 from vhosts.queue import Queue
@@ -63,13 +65,6 @@ DELETIONS_MAX = 64  # partitions of one turn, but one queue whole: about 5 ms
 Durable = Awaitable[int] | None  # None: nothing has to become durable
 
 
-class PartitionNumbers(Protocol):
-    """Gives numbers to partitions, each once."""
-
-    def take(self, count: int) -> tuple[list[int], Change]:
-        """Numbers, and the change that keeps them from being given again."""
-
-
 class VirtualHost:
     """One isolated namespace of exchanges and queues.
 
@@ -78,6 +73,7 @@ class VirtualHost:
 
     Attributes:
         record: its name, and what an operator said of it.
+        delays: what its delayed message exchanges hold.
     """
 
     def __init__(
@@ -107,16 +103,18 @@ class VirtualHost:
         # The last change of exchanges or bindings.
         self._submitted: asyncio.Future[int] | None = None
         self.policies = VhostPolicies(name, writer, self.routing, self.queues, default_durability)
-        self._targets: dict[tuple[str, ...], tuple[Queue, ...]] = {}
+        self._targets: dict[tuple[str, ...], tuple[Recipient, ...]] = {}
         self._targets_version = -1
-        post = LetterPost(self.routing, self.queues.__getitem__, logs.now)
+        post = LetterPost(self.routing, self._recipient, logs.now)
         self._surroundings = Surroundings(logs, post, self._expire, call_soon, call_later)
+        self.delays = DelayBook(name, logs, writer, numbers, self._surroundings, default_durability)
 
     def load(self, store: MetadataStore) -> None:
         """Fill an empty vhost with what the store holds."""
         for _, entry in store.scan(prefix("exchanges", self.name)):
             record = msgspec.json.decode(entry.value, type=ExchangeRecord)
             self.routing.restore_exchange(record.exchange())
+        self.delays.load(store)
         self.groups.load(store)
         for _, entry in store.scan(prefix("queues", self.name)):
             queue = msgspec.json.decode(entry.value, type=QueueRecord)
@@ -134,6 +132,7 @@ class VirtualHost:
             queue.apply(queue.properties.arguments)
             self.groups.recovered(queue)
         self.policies.recovered()
+        self.delays.recovered()
 
     @property
     def limits(self) -> Limits:
@@ -142,15 +141,20 @@ class VirtualHost:
 
     # -- routing
 
-    def targets(self, route: tuple[str, ...]) -> tuple[Queue, ...]:
-        """The queues of a route."""
+    def targets(self, route: tuple[str, ...]) -> tuple[Recipient, ...]:
+        """The queues of a route, and what holds its messages first."""
         if self._targets_version != self.routing.version:
             self._targets.clear()
             self._targets_version = self.routing.version
         queues = self._targets.get(route)
         if queues is None:
-            queues = self._targets[route] = tuple(self.queues[name] for name in route)
+            queues = self._targets[route] = tuple(map(self._recipient, route))
         return queues
+
+    def _recipient(self, name: str) -> Recipient:
+        exchange = holding_exchange(name)
+        held = None if exchange is None else self.delays.held(exchange)
+        return self.queues[name] if held is None else held
 
     # -- exchanges and bindings
 
@@ -447,7 +451,8 @@ class VirtualHost:
             raise
 
     def _store(self, change: TopologyChange, more: Sequence[Change] = ()) -> Durable:
-        changes = list(more)
+        held, submitted = self.delays.changes(change)
+        changes = [*more, *held]
         changes += [
             exchange_change(self.name, x, deleted=True)
             for x in change.exchanges_deleted
@@ -460,10 +465,10 @@ class VirtualHost:
         for exchange in change.exchanges_declared:
             self.policies.follow_exchange(exchange.name)
         changes += [binding_change(self.name, b) for b in change.bindings_added if b.durable]
-        if not changes:
-            return None
-        self._submitted = asyncio.ensure_future(self._writer.submit(changes))
-        return self._submitted
+        durable = asyncio.ensure_future(self._writer.submit(changes)) if changes else None
+        submitted(durable)
+        self._submitted = durable or self._submitted
+        return durable
 
     def _undecided(self) -> Durable:
         # Somebody else may just have made what an answer tells of, and a crash could forget it.
