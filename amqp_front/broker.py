@@ -1,7 +1,6 @@
 """A running broker: log store, vhosts, users, listener, and their start and stop in order."""
 
 import asyncio
-import gc
 import logging
 import signal
 import sys
@@ -17,6 +16,7 @@ from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.connection import Connection
 from amqp_front.errors import CONNECTION_FORCED, HardError
 from amqp_front.frame_cutter import FrameCutter
+from amqp_front.garbage_pace import GarbagePace
 from amqp_front.gate import Gate
 from amqp_front.listeners import CannotListen, Listeners
 from amqp_front.loop_monitor import LoopMonitor
@@ -283,28 +283,28 @@ def run(
 
     async def serve() -> None:
         loop = asyncio.get_running_loop()
-        stopped = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stopped.set)
-        broker = Broker(config, claim_epoch, definitions)
-        address = await broker.start()
-        reloads: set[asyncio.Task[None]] = set()
+        with GarbagePace(loop, SystemClock()) as garbage:
+            stopped = asyncio.Event()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, stopped.set)
+            broker = Broker(config, claim_epoch, definitions)
+            address = await broker.start()
+            reloads: set[asyncio.Task[None]] = set()
 
-        def reload() -> None:
-            task = loop.create_task(broker.reload_certificates())
-            reloads.add(task)
-            task.add_done_callback(reloads.discard)
+            def reload() -> None:
+                task = loop.create_task(broker.reload_certificates())
+                reloads.add(task)
+                task.add_done_callback(reloads.discard)
 
-        loop.add_signal_handler(signal.SIGHUP, reload)
-        try:
-            async with doors(broker, address) if doors is not None else nullcontext():
-                gc.collect()
-                gc.freeze()  # what start made lives as long as the process
-                on_ready(address)
-                await stopped.wait()
-                log.info("stopping")
-        finally:
-            await broker.stop()
+            loop.add_signal_handler(signal.SIGHUP, reload)
+            try:
+                async with doors(broker, address) if doors is not None else nullcontext():
+                    garbage.look_at_whole()  # once: what start made lives as long as the process
+                    on_ready(address)
+                    await stopped.wait()
+                    log.info("stopping")
+            finally:
+                await broker.stop()
 
     uvloop.run(serve())
 

@@ -54,7 +54,7 @@ from vhosts import PermissionCache, User, VirtualHost
 
 log = logging.getLogger(__name__)
 
-TURN_COMMANDS_MAX = 512  # of one turn: about 10 ms; a change of topology counts for several
+TURN_COMMANDS_MAX = 256  # of one turn: about 5 ms; a change of topology counts for several
 
 
 class Connection(asyncio.BufferedProtocol):

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.certificate import make_certificate
 from benchmarks.connection import Connection
 from benchmarks.unexpected import EXIT_UNUSABLE, RunFailed
 
@@ -62,17 +63,22 @@ class Broker:
 def routelog(folder: Path) -> Iterator[Broker]:
     """A RouteLog of this source tree."""
     command = [sys.executable, "-m", "amqp_front", "serve", "--host", "127.0.0.1", "--port", "0"]
+    environment = {**os.environ, "ROUTELOG_MANAGEMENT": "false"}
+    certificate, tls_port = make_certificate(folder), _free_port()
+    if certificate is not None:
+        environment["ROUTELOG_TLS_PORT"] = str(tls_port)
+        environment["ROUTELOG_TLS_CERTIFICATE"] = str(certificate.file)
+        environment["ROUTELOG_TLS_KEY"] = str(certificate.key)
     log = (folder / "routelog.log").open("wb")
     with (
         log,
         _running(
-            [*command, "--data-dir", str(folder / "routelog")],
-            {**os.environ, "ROUTELOG_MANAGEMENT": "false"},
-            log.fileno(),
+            [*command, "--data-dir", str(folder / "routelog")], environment, log.fileno()
         ) as process,
     ):
         uri = _ready_url(process, folder / "routelog.log")
-        yield Broker(uri, session=process.pid)
+        tls_uri = None if certificate is None else certificate.uri(tls_port)
+        yield Broker(uri, tls_uri, session=process.pid)
 
 
 def _ready_url(process: subprocess.Popen[bytes], log: Path) -> str:
@@ -107,12 +113,20 @@ def rabbitmq(folder: Path) -> Iterator[Broker]:
     home.mkdir()
     port, mapper_port = _free_port(), _free_port()
     environment = _rabbitmq_environment(home, port, mapper_port)
+    certificate, tls_port = make_certificate(home), _free_port()
+    if certificate is not None:
+        (home / "rabbitmq.conf").write_text(
+            f"listeners.ssl.1 = 127.0.0.1:{tls_port}\n"
+            f"ssl_options.certfile = {certificate.file}\n"
+            f"ssl_options.keyfile = {certificate.key}\n"
+        )
     log_path = home / "output.log"
     url = f"amqp://guest:guest@127.0.0.1:{port}/"
     try:
         with log_path.open("wb") as log, _running([program], environment, log.fileno()) as process:
             _wait_until_it_answers(url, process, log_path)
-            yield Broker(url, session=process.pid)
+            tls_uri = None if certificate is None else certificate.uri(tls_port)
+            yield Broker(url, tls_uri, session=process.pid)
     finally:
         _stop_port_mapper(environment)
 
@@ -133,7 +147,7 @@ def _rabbitmq_environment(home: Path, port: int, mapper_port: int) -> dict[str, 
         "RABBITMQ_MNESIA_BASE": str(home / "mnesia"),
         "RABBITMQ_LOG_BASE": str(home / "log"),
         "RABBITMQ_PID_FILE": str(home / "pid"),
-        "RABBITMQ_CONFIG_FILE": str(home / "none"),
+        "RABBITMQ_CONFIG_FILE": str(home / "rabbitmq.conf"),
         "RABBITMQ_ENABLED_PLUGINS_FILE": str(home / "enabled_plugins"),
     }
 

@@ -59,7 +59,7 @@ def _ping(url: str, pid: int, pipe: Pipe) -> None:
     with journal_load(url, 1, durability="memory") as load:
         load.confirm_seconds()
         pipe.send(None)
-        found = []
+        found: list[tuple[float, float]] = []
         while not (found and pipe.poll()):
             before = _running_seconds(running)
             seconds = load.confirm_seconds()

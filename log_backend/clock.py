@@ -13,6 +13,9 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Seconds since some fixed moment; never goes back."""
 
+    def thread_seconds(self) -> float:
+        """Processor time of the thread that asks, since it began."""
+
 
 class SystemClock:
     """The clock of the operating system."""
@@ -24,3 +27,7 @@ class SystemClock:
     def monotonic(self) -> float:
         """See `Clock`."""
         return time.monotonic()
+
+    def thread_seconds(self) -> float:
+        """See `Clock`."""
+        return time.thread_time()

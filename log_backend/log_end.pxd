@@ -17,6 +17,5 @@ cdef class LogEnd:
     cdef public Tail _tail
     cdef LogIntake _intake
     cdef bint _journaled
-    cdef object _on_unflushed
     cpdef long long append(self, Records records, bint waited=*) except? -1
     cpdef keep(self, RecordBatch batch)

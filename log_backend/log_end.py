@@ -1,7 +1,6 @@
 # cython: annotation_typing=False
 """The end of a partition's log: where batches are appended."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import cython
@@ -30,9 +29,6 @@ class LogEnd:
         is_stream: only its retention ends a record's life.
         closed: the partition was deleted, or the broker ends.
         next_offset: offset of the next record.
-
-    Args:
-        on_unflushed: called when the first batch comes that is in no segment.
     """
 
     def __init__(
@@ -40,7 +36,6 @@ class LogEnd:
         number: int,
         directory: Path,
         intake: LogIntake,
-        on_unflushed: Callable[[], None],
         *,
         durable: bool,
         durability: Durability,
@@ -55,7 +50,6 @@ class LogEnd:
         self.next_offset = 0
         self._tail = Tail()
         self._intake = intake
-        self._on_unflushed = on_unflushed
 
     def promise(self, durability: Durability) -> None:
         """Let confirms of what is appended from now on mean this, as far as it is durable."""
@@ -108,5 +102,9 @@ class LogEnd:
         was_flushed = self._tail.is_flushed
         self._tail.append(batch)
         if was_flushed:
-            self._on_unflushed()
+            self._has_unflushed()
         self._intake.grew(self._tail.bytes - before)
+
+    def _has_unflushed(self) -> None:
+        """The first batch has come that is in no segment."""
+        raise NotImplementedError

@@ -80,7 +80,6 @@ class PartitionLog(LogEnd, QuarantinedLog):
             number,
             directory,
             owner.intake,
-            self._has_unflushed,
             durable=durable,
             durability=durability,
             is_stream=retention is not None and retention.is_stream,
@@ -418,4 +417,5 @@ class PartitionLog(LogEnd, QuarantinedLog):
         freed = self._tail.bytes
         self._tail = Tail()
         self._loaded.clear()
+        self.cursors = {}  # they know the log: nothing is left for the garbage collector
         return freed

@@ -202,6 +202,8 @@ class Dispatcher:
     def delete(self) -> None:
         """Hand out nothing more, and tell the consumers."""
         self.deleted = True
+        for partition in self.partitions:
+            partition.detach()
         consumers, self.consumers = self.consumers, []
         for consumer in consumers:
             consumer.queue_deleted()

@@ -81,6 +81,11 @@ class QueuePartition:
         """See `DeliverySource`."""
         self._notify()
 
+    def detach(self) -> None:
+        """Its queue is gone: tell it nothing more, so that the garbage collector need not find both."""
+        self._notify = _nobody
+        self.on_expiring = None
+
     @property
     def ready(self) -> int:
         """Messages that wait for a consumer."""
@@ -290,3 +295,7 @@ class QueuePartition:
         else:
             self._settled_ahead += self.cursor.settle(first, end, Reason.LOST)
         self.log.release()
+
+
+def _nobody() -> None:
+    pass

@@ -60,7 +60,7 @@ from vhosts.vhost_policies import VhostPolicies
 log = logging.getLogger(__name__)
 
 QUEUES_MAX = 200_000  # where no limit is set: each costs some 10 KB of memory, so about 2 GB
-DELETIONS_MAX = 64  # partitions of one turn, but one queue whole: about 5 ms
+DELETIONS_MAX = 32  # partitions of one turn, but one queue whole: about 5 ms
 
 Durable = Awaitable[int] | None  # None: nothing has to become durable
 

@@ -1,0 +1,105 @@
+"""When the garbage collector looks at the whole: when much has come, and rather when the loop is idle."""
+
+import asyncio
+import gc
+import weakref
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from amqp_front.garbage_pace import TICK_SECONDS, WHOLE_MAX, WHOLE_MIN, GarbagePace
+from log_backend import SystemClock
+
+
+class Cycle:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+class Ticks(SystemClock):
+    """A loop whose only timer is rung by hand, and the clock of its thread."""
+
+    def __init__(self) -> None:
+        self.busy = 0.0
+        self.cancelled = False
+
+    def thread_seconds(self) -> float:
+        return self.busy
+
+    def call_later(self, delay: float, call: object) -> "Ticks":
+        assert delay == TICK_SECONDS
+        self.call = call
+        return self
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+    def tick(self, busy: float) -> None:
+        self.busy += busy
+        assert callable(self.call)
+        self.call()
+
+
+@pytest.fixture
+def ticks() -> Ticks:
+    return Ticks()
+
+
+@pytest.fixture
+def pace(ticks: Ticks) -> Iterator[GarbagePace]:
+    with GarbagePace(cast(asyncio.AbstractEventLoop, ticks), ticks) as pace:
+        pace.look_at_whole()
+        yield pace
+
+
+def old_cycle() -> weakref.ref[Cycle]:
+    """Garbage that was in use for so long that it counts as what stays."""
+    cycle = Cycle()
+    gc.collect(1)
+    return weakref.ref(cycle)
+
+
+def come(count: int) -> list[list[int]]:
+    return [[] for _ in range(count * 5 // 4)]  # the collector is late by up to a tenth
+
+
+def test_young_garbage_goes_by_itself(pace: GarbagePace) -> None:
+    young = weakref.ref(Cycle())
+    kept = come(20_000)
+    assert young() is None
+    assert len(kept) > 20_000
+
+
+def test_old_garbage_waits_until_much_has_come_and_the_loop_is_idle(
+    pace: GarbagePace, ticks: Ticks
+) -> None:
+    old = old_cycle()
+    ticks.tick(busy=0)
+    assert old() is not None
+    kept = come(max(WHOLE_MIN, gc.get_freeze_count()))
+    ticks.tick(busy=TICK_SECONDS / 2)
+    assert old() is not None
+    ticks.tick(busy=0)
+    assert old() is None
+    assert kept
+
+
+def test_a_loop_that_is_never_idle_looks_when_very_much_has_come(
+    pace: GarbagePace, ticks: Ticks
+) -> None:
+    old = old_cycle()
+    kept = come(max(WHOLE_MAX, gc.get_freeze_count()))
+    ticks.tick(busy=TICK_SECONDS)
+    assert old() is None
+    assert kept
+
+
+def test_the_collector_is_left_as_it_was_found() -> None:
+    before = gc.get_threshold(), list(gc.callbacks)
+    ticks = Ticks()
+    with GarbagePace(cast(asyncio.AbstractEventLoop, ticks), ticks):
+        assert gc.get_threshold() != before[0]
+    assert (gc.get_threshold(), gc.callbacks) == before
+    assert gc.get_freeze_count() == 0
+    assert ticks.cancelled
