@@ -1,6 +1,7 @@
 """Virtual hosts: queues, consumers, policies, users and permissions."""
 
 from vhosts.admission import Admission
+from vhosts.comeback import Comeback
 from vhosts.consumer import CREDIT_UNLIMITED, Consumer
 from vhosts.consumer_group import ConsumerGroup
 from vhosts.definition_entries import ARGON2ID, PolicyEntry, split_tags
@@ -75,6 +76,7 @@ from vhosts.queue import Queue
 from vhosts.queue_partition import QueuePartition
 from vhosts.queue_properties import QueueProperties
 from vhosts.snapshot import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot, TakenMessage
+from vhosts.timer import Timer
 from vhosts.topic_permission import TopicPermission
 from vhosts.topology_record import VhostRecord, partition_names
 from vhosts.user import User
@@ -96,6 +98,7 @@ __all__ = [
     "AuthenticationBusy",
     "AuthenticationRefused",
     "ChannelSnapshot",
+    "Comeback",
     "ConnectionLimitReached",
     "ConnectionSnapshot",
     "Consumer",
@@ -151,6 +154,7 @@ __all__ = [
     "Recipient",
     "ResourceKind",
     "TakenMessage",
+    "Timer",
     "TooManyGroups",
     "TopicPermission",
     "User",

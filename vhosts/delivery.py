@@ -4,6 +4,7 @@ from bisect import bisect_right
 from typing import Protocol
 
 from log_backend import Reason, Records
+from vhosts.comeback import Comeback
 
 
 class DeliverySource(Protocol):
@@ -19,7 +20,7 @@ class DeliverySource(Protocol):
     def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
         """Be done with messages that were handed out."""
 
-    def give_back(self, first: int, end: int) -> None:
+    def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
         """Make messages ready again that were handed out, in their old place."""
 
     def delivery_count(self, offset: int) -> int:

@@ -173,8 +173,15 @@ class Queue(Dispatcher):
     @property
     def counts_deliveries(self) -> bool:
         """What it delivers again says how often: `x-delivery-count`."""
-        limited = self.rules is not None and self.rules.delivery_limit is not None
-        return limited or counts_deliveries(self.properties.arguments)
+        rules = self.rules
+        if rules is not None and (rules.delivery_limit is not None or rules.backoff.options):
+            return True
+        return counts_deliveries(self.properties.arguments)
+
+    @property
+    def delayed(self) -> int:
+        """Messages that came back, and wait before they are ready again."""
+        return 0 if self.rules is None else self.rules.backoff.count
 
     @property
     def ready(self) -> int:

@@ -316,7 +316,7 @@ class VirtualHost:
         """
         if if_unused and queue.consumer_count:
             raise QueueInUse(queue.name, self.name)
-        if if_empty and queue.ready:
+        if if_empty and (queue.ready or queue.delayed):
             raise QueueNotEmpty(queue.name, self.name)
         stored = _stored(queue.properties)
         if stored:
