@@ -34,7 +34,7 @@ def last_index(exchange: Exchange) -> LastIndex:
 
 
 def test_the_four_types_of_the_specification_are_there() -> None:
-    assert set(EXCHANGE_TYPES) == {"direct", "fanout", "topic", "headers"}
+    assert {"direct", "fanout", "topic", "headers"} <= set(EXCHANGE_TYPES)
 
 
 def test_a_further_type_is_an_index_and_a_name() -> None:
