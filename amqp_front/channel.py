@@ -210,6 +210,8 @@ class Channel:
         raise HardError(CHANNEL_ERROR, "second 'channel.open' seen")
 
     def _flow(self, method: Any) -> None:
+        if not (method.active or self.services.config.amqp_extensions):
+            raise HardError(NOT_IMPLEMENTED, "active=false")
         self.flow_active = method.active
         self.reply(None, False, commands.Channel.FlowOk, active=method.active)
         if method.active:

@@ -55,6 +55,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     # A body is in memory as a whole while it is published.
     message_bytes_max: Annotated[int, Meta(ge=1, le=512 * MIB)] = 16 * MIB
     connections_unauthenticated_max: Annotated[int, Meta(ge=1)] = 256
+    amqp_extensions: bool = False  # what RabbitMQ answers with 540
     queues_max: Annotated[int, Meta(ge=1)] = 200_000  # of a vhost; each costs some 10 KB of memory
 
     # How long a delivery may be unsettled before it is taken back; 0: for ever. RabbitMQ's default.

@@ -20,7 +20,7 @@ from amqp_front.configuration import BrokerConfig
 from amqp_front.errors import NOT_ALLOWED, HardError
 from amqp_front.methods import encode_method
 from amqp_front.sasl import offered_mechanisms
-from vhosts import plain_arguments
+from vhosts import RABBITMQ_PRODUCT, RABBITMQ_VERSION, plain_arguments
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 ACCEPTED_HEADERS = (
@@ -61,9 +61,9 @@ class Tuning:
 def start_frame(cluster_name: str, certificate: Certificate | None) -> bytes:
     """connection.start, with the SASL mechanisms that a client with this certificate may use."""
     properties = {
-        "product": "RouteLog",
-        "version": distribution_version(),
-        "platform": f"Python {python_version()}",
+        "product": RABBITMQ_PRODUCT,
+        "version": RABBITMQ_VERSION,
+        "platform": f"RouteLog {distribution_version()}, Python {python_version()}",
         "copyright": "The RouteLog authors",
         "information": "Licensed under the Apache License 2.0",
         "cluster_name": cluster_name,

@@ -14,8 +14,6 @@ from vhosts import VirtualHost
 BODY_BYTES_MAX = 1024 * 1024  # RabbitMQ's is larger; nothing but definitions needs more
 DEFINITIONS_BYTES_MAX = 20 * 1024 * 1024  # RabbitMQ's limit for all bodies
 
-RABBITMQ_VERSION = "3.10.8"  # whose shapes these are: tools choose theirs by it
-
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 

@@ -3,11 +3,11 @@
 import asyncio
 
 from management.answer import Answer, Listing, Row, Value
-from management.call import RABBITMQ_VERSION, Call
+from management.call import Call
 from management.caller import Need
 from management.failures import Refused, not_found
 from management.virtual_hosts import counted_messages
-from vhosts import QueueProperties, ResourceKind, Verb
+from vhosts import RABBITMQ_VERSION, QueueProperties, ResourceKind, Verb
 
 EXCHANGE_TYPES = ("direct", "fanout", "headers", "topic")
 ALIVENESS_QUEUE = "aliveness-test"  # RabbitMQ's

@@ -46,7 +46,10 @@ class ManagementServer:
             client_max_size=DEFINITIONS_BYTES_MAX, middlewares=[_answered]
         )
         for route in ROUTES:
-            application.router.add_route(route.method, f"/api{route.path}", self._handler(route))
+            path = (
+                f"/api{route.path}{{slash:/?}}"  # as RabbitMQ: some clients end each path with one
+            )
+            application.router.add_route(route.method, path, self._handler(route))
         document = msgspec.json.encode(openapi_document(ROUTES, broker.node.version))
         application.router.add_get("/api/openapi.json", _constant(document))
         self._runner = web.AppRunner(application, access_log=None, handle_signals=False)

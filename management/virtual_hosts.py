@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 
 from management.answer import Answer, Empty, Listing, Pieces, Row, Value, put
-from management.call import DEFINITIONS_BYTES_MAX, RABBITMQ_VERSION, Call
+from management.call import DEFINITIONS_BYTES_MAX, Call
 from management.failures import not_found
 from vhosts import (
+    RABBITMQ_VERSION,
     DefinitionsImport,
     VhostRecord,
     VirtualHost,

@@ -2,6 +2,7 @@
 
 from vhosts.admission import Admission
 from vhosts.comeback import Comeback
+from vhosts.compatibility import RABBITMQ_PRODUCT, RABBITMQ_VERSION
 from vhosts.consumer import CREDIT_UNLIMITED, Consumer
 from vhosts.consumer_group import ConsumerGroup
 from vhosts.definition_entries import ARGON2ID, PolicyEntry, split_tags
@@ -91,6 +92,8 @@ __all__ = [
     "FULL_PERMISSION",
     "GROUP",
     "NOTHING_BEFORE",
+    "RABBITMQ_PRODUCT",
+    "RABBITMQ_VERSION",
     "USER_LIMITS",
     "VHOST_LIMITS",
     "AccessRefused",

@@ -209,17 +209,6 @@ def kept(channel, name):
 
 
 @pytest.mark.differs_from_rabbitmq("it has no x-retention")
-def test_a_reader_of_an_empty_queue_goes_on_after_a_pause_of_the_flow(connection, kept):
-    channel = connection.channel()
-    channel.basic_qos(prefetch_count=4)
-    inbox = Inbox(channel, kept, arguments={"x-stream-offset": "first"}).wait_for(4)
-    channel.flow(False)
-    channel.basic_ack(0, multiple=True)
-    channel.flow(True)
-    inbox.wait_for(8)
-
-
-@pytest.mark.differs_from_rabbitmq("it has no x-retention")
 def test_a_reader_of_an_empty_queue_goes_on_with_a_larger_prefetch(connection, kept):
     channel = connection.channel()
     channel.basic_qos(prefetch_count=7)

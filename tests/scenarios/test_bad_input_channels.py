@@ -271,6 +271,12 @@ def test_a_channel_that_crosses_its_close_with_the_server_s_can_be_opened_again(
     assert peer.outcome().scope == "ok"
 
 
+def test_a_pause_of_the_flow_is_not_implemented(peer: Peer):
+    peer.do(commands.Channel.Flow(False))
+    outcome = peer.outcome()
+    assert (outcome.scope, outcome.code) == ("connection", 540)
+
+
 def test_a_flow_that_is_already_on_is_confirmed(peer: Peer):
     assert peer.call(commands.Channel.Flow(True), commands.Channel.FlowOk).active is True
 

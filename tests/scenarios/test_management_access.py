@@ -172,3 +172,11 @@ def test_the_openapi_document_names_every_route(world: BrokerProcess) -> None:
         each["operationId"] for methods in document["paths"].values() for each in methods.values()
     ]
     assert len(ids) == len(set(ids))
+
+
+def test_a_path_may_end_with_a_slash(world: BrokerProcess) -> None:
+    guest = ManagementDoor(world)
+    for path in ("overview", "queues", "vhosts/%2F/permissions", "exchanges/%2F/amq.direct"):
+        with_slash, without = (guest.raw("GET", f"/{path}{end}")[0] for end in ("/", ""))
+        assert with_slash == without == 200
+    assert guest.raw("GET", "/queues/%2F/missing/")[0] == 404

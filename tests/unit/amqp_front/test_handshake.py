@@ -33,7 +33,8 @@ def test_start_says_who_we_are() -> None:
     assert start.mechanisms == "PLAIN AMQPLAIN"
     assert start.locales == "en_US"
     properties = start.server_properties
-    assert properties["product"] == "RouteLog"
+    assert (properties["product"], properties["version"]) == ("RabbitMQ", "3.10.8")
+    assert properties["platform"].startswith("RouteLog ")
     assert properties["cluster_name"] == "routelog@here"
     assert properties["capabilities"] == dict.fromkeys(CAPABILITIES, True)
     assert len(frame) < 4096
