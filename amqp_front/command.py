@@ -64,7 +64,7 @@ class SettleRun:
     @property
     def method_id(self) -> int:
         """Of the method that did it."""
-        return 80 if self.outcome == ACK else 120
+        return {ACK: 80, REFUSE: 90}.get(self.outcome, 120)
 
 
 class PublishRun:

@@ -125,6 +125,16 @@ class Schedule:
         self._removed += records
         self._wake()
 
+    def clear(self, kept: Sequence[ScheduledRecord]) -> None:
+        """Strike out everything but some records, which were taken out of memory."""
+        self._near.clear()
+        self._meanwhile.clear()
+        self._added, self._removed = list(kept), []
+        self._horizon = NEVER
+        self._store.delete(self.number)
+        self._ends_told = [-1] * len(self.ends)
+        self.flush()
+
     def page(self, first: ScheduledRecord, count: int) -> "asyncio.Future[list[ScheduledRecord]]":
         """What is entered, from an entry on, as it is due; settled records may be among it."""
         self.flush()

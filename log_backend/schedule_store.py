@@ -47,7 +47,8 @@ class ScheduledRecord(NamedTuple):
 class ScheduleStore:
     """The schedules of a node, behind one thread: what it is told comes in that order.
 
-    Everything is done without sync: what a crash takes is built again from the logs.
+    Everything is done without sync: what a crash takes is built again from the logs. After the end, or a
+    failure, nothing is written, and what is read is cancelled.
     """
 
     def __init__(self, metadata: MetadataStore, loop: asyncio.AbstractEventLoop) -> None:
@@ -55,6 +56,7 @@ class ScheduleStore:
         self._loop = loop
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="schedules")
         self._flushes: set[Callable[[], None]] = set()
+        self._closed = False
 
     def ends(self, schedule: int) -> Mapping[int, int]:
         """The end of each part that has one; this reads at once: for the start."""
@@ -76,7 +78,7 @@ class ScheduleStore:
         changes = [Change(_key(schedule, each), b"") for each in added]
         changes += [Change(_key(schedule, each), None) for each in removed]
         changes += [_end_change(schedule, part, end) for part, end in ends.items()]
-        self._run(partial(self._write, changes)).add_done_callback(_report)
+        self._run(partial(self._write, changes)).add_done_callback(self._report)
 
     def read(
         self, schedule: int, first: ScheduledRecord, count: int
@@ -86,11 +88,11 @@ class ScheduleStore:
 
     def delete(self, schedule: int) -> None:
         """Forget a schedule."""
-        self._run(partial(self._delete, schedule)).add_done_callback(_report)
+        self._run(partial(self._delete, schedule)).add_done_callback(self._report)
 
     def keep_only(self, schedules: Collection[int]) -> None:
         """Forget all others: they ended with a run, or their deletion was cut short."""
-        self._run(partial(self._keep_only, frozenset(schedules))).add_done_callback(_report)
+        self._run(partial(self._keep_only, frozenset(schedules))).add_done_callback(self._report)
 
     def opened(self, flush: Callable[[], None]) -> None:
         """Call this before the end, for what has not been told yet."""
@@ -102,12 +104,25 @@ class ScheduleStore:
 
     async def aclose(self) -> None:
         """Write what is left."""
-        for flush in self._flushes:
+        for flush in list(self._flushes):
             flush()
+        self._closed = True
         await self._loop.run_in_executor(None, self._thread.shutdown)
 
     def _run(self, work: Callable[[], _Result]) -> asyncio.Future[_Result]:
+        if self._closed:
+            refused: asyncio.Future[_Result] = self._loop.create_future()
+            refused.cancel()
+            return refused
         return self._loop.run_in_executor(self._thread, work)
+
+    def _report(self, future: "asyncio.Future[None]") -> None:
+        if not future.cancelled() and (error := future.exception()) is not None:
+            if not self._closed:
+                log.error(
+                    "schedules are not written any more; a restart makes up for it: %s", error
+                )
+            self._closed = True  # the store refuses everything from now on
 
     # -- in the thread
 
@@ -156,8 +171,3 @@ def _end(key: bytes, value: bytes) -> int:
         raise MetadataCorrupt(f"the entry {key!r} is no end of a schedule")
     end: int = _END.unpack(value)[0]
     return end
-
-
-def _report(future: "asyncio.Future[None]") -> None:
-    if not future.cancelled() and (error := future.exception()) is not None:
-        log.error("a schedule could not be written: %s", error)

@@ -169,6 +169,8 @@ def _first_time(segment: Path) -> int:
 def _decoded(encoded: Iterable[str]) -> dict[str, str]:
     """Queue names by directory name; directories that are no queue's are left out."""
     names = {name: unquote(name) for name in encoded}
+    # What an exchange holds lies under a name that no queue can have.
+    names = {name: queue for name, queue in names.items() if "\0" not in queue}
     readable = {name: queue for name, queue in names.items() if directory_name(queue) == name}
     for name in names.keys() - readable.keys():
         if _SHORTENED_NAME.fullmatch(name):

@@ -148,6 +148,7 @@ class HeldMessages:
                 self.count -= cursor.settle(at, offset, Reason.PURGED)
                 at = offset + 1
             log.release()
+        self.schedule.clear(list(self.leaving))
         return before - self.count
 
 

@@ -108,6 +108,20 @@ async def test_an_end_that_a_log_does_not_reach_is_taken_back_durably(
     assert dict(book.store.ends(1)) == {0: 1}
 
 
+async def test_a_cleared_schedule_has_what_is_kept_and_still_knows_its_ends(book: Book) -> None:
+    one = book.open()
+    one.read_ahead()
+    one.add(entries(1, 2, 3), 0, 3)
+    await book.settle(one)
+    (first,) = one.take_due(1, 1)
+    one.clear([first])
+    assert one.next_due is None
+    assert await one.page(schedule.FIRST, 10) == [first]
+    assert dict(book.store.ends(1)) == {0: 3, 1: 0}
+    one.add(entries(9, first=3), 0, 4)
+    assert one.next_due == 9
+
+
 async def test_a_page_begins_at_an_entry(book: Book) -> None:
     one = book.open()
     one.add(entries(5, 6, 7, 8), 0, 4)
@@ -196,3 +210,30 @@ async def test_an_end_that_is_none_is_damage(book: Book) -> None:
     book.metadata.apply([Change(key, b"x")])
     with pytest.raises(MetadataCorrupt):
         book.store.ends(1)
+
+
+async def test_after_the_end_nothing_is_written_and_nothing_raises(tmp_path: Path) -> None:
+    book = Book(tmp_path / "metadata")
+    one = book.open()
+    await book.close()
+    one.add(entries(1), 0, 1)
+    one.flush()
+    one.read_ahead()
+    book.store.delete(1)
+    assert (await asyncio.gather(one.page(schedule.FIRST, 1), return_exceptions=True))[
+        0
+    ].__class__ is (asyncio.CancelledError)
+
+
+async def test_a_store_that_fails_is_told_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    book = Book(tmp_path / "metadata")
+    one = book.open()
+    book.metadata.close()
+    for at in range(3):
+        one.add(entries(1, first=at), 0, at + 1)
+        one.flush()
+        await asyncio.sleep(0.05)
+    assert caplog.text.count("schedules are not written any more") == 1
+    await book.store.aclose()

@@ -52,6 +52,13 @@ def test_names_are_found_however_odd(tmp_path: Path, vhost: str, queue: str) -> 
     assert store.extents(expected[0])[0].end == 2
 
 
+@pytest.mark.parametrize("exchange", ["later", "x" * 250])
+def test_what_an_exchange_holds_is_no_queue(tmp_path: Path, exchange: str) -> None:
+    LogFiles(tmp_path, f"\0delayed/{exchange}").numbered_segment(0, 2)
+    LogFiles(tmp_path, "audit").numbered_segment(0, 2)
+    assert LogDirectory(tmp_path).partitions("/", None) == [AUDIT]
+
+
 def test_a_queue_with_a_shortened_directory_name_is_found_by_name_only(tmp_path: Path) -> None:
     queue = "ü" * 100
     LogFiles(tmp_path, queue).numbered_segment(0, 2)
