@@ -104,11 +104,11 @@ async def test_messages_are_routed_when_they_are_due_and_none_before(node: Node)
     node.turns.pass_seconds(0.002)
     assert bodies(queue) == [1_000]
     await pass_seconds(node, 5)
-    assert bodies(queue) == [2_000, 3_000]
     await settled(node, held, 1)
+    assert bodies(queue) == [2_000, 3_000]
     await pass_seconds(node, DAY / 1_000)
-    assert bodies(queue) == [DAY]
     await settled(node, held)
+    assert bodies(queue) == [DAY]
 
 
 async def test_what_is_not_in_memory_any_more_is_read_before_it_is_due(node: Node) -> None:
@@ -226,13 +226,10 @@ async def test_after_a_crash_all_is_held_that_was(tmp_path: Path, lost: str) -> 
         queue = node.vhost.queues["q"]
         assert held.count == 4
         node.turns.clock.microseconds += 5_500_000
-        await pass_seconds(node, 1)
-        assert bodies(queue) == [5_000, 6_000]
-        await pass_seconds(node, 100)
-        assert bodies(queue) == [90_000]
-        await pass_seconds(node, DAY / 1_000)
-        assert bodies(queue) == [DAY]
-        await settled(node, held)
+        for seconds, left, due in ((1, 2, [5_000, 6_000]), (99, 1, [90_000]), (DAY, 0, [DAY])):
+            await pass_seconds(node, seconds)
+            await settled(node, held, left)
+            assert bodies(queue) == due
 
 
 async def test_an_entry_of_a_message_that_a_crash_took_brings_no_other_one_early(
