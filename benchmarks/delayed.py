@@ -25,6 +25,7 @@ from benchmarks.folder import scratch
 from benchmarks.frames import CHANNEL, body_frames, header_frame
 from benchmarks.outcome import refusals
 from benchmarks.restart import RestartedBroker
+from benchmarks.unexpected import EXIT_WRONG
 
 EXCHANGE, QUEUE = "delayed", "delayed"
 YEAR = 365 * 86_400.0  # s
@@ -50,7 +51,7 @@ def main(
         broker = RestartedBroker(data / "data", management=True)
         broker.start()
         try:
-            rows = _run(
+            rows, failed = _run(
                 broker, data / "data", messages, int(rate * window), window, lead, body_bytes
             )
         finally:
@@ -59,6 +60,8 @@ def main(
     for row in rows:
         table.add_row(*row)
     Console().print(table)
+    if failed:
+        raise typer.Exit(EXIT_WRONG)
 
 
 def _run(
@@ -69,7 +72,7 @@ def _run(
     window: float,
     lead: float,
     body_bytes: int,
-) -> list[tuple[str, str]]:
+) -> tuple[list[tuple[str, str]], bool]:
     begin = time.time() + lead
     wanted = [begin + random.random() * window for _ in range(due_count)]
     started = time.monotonic()
@@ -86,7 +89,7 @@ def _run(
     time.sleep(1.0)  # the last ones are held until their copies are durable
     held = _held(data)
     lost = due_count - len(came) + messages - held
-    return [
+    rows = [
         ("published in", f"{published:.1f} s, {(messages + due_count) / published:,.0f}/s"),
         ("memory before the kill", f"{memory / 1e6:.0f} MB"),
         ("ready after the kill", f"{ready:.2f} s"),
@@ -98,6 +101,7 @@ def _run(
             ", ".join(f"{_share(late, s) * 1e3:.1f} ms" for s in (0.5, 0.99, 1)),
         ),
     ]
+    return rows, bool(lost or early)
 
 
 def _share(ordered: list[float], share: float) -> float:
