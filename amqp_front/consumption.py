@@ -150,6 +150,8 @@ class Consumption:
         if ended:
             count = sum(map(len, ended))
             holder.timed_out += count
+            if holder.source is holder.queue:
+                holder.queue.stand_aside(holder)
             where = (holder.queue, holder.tag, self.number)
             log.warning("%s: consumer '%s' on channel %d: %d not settled in time", *where, count)
         return self.unacked.leased(holder)

@@ -8,7 +8,6 @@ back. Its tag stays known: the client may settle it later without harm, and unti
 prefetch count, so that a consumer that hangs is not given more and more.
 """
 
-from collections import deque
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
@@ -68,7 +67,7 @@ class DeliveryLease(Generic[_Holder]):
         self._seconds = seconds
         self._now = now
         self._call_later = call_later
-        self._marks: deque[tuple[float, int]] = deque()
+        self._marks: list[tuple[float, int]] = []
         self._timer: Timer | None = None
 
     def begin(self) -> None:
@@ -98,7 +97,7 @@ class DeliveryLease(Generic[_Holder]):
         now = self._now()
         end_tag = 0
         while self._marks and self._marks[0][0] <= now - seconds:
-            end_tag = self._marks.popleft()[1]
+            end_tag = self._marks.pop(0)[1]
         if not self._consumption.end_leases(self._holder, end_tag):
             self.stop()
             return

@@ -303,6 +303,15 @@ class Queue(Dispatcher):
                 self.wake()
         self.used()
 
+    def stand_aside(self, consumer: Consumer) -> None:
+        """Let another consumer be the single active one, if one waits: this one does not settle."""
+        if self._standby is not None and consumer in self.consumers:
+            following = self._standby.take()
+            if following is not None:
+                self.consumers[self.consumers.index(consumer)] = following
+                self._standby.add(consumer)
+                self.wake()
+
     def get(self) -> Delivery | None:
         """Hand out one message; None when nothing is ready in memory.
 

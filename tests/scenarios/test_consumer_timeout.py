@@ -69,6 +69,22 @@ def test_what_times_out_again_and_again_becomes_a_dead_letter(channel):
     assert inbox.redelivered == [False, True]
 
 
+def test_a_single_active_consumer_stands_aside(clients):
+    slow, quick = clients.channel(), clients.channel()
+    single = {**GONE, "x-single-active-consumer": True}
+    queue = declare(slow, auto_delete=True, arguments=single)
+    for channel in (slow, quick):
+        channel.basic_qos(prefetch_count=1)
+    lazy, other = Inbox(slow, queue), Inbox(quick, queue)
+    send(slow, queue, b"1", b"2")
+    lazy.wait_for(1)
+    other.wait_for(1)
+    assert (lazy.bodies, other.bodies, other.redelivered) == ([b"1"], [b"1"], [True])
+    quick.basic_ack(other.delivery_tags[0])
+    other.wait_for(2)
+    assert other.bodies == [b"1", b"2"]
+
+
 def test_a_consumer_that_settles_in_time_is_left_alone(channel):
     queue = declare(channel, arguments=GONE)
     inbox = Inbox(channel, queue)
