@@ -1,7 +1,7 @@
 """The delayed message exchanges of a virtual host, with what they hold: opened, stored, deleted."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 
 import msgspec
@@ -52,7 +52,8 @@ class DelayBook:
         """Open what the store knows, before the log store recovers."""
         for _, entry in store.scan(prefix("delays", self._vhost)):
             record = msgspec.json.decode(entry.value, type=DelayRecord)
-            self._open(record.exchange, record.partitions, durable=True)
+            ends = self._logs.schedules.ends(record.partitions[0])
+            self._open(record.exchange, record.partitions, ends, durable=True)
 
     def recovered(self) -> None:
         """The log store has recovered: what is held becomes due from now on."""
@@ -114,7 +115,7 @@ class DelayBook:
         return changes, submitted
 
     def _declared(self, exchange: str, numbers: list[int], durable: bool) -> None:
-        self._begin(self._open(exchange, numbers, durable=durable))
+        self._begin(self._open(exchange, numbers, {}, durable=durable))
 
     def _remove_files(self, gone: list[PartitionLog], deleted: asyncio.Future[int]) -> None:
         if deleted.cancelled():
@@ -129,7 +130,9 @@ class DelayBook:
 
     # -- what is open
 
-    def _open(self, exchange: str, numbers: list[int], *, durable: bool) -> HeldMessages:
+    def _open(
+        self, exchange: str, numbers: list[int], ends: Mapping[int, int], *, durable: bool
+    ) -> HeldMessages:
         logs = [
             self._logs.open_partition(
                 number,
@@ -141,14 +144,12 @@ class DelayBook:
             )
             for part, number in enumerate(numbers)
         ]
-        store = self._logs.schedules
-        ends = store.ends(numbers[0]) if durable else {}
         held = self._held[exchange] = HeldMessages(
             exchange,
             logs,
             lambda on_near: Schedule(
                 numbers[0],
-                store,
+                self._logs.schedules,
                 [ends.get(part, 0) for part in range(PARTS)],
                 self._surroundings.call_later,
                 on_near,
