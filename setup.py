@@ -6,6 +6,7 @@ Everything else about the distribution stands in pyproject.toml.
 """
 
 import os
+import platform
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -15,9 +16,12 @@ from setuptools import Extension, setup
 HOT_MODULES = (
     "log_backend/checksum.py",
     "log_backend/record_batch.py",
+    "log_backend/record_encoding.py",
     "log_backend/record_selection.py",
+    "log_backend/gathering.py",
     "log_backend/journal_entry.py",
     "log_backend/journal_groups.py",
+    "log_backend/placement.py",
     "log_backend/log_end.py",
     "log_backend/log_intake.py",
     "log_backend/tail.py",
@@ -27,8 +31,9 @@ HOT_MODULES = (
     "vhosts/queue.py",
 )
 
-# -O3 without -march=native: a wheel runs on machines other than the one that built it.
-COMPILE_ARGUMENTS = ["-O3"]
+# -O3 without -march=native: a wheel runs on machines other than the one that built it. All processors of the
+# last fifteen years with this architecture have an instruction for the checksum.
+COMPILE_ARGUMENTS = ["-O3", *(["-msse4.2"] if platform.machine() == "x86_64" else [])]
 
 DIRECTIVES = {
     "language_level": 3,

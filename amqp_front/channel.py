@@ -4,13 +4,15 @@ Life: open -> (server refused something) closing -> closed. While closing, every
 close-ok is read and thrown away, content included.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Optional, Protocol
 
 from pamqp import commands
 
 from amqp_front import topology_methods
 from amqp_front.command import ACK, DISCARD, REFUSE, REQUEUE, Frame, PublishRun, SettleRun
+from amqp_front.commit import Commit
 from amqp_front.consumption import Consumption
 from amqp_front.content import PartialContent
 from amqp_front.direct_reply import PSEUDO_QUEUE
@@ -25,7 +27,6 @@ from amqp_front.errors import (
     reply_text,
 )
 from amqp_front.frame_cutter import FRAME_METHOD
-from amqp_front.journal_positions import NOTHING, JournalPositions
 from amqp_front.methods import (
     ACCESS_REQUEST_OK,
     AccessRequest,
@@ -101,6 +102,8 @@ class Channel:
         self.publisher = Publisher(self)
         self.consumption = Consumption(self)
         self._transaction: Transaction | None = None
+        self._cancels = b""  # basic.cancel frames that follow the next reply
+        self._cancels_behind = False
 
     @property
     def stalled(self) -> bool:
@@ -116,6 +119,22 @@ class Channel:
         """Send frames to the client."""
         self.connection.write(frames)
 
+    def cancelled(self, frame: bytes) -> None:
+        """Tell the client that a consumer has ended."""
+        if self._cancels_behind:
+            self._cancels += frame
+        else:
+            self.write(frame)
+
+    @contextmanager
+    def cancels_behind_reply(self) -> Iterator[None]:
+        """See `TopologyChannel`: a client that deletes its queue awaits the answer first."""
+        self._cancels_behind = True
+        try:
+            yield
+        finally:
+            self._cancels_behind = False
+
     def fail(self, error: Exception) -> None:
         """Close the connection because of a fault of ours."""
         self.connection.fail(error)
@@ -127,6 +146,8 @@ class Channel:
     def reply(self, durable: Durable, nowait: bool, kind: type[Any], **values: Any) -> None:
         """Answer when a change is durable."""
         frame = b"" if nowait else encode_method(self.number, kind, **values)
+        frame += self._cancels
+        self._cancels = b""
         if durable is None:
             self._answer(frame)
         else:
@@ -158,12 +179,12 @@ class Channel:
     @property
     def commits_publishes(self) -> bool:
         """tx.commit would publish something."""
-        return self._transaction is not None and self._transaction.has_publishes
+        return self._transaction is not None and bool(self._transaction.publishes)
 
     def settle(self, run: SettleRun) -> None:
         """Carry out a run of settlements."""
         if self._transaction is not None:
-            self._transaction.settle(run)
+            self._transaction.settle(self.consumption.take(run))
         else:
             self.consumption.settle(run)
 
@@ -320,22 +341,28 @@ class Channel:
         self.reply(None, False, commands.Tx.SelectOk)
 
     def _tx_commit(self, method: Any) -> None:
-        publishes, settlements = self._selected().take()
-        needed = NOTHING
-        for run in publishes:
-            needed = needed.joined(self.publisher.publish(run))
-        for settlement in settlements:
-            self.consumption.settle(settlement)
+        transaction = self._selected()
+        plan = self.publisher.plan(transaction.publishes)
+        settled = [each for taken in transaction.taken for each in taken.settlements()]
+        needed = self.vhost.commit(lambda: self.publisher.carry_out(plan), settled)
+        self._transaction = Transaction()
         frame = encode_method(self.number, commands.Tx.CommitOk)
-        if needed == NOTHING:
+        if needed:
+            commit = Commit(self.services, needed, self.consumption, transaction.taken)
+            self.connection.wait_for(commit.reached, lambda: self._answer(frame))
+        else:
+            for taken in transaction.taken:
+                self.consumption.finish(taken)
             self._answer(frame)
-            return
-        commit = _Commit(self.services, needed)
-        self.connection.wait_for(commit.reached, lambda: self._answer(frame))
 
     def _tx_rollback(self, method: Any) -> None:
-        self._selected().take()
+        self._hold_again(self._selected())
+        self._transaction = Transaction()
         self.reply(None, False, commands.Tx.RollbackOk)
+
+    def _hold_again(self, transaction: Transaction) -> None:
+        for taken in transaction.taken:
+            self.consumption.unacked.put_back(taken.runs)
 
     def _selected(self) -> Transaction:
         if self._transaction is None:
@@ -363,29 +390,11 @@ class Channel:
     def release(self) -> None:
         """Return what is unsettled, end consumers and confirms."""
         self.publisher.close()
+        if self._transaction is not None:
+            self._hold_again(self._transaction)
         for queue in self.consumption.close():
             self.vhost.consumers_left(queue)
         self._transaction = None
-
-
-class _Commit:
-    # Waits until the journal covers what a transaction needs.
-    def __init__(self, services: Services, needed: JournalPositions) -> None:
-        self.reached = services.loop.create_future()
-        self._needed = needed
-        services.confirms.wait(self, needed)
-
-    def journal_reached(self, reached: JournalPositions) -> bool:
-        if not reached.cover(self._needed):
-            return True
-        if not self.reached.done():
-            self.reached.set_result(None)
-        return False
-
-    def journal_failed(self) -> None:
-        if not self.reached.done():
-            reason = HardError(541, "the journal failed before the transaction was durable")
-            self.reached.set_exception(reason)
 
 
 _HANDLERS: Mapping[type[Any], Callable[[Channel, Any], None]] = {

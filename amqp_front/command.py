@@ -3,9 +3,6 @@
 A run stands for many messages; its numbers and slices are all that the rest of the broker looks at.
 """
 
-from array import array
-from itertools import chain
-
 from log_backend import Records, encode_parts, encode_records, routing_keys
 
 RUN_RECORDS_MAX = 8_192  # rows of the record table; a read of small messages holds about 4,000
@@ -139,12 +136,10 @@ class PublishRun:
 
     def parts(self, selections: list[list[int]], attributes: int, time: int) -> list[Records]:
         """Copy some of the messages, by index, into a batch for each selection; none is empty."""
-        order = memoryview(array("i", chain.from_iterable(selections)))
         parts: list[Records] = encode_parts(
             self.source,
             self.rows,
-            order,
-            list(map(len, selections)),
+            selections,
             self.exchange,
             self.routing_key,
             attributes,

@@ -43,7 +43,7 @@ from amqp_front.handshake import (
     tune_frame,
 )
 from amqp_front.heartbeat import SILENT_TICKS_MAX, Heartbeat
-from amqp_front.login import log_in
+from amqp_front.login import log_in, offered
 from amqp_front.methods import decode_method, encode_method
 from amqp_front.proxy_header import Endpoint
 from amqp_front.publishing_hold import PublishingHold
@@ -283,7 +283,7 @@ class Connection(asyncio.BufferedProtocol):
         if header in ACCEPTED_HEADERS:
             self.state = State.AWAIT_START_OK
             assert self.socket is not None
-            self.write(start_frame(self.services.cluster_name, self.socket.certificate))
+            self.write(start_frame(self.services.cluster_name, offered(self.services, self.socket)))
             return True
         if header is not None or not PROTOCOL_HEADER.startswith(self._cutter.unread()[:4]):
             log.info("%s speaks another protocol", self.name)

@@ -2,7 +2,7 @@
 
 import logging
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from pamqp import commands
@@ -23,7 +23,7 @@ from amqp_front.methods import encode_method
 from amqp_front.properties import Properties
 from amqp_front.services import Services
 from amqp_front.stream_consumer import StreamConsumer
-from amqp_front.unacked import Holder, Unacked, UnackedRun, UnknownDeliveryTag
+from amqp_front.unacked import Holder, Taken, Unacked, UnackedRun, UnknownDeliveryTag
 from log_backend import Reason, Records, random_name
 from vhosts import (
     CREDIT_UNLIMITED,
@@ -85,6 +85,9 @@ class ClientChannel(Protocol):
 
     def write(self, frames: bytes | bytearray) -> None:
         """Send frames to the client."""
+
+    def cancelled(self, frame: bytes) -> None:
+        """Tell the client that a consumer has ended."""
 
     def fail(self, error: Exception) -> None:
         """Close the connection because of a fault of ours."""
@@ -165,7 +168,7 @@ class Consumption:
         """See `ConsumingChannel`."""
         self._forget(consumer.tag)
         if self._channel.cancel_notify:
-            self.write(
+            self._channel.cancelled(
                 encode_method(
                     self.number, commands.Basic.Cancel, consumer_tag=consumer.tag, nowait=True
                 )
@@ -395,21 +398,29 @@ class Consumption:
         Raises:
             SoftError: 406, a delivery tag is unknown.
         """
+        self.finish(self.take(run))
+
+    def take(self, run: SettleRun) -> Taken:
+        """Take deliveries off the unsettled ones; `finish` them.
+
+        Raises:
+            SoftError: 406, a delivery tag is unknown.
+        """
         try:
-            if run.multiple:
-                taken = self.unacked.take_up_to(run.last)
-            else:
-                taken = self.unacked.take(run.first, run.last)
+            unacked, last = self.unacked, run.last
+            runs = unacked.take_up_to(last) if run.multiple else unacked.take(run.first, last)
         except UnknownDeliveryTag as error:
             raise SoftError(PRECONDITION_FAILED, str(error)) from None
-        self._finish(taken, _OUTCOMES[run.outcome])
+        return Taken(runs, _OUTCOMES[run.outcome])
 
     def recover(self) -> None:
         """Return everything that is unsettled."""
-        self._finish(self.unacked.take_all(), Comeback.RETURNED)
+        self.finish(Taken(self.unacked.take_all(), Comeback.RETURNED))
 
-    def _finish(self, runs: Iterable[UnackedRun], outcome: Reason | Comeback) -> None:
-        for run in runs:
+    def finish(self, taken: Taken) -> None:
+        """Settle or return deliveries that were taken."""
+        outcome = taken.outcome
+        for run in taken.runs:
             if run.consumer is not None:
                 run.consumer.unacked -= len(run)
                 self._held -= len(run)
@@ -446,7 +457,7 @@ class Consumption:
             of_queue.setdefault(consumer.queue, set()).add(consumer)
         for queue, gone in of_queue.items():
             queue.remove_consumers(gone)
-        self._finish(self.unacked.take_all(), Comeback.FAILED)
+        self.finish(Taken(self.unacked.take_all(), Comeback.FAILED))
         return list(of_queue)
 
 

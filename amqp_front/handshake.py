@@ -5,7 +5,7 @@
 Source: AMQP 0-9-1 specification, section 2.2.4; limits and codes as RabbitMQ's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
@@ -14,12 +14,10 @@ from typing import Any
 import msgspec
 from pamqp import commands
 
-from amqp_front.client_certificate import Certificate
 from amqp_front.client_socket import ClientIdentity
 from amqp_front.configuration import BrokerConfig
 from amqp_front.errors import NOT_ALLOWED, HardError
 from amqp_front.methods import encode_method
-from amqp_front.sasl import offered_mechanisms
 from vhosts import RABBITMQ_PRODUCT, RABBITMQ_VERSION, plain_arguments
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
@@ -58,8 +56,8 @@ class Tuning:
     heartbeat: int
 
 
-def start_frame(cluster_name: str, certificate: Certificate | None) -> bytes:
-    """connection.start, with the SASL mechanisms that a client with this certificate may use."""
+def start_frame(cluster_name: str, mechanisms: Sequence[str]) -> bytes:
+    """connection.start, with the SASL mechanisms that the client may choose from."""
     properties = {
         "product": RABBITMQ_PRODUCT,
         "version": RABBITMQ_VERSION,
@@ -75,7 +73,7 @@ def start_frame(cluster_name: str, certificate: Certificate | None) -> bytes:
         version_major=0,
         version_minor=9,
         server_properties=properties,
-        mechanisms=" ".join(offered_mechanisms(certificate)),
+        mechanisms=" ".join(mechanisms),
         locales="en_US",
     )
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from amqp_front.client_certificate import Certificate, login_name
 from amqp_front.errors import ACCESS_REFUSED, HardError
-from amqp_front.sasl import EXTERNAL, MalformedResponse, credentials, offered_mechanisms
+from amqp_front.sasl import EXTERNAL, MECHANISMS, credentials
 from amqp_front.services import Services
 from vhosts import User, may_connect_from
 
@@ -22,6 +22,21 @@ class Client(Protocol):
     certificate: Certificate | None
 
 
+def offered(services: Services, client: Client) -> tuple[str, ...]:
+    """The SASL mechanisms that a client may choose from.
+
+    EXTERNAL is one when a user is called as the client's certificate says: many clients that have a
+    certificate for the transport only, and a password to log in, would take it unasked.
+    """
+    if client.certificate is None:
+        return MECHANISMS
+    name = login_name(client.certificate, services.config.tls_login_from)
+    if name is not None and services.users.find(name) is not None:
+        return (*MECHANISMS, EXTERNAL)
+    log.info("%s is not offered: no user is called %r as in the certificate", EXTERNAL, name)
+    return MECHANISMS
+
+
 def log_in(
     services: Services, client: Client, mechanism: str, response: bytes
 ) -> Coroutine[Any, Any, User]:
@@ -34,8 +49,6 @@ def log_in(
     Raises:
         MalformedResponse: the response is none of its mechanism, or the mechanism was not offered.
     """
-    if mechanism not in offered_mechanisms(client.certificate):
-        raise MalformedResponse(f"mechanism {mechanism!r} is not offered")
     if client.certificate is not None and mechanism == EXTERNAL:
         name = login_name(client.certificate, services.config.tls_login_from)
         return _by_certificate(services, client, name)

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Protocol
 
+import cython
 from pamqp import commands
 
 from amqp_front.command import CARBON_COPY, PublishRun
+from amqp_front.commit_plan import CommitPlan
 from amqp_front.confirms import Confirms
 from amqp_front.content import single_run
 from amqp_front.content_frames import content_frames
@@ -76,6 +78,7 @@ class Publisher:
         self.confirming = False
         self.waited = False
         self._confirms = Confirms()
+        self._planned: CommitPlan | None = None
         self._name = b""
         self._exchange = ""
         self._known_version = -1
@@ -84,6 +87,28 @@ class Publisher:
         )  # indexes of a run's messages that a full queue did not take
 
     # -- publishing
+
+    def plan(self, runs: Iterable[PublishRun]) -> CommitPlan:
+        """Route checked runs of a transaction; what no queue gets is returned here.
+
+        Raises:
+            SoftError: 406, see `CommitPlan.check`.
+            ExchangeNotFound: the exchange of one is gone meanwhile.
+        """
+        self._planned = plan = CommitPlan()
+        try:
+            for run in runs:
+                self._publish(run)
+        finally:
+            self._planned = None
+        plan.check()
+        return plan
+
+    def carry_out(self, plan: CommitPlan) -> None:
+        """Append what was planned just before."""
+        if plan.batches:
+            parts, targets, indexes = map(list, zip(*plan.batches, strict=True))
+            self._append(parts, targets, indexes)
 
     def check(self, run: PublishRun) -> Iterator[PublishRun]:
         """Check what a run may do; gives the runs to carry out, nearly always just itself.
@@ -135,6 +160,7 @@ class Publisher:
             self._confirms.add(count - at, needed)
         self._refused.clear()
 
+    @cython.locals(routes=dict, keys=list, found=list)
     def _publish(self, run: PublishRun) -> JournalPositions:
         exchange = run.exchange.decode()
         routing = self._vhost.routing
@@ -171,49 +197,60 @@ class Publisher:
         self._refused = refused
         return needed
 
-    def _to_routes(self, run: PublishRun, found: Sequence[Route]) -> JournalPositions:
+    @cython.locals(chosen=dict, known=dict)
+    def _to_routes(self, run: PublishRun, found: list[Route]) -> JournalPositions:
         # One batch for each queue, so that its order is the publisher's.
-        chosen: dict[Route, list[int]] = {}
-        for at, route in enumerate(found):
-            indexes = chosen.get(route)
-            if indexes is None:
-                chosen[route] = [at]
-            else:
-                indexes.append(at)
+        chosen = _by_route(found)
         unrouted = chosen.pop((), None)
         if unrouted is not None:
             self._return(run, unrouted)
         if not chosen:
             return NOTHING
         chosen = _disjoint(chosen)
-        parts = run.parts(list(chosen.values()), self._attributes(run), self._clock.now())
-        targets = self._vhost.targets
-        return self._append(zip(parts, map(targets, chosen), chosen.values(), strict=True))
+        selections = list(chosen.values())
+        parts = run.parts(selections, self._attributes(run), self._clock.now())
+        known = self._vhost.known_targets()
+        queues = [known.get(route) or self._vhost.targets(route) for route in chosen]
+        return self._append(parts, queues, selections)
 
     def _to_route(self, run: PublishRun, route: Route) -> JournalPositions:
         if not route:
             self._return(run, range(run.count))
             return NOTHING
         records = run.records(self._attributes(run), self._clock.now())
-        return self._append(((records, self._vhost.targets(route), range(run.count)),))
+        return self._append([records], [self._vhost.targets(route)], [range(run.count)])
 
     def _attributes(self, run: PublishRun) -> int:
         attributes = PERSISTENT if run.persistent else 0
         return attributes | EXPIRING if run.property_flags & EXPIRATION else attributes
 
+    @cython.locals(
+        parts=list,
+        targets=list,
+        at=cython.Py_ssize_t,
+        written=cython.longlong,
+        durable=cython.longlong,
+        position=cython.longlong,
+    )
     def _append(
-        self, batches: Iterable[tuple[Records, Sequence[Recipient], Sequence[int]]]
+        self,
+        parts: list[Records],
+        targets: list[tuple[Recipient, ...]],
+        indexes: Sequence[Sequence[int]],
     ) -> JournalPositions:
-        # With the indexes of the records in their run.
+        # Each part to its queues; with the indexes of its records in their run.
+        if self._planned is not None:
+            self._planned.batches += zip(parts, targets, indexes, strict=True)
+            return NOTHING
         written = durable = 0
         waited = self.waited
-        for records, queues, indexes in batches:
-            for queue in queues:
+        for at in range(len(parts)):
+            for queue in targets[at]:
                 try:
-                    position = queue.publish(records, waited)
+                    position = queue.publish(parts[at], waited)
                 except PublishRefused as refused:
                     position = refused.position
-                    self._refused.update([indexes[at] for at in refused.refused])
+                    self._refused.update([indexes[at][each] for each in refused.refused])
                 # What is durable is written, too.
                 if position > durable:
                     if queue.durability is Durability.DISK:
@@ -369,6 +406,21 @@ class Publisher:
     def close(self) -> None:
         """The channel is gone: confirm nothing more."""
         self._board.forget(self)
+
+
+@cython.cfunc
+@cython.returns(dict)
+@cython.locals(found=list, chosen=dict, at=cython.Py_ssize_t)
+def _by_route(found: list[Route]) -> dict[Route, list[int]]:
+    # Indexes of the messages that go each way.
+    chosen: dict[Route, list[int]] = {}
+    for at in range(len(found)):
+        indexes = chosen.get(found[at])
+        if indexes is None:
+            chosen[found[at]] = [at]
+        else:
+            indexes.append(at)
+    return chosen
 
 
 def _disjoint(chosen: dict[Route, list[int]]) -> dict[Route, list[int]]:

@@ -1,6 +1,5 @@
 """SASL: the mechanisms, and the responses of PLAIN and AMQPLAIN."""
 
-from amqp_front.client_certificate import Certificate
 from amqp_front.errors import HardError
 from amqp_front.field_table import FieldTableReader
 
@@ -10,11 +9,6 @@ EXTERNAL = "EXTERNAL"  # the client is who its certificate says; its response sa
 
 class MalformedResponse(Exception):
     """The response is none of its mechanism, or the mechanism is not offered."""
-
-
-def offered_mechanisms(certificate: Certificate | None) -> tuple[str, ...]:
-    """The SASL mechanisms that a client may choose from."""
-    return MECHANISMS if certificate is None else (*MECHANISMS, EXTERNAL)
 
 
 def credentials(mechanism: str, response: bytes) -> tuple[str, bytes]:

@@ -1,6 +1,7 @@
 """The methods of the exchange and queue classes."""
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from pamqp import commands
@@ -29,6 +30,9 @@ class TopologyChannel(Protocol):
     permissions: PermissionCache
     connection_id: object
     last_queue: str
+
+    def cancels_behind_reply(self) -> AbstractContextManager[None]:
+        """Consumers of the channel that end meanwhile are told so behind the next reply."""
 
     def reply(self, durable: Durable, nowait: bool, kind: type[Any], **values: Any) -> None:
         """Answer when the change is durable."""
@@ -157,9 +161,10 @@ def queue_delete(channel: TopologyChannel, method: Any) -> None:
     count, done = 0, None
     if name in channel.vhost.queues:
         queue = channel.vhost.queue(name, channel.connection_id)
-        count, done = channel.vhost.delete_queue(
-            queue, if_unused=method.if_unused, if_empty=method.if_empty
-        )
+        with channel.cancels_behind_reply():
+            count, done = channel.vhost.delete_queue(
+                queue, if_unused=method.if_unused, if_empty=method.if_empty
+            )
     channel.reply(done, method.nowait, commands.Queue.DeleteOk, message_count=count)
 
 

@@ -2,19 +2,25 @@
 
 from array import array
 
-from amqp_front.command import PublishRun, SettleRun
+from amqp_front.command import PublishRun
 from amqp_front.errors import PRECONDITION_FAILED, SoftError
+from amqp_front.unacked import Taken
 
 TRANSACTION_BYTES_MAX = 128 * 1024 * 1024  # kept in memory for one commit
 ENTRY_BYTES = 1_024  # what a kept run costs beside its content, in memory and in time
 
 
 class Transaction:
-    """What tx.commit will carry out, in order."""
+    """What tx.commit will carry out, in order.
+
+    Attributes:
+        publishes: runs, with bytes of their own.
+        taken: deliveries that are settled or returned with the commit; until then their consumers hold them.
+    """
 
     def __init__(self) -> None:
-        self._publishes: list[PublishRun] = []
-        self._settlements: list[SettleRun] = []
+        self.publishes: list[PublishRun] = []
+        self.taken: list[Taken] = []
         self._bytes = 0
 
     def publish(self, run: PublishRun) -> None:
@@ -25,33 +31,22 @@ class Transaction:
         """
         own = _own(run)
         self._grow(len(own.source) + own.rows.nbytes)
-        self._publishes.append(own)
+        self.publishes.append(own)
 
-    @property
-    def has_publishes(self) -> bool:
-        """Whether a commit would publish something."""
-        return bool(self._publishes)
-
-    def settle(self, run: SettleRun) -> None:
+    def settle(self, taken: Taken) -> None:
         """Keep a settlement.
 
         Raises:
             SoftError: as for `publish`.
         """
-        self._grow(0)
-        self._settlements.append(run)
+        self.taken.append(taken)
+        self._grow(ENTRY_BYTES * len(taken.runs))
 
     def _grow(self, size: int) -> None:
         self._bytes += ENTRY_BYTES + size
         if self._bytes > TRANSACTION_BYTES_MAX:
             reason = f"a transaction holds more than {TRANSACTION_BYTES_MAX} bytes"
             raise SoftError(PRECONDITION_FAILED, reason)
-
-    def take(self) -> tuple[list[PublishRun], list[SettleRun]]:
-        """Everything kept; the transaction is empty then."""
-        publishes, settlements = self._publishes, self._settlements
-        self._publishes, self._settlements, self._bytes = [], [], 0
-        return publishes, settlements
 
 
 def _own(run: PublishRun) -> PublishRun:

@@ -1,10 +1,10 @@
 """The deliveries of a channel that are not settled: runs of delivery tags."""
 
 from bisect import bisect_right
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Protocol
 
-from log_backend import Reason
+from log_backend import Reason, SettledRange
 from vhosts import Comeback, DeliverySource
 
 
@@ -39,6 +39,9 @@ class EndedLease:
 
     def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
         """See `DeliverySource`: somebody else may have the messages."""
+
+    def settlement(self, first: int, end: int, reason: Reason) -> None:
+        """See `DeliverySource`: nothing is settled."""
 
     def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
         """See `DeliverySource`: they are back."""
@@ -79,6 +82,25 @@ class UnackedRun:
         """The part of the run with these tags."""
         offset = self.offset + first_tag - self.first_tag
         return UnackedRun(first_tag, end_tag, self.partition, offset, self.consumer)
+
+
+class Taken(NamedTuple):
+    """Deliveries on their way out.
+
+    Attributes:
+        outcome: why they are settled, or how they come back to their queues.
+    """
+
+    runs: list[UnackedRun]
+    outcome: Reason | Comeback
+
+    def settlements(self) -> Iterator[SettledRange]:
+        """What the journal may know before they are settled."""
+        if isinstance(self.outcome, Reason):
+            for run in self.runs:
+                settled = run.partition.settlement(run.offset, run.end_offset, self.outcome)
+                if settled is not None:
+                    yield settled
 
 
 class Unacked:
@@ -138,6 +160,12 @@ class Unacked:
         if at >= len(self._runs) or not self._runs[at].first_tag <= last < self._runs[at].end_tag:
             raise UnknownDeliveryTag(last)
         return self._remove(0, at + 1, 0, last + 1)
+
+    def put_back(self, runs: Iterable[UnackedRun]) -> None:
+        """Deliveries that were removed are unsettled again."""
+        for run in runs:
+            self._runs.insert(bisect_right(self._runs, run.first_tag, key=_first_tag), run)
+            self.count += len(run)
 
     def take_all(self) -> list[UnackedRun]:
         """Remove everything."""

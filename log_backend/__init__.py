@@ -25,6 +25,7 @@ from log_backend.log_end import PartitionClosed
 from log_backend.log_options import LogOptions
 from log_backend.log_repair import Repair, Repaired
 from log_backend.log_store import LogStore
+from log_backend.log_transaction import SettledRange
 from log_backend.log_verification import Finding, Verification
 from log_backend.metadata import (
     Change,
@@ -42,11 +43,9 @@ from log_backend.record_batch import (
     PERSISTENT,
     RecordBatch,
     Records,
-    encode_parts,
-    encode_records,
     new_buffer,
-    routing_keys,
 )
+from log_backend.record_encoding import encode_parts, encode_records, routing_keys
 from log_backend.record_fetch import StoredRecord, single_record
 from log_backend.record_selection import key_partition, split_by_routing_key, split_records
 from log_backend.retention import Retention
@@ -89,6 +88,7 @@ __all__ = [
     "ScheduledRecord",
     "Segment",
     "SegmentDamaged",
+    "SettledRange",
     "SnapshotDamaged",
     "StoredPartition",
     "StoredRecord",

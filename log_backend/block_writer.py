@@ -37,7 +37,7 @@ class BlockWriter:
         if end > file.size:  # larger than a whole file
             self._files.grow(file, end)
         marks = (group.position, file.first, durable)
-        block = block_buffers(file.mark, *marks, group.count, group.pieces)
+        block = block_buffers(file.mark, *marks, group.count, group.content.buffers())
         if group.synced and not self._unsynced:
             self._disk.write_synced(file.file, at, block)
             return

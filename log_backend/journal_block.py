@@ -246,7 +246,7 @@ def block_buffers(
 
     Args:
         count: entries of the block.
-        pieces: their bytes, see `JournalEntry.pieces`.
+        pieces: their bytes, one behind the other.
     """
     length = BLOCK_HEADER_BYTES + sum(map(len, pieces))
     marks = _BLOCK.pack(*mark, position, first, durable, length, count)
@@ -259,7 +259,7 @@ def encode_block(
     mark: FileMark, position: int, first: int, durable: int, entries: Sequence[JournalEntry]
 ) -> bytes:
     """The bytes of a block with these entries."""
-    pieces = [piece for entry in entries for piece in entry.pieces()]
+    pieces = [entry.encode() for entry in entries]
     return b"".join(block_buffers(mark, position, first, durable, len(entries), pieces))
 
 

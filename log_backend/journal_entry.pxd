@@ -1,8 +1,6 @@
 # The journal's entries, for the compiled kernel.
-from log_backend.record_batch cimport RecordBatch, Records, new_buffer, put_header, put_u64
+from log_backend.gathering cimport Gathering
+from log_backend.record_batch cimport RecordBatch, Records, put_u64
 
 
-cdef class JournalEntry:
-    cdef public object change
-    cdef public unsigned long long partition
-    cpdef list pieces(self)
+cpdef int put_batch_entry(Gathering gathering, unsigned long long partition, RecordBatch batch) except? -1

@@ -16,7 +16,8 @@ from typing import Any, Protocol
 
 import cython
 
-from log_backend.record_batch import RecordBatch, new_buffer, put_header, put_u64
+from log_backend.gathering import Gathering
+from log_backend.record_batch import RecordBatch, put_u64
 
 BATCH = 1
 ENTRY_HEADER_BYTES = 24
@@ -33,33 +34,40 @@ class Change(Protocol):
         """The content of its entry."""
 
 
-@cython.no_gc  # no change knows an entry
-@cython.cclass
 class JournalEntry:
     """One change of one partition."""
 
     __slots__ = ("change", "partition")
 
-    def __init__(self, partition: int, change: "RecordBatch | Change") -> None:
+    def __init__(self, partition: int, change: RecordBatch | Change) -> None:
         self.partition = partition
         self.change: Any = change
 
-    @cython.ccall
-    @cython.returns(list)
-    @cython.locals(head=bytearray, batch=RecordBatch)
-    def pieces(self) -> "list[bytes | bytearray | memoryview]":
-        """Its bytes in a block, in pieces to be written one behind the other."""
+    def encode(self) -> bytes:
+        """Its bytes in a block."""
         change = self.change
         if not isinstance(change, RecordBatch):
             content = change.encode()
-            return [_HEADER.pack(change.kind, self.partition, len(content)), content]
-        batch = change
-        head = new_buffer(88)
-        put_u64(head, 0, 1)  # BATCH, and zeros
-        put_u64(head, 8, self.partition)
-        put_u64(head, 16, 64 + len(batch.records.payload))  # u32, and zeros
-        put_header(head, 24, batch)
-        return [head, batch.records.payload]
+            return _HEADER.pack(change.kind, self.partition, len(content)) + content
+        gathering = Gathering()
+        put_batch_entry(gathering, self.partition, change)
+        return b"".join(gathering.buffers())
+
+
+@cython.ccall
+@cython.exceptval(-1)
+@cython.returns(cython.int)
+@cython.locals(
+    gathering=Gathering, partition=cython.ulonglong, batch=RecordBatch, at=cython.Py_ssize_t
+)
+def put_batch_entry(gathering: Gathering, partition: int, batch: RecordBatch) -> int:
+    """Add the bytes of the entry of a batch: as `JournalEntry.encode`, without making one."""
+    at = gathering.room(24)
+    put_u64(gathering.open, at, 1)  # BATCH, and zeros
+    put_u64(gathering.open, at + 8, partition)
+    put_u64(gathering.open, at + 16, 64 + len(batch.records.payload))  # u32, and zeros
+    gathering.add_batch(batch)
+    return 0
 
 
 def entry_header(content: bytes | memoryview, at: int) -> tuple[int, int, int]:

@@ -1,12 +1,13 @@
 # What gathers for the journal, for the compiled kernel.
-from log_backend.journal_entry cimport JournalEntry
+from log_backend.gathering cimport Gathering
+from log_backend.journal_entry cimport put_batch_entry
+from log_backend.record_batch cimport RecordBatch, Records
 
 
 cdef class JournalGroup:
     cdef public long long position
-    cdef public list pieces
+    cdef public Gathering content
     cdef public Py_ssize_t count
-    cdef public Py_ssize_t bytes
     cdef public bint waited
     cdef public bint synced
 
@@ -19,4 +20,9 @@ cdef class JournalGroups:
     cdef object _on_entry
     cdef object _on_pressure
     cdef bint _pressed
-    cpdef long long append(self, JournalEntry entry, bint waited, bint synced) except? -1
+    cdef list _together
+    cpdef long long append_batch(
+        self, unsigned long long partition, RecordBatch batch, bint waited, bint synced
+    ) except? -1
+    cdef JournalGroup _group_for(self, Py_ssize_t size, unsigned long long partition, long long first_offset)
+    cdef long long _added(self, JournalGroup group, Py_ssize_t size, bint waited, bint synced) except? -1

@@ -1,11 +1,14 @@
 # cython: annotation_typing=False
 """What gathers for the journal: the entries of its next blocks, as the bytes that they will be."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import cython
 
-from log_backend.journal_entry import JournalEntry
+from log_backend.gathering import Gathering
+from log_backend.journal_entry import JournalEntry, put_batch_entry
+from log_backend.record_batch import RecordBatch
 
 COMMIT_BYTES_MAX = 4 * 1024 * 1024  # of one block: about 10 ms of a fast disk
 PENDING_BYTES_HIGH = 32 * 1024 * 1024  # publishers stop here, and go on at half of it
@@ -17,22 +20,25 @@ class JournalGroup:
     """The entries of one future block.
 
     Attributes:
-        pieces: their bytes.
+        content: their bytes.
         count: entries.
-        bytes: of all pieces.
         waited: somebody waits for one of them.
         synced: one of them has to survive a power cut.
     """
 
-    __slots__ = ("bytes", "count", "pieces", "position", "synced", "waited")
+    __slots__ = ("content", "count", "position", "synced", "waited")
 
     def __init__(self, position: int) -> None:
         self.position = position
-        self.pieces: list[bytes | bytearray | memoryview] = []
+        self.content = Gathering()
         self.count = 0
-        self.bytes = 0
         self.waited = False
         self.synced = False
+
+    @property
+    def bytes(self) -> int:
+        """Of all entries."""
+        return self.content.bytes
 
 
 @cython.final
@@ -56,6 +62,7 @@ class JournalGroups:
         "_on_entry",
         "_on_pressure",
         "_pressed",
+        "_together",
         "failure",
         "pending_bytes",
     )
@@ -69,6 +76,7 @@ class JournalGroups:
         self._on_entry = on_entry
         self._on_pressure = on_pressure
         self._pressed = False
+        self._together: list[tuple[int, int]] | None = None
 
     def start(self, position: int) -> None:
         """Begin to gather for the block of a position."""
@@ -85,34 +93,64 @@ class JournalGroups:
         """The group to be written next."""
         return self._groups[0]
 
+    @cython.locals(waited=cython.bint, synced=cython.bint, group=JournalGroup)
+    def append(self, entry: JournalEntry, waited: bool, synced: bool) -> int:
+        """Add an entry to the last group; see `Journal.append`."""
+        octets = entry.encode()
+        group = self._group_for(len(octets), entry.partition, -1)
+        group.content.add(octets)
+        return self._added(group, len(octets), waited, synced)
+
     @cython.ccall
     @cython.returns(cython.longlong)
     @cython.exceptval(-1)
     @cython.locals(
-        entry=JournalEntry,
+        partition=cython.ulonglong,
+        batch=RecordBatch,
         waited=cython.bint,
         synced=cython.bint,
         group=JournalGroup,
-        pieces=list,
         size=cython.Py_ssize_t,
-        is_news=cython.bint,
     )
-    def append(self, entry: JournalEntry, waited: bool, synced: bool) -> int:
-        """Add an entry to the last group; see `Journal.append`."""
+    def append_batch(self, partition: int, batch: RecordBatch, waited: bool, synced: bool) -> int:
+        """Add the entry of a partition's batch, as `append`."""
+        size = 88 + len(batch.records.payload)  # ENTRY_HEADER_BYTES, HEADER_BYTES
+        group = self._group_for(size, partition, batch.base_offset)
+        put_batch_entry(group.content, partition, batch)
+        return self._added(group, size, waited, synced)
+
+    @cython.cfunc
+    @cython.returns(JournalGroup)
+    @cython.locals(
+        size=cython.Py_ssize_t,
+        partition=cython.ulonglong,
+        first_offset=cython.longlong,
+        group=JournalGroup,
+    )
+    def _group_for(self, size: int, partition: int, first_offset: int) -> JournalGroup:
         if self.failure is not None:
             raise self.failure
-        pieces = entry.pieces()
-        size = 0
-        for piece in pieces:
-            size += len(piece)
         group = self._last
-        if group.count and group.bytes + size > COMMIT_BYTES_MAX:
+        if self._together is not None:
+            self._together.append((partition, first_offset))
+        elif group.count and group.content.bytes + size > COMMIT_BYTES_MAX:
             group = self._last = JournalGroup(group.position + 1)
             self._groups.append(group)
+        return group
+
+    @cython.cfunc
+    @cython.returns(cython.longlong)
+    @cython.exceptval(-1)
+    @cython.locals(
+        group=JournalGroup,
+        size=cython.Py_ssize_t,
+        waited=cython.bint,
+        synced=cython.bint,
+        is_news=cython.bint,
+    )
+    def _added(self, group: JournalGroup, size: int, waited: bool, synced: bool) -> int:
         is_news = not group.count or (waited and not group.waited)
-        group.pieces += pieces
         group.count += 1
-        group.bytes += size
         group.synced |= synced
         group.waited |= waited
         self.pending_bytes += size
@@ -122,6 +160,26 @@ class JournalGroups:
             self._pressed = True
             self._on_pressure(True)
         return group.position
+
+    @contextmanager
+    def together(self) -> Iterator[list[tuple[int, int]]]:
+        """What is appended meanwhile is one block, however large; once more within, the same one.
+
+        Gives a list that grows with each entry: its partition, and the first offset of its batch; -1: it is
+        no batch.
+        """
+        outer = self._together
+        gathered: list[tuple[int, int]] = [] if outer is None else outer
+        self._together = gathered
+        try:
+            yield gathered
+        finally:
+            self._together = outer
+
+    @property
+    def last(self) -> JournalGroup:
+        """The group that grows."""
+        return self._last
 
     def take_first(self) -> JournalGroup:
         """Remove the first group: it is being written."""

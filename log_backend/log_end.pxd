@@ -1,12 +1,11 @@
 # The end of a log, for the compiled kernel.
-from log_backend.journal_entry cimport JournalEntry
 from log_backend.log_intake cimport LogIntake
-from log_backend.record_batch cimport RecordBatch, Records
+from log_backend.record_batch cimport RecordBatch, Records, new_batch
 from log_backend.tail cimport Tail
 
 
 cdef class LogEnd:
-    cdef public object number
+    cdef public unsigned long long number
     cdef public object directory
     cdef public object durability
     cdef public bint durable
@@ -17,5 +16,5 @@ cdef class LogEnd:
     cdef public Tail _tail
     cdef LogIntake _intake
     cdef bint _journaled
-    cpdef long long append(self, Records records, bint waited=*) except? -1
-    cpdef keep(self, RecordBatch batch)
+    cdef long long take(self, Records records, bint waited) except? -1
+    cdef int _keep(self, RecordBatch batch) except? -1

@@ -6,9 +6,8 @@ from pathlib import Path
 import cython
 
 from log_backend.durability import Durability
-from log_backend.journal_entry import JournalEntry
 from log_backend.log_intake import LogIntake
-from log_backend.record_batch import RecordBatch, Records
+from log_backend.record_batch import RecordBatch, Records, new_batch
 from log_backend.tail import Tail
 
 
@@ -57,10 +56,7 @@ class LogEnd:
         self.synced = self.durability is Durability.DISK
         self._journaled = self.durability is not Durability.MEMORY
 
-    @cython.ccall
-    @cython.returns(cython.longlong)
-    @cython.exceptval(-1)
-    @cython.locals(records=Records, waited=cython.bint, batch=RecordBatch, position=cython.longlong)
+    @cython.locals(records=Records, waited=cython.bint)
     def append(self, records: Records, waited: bool = False) -> int:
         """Append records to the end, in order; they are readable at once.
 
@@ -80,30 +76,43 @@ class LogEnd:
             Persistent records of a durable partition survive what `durability` says once the journal
             reached the position: all of them, or none. Offsets follow each other.
         """
+        return self.take(records, waited)
+
+    @cython.cfunc
+    @cython.returns(cython.longlong)
+    @cython.exceptval(-1)
+    @cython.locals(records=Records, waited=cython.bint, batch=RecordBatch, position=cython.longlong)
+    def take(self, records: Records, waited: bool) -> int:
+        """See `append`: the same for the kernel, without a call of Python's."""
         if self.closed:
             raise PartitionClosed(str(self.directory))
-        batch = RecordBatch(records, self.next_offset, self._intake.leader_epoch)
+        batch = new_batch(records, self.next_offset, self._intake.leader_epoch)
         position = 0
         if self.durable and (records.attributes & 2 or self.is_stream):  # PERSISTENT
             if self._journaled:
-                entry = JournalEntry(self.number, batch)
-                position = self._intake.groups.append(entry, waited, self.synced)
+                groups = self._intake.groups
+                position = groups.append_batch(self.number, batch, waited, self.synced)
             elif self._intake.groups.failure is not None:
                 raise self._intake.groups.failure  # it would not survive a clean stop
-        self.keep(batch)
+        self._keep(batch)
         self.next_offset = batch.end_offset
         return position
 
-    @cython.ccall
-    @cython.locals(batch=RecordBatch, was_flushed=cython.bint, before=cython.longlong)
+    @cython.locals(batch=RecordBatch)
     def keep(self, batch: RecordBatch) -> None:
         """Take a batch into memory; its place is behind all others."""
+        self._keep(batch)
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    @cython.returns(cython.int)
+    @cython.locals(batch=RecordBatch, before=cython.longlong)
+    def _keep(self, batch: RecordBatch) -> int:
         before = self._tail.bytes
-        was_flushed = self._tail.is_flushed
-        self._tail.append(batch)
-        if was_flushed:
+        if self._tail.append(batch):
             self._has_unflushed()
         self._intake.grew(self._tail.bytes - before)
+        return 0
 
     def _has_unflushed(self) -> None:
         """The first batch has come that is in no segment."""

@@ -14,7 +14,7 @@ lets go of full journal files: what they hold is in synced segments, or settled 
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
@@ -34,10 +34,10 @@ from log_backend.journal_files import JournalFile
 from log_backend.log_directory import partition_directory
 from log_backend.log_intake import LogIntake
 from log_backend.log_options import LogOptions
+from log_backend.log_transaction import SettledRange, commit_together
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 from log_backend.partition_log import PartitionLog
 from log_backend.partition_removal import PartitionRemoval, empty_spill
-from log_backend.record_batch import RecordBatch
 from log_backend.recovery import Recovery
 from log_backend.retention import Retention
 from log_backend.retention_timer import RetentionTimer
@@ -93,7 +93,7 @@ class LogStore:
         self.on_pressure: Callable[[frozenset[str]], None] = lambda reasons: None
         self._flusher = ThreadPoolExecutor(1, thread_name_prefix="flusher")
         self.reads = ColdReads(disk, loop, options.memory_loaded_bytes)
-        self.loaded_pieces = self.reads.pieces
+        self.loaded_pieces, self.load = self.reads.pieces, self.reads.load  # see `LogOwner`
         self._journal_files = ThreadPoolExecutor(1, thread_name_prefix="journal-files")
         self.journal = Journal(
             data / "journal",
@@ -139,7 +139,7 @@ class LogStore:
         self._with_state: set[PartitionLog] = set()  # cursors of theirs have changed
         self._with_unflushed: set[PartitionLog] = set()
         self._changed: set[PartitionLog] = set()
-        self._in_flight: list[tuple[SegmentWrite, int]] = []  # with their bytes
+        self._in_flight: list[SegmentWrite] = []
         self._full_files: list[JournalFile] = []  # that wait for a checkpoint
         self._refused = False  # the disk was full; `_looked_at_space` tries again
         self._closing = False
@@ -249,6 +249,10 @@ class LogStore:
             self._retention_timer.partitions.add(partition)
         return partition
 
+    def commit_together(self, append: Callable[[], object], settled: Iterable[SettledRange]) -> int:
+        """Journal what a function appends, and what will be settled, as one: see `log_transaction`."""
+        return commit_together(self.journal, self._partitions, append, settled)
+
     def cursor_removal(self, partition: PartitionLog, cursor: int) -> list[Change]:
         """Metadata changes to apply together with a cursor's removal from the topology."""
         return self._removal.changes_of_cursor(partition, cursor)
@@ -299,10 +303,6 @@ class LogStore:
         self._with_unflushed.add(partition)
         if partition.durable:
             self._changed.add(partition)
-
-    def load(self, segment: Segment, offset: int) -> asyncio.Future[list[RecordBatch]]:
-        """See `LogOwner`."""
-        return self.reads.load(segment, offset)
 
     def remove_segments(self, segments: list[Segment]) -> None:
         """See `LogOwner`."""
@@ -363,8 +363,8 @@ class LogStore:
         plans = [(partition, partition.plan_flush()) for partition in chosen]
         writes = [write for _, plan in plans for write in plan]
         unsynced = [s for p in to_sync for s in p.segments if s.unsynced]
-        self._in_flight = [(w, sum(b.records.batch_bytes for b in w.batches)) for w in writes]
-        size = sum(size for _, size in self._in_flight)
+        self._in_flight = writes
+        size = sum(write.bytes for write in writes)
         try:
             if writes or to_sync:  # snapshots follow, if only to say what is settled
                 await self._loop.run_in_executor(
@@ -438,7 +438,7 @@ class LogStore:
     # -- space, pressure and failure
 
     def _unflushed_bytes(self) -> int:
-        planned = sum(size for write, size in self._in_flight if not write.done)
+        planned = sum(write.bytes for write in self._in_flight if not write.done)
         return planned + sum(p.unflushed_bytes for p in self._with_unflushed if p.durable)
 
     def _refused_by_disk(self) -> None:

@@ -7,7 +7,10 @@ never is. Offsets between stored batches that no batch holds were settled, or we
 
 import asyncio
 import logging
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +29,8 @@ from log_backend.segment_writer import SegmentWrite
 from log_backend.tail import Tail
 
 log = logging.getLogger(__name__)
+
+_end_offset = attrgetter("end_offset")
 
 
 class LogOwner(Protocol):
@@ -93,6 +98,7 @@ class PartitionLog(LogEnd, QuarantinedLog):
         self.cursors: dict[int, Cursor] = {}
         self.overtaken: dict[int, Callable[[int], None]] = {}
         self._flushing = False
+        self._held_back: deque[int] = deque()  # first offsets of transactions that are not durable
         self._loaded = LoadedPieces(owner.loaded_pieces)
         self._awaiting_load: list[Callable[[], None]] = []
 
@@ -321,7 +327,7 @@ class PartitionLog(LogEnd, QuarantinedLog):
             return []
         writes: list[SegmentWrite] = []
         newest = segment = self.segments[-1] if self.segments else None
-        batches = self._needed(self._tail.take_unflushed())
+        batches = self._needed(self._take_unflushed())
         at = 0
         while at < len(batches):
             end = at
@@ -332,12 +338,30 @@ class PartitionLog(LogEnd, QuarantinedLog):
                 end = segment.add_fitting(batches, at, self._owner.segment_bytes)
                 if end > at:
                     write.batches = batches[at:end]
+                    write.bytes = segment.size - write.position
                     writes.append(write)
             if end < len(batches):
                 segment = self._next_segment(segment, batches[end].base_offset, writes)
             at = end
         self._flushing = bool(writes)
         return writes
+
+    def _take_unflushed(self) -> list[RecordBatch]:
+        batches = self._tail.take_unflushed()
+        if self._held_back:
+            end = self._held_back[0]
+            self._tail.unflush_from(end)
+            batches = [batch for batch in batches if batch.base_offset < end]
+            self._has_unflushed()
+        return batches
+
+    def hold_back(self, offset: int) -> None:
+        """Write no batch to segments that begins at an offset or behind it; see `log_transaction`."""
+        self._held_back.append(offset)
+
+    def committed(self) -> None:
+        """The oldest offset that `hold_back` was told is one no more."""
+        self._held_back.popleft()
 
     def flushed(self) -> None:
         """The planned writes are done."""
@@ -382,8 +406,7 @@ class PartitionLog(LogEnd, QuarantinedLog):
         if self.retention is not None or not cursors:
             return batches
         if not any(cursor.settled.chunks for cursor in cursors):
-            low_water = self.low_water()
-            return [batch for batch in batches if batch.end_offset > low_water]
+            return batches[bisect_right(batches, self.low_water(), key=_end_offset) :]
         return [batch for batch in batches if not self._is_settled(batch)]
 
     def _is_settled(self, batch: RecordBatch) -> bool:

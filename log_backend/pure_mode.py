@@ -16,9 +16,12 @@ from types import ModuleType
 HOT_MODULES = (
     "log_backend.checksum",
     "log_backend.record_batch",
+    "log_backend.record_encoding",
     "log_backend.record_selection",
+    "log_backend.gathering",
     "log_backend.journal_entry",
     "log_backend.journal_groups",
+    "log_backend.placement",
     "log_backend.log_end",
     "log_backend.log_intake",
     "log_backend.tail",

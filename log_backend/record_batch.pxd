@@ -1,6 +1,6 @@
 # What the compiled kernel takes from C, and from Python's C API; classes whose attributes it reads at once.
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING
 from libc.string cimport memcpy
 
 from log_backend.checksum cimport crc32c, octets_crc
@@ -27,6 +27,19 @@ cdef class RecordBatch:
     cdef public unsigned int leader_epoch
 
 
+cpdef Records new_records(
+    object payload,
+    Py_ssize_t count,
+    unsigned int attributes,
+    bytes exchange,
+    Py_ssize_t keys_bytes,
+    Py_ssize_t properties_bytes,
+    Py_ssize_t bodies_bytes,
+    long long time,
+)
+
+cpdef RecordBatch new_batch(Records records, long long base_offset, unsigned int leader_epoch)
+
 cpdef int put_header(bytearray buffer, Py_ssize_t at, RecordBatch batch) except? -1
 
 cpdef object new_buffer(Py_ssize_t size)
@@ -34,3 +47,5 @@ cpdef object new_buffer(Py_ssize_t size)
 cpdef int put_u32(bytearray buffer, Py_ssize_t at, Py_ssize_t value) except? -1
 
 cpdef int put_u64(bytearray buffer, Py_ssize_t at, long long number) except? -1
+
+cpdef int put_octets(bytearray buffer, Py_ssize_t at, object octets) except? -1

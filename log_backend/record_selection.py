@@ -10,7 +10,8 @@ from array import array
 
 import cython
 
-from log_backend.record_batch import KEY_COLUMN, Records, crc32c, encode_records
+from log_backend.record_batch import KEY_COLUMN, Records, crc32c
+from log_backend.record_encoding import encode_records
 
 
 def key_partition(key: bytes, partitions: int) -> int:

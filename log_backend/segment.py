@@ -6,15 +6,15 @@ segment of a partition is written; the others are sealed, and have the index fil
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from log_backend.compressed_segment import cut_blocks
 from log_backend.disk import Disk
+from log_backend.placement import Placement
 from log_backend.record_batch import (
     HEADER_BYTES,
-    PERSISTENT,
     CorruptBatch,
     RecordBatch,
     batch_bytes,
@@ -102,30 +102,28 @@ class Segment:
         self.last_time = batch.records.last_time
         self.size = position + size
 
-    def add_fitting(self, batches: Sequence[RecordBatch], at: int, bytes_max: int) -> int:
+    def add_fitting(self, batches: list[RecordBatch], at: int, bytes_max: int) -> int:
         """Plan to write batches, from an index on, as many as fit; returns the index behind them.
 
         However large it is, an empty segment has room for one.
         """
-        size, first = self.size, at
-        offset_max = self.base_offset + RELATIVE_OFFSET_MAX
-        unindexed = self._positions[-1] + INDEX_INTERVAL_BYTES if self._positions else 0
-        while at < len(batches):
-            batch, records = batches[at], batches[at].records
-            length = records.batch_bytes
-            if size and (size + length > bytes_max or batch.base_offset > offset_max):
-                break
-            if size >= unindexed:
-                self._index(batch, size)
-                unindexed = size + INDEX_INTERVAL_BYTES
-            self.transient |= not records.attributes & PERSISTENT
-            size += length
-            at += 1
-        if at > first:
-            last = batches[at - 1]
+        placement = Placement(self.size)
+        placement.place(
+            batches,
+            at,
+            bytes_max,
+            self.base_offset + RELATIVE_OFFSET_MAX,
+            self._positions[-1] + INDEX_INTERVAL_BYTES if self._positions else 0,
+            INDEX_INTERVAL_BYTES,
+        )
+        if placement.end > at:
+            for batch, position in placement.indexed:
+                self._index(batch, position)
+            last = batches[placement.end - 1]
             self.end_offset, self.last_time = last.end_offset, last.records.last_time
-            self.size, self.unsynced = size, True
-        return at
+            self.transient |= placement.transient
+            self.size, self.unsynced = placement.size, True
+        return placement.end
 
     def _index(self, batch: RecordBatch, position: int) -> None:
         self._offsets.append(batch.base_offset)

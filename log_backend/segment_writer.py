@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from log_backend.disk import Disk, DiskFull, is_full
+from log_backend.gathering import Gathering
 from log_backend.log_directory import COMPRESSED, PLAIN, base_offsets
 from log_backend.partition_file import PARTITION_FILE, encode_number, read_number
 from log_backend.record_batch import RecordBatch
 from log_backend.segment import READ_BYTES, Segment, SegmentMark
 
 log = logging.getLogger(__name__)
+
+GATHERED_BYTES_MAX = 1024 * 1024  # copied for one write; a larger one is not faster
 
 
 @dataclass(slots=True)
@@ -22,6 +25,7 @@ class SegmentWrite:
 
     Attributes:
         before: the segment without them; None: it is new.
+        bytes: of the batches.
         done: set by the writer, in its thread.
     """
 
@@ -30,6 +34,7 @@ class SegmentWrite:
     position: int
     before: SegmentMark | None = None
     batches: list[RecordBatch] = field(default_factory=list)
+    bytes: int = 0
     seal: bool = False
     done: bool = False
 
@@ -130,12 +135,14 @@ class SegmentWriter:
             self._disk.sync_directory(path.parent)
 
     def _write_batches(self, path: Path, write: SegmentWrite) -> None:
-        buffers = [
-            part for batch in write.batches for part in (batch.header(), batch.records.payload)
-        ]
-        file = self._open_with_room(path, write.position, sum(map(len, buffers)))
+        file = self._open_with_room(path, write.position, write.bytes)
         try:
-            self._disk.write(file, write.position, buffers)
+            at, position = 0, write.position
+            while at < len(write.batches):
+                gathering = Gathering()
+                at = gathering.add_batches(write.batches, at, GATHERED_BYTES_MAX)
+                self._disk.write(file, position, gathering.buffers())
+                position += gathering.bytes
             if write.seal:
                 # Before the next segment is there: only the newest may have a torn tail.
                 self._sync(file, write.segment)

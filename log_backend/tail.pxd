@@ -8,7 +8,7 @@ cdef class Tail:
     cdef Py_ssize_t _unflushed
     cdef public long long bytes
     cdef public long long unflushed_bytes
-    cpdef append(self, RecordBatch batch)
+    cpdef bint append(self, RecordBatch batch) except *
     cpdef long long drop_first(self) except? -1
     cdef long long _drop(self) except? -1
     cdef _compact(self)

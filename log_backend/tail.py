@@ -31,13 +31,16 @@ class Tail:
         return len(self._batches) - self._start
 
     @cython.ccall
+    @cython.returns(cython.bint)
+    @cython.exceptval(check=True)
     @cython.locals(batch=RecordBatch, size=cython.longlong)
-    def append(self, batch: RecordBatch) -> None:
-        """Add an unflushed batch behind all others."""
+    def append(self, batch: RecordBatch) -> bool:
+        """Add an unflushed batch behind all others; tells whether it is the only one."""
         size = 64 + len(batch.records.payload)
         self._batches.append(batch)
         self.bytes += size
         self.unflushed_bytes += size
+        return self._unflushed + 1 == len(self._batches)
 
     @property
     def first(self) -> RecordBatch | None:

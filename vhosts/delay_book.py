@@ -6,7 +6,7 @@ from functools import partial
 
 import msgspec
 
-from exchanges import DELAYED_TYPE, TopologyChange, held_name
+from exchanges import DELAYED_TYPE, TopologyChange, held_name, holding_exchange
 from log_backend import (
     Change,
     Durability,
@@ -64,6 +64,11 @@ class DelayBook:
     def held(self, exchange: str) -> HeldMessages | None:
         """What an exchange holds; None: it is no delayed message exchange."""
         return self._held.get(exchange)
+
+    def recipient(self, name: str) -> HeldMessages | None:
+        """What a route leads to by this name; None: a queue."""
+        exchange = holding_exchange(name)
+        return None if exchange is None else self._held.get(exchange)
 
     async def page(self, held: HeldMessages, first: ScheduledRecord, count: int) -> HeldPage:
         """See `held_page`."""

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from typing import Protocol
 
-from log_backend import Reason, Records
+from log_backend import Reason, Records, SettledRange
 from vhosts.comeback import Comeback
 
 
@@ -19,6 +19,9 @@ class DeliverySource(Protocol):
 
     def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
         """Be done with messages that were handed out."""
+
+    def settlement(self, first: int, end: int, reason: Reason) -> SettledRange | None:
+        """What the journal may know before such messages are settled; None: nothing."""
 
     def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
         """Make messages ready again that were handed out, in their old place."""

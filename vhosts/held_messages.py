@@ -89,6 +89,10 @@ class HeldMessages:
             position = max(position, self._append(part, own, held, waited=waited))
         return position
 
+    def takes(self, count: int, size: int) -> bool:
+        """See `Recipient`: there is no limit to what is held."""
+        return True
+
     def _append(self, part: int, records: Records, delays: Sequence[int], *, waited: bool) -> int:
         log = self.logs[part]
         offset = log.next_offset

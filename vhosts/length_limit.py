@@ -110,18 +110,27 @@ class LengthLimit:
 
     def refused(self, records: Records) -> Sequence[int]:
         """Indexes of the records for which the queue has no room."""
-        if not self.options.refuses:
+        if self.takes(records.count, records.bodies_bytes):
             return ()
+        return _without_room(records, *self._room())
+
+    def takes(self, count: int, size: int) -> bool:
+        """Whether there is room for so many messages, of so many bytes of bodies, at once."""
+        if not self.options.refuses:
+            return True
+        room, left = self._room()
+        return (room is None or room >= count) and (left is None or size <= left)
+
+    def _room(self) -> tuple[int | None, int | None]:
+        # For messages, and for bytes of their bodies; None: any number.
         count_max, bytes_max = self.options.count_max, self.options.bytes_max
-        room, credit = records.count, self._credit()
+        room = left = None
+        credit = self._credit()
         if count_max is not None:
             room = count_max - self._queue.ready + (credit if count_max else 0)
-        left = None
         if bytes_max is not None and not (bytes_max and credit):
             left = bytes_max - self.ready_bytes
-        if room >= records.count and (left is None or records.bodies_bytes <= left):
-            return ()
-        return _without_room(records, room, left)
+        return room, left
 
     def published(self) -> None:
         """Messages came in."""
@@ -200,16 +209,17 @@ class LengthLimit:
         return end - first
 
 
-def _without_room(records: Records, room: int, bytes_left: int | None) -> list[int]:
+def _without_room(records: Records, room: int | None, bytes_left: int | None) -> list[int]:
     # One after the other: a small one may fit behind a large one that did not.
     sizes = records.offset_columns()
     refused = []
     for index in range(records.count):
         size = sizes[index + 1] - sizes[index]
-        if room <= 0 or (bytes_left is not None and size > bytes_left):
+        if (room is not None and room <= 0) or (bytes_left is not None and size > bytes_left):
             refused.append(index)
             continue
-        room -= 1
+        if room is not None:
+            room -= 1
         if bytes_left is not None:
             bytes_left -= size
     return refused

@@ -39,6 +39,9 @@ class Recipient(Protocol):
     def publish(self, records: Records, waited: bool) -> int:
         """Append records; see `Queue.publish`."""
 
+    def takes(self, count: int, size: int) -> bool:
+        """Whether it refuses none of so many messages, of so many bytes of bodies, at once."""
+
 
 class Posted(NamedTuple):
     """What became of some letters.

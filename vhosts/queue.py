@@ -3,7 +3,11 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
-from log_backend import EXPIRING, Durability, Records
+import cython
+
+from log_backend import EXPIRING, Durability
+from log_backend.log_end import LogEnd
+from log_backend.record_batch import Records
 from vhosts.consumer import Consumer
 from vhosts.consumer_group import ConsumerGroup
 from vhosts.delivery import Delivery
@@ -27,6 +31,7 @@ from vhosts.partitioned_reader import PartitionedReader
 from vhosts.partitioner import partitioner
 from vhosts.policy import Policy
 from vhosts.queue_arguments import counts_deliveries, has_single_active_consumer, is_stream
+from vhosts.queue_partition import QueuePartition
 from vhosts.queue_properties import QueueProperties
 from vhosts.queue_rules import QueueRules, RuleSurroundings, has_rules
 from vhosts.single_active import WaitingConsumers
@@ -52,6 +57,7 @@ class Queue(Dispatcher):
     __slots__ = (
         "_loading",
         "_partitioner",
+        "_plain_log",
         "_readers",
         "_standby",
         "_surroundings",
@@ -80,12 +86,22 @@ class Queue(Dispatcher):
         self.groups: dict[str, ConsumerGroup] = {}
         self._readers: list[StreamReader | PartitionedReader] = []
         self._partitioner = partitioner(properties.arguments)
+        self._plain_log: LogEnd | None = None  # where all goes that is published; None: look first
         self._loading: list[Callable[[], None]] = []
         single = has_single_active_consumer(properties.arguments)
         self._standby = WaitingConsumers() if single else None
         self.rules: QueueRules | None = None
         self._surroundings = surroundings
         self.effective = EffectiveArguments(properties.arguments)
+
+    def open(self, partitions: list[QueuePartition]) -> None:
+        """Begin with these partitions, in order."""
+        self.partitions = partitions
+        self._choose_way()
+
+    def _choose_way(self) -> None:
+        is_plain = self.rules is None and self._partitioner is None
+        self._plain_log = self.partitions[0].log if is_plain else None
 
     # -- what it goes by
 
@@ -116,6 +132,7 @@ class Queue(Dispatcher):
 
     def _obey(self, rules: QueueRules | None) -> None:
         self.rules = rules
+        self._choose_way()
         for partition in self.partitions:
             partition.rules = rules
             partition.on_expiring = self._expects_expiry
@@ -128,16 +145,16 @@ class Queue(Dispatcher):
             if self.rules is not None:
                 self.rules.expiry.expected = True
 
-    def _publish_by_rules(self, records: Records, *, waited: bool) -> int:
+    def _publish_by_rules(self, records: Records, waited: bool) -> int:
         if records.attributes & EXPIRING:
             self._expects_expiry()
         rules = self.rules
         if rules is None:
-            return self._append(records, waited=waited)
+            return self._append(records, waited)
         admitted, refused = rules.admit(records)
         position = 0
         if admitted is not None:
-            position = self._append(admitted, waited=waited)
+            position = self._append(admitted, waited)
             rules.published()
         if refused:
             raise PublishRefused(refused, position)
@@ -209,6 +226,7 @@ class Queue(Dispatcher):
         if self.properties.exclusive and self.owner is not connection:
             raise QueueLocked(self.name, self.vhost)
 
+    @cython.locals(log=LogEnd, records=Records, waited=cython.bint, position=cython.longlong)
     def publish(self, records: Records, waited: bool) -> int:
         """Append records; they reach consumers after this turn.
 
@@ -218,22 +236,33 @@ class Queue(Dispatcher):
         Raises:
             PublishRefused: the queue is full; it did not take all of them.
         """
-        if self.rules is not None or records.attributes & EXPIRING:
-            return self._publish_by_rules(records, waited=waited)
-        return self._append(records, waited=waited)
+        if self._plain_log is None or records.attributes & 4:  # EXPIRING
+            return self._publish_by_rules(records, waited)
+        log = self._plain_log
+        position = log.take(records, waited)
+        if self.consumers or self._readers or self.groups:
+            self._wake_all()
+        return position
 
-    def _append(self, records: Records, *, waited: bool) -> int:
+    def takes(self, count: int, size: int) -> bool:
+        """Whether it refuses none of so many messages, of so many bytes of bodies, at once."""
+        length = None if self.rules is None else self.rules.length
+        return length is None or length.takes(count, size)
+
+    def _append(self, records: Records, waited: bool) -> int:
         if self._partitioner is None:
             position: int = self.partitions[0].log.append(records, waited)
         else:
             position = self._partitioner.publish(self.partitions, records, waited=waited)
+        self._wake_all()
+        return position
+
+    def _wake_all(self) -> None:
         if self.consumers or self._readers:
             self.wake()
-        if self.groups:
-            for group in self.groups.values():
-                if group.consumers:
-                    group.wake()
-        return position
+        for group in self.groups.values():
+            if group.consumers:
+                group.wake()
 
     # -- consuming
 

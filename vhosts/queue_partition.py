@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from log_backend import EXPIRING, PartitionLog, Reason
+from log_backend import EXPIRING, PartitionLog, Reason, SettledRange
 from vhosts.comeback import Comeback
 from vhosts.delivery import Delivery, fitting
 
@@ -28,6 +28,10 @@ class PartitionRules(Protocol):
 
     def returned(self, partition: "QueuePartition", first: int, end: int) -> None:
         """Messages that were handed out are ready again."""
+
+    @property
+    def keeps_rejected(self) -> bool:
+        """What is rejected is settled when its dead letter is safe."""
 
     def settling(self, partition: "QueuePartition", first: int, end: int, reason: Reason) -> bool:
         """Messages that were handed out are done with; tells whether the rules settle them."""
@@ -164,6 +168,13 @@ class QueuePartition:
             return
         self.cursor.settle(first, end, reason)
         self.log.release()
+
+    def settlement(self, first: int, end: int, reason: Reason) -> SettledRange | None:
+        """See `DeliverySource`."""
+        kept = reason is Reason.REJECTED and self.rules is not None and self.rules.keeps_rejected
+        if kept or self.log.closed or not self.log.durable:
+            return None
+        return SettledRange(self.log.number, self.cursor.number, first, end, reason)
 
     def finish(self, first: int, end: int, reason: Reason) -> None:
         """Settle messages that were withdrawn, or left to the rules when they were settled."""

@@ -160,6 +160,11 @@ class QueueRules:
         if self.length is not None:
             self.length.returned(partition, first, end)
 
+    @property
+    def keeps_rejected(self) -> bool:
+        """See `PartitionRules`."""
+        return self.dead_letters.address is not None
+
     def settling(self, partition: QueuePartition, first: int, end: int, reason: Reason) -> bool:
         """See `PartitionRules`."""
         if reason is not Reason.REJECTED:

@@ -111,6 +111,9 @@ class StreamReader:
         """See `DeliverySource`: what was read stays in the log."""
         self.in_flight -= end - first
 
+    def settlement(self, first: int, end: int, reason: Reason) -> None:
+        """See `DeliverySource`: nothing is settled."""
+
     def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
         """See `DeliverySource`: what was read is not read again."""
         self.in_flight -= end - first

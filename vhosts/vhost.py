@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 
@@ -17,7 +17,6 @@ from exchanges import (
     TopologyChange,
     check_name,
     check_not_reserved,
-    holding_exchange,
 )
 from log_backend import (
     Change,
@@ -26,6 +25,7 @@ from log_backend import (
     MetadataStore,
     MetadataUnavailable,
     PartitionLog,
+    SettledRange,
     random_name,
 )
 from vhosts.consumer import Consumer
@@ -128,7 +128,7 @@ class VirtualHost:
     def recovered(self) -> None:
         """The journal has been replayed into the logs: look at them again."""
         for queue in self.queues.values():
-            queue.partitions = [self._partition(queue, p.log) for p in queue.partitions]
+            queue.open([self._partition(queue, p.log) for p in queue.partitions])
             queue.apply(queue.properties.arguments)
             self.groups.recovered(queue)
         self.policies.recovered()
@@ -143,18 +143,24 @@ class VirtualHost:
 
     def targets(self, route: tuple[str, ...]) -> tuple[Recipient, ...]:
         """The queues of a route, and what holds its messages first."""
+        known = self.known_targets()
+        queues = known.get(route)
+        if queues is None:
+            queues = known[route] = tuple(map(self._recipient, route))
+        return queues
+
+    def known_targets(self) -> dict[tuple[str, ...], tuple[Recipient, ...]]:
+        """The queues of the routes that were asked for so far: read it in this turn, never write.
+
+        `targets` adds what is missing.
+        """
         if self._targets_version != self.routing.version:
             self._targets.clear()
             self._targets_version = self.routing.version
-        queues = self._targets.get(route)
-        if queues is None:
-            queues = self._targets[route] = tuple(map(self._recipient, route))
-        return queues
+        return self._targets
 
     def _recipient(self, name: str) -> Recipient:
-        exchange = holding_exchange(name)
-        held = None if exchange is None else self.delays.held(exchange)
-        return self.queues[name] if held is None else held
+        return self.delays.recipient(name) or self.queues[name]
 
     # -- exchanges and bindings
 
@@ -272,7 +278,7 @@ class VirtualHost:
         self._check_queue_limit(properties.name)
         numbers, number_change = self._numbers.take(partition_count(properties.arguments))
         owner = connection if properties.exclusive else None
-        if not _stored(properties):
+        if not properties.is_stored:
             queue = self._add_queue(properties, owner, numbers)
             queue.apply(queue.effective.values)
             self.routing.add_queue(queue.name, durable=False)
@@ -302,6 +308,13 @@ class VirtualHost:
             self.routing.add_queue(queue.name, durable=True)
         return revision
 
+    def commit(self, publish: Callable[[], object], settled: Iterable[SettledRange]) -> int:
+        """Publish, and have the journal settle, so that a crash takes all of it or nothing.
+
+        Returns, and raises: see `LogStore.commit_together`.
+        """
+        return self._logs.commit_together(publish, settled)
+
     def delete_queue(
         self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False
     ) -> tuple[int, Durable]:
@@ -318,7 +331,7 @@ class VirtualHost:
             raise QueueInUse(queue.name, self.name)
         if if_empty and (queue.ready or queue.delayed):
             raise QueueNotEmpty(queue.name, self.name)
-        stored = _stored(queue.properties)
+        stored = queue.is_stored
         if stored:
             self._writer.check()
         count = queue.ready
@@ -413,9 +426,8 @@ class VirtualHost:
         self, properties: QueueProperties, owner: object | None, partitions: Sequence[int]
     ) -> Queue:
         queue = Queue(self.name, properties, owner, self._call_soon, self._surroundings)
-        for index, number in enumerate(partitions):
-            log = self._open_log(properties, index, number)
-            queue.partitions.append(self._partition(queue, log))
+        logs = [self._open_log(properties, *each) for each in enumerate(partitions)]
+        queue.open([self._partition(queue, log) for log in logs])
         self.policies.follow_queue(queue)
         self.queues[properties.name] = queue
         if owner is not None:
@@ -434,7 +446,7 @@ class VirtualHost:
             self.name,
             properties.name,
             index,
-            durable=_stored(properties),
+            durable=properties.is_stored,
             durability=durability(properties.arguments, self._default_durability),
             retention=retention(properties.arguments),
             compression=compression(properties.arguments),
@@ -483,7 +495,3 @@ def server_name() -> str:
 def _is_unwanted(queue: Queue) -> bool:
     is_left = queue.had_consumer and not queue.consumer_count
     return queue.properties.auto_delete and is_left and not queue.deleted
-
-
-def _stored(properties: QueueProperties) -> bool:
-    return properties.is_stored

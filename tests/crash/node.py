@@ -12,10 +12,20 @@ from types import MappingProxyType
 from crash.fault_plan import FaultPlan
 from crash.powered_disk import DiskStill, PoweredDisk
 from crash.promises import NOT_KNOWN, Promises, QueuePromises
+from crash.transaction_promise import TransactionPromise
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import unsettled
+from unit.log_backend.open_store import unsettled as unsettled_records
 
-from log_backend import Change, LogOptions, LogStore, MetadataStore, MetadataWriter, SystemClock
+from log_backend import (
+    Change,
+    LogOptions,
+    LogStore,
+    MetadataStore,
+    MetadataWriter,
+    Reason,
+    SettledRange,
+    SystemClock,
+)
 from log_backend.partition_log import PartitionLog
 from mirror_cluster import claim_epoch
 from vhosts import Queue, QueueProperties, VhostDirectory, VirtualHost
@@ -205,6 +215,45 @@ class Node:
         promises.settle(0, log.next_offset)
         self.queue(name).purge()
 
+    def commit(
+        self, appends: Mapping[str, int], settles: Mapping[str, tuple[int, int]], size: int = 100
+    ) -> int:
+        """Append and settle in one transaction; returns the journal position.
+
+        Args:
+            appends: how many records, by the name of the queue.
+            settles: [first, end) offsets, by the name of the queue.
+        """
+        logs = {name: self.log(name) for name in {*appends, *settles}}
+        appended = {
+            name: (logs[name].next_offset, logs[name].next_offset + count)
+            for name, count in appends.items()
+        }
+
+        def append() -> None:
+            for name, count in appends.items():
+                self.append(name, count, size)
+
+        position = self.vhost.commit(
+            append,
+            [
+                SettledRange(logs[name].number, 0, *each, Reason.ACKED)
+                for name, each in settles.items()
+            ],
+        )
+        self.promises.transactions.append(TransactionPromise(position, appended, settles))
+        for name, each in settles.items():
+            self.promised(name).settle(*each)
+            self.promised(name).barrier(position)
+
+        def durable() -> None:
+            for name, each in settles.items():
+                logs[name].open_cursor().settle(*each)
+                logs[name].release()
+
+        self.store.journal.waiters.wait(position, durable, durable=True)
+        return position
+
     async def confirmed(self, position: int) -> None:
         """Wait until the journal has reached a position.
 
@@ -223,7 +272,7 @@ class Node:
         log = self.log(name)
         if self.promised(name).keeps:
             return await whole_log(log)
-        return dict(await unsettled(log))
+        return dict(await unsettled_records(log))
 
     def _durable(self, position: int) -> None:
         self.promises.durable(position)
@@ -286,14 +335,18 @@ async def recovered(
 
 async def check(node: Node) -> None:
     """Hold a node that has just recovered to its promises, and go on with what it found."""
+    unsettled: dict[str, dict[int, bytes]] = {}
     for name in node.promises.queues:
         queue = node.vhost.queues.get(name)
         log = queue.partitions[0].log if queue is not None else None
         promises = node.promises.generation(name, None if log is None else log.number)
         if queue is not None and log is not None and promises is not None:
-            found = await node.read(name)
+            found = unsettled[name] = await node.read(name)
             promises.check(log, found, queue.ready)
             promises.recovered(log, found)
+    for transaction in node.promises.transactions:
+        transaction.check(unsettled)
+    node.promises.transactions.clear()  # from here on anybody may settle what is left of them
 
 
 async def whole_log(log: PartitionLog) -> dict[int, bytes]:

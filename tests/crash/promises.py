@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Self
 
+from crash.transaction_promise import PromiseBroken, TransactionPromise
+
 from log_backend.partition_log import PartitionLog
 
 NOT_KNOWN = 0  # number of a partition that is being declared
-
-
-class PromiseBroken(Exception):
-    """The node lost, invented or brought back a record, or gave an offset twice."""
 
 
 @dataclass
@@ -137,12 +135,14 @@ class Promises:
 
     def __init__(self) -> None:
         self.queues: dict[str, list[QueuePromises | None]] = {}
+        self.transactions: list[TransactionPromise] = []
 
     def copy(self) -> Promises:
         """The promises of this moment."""
         copied = Promises()
         for name, generations in list(self.queues.items()):
             copied.queues[name] = [each and each.copy() for each in list(generations)]
+        copied.transactions = [each.copy() for each in list(self.transactions)]
         return copied
 
     def all(self) -> list[QueuePromises]:
@@ -153,6 +153,8 @@ class Promises:
         """The journal has reached a position."""
         for promises in self.all():
             promises.durable(position)
+        for transaction in self.transactions:
+            transaction.durable(position)
 
     def generation(self, name: str, partition: int | None) -> QueuePromises | None:
         """The promises of the queue that is there, of which no other generation is left.

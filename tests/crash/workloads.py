@@ -218,3 +218,25 @@ async def topology_that_changes(node: Node, root: Path) -> Node:
         await node.confirmed(node.append(f"t{number}", 2, 300))
         node.vhost.delete_exchange(name, if_unused=False)
     return node
+
+
+@workload
+async def transactions(node: Node, root: Path) -> Node:
+    """Acks of one queue and publishes to others, between publishes of everybody else."""
+    await node.declare("in", "a", "b")
+    await node.confirmed(node.append("in", 40, 300))
+    for number in range(20):
+        node.append("a", 1, 200, waited=False)
+        size = (100, 900, 2_500)[number % 3]
+        position = node.commit(
+            {"a": 1, "b": 2, "in": 1}, {"in": (2 * number, 2 * number + 2)}, size
+        )
+        node.append("b", 1, 200, waited=False)
+        if number % 4 == 1:
+            await node.store.flush()
+        if number % 2:
+            await node.confirmed(position)
+        if number == 10:
+            node = await node.restart()
+    await node.confirmed(position)
+    return node

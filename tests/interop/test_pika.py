@@ -395,41 +395,6 @@ def test_a_consumer_with_a_higher_priority_is_served_first(channel):
     assert low.bodies == []
 
 
-def test_a_transaction_publishes_at_its_commit(channel):
-    queue = declare(channel)
-    channel.tx_select()
-    channel.basic_publish("", queue, b"a")
-    channel.basic_publish("", queue, b"b")
-    assert ready_count(channel, queue) == 0
-    channel.tx_commit()
-    wait_until(lambda: ready_count(channel, queue) == 2)
-
-
-def test_a_rolled_back_transaction_leaves_nothing(channel):
-    queue = declare(channel)
-    channel.tx_select()
-    channel.basic_publish("", queue, b"never")
-    channel.tx_rollback()
-    channel.basic_publish("", queue, b"kept")
-    channel.tx_commit()
-    wait_until(lambda: ready_count(channel, queue) == 1)
-    assert channel.basic_get(queue)[2] == b"kept"
-
-
-def test_acks_of_a_transaction_count_at_its_commit(connection):
-    channel, plain = connection.channel(), connection.channel()
-    queue = declare(plain)
-    send(plain, queue, b"a", b"b")
-    channel.tx_select()
-    channel.basic_ack(channel.basic_get(queue)[0].delivery_tag)
-    channel.tx_commit()
-    channel.basic_ack(channel.basic_get(queue)[0].delivery_tag)
-    channel.tx_rollback()
-    channel.close()
-    wait_until(lambda: ready_count(plain, queue) == 1)
-    assert drain(plain, queue) == [b"b"]
-
-
 @pytest.mark.parametrize("size", [0, 1, 131_064, 131_065, 1_048_576])
 def test_a_body_of_any_size_comes_back_unchanged(channel, size):
     queue = declare(channel)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.log_backend.log_records import batch
 
-from log_backend import checksum, journal_entry, journal_groups, record_batch, tail
+from log_backend import checksum, journal_entry, journal_groups, record_encoding, tail
 from log_backend.journal_block import HandedOut
 
 FOLDER = Path(__file__).parents[2] / "log_backend"
@@ -35,7 +35,7 @@ BOTH_TAILS = (tail, uncompiled(tail))
 BOTH_GROUPS = (journal_groups, uncompiled(journal_groups))
 BOTH_ENTRIES = (journal_entry, uncompiled(journal_entry))
 BOTH_CHECKSUMS = (checksum, uncompiled(checksum))
-BOTH_BATCHES = (record_batch, uncompiled(record_batch))
+BOTH_ENCODINGS = (record_encoding, uncompiled(record_encoding))
 
 BODIES = st.lists(st.binary(max_size=30), min_size=1, max_size=4)
 CALLS = st.one_of(
@@ -89,15 +89,16 @@ def gathered(
     groups.start(7)
     for partition, bodies, waited, synced in entries:
         change = HandedOut(0, partition) if len(bodies) == 1 else batch(bodies, 5)
-        # A group takes entries of its own kind only: what is compared is their bytes.
-        pieces = entry_module.JournalEntry(partition, change).pieces()
-        heard.append(b"".join(pieces))
-        entry = journal_entry.JournalEntry(partition, change)
-        heard.append(groups.append(entry, waited, synced))
+        entry = entry_module.JournalEntry(partition, change)
+        heard.append(entry.encode())
+        if len(bodies) == 2:
+            heard.append(groups.append_batch(partition, change, waited, synced))
+        else:
+            heard.append(groups.append(entry, waited, synced))
     for _ in entries:
         group = groups.take_first()
         heard += [group.position, group.count, group.bytes, group.waited, group.synced]
-        heard.append(b"".join(group.pieces))
+        heard.append(b"".join(group.content.buffers()))
         groups.written(group)
         heard.append(groups.pending_bytes)
     return heard
@@ -115,7 +116,7 @@ def test_a_checksum_is_the_same(content: bytes) -> None:
 def test_routing_keys_are_the_same_or_refused(rows: list[tuple[int, int]], source: bytes) -> None:
     table = memoryview(array("i", [n for at, size in rows for n in (at, size, 0, 0, 0, 0)]))
     outcomes = []
-    for module in BOTH_BATCHES:
+    for module in BOTH_ENCODINGS:
         try:
             outcomes.append(module.routing_keys(memoryview(bytearray(source)), table, len(rows)))
         except ValueError as error:

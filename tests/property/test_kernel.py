@@ -1,4 +1,4 @@
-"""The compiled record batch against the same source uncompiled: every input, the same outcome."""
+"""The compiled record batch and its encoding against the same sources uncompiled: equal outcomes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from log_backend import record_batch as compiled
+from log_backend import record_encoding as compiled_encoding
 
-SOURCE = Path(__file__).parents[2] / "log_backend" / "record_batch.py"
+FOLDER = Path(__file__).parents[2] / "log_backend"
 
 pytestmark = pytest.mark.skipif(
     not str(compiled.__file__).endswith(".so"), reason="the kernel is not compiled"
 )
 
 
-def load_uncompiled() -> ModuleType:
-    spec = spec_from_file_location("uncompiled_record_batch", SOURCE)
+def load_uncompiled(name: str) -> ModuleType:
+    spec = spec_from_file_location(f"uncompiled_{name}", FOLDER / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
@@ -30,14 +31,15 @@ def load_uncompiled() -> ModuleType:
     return module
 
 
-uncompiled = load_uncompiled()
+uncompiled = load_uncompiled("record_batch")
+uncompiled_encoding = load_uncompiled("record_encoding")
 
 
 def outcome(module: ModuleType, call: str, *arguments: object, **options: object) -> object:
     """What a call gives, or the name and text of what it raises."""
     try:
         return described(getattr(module, call)(*arguments, **options))
-    except (ValueError, IndexError, module.CorruptBatch) as error:
+    except (ValueError, IndexError, compiled.CorruptBatch, uncompiled.CorruptBatch) as error:
         text = "" if isinstance(error, IndexError) else str(error)  # worded by the language
         return type(error).__name__, text
 
@@ -71,8 +73,8 @@ def encode_both(
     table = array("i", [number for row in rows for number in row])
     chosen = None if selection is None else memoryview(array("i", selection))
     arguments = memoryview(bytearray(source)), memoryview(table), chosen, count, exchange, key
-    first = outcome(compiled, "encode_records", *arguments, 2, 1_700)
-    second = outcome(uncompiled, "encode_records", *arguments, 2, 1_700)
+    first = outcome(compiled_encoding, "encode_records", *arguments, 2, 1_700)
+    second = outcome(uncompiled_encoding, "encode_records", *arguments, 2, 1_700)
     return first, second
 
 
@@ -120,10 +122,9 @@ def test_parts_are_what_their_selections_encode_to(
     selections = data.draw(st.lists(places, max_size=8))
     wanted = [encode_both(source, rows, each, len(each), b"x", key)[1] for each in selections]
     table = array("i", [number for row in rows for number in row])
-    order = array("i", [place for each in selections for place in each])
-    views = memoryview(bytearray(source)), memoryview(table), memoryview(order)
-    for module in (compiled, uncompiled):
-        parts = module.encode_parts(*views, [len(each) for each in selections], b"x", key, 2, 1_700)
+    views = memoryview(bytearray(source)), memoryview(table)
+    for module in (compiled_encoding, uncompiled_encoding):
+        parts = module.encode_parts(*views, selections, b"x", key, 2, 1_700)
         assert [described(part) for part in parts] == wanted
 
 
@@ -147,7 +148,7 @@ def test_any_bytes_are_decoded_or_refused_alike(
     for body in bodies:
         rows.extend((0, 0, 0, 0, start, len(body)))
         start += len(body)
-    content = compiled.encode_records(
+    content = compiled_encoding.encode_records(
         memoryview(bytearray(source)), memoryview(rows), None, len(bodies), b"e", b"k", 2, 5
     )
     batch = compiled.RecordBatch(content, 1 << 33, 3)

@@ -169,7 +169,7 @@ class QueueAgainstList(RuleBasedStateMachine):
         partition = QueuePartition(log, self.queue.wake)
         if priorities:
             partition = PriorityPartition(log, self.queue.wake, turns.call_soon, PRIORITY_MAX)
-        self.queue.partitions.append(partition)
+        self.queue.open([partition])
         self.queue.apply(given)
         turns.run()
 

@@ -13,7 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from log_backend import record_selection as imported
-from log_backend.record_batch import PERSISTENT, Records, encode_records
+from log_backend.record_batch import PERSISTENT, Records
+from log_backend.record_encoding import encode_records
 
 SOURCE = Path(__file__).parents[2] / "log_backend" / "record_selection.py"
 

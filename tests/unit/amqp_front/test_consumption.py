@@ -39,6 +39,9 @@ class Channel:
     def write(self, frames: bytes | bytearray) -> None:
         self.written += frames
 
+    def cancelled(self, frame: bytes) -> None:
+        self.written += frame
+
     def fail(self, error: Exception) -> None:
         raise error
 

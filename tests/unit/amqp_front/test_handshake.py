@@ -25,7 +25,7 @@ def tune_ok(channel_max: int = 100, frame_max: int = 65_536, heartbeat: int = 30
 
 
 def test_start_says_who_we_are() -> None:
-    frame = start_frame("routelog@here", None)
+    frame = start_frame("routelog@here", ("PLAIN", "AMQPLAIN"))
     used, channel, start = pamqp_frame.unmarshal(frame)
     assert (used, channel) == (len(frame), 0)
     assert isinstance(start, commands.Connection.Start)

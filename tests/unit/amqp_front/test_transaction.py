@@ -3,13 +3,15 @@
 from array import array
 
 import pytest
-from frame_samples import ACK, REQUEUE, publish, some_properties
+from frame_samples import publish, some_properties
 
 from amqp_front import transaction
-from amqp_front.command import PublishRun, SettleRun
+from amqp_front.command import PublishRun
 from amqp_front.errors import PRECONDITION_FAILED, SoftError
 from amqp_front.frame_cutter import FrameCutter
 from amqp_front.transaction import ENTRY_BYTES, Transaction
+from amqp_front.unacked import Taken, UnackedRun
+from log_backend import Reason
 
 
 def publish_run(stream: bytes) -> tuple[PublishRun, memoryview]:
@@ -37,8 +39,8 @@ def test_a_publish_outlives_the_receive_buffer(keys: list[str]) -> None:
     kept.publish(run)
     buffer[: len(stream)] = b"\xee" * len(stream)
     run.rows[:18] = array("i", [0] * 18)
-    ((own,), settlements) = kept.take()
-    assert settlements == []
+    (own,) = kept.publishes
+    assert kept.taken == []
     assert own.keys() == [key.encode() for key in keys]
     assert [own.body(at) for at in range(3)] == [b"body0", b"body1", b"body2"]
     assert own.properties(1) == PERSISTENT.marshal()
@@ -50,16 +52,19 @@ def test_a_publish_outlives_the_receive_buffer(keys: list[str]) -> None:
     assert [records.routing_key(at) for at in range(3)] == [key.encode() for key in keys]
 
 
-def test_taking_empties_the_transaction_and_keeps_the_order() -> None:
+def taken() -> Taken:
+    """One delivery that was settled."""
+    return Taken([UnackedRun(1, 2, None, 0, None)], Reason.ACKED)  # type: ignore[arg-type]
+
+
+def test_a_transaction_keeps_its_order() -> None:
     kept = Transaction()
-    runs = [SettleRun(1, outcome, tag, tag, False) for tag, outcome in ((5, ACK), (3, REQUEUE))]
-    for at, settled in enumerate(runs):
+    settled = [taken(), taken()]
+    for at, each in enumerate(settled):
         kept.publish(publish_run(publish(1, "x", f"k{at}", b""))[0])
-        kept.settle(settled)
-    publishes, settlements = kept.take()
-    assert [run.keys() for run in publishes] == [[b"k0"], [b"k1"]]
-    assert settlements == runs
-    assert kept.take() == ([], [])
+        kept.settle(each)
+    assert [run.keys() for run in kept.publishes] == [[b"k0"], [b"k1"]]
+    assert kept.taken == settled
 
 
 def test_a_transaction_is_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,24 +76,12 @@ def test_a_transaction_is_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(SoftError) as caught:
         kept.publish(run)
     assert caught.value.code == PRECONDITION_FAILED
-    kept.take()
-    kept.publish(run)
 
 
 def test_settlements_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transaction, "TRANSACTION_BYTES_MAX", 10 * ENTRY_BYTES)
+    monkeypatch.setattr(transaction, "TRANSACTION_BYTES_MAX", 20 * ENTRY_BYTES)
     kept = Transaction()
-    for tag in range(1, 11):
-        kept.settle(SettleRun(1, ACK, tag, tag, False))
+    for _ in range(10):
+        kept.settle(taken())
     with pytest.raises(SoftError):
-        kept.settle(SettleRun(1, ACK, 11, 11, False))
-
-
-def test_only_a_transaction_with_publishes_would_publish() -> None:
-    kept = Transaction()
-    kept.settle(SettleRun(1, ACK, 1, 1, False))
-    assert not kept.has_publishes
-    kept.publish(publish_run(publish(1, "x", "k", b""))[0])
-    assert kept.has_publishes
-    kept.take()
-    assert not kept.has_publishes
+        kept.settle(taken())

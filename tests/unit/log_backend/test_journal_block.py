@@ -62,7 +62,7 @@ def test_the_size_of_an_entry_is_what_it_takes_in_a_block() -> None:
     for entries in ([entry] for entry in ENTRIES):
         found = decode_block(bytearray(encode_block(FILE, 1, 1, 0, entries)), 0, FILE)
         assert found is not None
-        assert found.length == BLOCK_HEADER_BYTES + sum(map(len, entries[0].pieces()))
+        assert found.length == BLOCK_HEADER_BYTES + len(entries[0].encode())
 
 
 def test_a_block_fills_whole_pages() -> None:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from log_backend.log_directory import partition_directory, segment_path
-from log_backend.record_batch import RecordBatch, Records, encode_records
+from log_backend.record_batch import RecordBatch, Records
+from log_backend.record_encoding import encode_records
 from log_backend.segment_index import HEADER_BYTES
 
 NO_PROPERTIES = b"\x00\x00"

@@ -1,0 +1,58 @@
+import random
+
+import pytest
+from unit.log_backend.log_records import batch, encoded
+
+from log_backend.gathering import COPIED_BYTES_MAX, Gathering
+
+
+def written(gathering: Gathering) -> bytes:
+    return b"".join(gathering.buffers())
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_pieces_stand_in_order_however_large_they_are(kind: type) -> None:
+    chance = random.Random(3)
+    sizes = [0, 1, 4_096, COPIED_BYTES_MAX, COPIED_BYTES_MAX + 1, 7, 100_000, 100_000, 0, 5]
+    pieces = [chance.randbytes(size) for size in sizes * 3]
+    gathering = Gathering()
+    for piece in pieces:
+        gathering.add(kind(piece))
+    assert gathering.bytes == sum(map(len, pieces))
+    assert written(gathering) == b"".join(pieces)
+
+
+def test_many_small_pieces_are_one_buffer() -> None:
+    gathering = Gathering()
+    for _ in range(1_000):
+        gathering.add(b"x" * 100)
+    assert [len(each) for each in gathering.buffers()] == [100_000]
+
+
+def test_a_large_piece_is_not_copied() -> None:
+    large = bytes(COPIED_BYTES_MAX + 1)
+    gathering = Gathering()
+    gathering.add(b"head")
+    gathering.add(large)
+    assert gathering.buffers()[1] is large
+
+
+def test_batches_are_gathered_as_they_are_stored() -> None:
+    batches = [batch([b"one", b"two"], 5), batch([b"x" * 20_000], 7), batch([b""], 8)]
+    gathering = Gathering()
+    for each in batches:
+        gathering.add_batch(each)
+    assert written(gathering) == b"".join(map(encoded, batches))
+
+
+def test_nothing_is_no_buffer() -> None:
+    assert Gathering().buffers() == []
+    assert Gathering().bytes == 0
+
+
+def test_more_may_come_behind_what_was_looked_at() -> None:
+    gathering = Gathering()
+    gathering.add(b"one")
+    assert written(gathering) == b"one"
+    gathering.add(b"two")
+    assert written(gathering) == b"onetwo"

@@ -1,0 +1,91 @@
+"""Transactions in the log: one block, and nothing of it elsewhere before it is durable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from unit.log_backend.log_records import records
+from unit.log_backend.open_store import start_store, unsettled
+
+from log_backend import Durability, LogStore, PartitionLog, Reason, SettledRange, journal_groups
+
+
+async def durable(store: LogStore, position: int) -> None:
+    reached = asyncio.Event()
+    store.journal.waiters.wait(position, reached.set, durable=True)
+    async with asyncio.timeout(10):
+        await reached.wait()
+
+
+def appending(*partitions: PartitionLog, count: int = 1, size: int = 10) -> Callable[[], None]:
+    """A function that appends so many records to each partition."""
+
+    def append() -> None:
+        for partition in partitions:
+            for _ in range(count):
+                partition.append(records([bytes(size)], persistent=True), waited=True)
+
+    return append
+
+
+async def test_a_transaction_is_one_block_however_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, (a, b) = start_store(tmp_path, queues=("a", "b"))
+    first = a.append(records([b"alone"], persistent=True))
+    whole = journal_groups.COMMIT_BYTES_MAX // 2_000
+    position = store.commit_together(appending(a, b, count=whole, size=2_000), [])
+    assert position == first
+    assert store.journal.groups.first.bytes > 2 * whole * 2_000
+    assert b.append(records([b"behind"], persistent=True)) == position + 1
+    await durable(store, position + 1)
+    await store.aclose()
+
+
+async def test_a_transaction_is_synced_whatever_its_queues_ask_for(tmp_path: Path) -> None:
+    levels = (Durability.OS, Durability.OS)
+    store, (a, b) = start_store(tmp_path, queues=("a", "b"), durabilities=levels)
+    await durable(store, store.commit_together(appending(a, b), []))
+    await store.aclose()
+
+
+async def test_what_is_not_for_the_journal_has_no_position(tmp_path: Path) -> None:
+    store, (a,) = start_store(tmp_path)
+    transient = records([b"x"], persistent=False)
+    assert store.commit_together(lambda: a.append(transient, waited=True), []) == 0
+    await store.aclose()
+
+
+async def test_no_segment_has_a_record_of_it_before_it_is_durable(tmp_path: Path) -> None:
+    store, (a, b) = start_store(tmp_path, queues=("a", "b"))
+    a.append(records([b"before"], persistent=True))
+    position = store.commit_together(appending(a, b), [])
+    a.append(records([b"behind"], persistent=True))
+    plans = [a.plan_flush(), b.plan_flush()]  # in the same turn: nothing is written so far
+    assert [[each.base_offset for each in w.batches] for plan in plans for w in plan] == [[0]]
+    assert a.unflushed_bytes
+    assert b.unflushed_bytes
+    a.flush_refused(plans[0])
+    await durable(store, position)
+    await store.flush()
+    assert (a.unflushed_bytes, b.unflushed_bytes) == (0, 0)
+    assert (a.segments[-1].written_end, b.segments[-1].written_end) == (3, 1)
+    await store.aclose()
+
+
+async def test_what_it_settles_is_journaled_and_settled_by_its_owner(tmp_path: Path) -> None:
+    store, (a, b) = start_store(tmp_path, queues=("a", "b"))
+    for _ in range(4):
+        a.append(records([b"x"], persistent=True))
+    settled = [SettledRange(a.number, 0, 1, 3, Reason.ACKED)]
+    position = store.commit_together(appending(b), settled)
+    await durable(store, position)
+    assert [offset for offset, _ in await unsettled(a)] == [0, 1, 2, 3]
+    await store.aclose()
+    store, (a, b) = start_store(tmp_path, queues=("a", "b"), epoch=2)
+    assert [offset for offset, _ in await unsettled(a)] == [0, 3]
+    assert [offset for offset, _ in await unsettled(b)] == [0]
+    await store.aclose()
