@@ -192,18 +192,16 @@ def test_messages_that_became_due_while_the_broker_was_down_come_at_once(fresh_b
     clients = Clients(broker.url)
     channel = clients.channel()
     exchange(channel, "later", durable=True)
-    queue = bound(channel, "later", queue_name := "q", **KEPT)
-    channel.queue_bind(queue, "later", "k")
+    queue = bound(channel, "later", **KEPT)
     channel.confirm_delivery()
     for number in range(50):
         mode = 2 if number % 2 else 1
         body = b"%d" % number
-        channel.basic_publish("later", "k", body, delayed(100 + number, delivery_mode=mode))
+        channel.basic_publish("later", "k", body, delayed(3_000 + number, delivery_mode=mode))
     channel.basic_publish("later", "k", b"far", delayed(100 * YEAR))
-    assert queue_name == "q"
     broker.kill()
     clients.close()
-    time.sleep(0.3)
+    time.sleep(3.1)
     broker.start()
     clients = Clients(broker.url)
     channel = clients.channel()
