@@ -176,6 +176,19 @@ def test_copies_are_held_too_and_blind_ones_are_not_seen(channel, name):
         assert properties.headers == {"x-delay": -100, "CC": ["copied"]}
 
 
+def test_a_transaction_has_its_messages_held_when_it_is_committed(channel, name):
+    exchange(channel, name)
+    queue = bound(channel, name)
+    channel.tx_select()
+    channel.basic_publish(name, "k", b"lost", delayed(100))
+    channel.tx_rollback()
+    channel.basic_publish(name, "k", b"kept", delayed(100))
+    channel.basic_publish(name, "k", b"at once", delayed(0))
+    channel.tx_commit()
+    wait_until(lambda: ready_count(channel, queue) == 2)
+    assert drain(channel, queue) == [b"at once", b"kept"]
+
+
 def test_a_message_due_while_its_queue_is_full_waits_for_room(channel, name):
     exchange(channel, name)
     queue = bound(channel, name, arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
