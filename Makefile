@@ -22,8 +22,10 @@ KERNEL := $(wildcard $(HOT_SOURCES) $(HOT_SOURCES:.py=.pxd))
 TESTS := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 N := 2000
+STEPS := 1000000
+BROKER := routelog
 
-.PHONY: help setup java demo serve test crash check format bench clean
+.PHONY: help setup java demo serve test crash model interop check format bench clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
@@ -44,8 +46,15 @@ crash: setup ## N=2000: kill -9, power cuts and disk faults, all of them; an hou
 	@.ci/system-packages crash
 	@ROUTELOG_TEST_KILLS=$(N) ROUTELOG_TEST_CUTS=all ROUTELOG_TEST_CUT_OUTCOMES=2 ROUTELOG_TEST_FAULTS=all \
 		ROUTELOG_TEST_POWER_CUTS=400 ROUTELOG_TEST_EXT4_CUTS=50 ROUTELOG_TEST_DAMAGES=2500 \
-		ROUTELOG_TEST_EVERY_LENGTH=1 $(TESTS) \
+		ROUTELOG_TEST_EVERY_BYTE=1 $(TESTS) \
 		-o faulthandler_timeout=0 -m crash tests/crash
+
+model: setup ## STEPS=1000000: random clients against a model of queues and settlement; an hour
+	@ROUTELOG_TEST_MODEL_STEPS=$(STEPS) $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/model
+
+interop: setup ## BROKER=routelog: the integration suites of py-amqp, kombu and celery; half an hour
+	@.ci/system-packages interop
+	@PYTHONPATH=tests:. $(BIN)/python -m interop_suites --broker $(BROKER)
 
 check: setup ## format, lint, strict types, architecture, unit tests
 	@$(BIN)/ruff format --check .
@@ -75,7 +84,7 @@ $(INSTALLED): pyproject.toml requirements.lock
 	@test -x $(BIN)/python || "$$(.ci/find-python)" -m venv .venv
 	@echo "installing into .venv (minutes the first time)"
 	@$(PIP) install -c requirements.lock setuptools cython
-	@ROUTELOG_PURE=1 $(PIP) install -c requirements.lock --no-build-isolation -e ".[spark,dev,demo]"
+	@ROUTELOG_PURE=1 $(PIP) install -c requirements.lock --no-build-isolation -e ".[spark,lake,dev,demo]"
 	@touch $@
 
 $(COMPILED): $(INSTALLED) setup.py $(KERNEL)

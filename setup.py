@@ -29,6 +29,7 @@ HOT_MODULES = (
     "amqp_front/deliver_frames.py",
     "amqp_front/publisher.py",
     "vhosts/queue.py",
+    "exchanges/topic_trie.py",
 )
 
 # -O3 without -march=native: a wheel runs on machines other than the one that built it. All processors of the

@@ -1,4 +1,7 @@
-"""The composition root and command line: `routelog serve`, its tools, `perf`, `routelog version`."""
+"""The composition root and command line: `routelog serve`, its tools, `perf`, `routelog version`.
+
+What `serve` can do without is loaded when it is wanted: the tools, and the HTTP API where it is switched on.
+"""
 
 import logging
 import os
@@ -6,26 +9,25 @@ import resource
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from importlib.metadata import version as distribution_version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.text import Text
+from typer.core import TyperGroup
+from typer.main import get_group
 
 from amqp_front.broker import Broker, BrokerAddress, StartError, run
 from amqp_front.configuration import BrokerConfig, ConfigurationError, load_configuration
-from amqp_front.log_commands import log_commands
+from amqp_front.firehose import Firehose
 from amqp_front.logs import escape_control, set_up_logs
 from amqp_front.open_files import raise_open_files_limit
 from amqp_front.service_manager import ServiceManager
-from benchmarks.perf import perf_commands
-from log_backend import random_name
-from management import BrokerSide, ManagementServer, NodeFacts, operator_commands
+from log_backend import StoredLogs, SystemDisk, random_key, random_name
 from mirror_cluster import claim_epoch
-from vhosts import Definitions, InvalidDefinition, read_definitions
+from vhosts import Definitions, InvalidDefinition, VirtualHost, read_definitions
 
 log = logging.getLogger(__name__)
 
@@ -34,18 +36,46 @@ EXIT_CONFIGURATION = 2  # what wrong usage of the command line exits with, too
 
 CONFIGURATION_FILE = "routelog.toml"
 MANAGEMENT_FILE = "management.json"  # in the data directory: for the command line
+LOG_TOKEN_FILE = "log_token.key"  # in the data directory: tokens outlive a restart
+
+
+class CommandLine(TyperGroup):
+    """The commands of this file, and the tools, which are loaded when another one is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all commands."""
+        return [*super().list_commands(ctx), *_tools().list_commands(ctx)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name; None when there is none."""
+        return super().get_command(ctx, cmd_name) or _tools().get_command(ctx, cmd_name)
+
+
+def _tools() -> TyperGroup:
+    from amqp_front.log_commands import log_commands
+    from benchmarks.perf import perf_commands
+    from management import operator_commands
+    from spark_bridge.export_commands import export_commands
+    from spark_bridge.index_commands import index_commands
+
+    tools = typer.Typer()
+    tools.add_typer(log_commands)
+    tools.add_typer(perf_commands)
+    tools.add_typer(export_commands)
+    tools.add_typer(index_commands)
+    operator_commands(tools)
+    return get_group(tools)
+
 
 # Tracebacks with local variables would show passwords.
 command_line = typer.Typer(
     name="routelog",
+    cls=CommandLine,
     help="RouteLog: an AMQP 0-9-1 broker whose queues are durable logs.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-command_line.add_typer(log_commands)
-command_line.add_typer(perf_commands)
-operator_commands(command_line)
 
 
 @command_line.command()
@@ -126,8 +156,11 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
     if not config.management:
         yield
         return
+    from management import BrokerSide, ManagementServer, NodeFacts
+
     token = random_name()
     listeners = {"amqp": (address.host, address.port)}
+    logs = StoredLogs(SystemDisk(), services.loop)
     side = BrokerSide(
         vhosts=services.vhosts,
         users=services.users,
@@ -147,7 +180,10 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         ),
         clock=services.clock,
         loopback_users=config.loopback_users,
-        alarms=lambda: sorted(services.gate.reasons & {"disk", "memory"}),
+        alarms=lambda: sorted(services.gate.alarms),
+        trace=partial(_trace, services.cluster_name),
+        logs=logs,
+        log_token_key=_kept_key(address.data_dir / LOG_TOKEN_FILE),
     )
     server = ManagementServer(side, token)
     wanted = config.management_host or address.host
@@ -168,6 +204,13 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         with suppress(FileNotFoundError):
             file.unlink()
         await server.stop()
+        logs.close()
+
+
+def _trace(node: str, vhost: VirtualHost, wanted: bool) -> None:
+    if wanted != (vhost.firehose is not None):
+        log.info("firehose of vhost '%s': %s", vhost.name, "on" if wanted else "off")
+        vhost.firehose = Firehose(vhost, node) if wanted else None
 
 
 def _write_private(file: Path, content: bytes) -> None:
@@ -176,6 +219,16 @@ def _write_private(file: Path, content: bytes) -> None:
     descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     with open(descriptor, "wb") as private:
         private.write(content)
+
+
+def _kept_key(file: Path) -> bytes:
+    made = random_key()
+    with suppress(FileNotFoundError):
+        kept = file.read_bytes()
+        if len(kept) == len(made):  # or a crash cut it off
+            return kept
+    _write_private(file, made)
+    return made
 
 
 def _local_url(host: str, port: int) -> str:
@@ -216,6 +269,9 @@ def _run(configuration: BrokerConfig, service_manager: ServiceManager) -> None:
 
 def _complain(error: Exception) -> None:
     """One line on stderr, in colour where somebody watches."""
+    from rich.console import Console
+    from rich.text import Text
+
     line = Text("routelog: ", style="bold red") + Text(escape_control(str(error)), style="default")
     Console(stderr=True).print(line, soft_wrap=True)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import uvloop
 
+from amqp_front.client_socket import ends_name
 from amqp_front.configuration import BrokerConfig
 from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.connection import Connection
@@ -19,6 +20,7 @@ from amqp_front.frame_cutter import FrameCutter
 from amqp_front.garbage_pace import GarbagePace
 from amqp_front.gate import Gate
 from amqp_front.listeners import CannotListen, Listeners
+from amqp_front.log_exchange import LogExchange
 from amqp_front.loop_monitor import LoopMonitor
 from amqp_front.operator_messages import OperatorMessages
 from amqp_front.operator_view import OperatorView
@@ -131,6 +133,7 @@ class Broker:
             loop.call_later,
             default_durability=Durability(config.default_durability),
             queues_max=config.queues_max,
+            default_vhost=config.default_vhost,
         )
         try:
             users.load(logs.metadata)
@@ -142,6 +145,7 @@ class Broker:
             logs.on_pressure = gate.close_for
             log.info("recovered %d journal entries", replayed)
             logs.start(self._claim_epoch(logs.metadata))
+            await vhosts.load_memories()
             await self._populate(vhosts, users, parameters)
         except START_FAULTS as error:
             raise StartError(f"data directory {config.data_dir}: {error}") from None
@@ -172,6 +176,11 @@ class Broker:
         self.operators = OperatorView(self._connections, self._opening)
         self.messages = OperatorMessages(self._services)
         users.on_deleted = self._user_deleted
+        users.tell = vhosts.events.tell
+        self._gate = gate
+        logs.on_pressure = self._pressed
+        self._log_exchange = LogExchange(vhosts, loop, self._services.cluster_name)
+        logging.getLogger().addHandler(self._log_exchange)
         vhosts.on_deleted = self._vhost_deleted
         self.loop_monitor = LoopMonitor(loop, clock)
         address = await self._listen(loop)
@@ -219,7 +228,7 @@ class Broker:
         await self._listeners.reload_certificates()
 
     def _accepted(self, proxied: Endpoint | None) -> Connection:
-        connection = Connection(self._services, self._opening.discard, self._closed, proxied)
+        connection = Connection(self._services, self._opened, self._closed, proxied)
         if len(self._opening) >= self._config.connections_unauthenticated_max:
             log.warning("too many connections that have not logged in; dropping one")
             self._services.loop.call_soon(connection.abort)
@@ -227,11 +236,34 @@ class Broker:
         self._opening.add(connection)
         return connection
 
+    def _opened(self, connection: Connection) -> None:
+        self._opening.discard(connection)
+        self._tell_of("connection.created", connection)
+
+    def _tell_of(self, what: str, connection: Connection) -> None:
+        self._services.vhosts.events.tell(
+            what,
+            name=ends_name(connection.socket),
+            user=connection.user,
+            vhost=connection.vhost.name,
+            protocol="AMQP 0-9-1",
+            node=self._services.cluster_name,
+        )
+
+    def _pressed(self, reasons: frozenset[str]) -> None:
+        events, gate = self._services.vhosts.events, self._services.gate
+        before = frozenset(gate.reasons)
+        self._gate.close_for(reasons)
+        for what, changed in (("alarm.set", reasons - before), ("alarm.cleared", before - reasons)):
+            for each in sorted(changed):
+                events.tell(what, resource=each, node=self._services.cluster_name)
+
     def _closed(self, connection: Connection) -> None:
         self._connections.discard(connection)
         self._opening.discard(connection)
         if connection.admitted:
             self._services.admission.left(connection.user, connection.vhost.name)
+            self._tell_of("connection.closed", connection)
         if not self._connections and self._all_closed is not None:
             self._all_closed.set()
 
@@ -239,6 +271,7 @@ class Broker:
         """Accept nobody, close connections with 320, write what is needed, let go of the files."""
         await self._listeners.close()
         self.loop_monitor.stop()
+        logging.getLogger().removeHandler(self._log_exchange)
         reason = HardError(
             CONNECTION_FORCED, "broker forced connection closure with reason 'shutdown'"
         )

@@ -4,13 +4,14 @@ Life: open -> (server refused something) closing -> closed. While closing, every
 close-ok is read and thrown away, content included.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Optional, Protocol
 
 from pamqp import commands
 
 from amqp_front import topology_methods
+from amqp_front.client_socket import ClientSocket, ends_name
 from amqp_front.command import ACK, DISCARD, REFUSE, REQUEUE, Frame, PublishRun, SettleRun
 from amqp_front.commit import Commit
 from amqp_front.consumption import Consumption
@@ -36,6 +37,7 @@ from amqp_front.methods import (
 from amqp_front.publisher import Publisher
 from amqp_front.services import Services
 from amqp_front.transaction import Transaction
+from log_backend import Octets
 from vhosts import Durable, PermissionCache, ResourceKind, Verb, VirtualHost
 
 
@@ -50,9 +52,13 @@ class ChannelConnection(Protocol):
     stalled: bool
     cancel_notify: bool
     consumers: int
+    socket: ClientSocket | None
 
     def write(self, frames: bytes | bytearray) -> None:
         """Send frames to the client."""
+
+    def write_parts(self, parts: Sequence[Octets]) -> None:
+        """Send frames that lie in parts."""
 
     def wait_for(self, done: Awaitable[object], then: Callable[[], None]) -> None:
         """Read no further commands until `done`, then call `then`."""
@@ -106,6 +112,11 @@ class Channel:
         self._cancels_behind = False
 
     @property
+    def connection_name(self) -> str:
+        """What its connection is called."""
+        return ends_name(self.connection.socket)
+
+    @property
     def stalled(self) -> bool:
         """The client does not read what we send."""
         return self.connection.stalled
@@ -134,6 +145,10 @@ class Channel:
             yield
         finally:
             self._cancels_behind = False
+
+    def write_parts(self, parts: Sequence[Octets]) -> None:
+        """Send frames that lie in parts."""
+        self.connection.write_parts(parts)
 
     def fail(self, error: Exception) -> None:
         """Close the connection because of a fault of ours."""
@@ -345,6 +360,7 @@ class Channel:
         plan = self.publisher.plan(transaction.publishes)
         settled = [each for taken in transaction.taken for each in taken.settlements()]
         needed = self.vhost.commit(lambda: self.publisher.carry_out(plan), settled)
+        needed = max(needed, plan.durable)
         self._transaction = Transaction()
         frame = encode_method(self.number, commands.Tx.CommitOk)
         if needed:

@@ -1,16 +1,17 @@
 """A consumer of a channel, as its queue sees it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from pamqp import commands
 
-from amqp_front.content_frames import content_frames
+from amqp_front.content_frames import body_view, content_frames, is_large, large_deliveries
 from amqp_front.deliver_frames import encode_deliveries
 from amqp_front.delivery_lease import DeliveryLease
-from amqp_front.properties import Properties
+from amqp_front.properties import Properties, visible_properties
 from amqp_front.unacked import UnackedRun
-from vhosts import CREDIT_UNLIMITED, ConsumerGroup, Delivery, Queue, QueueStopped
+from log_backend import BLIND_COPIES, Octets
+from vhosts import CREDIT_UNLIMITED, ConsumerGroup, Delivery, Queue, QueueStopped, VirtualHost
 
 COUNT_HEADER = b"x-delivery-count"
 
@@ -21,12 +22,16 @@ class ConsumingChannel(Protocol):
     number: int
     body_frame_max: int
     next_tag: int
+    vhost: VirtualHost
+
+    def trace(self, queue: str, delivery: Delivery) -> None:
+        """Tell the firehose of a delivery."""
 
     def credit(self) -> int:
         """How many deliveries the channel as a whole takes now."""
 
-    def write(self, frames: bytes | bytearray) -> None:
-        """Send frames to the client."""
+    def write_parts(self, parts: Sequence[Octets]) -> None:
+        """Send frames to the client that lie in parts."""
 
     def add_unacked(self, run: UnackedRun) -> None:
         """Remember deliveries until they are settled."""
@@ -121,21 +126,28 @@ class ChannelConsumer:
             if self.lease is not None and not self.lease.runs:
                 self.lease.begin()
         try:
-            frames = self._frames(delivery, first_tag)
+            parts = self._parts(delivery, first_tag)
         except Exception as error:  # a fault of ours: it must not stop the queue for others
             channel.fail(error)
         else:
-            channel.write(frames)
+            channel.write_parts(parts)
+            if channel.vhost.firehose is not None:
+                channel.trace(self.queue.name, delivery)
 
     def queue_stopped(self, error: QueueStopped) -> None:
         """See `Consumer`."""
         self._channel.consumer_failed(self, error)
 
-    def _frames(self, delivery: Delivery, first_tag: int) -> bytes | bytearray:
+    def _parts(self, delivery: Delivery, first_tag: int) -> Sequence[Octets]:
         if delivery.redelivered and self.queue.counts_deliveries:
-            return self._headed_frames(delivery, first_tag, _counted_property_lists(delivery))
-        frames: bytearray = encode_deliveries(
-            delivery.records,
+            return self._headed_parts(delivery, first_tag, _counted_property_lists(delivery))
+        records = delivery.records
+        if records.attributes & BLIND_COPIES:
+            indexes = range(delivery.index, delivery.index + delivery.count)
+            seen = (visible_properties(records, index) for index in indexes)
+            return self._headed_parts(delivery, first_tag, seen)
+        arguments = (
+            records,
             delivery.index,
             delivery.count,
             self._channel.number,
@@ -144,19 +156,22 @@ class ChannelConsumer:
             delivery.redelivered,
             self._channel.body_frame_max,
         )
-        return frames
+        if is_large(delivery.records):
+            return large_deliveries(*arguments)
+        return (encode_deliveries(*arguments),)
 
-    def _headed_frames(
+    def _headed_parts(
         self, delivery: Delivery, first_tag: int, property_lists: Iterable[bytes]
-    ) -> bytes:
+    ) -> Sequence[Octets]:
         """The frames of a delivery whose messages have other properties than they were published with."""
         records = delivery.records
-        return b"".join(
-            content_frames(
+        parts: list[Octets] = []
+        for index, properties in enumerate(property_lists, delivery.index):
+            parts += content_frames(
                 self._channel.number,
                 self._channel.body_frame_max,
                 properties,
-                records.body(index),
+                body_view(records, index),
                 commands.Basic.Deliver,
                 consumer_tag=self.tag,
                 delivery_tag=first_tag + index - delivery.index,
@@ -164,8 +179,7 @@ class ChannelConsumer:
                 exchange=records.exchange,
                 routing_key=records.routing_key(index),
             )
-            for index, properties in enumerate(property_lists, delivery.index)
-        )
+        return parts if is_large(records) else (b"".join(parts),)
 
     def queue_deleted(self) -> None:
         """See `Consumer`."""
@@ -174,7 +188,9 @@ class ChannelConsumer:
 
 def _counted_property_lists(delivery: Delivery) -> Iterator[bytes]:
     for index, count in enumerate(delivery_counts(delivery), delivery.index):
-        yield Properties(delivery.records.properties(index)).with_header(COUNT_HEADER, count)
+        yield Properties(visible_properties(delivery.records, index)).with_header(
+            COUNT_HEADER, count
+        )
 
 
 def delivery_counts(delivery: Delivery) -> list[int]:

@@ -6,6 +6,7 @@ from pamqp import commands
 
 from amqp_front.channel import Channel, ChannelConnection
 from amqp_front.command import Frame, PublishRun, SettleRun
+from amqp_front.content import PartialContent
 from amqp_front.errors import CHANNEL_ERROR, COMMAND_INVALID, NOT_ALLOWED, HardError
 from amqp_front.frame_cutter import FRAME_METHOD
 from amqp_front.methods import AccessRequest, decode_method, encode_method
@@ -48,6 +49,11 @@ class ChannelTable:
             self._assembling.add(channel.number)
         else:
             self._assembling.discard(channel.number)
+
+    def partial(self, number: int) -> PartialContent | None:
+        """What a channel waits for more content frames of; None when it waits for none."""
+        channel = self._channels.get(number)
+        return channel.partial if channel is not None else None
 
     def publishes(self, command: PublishRun | SettleRun | Frame) -> bool:
         """Whether a command brings in messages, or a part of one."""

@@ -2,10 +2,12 @@
 
 import asyncio
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from amqp_front.client_certificate import Certificate
 from amqp_front.proxy_header import Endpoint
+from log_backend import Octets
 
 OUTBOX_BYTES_HIGH = 1_048_576  # unsent: no more deliveries; about 8 ms at 1 Gbit/s
 OUTBOX_BYTES_MAX = 64 * 1024 * 1024  # unsent: the client reads nothing; no more commands either
@@ -40,7 +42,16 @@ class ClientSocket:
         proxied: the client, when the other end is a proxy that speaks for it.
     """
 
-    __slots__ = ("_deadline", "_loop", "_transport", "certificate", "identity", "name", "peer")
+    __slots__ = (
+        "_deadline",
+        "_loop",
+        "_reading",
+        "_transport",
+        "certificate",
+        "identity",
+        "name",
+        "peer",
+    )
 
     def __init__(
         self,
@@ -51,6 +62,7 @@ class ClientSocket:
         self._transport = transport
         self._loop = loop
         self._deadline: asyncio.TimerHandle | None = None
+        self._reading = True
         self.identity: ClientIdentity | None = None
         transport.set_write_buffer_limits(high=OUTBOX_BYTES_HIGH)
         self.certificate: Certificate | None = transport.get_extra_info("peercert") or None
@@ -88,9 +100,12 @@ class ClientSocket:
             milliseconds = round(seconds * 1000)
             self._set_option(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
 
-    def write(self, frames: bytes | bytearray) -> None:
-        """Send frames, or keep them until the client reads."""
-        self._transport.write(frames)
+    def write(self, parts: Sequence[Octets]) -> None:
+        """Send what lies in parts, or keep it until the client reads."""
+        if len(parts) == 1:
+            self._transport.write(parts[0])
+        else:
+            self._transport.writelines(parts)
 
     @property
     def outbox_full(self) -> bool:
@@ -99,8 +114,9 @@ class ClientSocket:
 
     def set_reading(self, reading: bool) -> None:
         """Read from the client, or leave what it sends in its hands."""
-        if self._transport.is_closing():
+        if reading is self._reading or self._transport.is_closing():
             return
+        self._reading = reading
         if reading:
             self._transport.resume_reading()
         else:
@@ -132,3 +148,9 @@ class ClientSocket:
 def _end(transport: asyncio.Transport, which: str) -> tuple[str, int]:
     address = transport.get_extra_info(which)
     return (str(address[0]), int(address[1])) if isinstance(address, tuple) else ("", 0)
+
+
+def ends_name(client: ClientSocket | None) -> str:
+    """What RabbitMQ calls a connection: the client's end, then ours."""
+    peer, own = client.ends() if client is not None else (("", 0), ("", 0))
+    return f"{peer[0]}:{peer[1]} -> {own[0]}:{own[1]}"

@@ -3,7 +3,9 @@
 A run stands for many messages; its numbers and slices are all that the rest of the broker looks at.
 """
 
-from log_backend import Records, encode_parts, encode_records, routing_keys
+from array import array
+
+from log_backend import Records, SingleRecord, encode_parts, encode_records, routing_keys
 
 RUN_RECORDS_MAX = 8_192  # rows of the record table; a read of small messages holds about 4,000
 
@@ -179,3 +181,28 @@ class PublishRun:
     def _part(self, at: int) -> bytes:
         start = self.rows[at]
         return bytes(self.source[start : start + self.rows[at + 1]])
+
+
+class LaidOutRun(PublishRun):
+    """A run of one message that lies as it will in its batch: carrying it out copies nothing."""
+
+    __slots__ = ("_record",)
+
+    def __init__(
+        self,
+        record: SingleRecord,
+        channel: int,
+        exchange: bytes,
+        routing_key: bytes,
+        flags: int,
+        property_flags: int,
+        persistent: bool,
+    ) -> None:
+        rows = memoryview(array("i", record.row))
+        parts = (channel, record.source, rows, 1, exchange, routing_key)
+        super().__init__(*parts, flags, property_flags, persistent)
+        self._record = record
+
+    def records(self, attributes: int, time: int) -> Records:
+        """See `PublishRun`."""
+        return self._record.records(attributes, time)

@@ -1,8 +1,9 @@
 """What tx.commit will publish: records and their queues, checked before the first one is appended."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from amqp_front.errors import PRECONDITION_FAILED, SoftError
+from amqp_front.journal_positions import JournalPositions
 from log_backend import Records
 from vhosts import Recipient
 
@@ -18,10 +19,16 @@ class CommitPlan:
 
     Attributes:
         batches: records, the queues that get them, and the indexes of the records in their run.
+        remembering: called when they are appended, with what they wait for: exchanges remember them.
+        undecided: what exchanges will remember of them.
+        durable: how far the journal has to come until what was dropped as a duplicate is safe.
     """
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
+        self.remembering: list[Callable[[JournalPositions], None]] = []
+        self.undecided: set[tuple[str, bytes]] = set()
+        self.durable = 0
 
     def check(self) -> None:
         """Refuse the whole transaction when a queue would refuse a part of it.

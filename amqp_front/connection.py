@@ -12,7 +12,7 @@ the connection reads nothing more until that is done.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 from pamqp import commands
@@ -43,6 +43,7 @@ from amqp_front.handshake import (
     tune_frame,
 )
 from amqp_front.heartbeat import SILENT_TICKS_MAX, Heartbeat
+from amqp_front.inlet import Inlet
 from amqp_front.login import log_in, offered
 from amqp_front.methods import decode_method, encode_method
 from amqp_front.proxy_header import Endpoint
@@ -50,6 +51,7 @@ from amqp_front.publishing_hold import PublishingHold
 from amqp_front.refusals import broker_failure, refusal
 from amqp_front.sasl import MalformedResponse
 from amqp_front.services import Services
+from log_backend import Octets
 from vhosts import PermissionCache, User, VirtualHost
 
 log = logging.getLogger(__name__)
@@ -62,20 +64,18 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_commands_left",
-        "_cutter",
         "_heartbeat",
+        "_inlet",
         "_on_closed",
         "_on_opened",
         "_proxied",
         "_told_refusals",
-        "_unread",
         "_waiting",
         "admitted",
         "body_frame_max",
         "cancel_notify",
         "channels",
         "consumers",
-        "frame_limit",
         "heartbeat_seconds",
         "hold",
         "name",
@@ -100,17 +100,14 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         self.services = services
         self._proxied = proxied
-        self._on_opened = on_opened
-        self._on_closed = on_closed
-        self._cutter = services.cutter
+        self._on_opened, self._on_closed = on_opened, on_closed
         self.state = State.AWAIT_HEADER
         self.socket: ClientSocket | None = None
-        self._unread = b""
         self._commands_left = TURN_COMMANDS_MAX
         self._waiting = False
         self.hold = PublishingHold(services.gate, self._method, self._hold_changed)
-        self.frame_limit = FRAME_BEFORE_TUNE
         self.channels = ChannelTable(self)
+        self._inlet = Inlet(services, self.channels)
         self._heartbeat: Heartbeat | None = None
         self.heartbeat_seconds = 0
         self._told_refusals = False
@@ -137,14 +134,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next read goes."""
-        return self._cutter.receive_into(self._unread)
+        return self._inlet.room()
 
     def buffer_updated(self, nbytes: int) -> None:
         """A read is in the buffer."""
-        self._cutter.received(nbytes, self.frame_limit)
         if self._heartbeat is not None:
             self._heartbeat.received = True
-        self._process()
+        if self._inlet.received(nbytes):
+            self._process()
 
     def eof_received(self) -> bool:
         """The client has ended its side: so do we."""
@@ -153,7 +150,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone."""
         self.state = State.CLOSED
-        self._unread = b""
+        self._inlet.clear()
         for timer in (self.socket, self._heartbeat):
             if timer is not None:
                 timer.stop()
@@ -176,8 +173,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def write(self, frames: bytes | bytearray) -> None:
         """Send frames to the client."""
+        self.write_parts((frames,))
+
+    def write_parts(self, parts: Sequence[Octets]) -> None:
+        """Send frames to the client that lie in parts; none of them changes any more."""
         if self.socket is not None and self.state is not State.CLOSED:
-            self.socket.write(frames)
+            self.socket.write(parts)
             if self._heartbeat is not None:
                 self._heartbeat.sent = True
 
@@ -194,11 +195,11 @@ class Connection(asyncio.BufferedProtocol):
             self.fail(error)
         if self.state is State.CLOSED:
             return
-        self._unread = self._cutter.unread()
+        self._inlet.keep()
         self._update_reading()
 
     def _commands(self) -> None:
-        cutter, gate = self._cutter, self.services.gate
+        cutter, gate = self.services.cutter, self.services.gate
         while not self._waiting and self.state is not State.CLOSED:
             if self.stalled and self.outbox_full:
                 return
@@ -239,8 +240,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         if self._heartbeat is not None:
             self._heartbeat.received = True  # nobody could have been heard
-        self._cutter.receive_into(self._unread)
-        self._cutter.received(0, self.frame_limit)
+        self._inlet.again()
         self._process()
 
     def _update_reading(self) -> None:
@@ -279,13 +279,13 @@ class Connection(asyncio.BufferedProtocol):
     # -- commands
 
     def _protocol_header(self) -> bool:
-        header = self._cutter.take_header()
+        header = (cutter := self.services.cutter).take_header()
         if header in ACCEPTED_HEADERS:
             self.state = State.AWAIT_START_OK
             assert self.socket is not None
             self.write(start_frame(self.services.cluster_name, offered(self.services, self.socket)))
             return True
-        if header is not None or not PROTOCOL_HEADER.startswith(self._cutter.unread()[:4]):
+        if header is not None or not PROTOCOL_HEADER.startswith(cutter.unread()[:4]):
             log.info("%s speaks another protocol", self.name)
             self.write(PROTOCOL_HEADER)
             self._drop()
@@ -385,7 +385,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _tune_ok(self, method: Any) -> None:
         tuning = agreed_tuning(self.services.config, method)
-        self.frame_limit = tuning.frame_max
+        self._inlet.frame_limit = tuning.frame_max
         self.body_frame_max = tuning.frame_max - 8
         self.channels.channel_max = tuning.channel_max
         self.heartbeat_seconds = tuning.heartbeat
@@ -484,7 +484,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _drop(self) -> None:
         self.state = State.CLOSED
-        self._unread = b""
+        self._inlet.clear()
         if self.socket is not None:
             self.socket.close()
 

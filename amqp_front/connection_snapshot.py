@@ -7,9 +7,10 @@ import msgspec
 
 from amqp_front.channel import Channel
 from amqp_front.channel_consumer import ChannelConsumer
-from amqp_front.client_socket import ClientSocket
+from amqp_front.client_socket import ClientSocket, ends_name
 from amqp_front.connection import Connection
 from amqp_front.connection_state import State
+from amqp_front.frame_cutter import FRAME_OVERHEAD
 from vhosts import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot
 
 _STATES = {State.OPEN: "running", State.CLOSING: "closing", State.CLOSED: "closed"}
@@ -17,8 +18,7 @@ _STATES = {State.OPEN: "running", State.CLOSING: "closing", State.CLOSED: "close
 
 def connection_name(connection: Connection) -> str:
     """As RabbitMQ calls it: the client's end, then ours."""
-    peer, own = _ends(connection.socket)
-    return f"{peer[0]}:{peer[1]} -> {own[0]}:{own[1]}"
+    return ends_name(connection.socket)
 
 
 def connection_snapshot(connection: Connection) -> ConnectionSnapshot:
@@ -37,7 +37,7 @@ def connection_snapshot(connection: Connection) -> ConnectionSnapshot:
         state="blocked" if connection.hold.active else _STATES.get(connection.state, "starting"),
         channels=len(connection.channels),
         channel_max=connection.channels.channel_max,
-        frame_max=connection.frame_limit,
+        frame_max=connection.body_frame_max + FRAME_OVERHEAD,
         heartbeat=connection.heartbeat_seconds,
         mechanism=identity.mechanism if identity else "",
         connected_at=identity.connected_at if identity else 0,

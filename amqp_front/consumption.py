@@ -2,14 +2,14 @@
 
 import logging
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from pamqp import commands
 
 from amqp_front.channel_consumer import COUNT_HEADER, ChannelConsumer, delivery_counts
 from amqp_front.command import ACK, DISCARD, REFUSE, REQUEUE, SettleRun
-from amqp_front.content_frames import content_frames
+from amqp_front.content_frames import body_view, content_frames
 from amqp_front.deliver_frames import encode_deliveries
 from amqp_front.delivery_lease import DeliveryLease
 from amqp_front.errors import (
@@ -20,11 +20,11 @@ from amqp_front.errors import (
     SoftError,
 )
 from amqp_front.methods import encode_method
-from amqp_front.properties import Properties
+from amqp_front.properties import Properties, visible_properties
 from amqp_front.services import Services
 from amqp_front.stream_consumer import StreamConsumer
 from amqp_front.unacked import Holder, Taken, Unacked, UnackedRun, UnknownDeliveryTag
-from log_backend import Reason, Records, random_name
+from log_backend import Octets, Reason, Records, random_name
 from vhosts import (
     CREDIT_UNLIMITED,
     GROUP,
@@ -89,6 +89,9 @@ class ClientChannel(Protocol):
     def cancelled(self, frame: bytes) -> None:
         """Tell the client that a consumer has ended."""
 
+    def write_parts(self, parts: Sequence[Octets]) -> None:
+        """Send frames that lie in parts."""
+
     def fail(self, error: Exception) -> None:
         """Close the connection because of a fault of ours."""
 
@@ -110,6 +113,7 @@ class Consumption:
         self._channel = channel
         self.number = channel.number
         self.body_frame_max = channel.body_frame_max
+        self.vhost = channel.vhost
         self.next_tag = 1
         self.prefetch = 0
         self.channel_prefetch = 0
@@ -135,10 +139,18 @@ class Consumption:
         """See `ConsumingChannel`."""
         self._channel.write(frames)
 
+    def write_parts(self, parts: Sequence[Octets]) -> None:
+        """See `ConsumingChannel`."""
+        self._channel.write_parts(parts)
+
     def add_unacked(self, run: UnackedRun) -> None:
         """See `ConsumingChannel`."""
         self._held += len(run)
         self.unacked.add(run)
+
+    def trace(self, queue: str, delivery: Delivery) -> None:
+        """See `ConsumingChannel`."""
+        self.vhost.firehose.delivered(self._channel, queue, delivery)
 
     def fail(self, error: Exception) -> None:
         """See `ConsumingChannel`."""
@@ -361,6 +373,8 @@ class Consumption:
             self.write(struct.pack(">BHI", 1, self.number, 5) + _GET_EMPTY + b"\xce")
             return True
         self._send_got(delivery, queue)
+        if self.vhost.firehose is not None:
+            self.trace(queue.name, delivery)
         if no_ack:
             delivery.partition.settle(delivery.offset, delivery.offset + 1)
         else:
@@ -371,16 +385,16 @@ class Consumption:
 
     def _send_got(self, delivery: Delivery, queue: Queue) -> None:
         records, index = delivery.records, delivery.index
-        properties = records.properties(index)
+        properties = visible_properties(records, index)
         if delivery.redelivered and queue.counts_deliveries:
             (count,) = delivery_counts(delivery)
             properties = Properties(properties).with_header(COUNT_HEADER, count)
-        self.write(
+        self.write_parts(
             content_frames(
                 self.number,
                 self.body_frame_max,
                 properties,
-                records.body(index),
+                body_view(records, index),
                 commands.Basic.GetOk,
                 delivery_tag=self.next_tag,
                 redelivered=delivery.redelivered,

@@ -1,31 +1,85 @@
-"""Method, header and body frames of one message: for basic.get-ok and basic.return."""
+"""The frames of one message with content, in parts to be sent one behind the other.
+
+A large body is not copied: its parts are views of it, between the ends and the headers of its frames.
+"""
 
 import struct
 from typing import Any
 
 from amqp_front.methods import encode_method
+from log_backend import Octets, Records
+
+LARGE_BODY_BYTES = 65_536  # from here on, copying costs more than sending several parts
+
+_FRAME = struct.Struct(">BHI")
+_DELIVER = struct.Struct(">HHB")
+_END = b"\xce"
 
 
 def content_frames(
     channel: int,
     body_frame_max: int,
     properties: bytes,
-    body: bytes,
+    body: Octets,
     method: type[Any],
     **arguments: Any,
-) -> bytes:
-    """A method with content.
+) -> list[Octets]:
+    """A method with content; of a small body, a single part.
 
     Args:
         body_frame_max: largest body payload of a frame: frame-max - 8.
         properties: property list as on the wire.
+        body: not changed as long as the parts are in use.
     """
+    frame = encode_method(channel, method, **arguments)
+    return _content_parts(channel, body_frame_max, frame, properties, body)
+
+
+def large_deliveries(
+    records: Records,
+    first: int,
+    count: int,
+    channel: int,
+    consumer_tag: bytes,
+    delivery_tag: int,
+    redelivered: bool,
+    body_frame_max: int,
+) -> list[Octets]:
+    """As `encode_deliveries`, in parts."""
+    parts: list[Octets] = []
+    tag = _DELIVER.pack(60, 60, len(consumer_tag)) + consumer_tag
+    exchange = bytes((redelivered, len(records.exchange))) + records.exchange
+    for index in range(first, first + count):
+        key = records.routing_key(index)
+        method = tag + struct.pack(">Q", delivery_tag + index - first) + exchange
+        method += bytes((len(key),)) + key
+        frame = _FRAME.pack(1, channel, len(method)) + method + _END
+        properties, body = records.properties(index), body_view(records, index)
+        parts += _content_parts(channel, body_frame_max, frame, properties, body)
+    return parts
+
+
+def is_large(records: Records) -> bool:
+    """Whether the bodies of a batch are so large that they are not copied."""
+    return records.bodies_bytes >= LARGE_BODY_BYTES * records.count
+
+
+def body_view(records: Records, index: int) -> memoryview:
+    """The body of one record, where it lies."""
+    offsets = records.offset_columns()
+    at = records.bodies_at
+    return memoryview(records.payload)[at + offsets[index] : at + offsets[index + 1]]
+
+
+def _content_parts(
+    channel: int, body_frame_max: int, method_frame: bytes, properties: bytes, body: Octets
+) -> list[Octets]:
     header = struct.pack(">HHQ", 60, 0, len(body)) + properties
-    frames = [
-        encode_method(channel, method, **arguments),
-        struct.pack(">BHI", 2, channel, len(header)) + header + b"\xce",
-    ]
+    between = method_frame + _FRAME.pack(2, channel, len(header)) + header + _END
+    parts: list[Octets] = []
     for at in range(0, len(body), body_frame_max):
-        piece = body[at : at + body_frame_max]
-        frames.append(struct.pack(">BHI", 3, channel, len(piece)) + piece + b"\xce")
-    return b"".join(frames)
+        piece = memoryview(body)[at : at + body_frame_max]
+        parts += between + _FRAME.pack(3, channel, len(piece)), piece
+        between = _END
+    parts.append(between)
+    return parts if len(body) >= LARGE_BODY_BYTES else [b"".join(parts)]

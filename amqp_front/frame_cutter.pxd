@@ -1,2 +1,4 @@
 # C functions that frame_cutter.py calls when it is compiled.
+from cpython.bytearray cimport PyByteArray_AS_STRING
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.string cimport memcmp

@@ -30,9 +30,7 @@ FRAME_HEARTBEAT = 8
 FRAME_END = 0xCE
 FRAME_OVERHEAD = 8  # type, channel, size, end
 
-RECEIVE_BYTES = (
-    262_144  # one read: enough for thousands of small messages, small enough for the cache
-)
+RECEIVE_BYTES = 262_144  # one read: thousands of small messages, and still in the cache
 
 TABLE_DEPTH_MAX = 32
 
@@ -112,7 +110,7 @@ class FrameCutter:
 
     def unread(self) -> bytes:
         """The bytes that no command has taken yet."""
-        return bytes(self._buffer[self._at : self._end])
+        return self._octets(self._at, self._end)
 
     @cython.locals(
         at=cython.Py_ssize_t,
@@ -168,7 +166,7 @@ class FrameCutter:
         elif channel == 0:
             raise HardError(UNEXPECTED_FRAME, "content frame on channel 0")
         self._at = at + size + 8
-        return Frame(kind, channel, bytes(self._buffer[at + 7 : at + 7 + size]))
+        return Frame(kind, channel, self._octets(at + 7, at + 7 + size))
 
     @cython.cfunc
     @cython.inline
@@ -277,7 +275,7 @@ class FrameCutter:
         if outcome != 0:
             first_size = self._u32(at + 3)
             self._at = at + first_size + 8
-            return Frame(1, channel, bytes(self._buffer[at + 7 : at + 7 + first_size]))
+            return Frame(1, channel, self._octets(at + 7, at + 7 + first_size))
         first_size = self._u32(at + 3) + 8
         exchange_at, exchange_length = self._exchange_at, self._exchange_length
         key_at, key_length = self._key_at, self._key_length
@@ -328,12 +326,21 @@ class FrameCutter:
             self._view_object(),
             self._table,
             count,
-            bytes(self._buffer[exchange_at : exchange_at + exchange_length]),
-            bytes(self._buffer[key_at : key_at + key_length]) if shared_key else None,
+            self._octets(exchange_at, exchange_at + exchange_length),
+            self._octets(key_at, key_at + key_length) if shared_key else None,
             flags,
             property_flags,
             persistent,
         )
+
+    @cython.cfunc
+    @cython.inline
+    @cython.locals(at=cython.Py_ssize_t, end=cython.Py_ssize_t)
+    def _octets(self, at: int, end: int) -> bytes:
+        # One copy; the caller answers for the place.
+        if cython.compiled:
+            return PyBytes_FromStringAndSize(PyByteArray_AS_STRING(self._buffer) + at, end - at)
+        return bytes(self._buffer[at:end])
 
     @cython.cfunc
     def _view_object(self) -> memoryview:

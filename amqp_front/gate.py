@@ -16,6 +16,7 @@ _REASONS = {
     "journal": "waiting for a slow disk",
 }
 _TOLD_AT_ONCE = {"disk"}
+_ALARMING = {"disk", "memory"}  # that the journal is behind for a moment is no alarm
 
 
 class Gate:
@@ -33,6 +34,11 @@ class Gate:
         self._tells = False
         self._timer: asyncio.TimerHandle | None = None
         self._held: set[Held] = set()
+
+    @property
+    def alarms(self) -> Set[str]:
+        """Why publishers wait, as far as somebody should know."""
+        return self.reasons if self._tells else self.reasons & _ALARMING
 
     def hold(self, connection: Held) -> None:
         """See `PublisherGate`."""

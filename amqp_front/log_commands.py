@@ -17,6 +17,7 @@ from rich.text import Text
 
 from amqp_front.logs import escape_control
 from log_backend import (
+    EXCHANGE_MARK,
     DataDirectory,
     DirectoryLocked,
     Finding,
@@ -304,6 +305,8 @@ def _range(first: int, end: int | None) -> str:
 
 
 def _name(vhost: str, queue: str, index: int) -> str:
+    if queue.startswith(EXCHANGE_MARK):
+        queue = f"exchange {queue.removeprefix(EXCHANGE_MARK)}"
     return escape_control(f"{vhost}: {queue}" + (f" [{index}]" if index else ""))
 
 

@@ -60,7 +60,7 @@ async def _by_certificate(services: Services, client: Client, name: str | None) 
     user = services.users.find(name) if name is not None else None
     if user is None:
         log.warning("no user is called as the client's certificate says: %r", name)
-    return _admitted(services, client, EXTERNAL, user)
+    return _admitted(services, client, EXTERNAL, user, name or "")
 
 
 async def _by_password(
@@ -71,10 +71,16 @@ async def _by_password(
     # The user may have been changed or deleted while the password was verified.
     if not verified or services.users.find(name) != user:
         user = None
-    return _admitted(services, client, mechanism, user)
+    return _admitted(services, client, mechanism, user, name)
 
 
-def _admitted(services: Services, client: Client, mechanism: str, user: User | None) -> User:
+def _admitted(
+    services: Services, client: Client, mechanism: str, user: User | None, name: str
+) -> User:
+    tell = services.vhosts.events.tell
+    peer = client.peer or ""
     if user is None or not may_connect_from(user.name, client.peer, services.config.loopback_users):
+        tell("user.authentication.failure", name=name, peer_host=peer, protocol="AMQP 0-9-1")
         raise HardError(ACCESS_REFUSED, REFUSED.format(mechanism))
+    tell("user.authentication.success", name=user.name, peer_host=peer, protocol="AMQP 0-9-1")
     return user

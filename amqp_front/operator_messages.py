@@ -9,7 +9,7 @@ from pamqp import commands
 
 from amqp_front.content import single_run
 from amqp_front.errors import AmqpError, SoftError
-from amqp_front.properties import Properties
+from amqp_front.properties import Properties, visible_properties
 from amqp_front.publisher import Publisher
 from amqp_front.services import Services
 from log_backend import Reason
@@ -139,6 +139,7 @@ class _OperatorChannel:
     number = 0
     body_frame_max = 131_072
     reply_address: str | None = None
+    connection_name = ""
 
     def __init__(
         self, services: Services, vhost: VirtualHost, user: str, permissions: PermissionCache
@@ -166,7 +167,7 @@ def _taken(queue: Queue, delivery: Delivery) -> TakenMessage:
         records.exchange.decode(errors="replace"),
         records.routing_key(index).decode(errors="replace"),
         delivery.redelivered,
-        _plain_properties(Properties(records.properties(index))),
+        _plain_properties(Properties(visible_properties(records, index))),
         bytes(records.body(index)),
         queue.ready,
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from amqp_front.errors import FRAME_ERROR, PRECONDITION_FAILED, HardError, SoftError
 from amqp_front.field_table import FieldTableReader
+from log_backend import BLIND_COPIES, Records
 
 HEADERS = 1 << 13
 PRIORITY = 1 << 11
@@ -158,6 +159,15 @@ class Properties:
         start, end = self._places["reply_to"]
         content = address.encode()
         return b"".join((self.raw[: start - 1], bytes((len(content),)), content, self.raw[end:]))
+
+
+def visible_properties(records: Records, index: int) -> bytes:
+    """The property list of a stored message, as consumers may see it."""
+    raw: bytes = records.properties(index)
+    if not records.attributes & BLIND_COPIES:
+        return raw
+    properties = Properties(raw)
+    return properties.without_blind_copies() if "BCC" in properties.headers() else raw
 
 
 def copies(headers: Mapping[str, object]) -> list[bytes]:

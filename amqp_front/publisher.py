@@ -28,10 +28,11 @@ from amqp_front.errors import (
 from amqp_front.journal_positions import NOTHING, JournalPositions
 from amqp_front.properties import EXPIRATION, REPLY_TO, USER_ID, Properties, copies
 from amqp_front.services import Services
-from exchanges import Route, holding_exchange
-from log_backend import EXPIRING, PERSISTENT, Durability, JournalFailed, Records
+from exchanges import BARE_MESSAGE, Message, Route, holding_exchange
+from log_backend import BLIND_COPIES, EXPIRING, PERSISTENT, Durability, JournalFailed, Records
 from vhosts import (
     AccessRefused,
+    Passage,
     PermissionCache,
     PublishRefused,
     Recipient,
@@ -57,6 +58,10 @@ class PublishingChannel(Protocol):
     permissions: PermissionCache
     body_frame_max: int
     reply_address: str | None
+
+    @property
+    def connection_name(self) -> str:
+        """What its connection is called."""
 
     def write(self, frames: bytes) -> None:
         """Send frames to the client."""
@@ -85,6 +90,7 @@ class Publisher:
         self._refused: set[int] = (
             set()
         )  # indexes of a run's messages that a full queue did not take
+        self._reached: list[str] | None = None  # queues of a message that is traced
 
     # -- publishing
 
@@ -98,7 +104,10 @@ class Publisher:
         self._planned = plan = CommitPlan()
         try:
             for run in runs:
-                self._publish(run)
+                if self._vhost.firehose is None:
+                    self._publish(run)
+                else:
+                    self._publish_traced(run)
         finally:
             self._planned = None
         plan.check()
@@ -106,9 +115,9 @@ class Publisher:
 
     def carry_out(self, plan: CommitPlan) -> None:
         """Append what was planned just before."""
-        if plan.batches:
-            parts, targets, indexes = map(list, zip(*plan.batches, strict=True))
-            self._append(parts, targets, indexes)
+        positions = self._append(plan.batches)
+        for remember in plan.remembering:
+            remember(positions)
 
     def check(self, run: PublishRun) -> Iterator[PublishRun]:
         """Check what a run may do; gives the runs to carry out, nearly always just itself.
@@ -131,7 +140,8 @@ class Publisher:
             What its confirm waits for.
         """
         try:
-            needed = self._publish(run)
+            is_traced = self._vhost.firehose is not None
+            needed = self._publish_traced(run) if is_traced else self._publish(run)
         except JournalFailed:
             self._refused.clear()
             if not self.confirming:
@@ -165,6 +175,8 @@ class Publisher:
         exchange = run.exchange.decode()
         routing = self._vhost.routing
         routes = routing.cached_routes(exchange)
+        if routes is None and routing.remembers(exchange):
+            return self._publish_remembered(run, exchange)
         if run.property_flags & CARBON_COPY:
             return self._publish_copies(run, exchange)
         if routes is None:
@@ -185,6 +197,23 @@ class Publisher:
         if not exchange and not all(found) and _any_reply(keys):
             return self._publish_singles(run, keys)
         return self._to_routes(run, found)
+
+    def _publish_traced(self, run: PublishRun) -> JournalPositions:
+        needed = NOTHING
+        refused: set[int] = set()
+        for at, single in enumerate(_singles(run, run.keys())):
+            self._reached = []
+            try:
+                needed = needed.joined(self._publish(single))
+                bare = _without_blind_copies(single).properties(0)
+                self._vhost.firehose.published(self._channel, single, bare, self._reached)
+            finally:
+                self._reached = None
+            if self._refused:
+                refused.add(at)
+                self._refused.clear()
+        self._refused = refused
+        return needed
 
     def _publish_singles(self, run: PublishRun, keys: Sequence[bytes]) -> JournalPositions:
         needed = NOTHING
@@ -211,46 +240,43 @@ class Publisher:
         parts = run.parts(selections, self._attributes(run), self._clock.now())
         known = self._vhost.known_targets()
         queues = [known.get(route) or self._vhost.targets(route) for route in chosen]
-        return self._append(parts, queues, selections)
+        return self._append(zip(parts, queues, selections, strict=True))
 
     def _to_route(self, run: PublishRun, route: Route) -> JournalPositions:
         if not route:
             self._return(run, range(run.count))
             return NOTHING
         records = run.records(self._attributes(run), self._clock.now())
-        return self._append([records], [self._vhost.targets(route)], [range(run.count)])
+        return self._append(((records, self._vhost.targets(route), range(run.count)),))
 
     def _attributes(self, run: PublishRun) -> int:
         attributes = PERSISTENT if run.persistent else 0
+        if run.property_flags & CARBON_COPY and _has_blind_copies(run):
+            attributes |= BLIND_COPIES
         return attributes | EXPIRING if run.property_flags & EXPIRATION else attributes
 
-    @cython.locals(
-        parts=list,
-        targets=list,
-        at=cython.Py_ssize_t,
-        written=cython.longlong,
-        durable=cython.longlong,
-        position=cython.longlong,
-    )
+    @cython.locals(written=cython.longlong, durable=cython.longlong, position=cython.longlong)
     def _append(
-        self,
-        parts: list[Records],
-        targets: list[tuple[Recipient, ...]],
-        indexes: Sequence[Sequence[int]],
+        self, batches: Iterable[tuple[Records, Sequence[Recipient], Sequence[int]]]
     ) -> JournalPositions:
-        # Each part to its queues; with the indexes of its records in their run.
+        # With the indexes of the records in their run.
         if self._planned is not None:
-            self._planned.batches += zip(parts, targets, indexes, strict=True)
+            for batch in batches:
+                self._planned.batches.append(batch)
+                if self._reached is not None:
+                    self._reached += _queue_names(batch[1])
             return NOTHING
         written = durable = 0
         waited = self.waited
-        for at in range(len(parts)):
-            for queue in targets[at]:
+        for records, queues, indexes in batches:
+            if self._reached is not None:
+                self._reached += _queue_names(queues)
+            for queue in queues:
                 try:
-                    position = queue.publish(parts[at], waited)
+                    position = queue.publish(records, waited)
                 except PublishRefused as refused:
                     position = refused.position
-                    self._refused.update([indexes[at][each] for each in refused.refused])
+                    self._refused.update([indexes[at] for at in refused.refused])
                 # What is durable is written, too.
                 if position > durable:
                     if queue.durability is Durability.DISK:
@@ -261,33 +287,90 @@ class Publisher:
 
     def _publish_by_headers(self, run: PublishRun, exchange: str) -> JournalPositions:
         route = self._vhost.routing.route
-        keys = run.keys()
+        looks = self._vhost.routing.needs_headers(exchange)
         found = [
-            route(exchange, keys[at], Properties(run.properties(at)).headers())
-            for at in range(run.count)
+            route(
+                exchange, key, _message(Properties(run.properties(at))) if looks else BARE_MESSAGE
+            )
+            for at, key in enumerate(run.keys())
         ]
         return self._to_routes(run, found)
 
-    def _publish_copies(self, run: PublishRun, exchange: str) -> JournalPositions:
-        properties = Properties(run.properties(0))
-        headers = properties.headers()
-        names: dict[str, None] = {}
-        for key in (run.keys()[0], *copies(headers)):
-            names.update(dict.fromkeys(self._vhost.routing.route(exchange, key, headers)))
-        if "BCC" not in headers:
-            return self._to_route(run, tuple(names))
+    def _publish_remembered(self, run: PublishRun, exchange: str) -> JournalPositions:
+        # Cut where what becomes of a message hangs on one before it.
         needed = NOTHING
-        holding = [name for name in names if holding_exchange(name) is not None]
-        if holding:  # what is held is routed later, and needs all its keys then
-            needed = self._to_route(run, tuple(holding))
-            if len(holding) == len(names):
-                return needed
-        bare = Properties(properties.without_blind_copies())
-        flags = run.mandatory | run.immediate << 1
-        body = run.body(0)
-        run = single_run(run.channel, run.exchange, run.keys()[0], flags, bare, body)
-        route = tuple(name for name in names if name not in holding)
-        return needed.joined(self._to_route(run, route))
+        begin = 0
+        while begin < run.count:
+            plan = self._planned
+            passage = self._vhost.passage(None if plan is None else plan.undecided)
+            chosen, begin = self._through(passage, run, exchange, begin)
+            unrouted = chosen.pop((), None)
+            if unrouted is not None:
+                self._return(run, [at for at in unrouted if at not in passage.duplicates])
+            needed = needed.joined(JournalPositions(passage.written, passage.durable))
+            needed = needed.joined(self._append_remembered(passage, run, chosen))
+        return needed
+
+    def _through(
+        self, passage: Passage, run: PublishRun, exchange: str, begin: int
+    ) -> tuple[dict[Route, list[int]], int]:
+        chosen: dict[Route, list[int]] = {}
+        keys = run.keys()
+        for at in range(begin, run.count):
+            message = _message(Properties(run.properties(at)))
+            more = copies(message.headers) if run.property_flags & CARBON_COPY else ()
+            route = passage.route(at, exchange, (keys[at], *more), message)
+            if route is not None:
+                chosen.setdefault(route, []).append(at)
+            elif self._planned is None:
+                return chosen, at
+        return chosen, run.count
+
+    def _append_remembered(
+        self, passage: Passage, run: PublishRun, chosen: dict[Route, list[int]]
+    ) -> JournalPositions:
+        attributes, now = self._attributes(run), self._clock.now()
+        chosen = _disjoint(chosen)
+        parts = run.parts(list(chosen.values()), attributes, now) if chosen else []
+        queues = list(map(self._vhost.targets, chosen))
+        needed = NOTHING
+        stored: dict[int, bool] = {}
+
+        def remember(positions: JournalPositions) -> None:
+            written, durable = positions
+            passage.remember(
+                stored,
+                run.persistent,
+                lambda places: run.parts([places], attributes, now)[0],
+                written=written,
+                durable=durable,
+            )
+
+        plan = self._planned
+        if plan is not None:
+            self._append(zip(parts, queues, chosen.values(), strict=True))
+            stored.update((at, run.persistent) for at in chain.from_iterable(chosen.values()))
+            plan.remembering.append(remember)
+            plan.durable = max(plan.durable, passage.durable)
+            return NOTHING
+        size = sum(part.batch_bytes * len(to) for part, to in zip(parts, queues, strict=True))
+        with passage.together(size):
+            for part, to, indexes in zip(parts, queues, chosen.values(), strict=True):
+                positions = self._append(((part, to, indexes),))
+                needed = needed.joined(positions)
+                for at in indexes:
+                    stored[at] = stored.get(at, False) or positions != NOTHING
+            for at in self._refused:
+                stored.pop(at, None)
+            remember(needed)
+        return needed
+
+    def _publish_copies(self, run: PublishRun, exchange: str) -> JournalPositions:
+        message = _message(Properties(run.properties(0)))
+        names: dict[str, None] = {}
+        for key in (run.keys()[0], *copies(message.headers)):
+            names.update(dict.fromkeys(self._vhost.routing.route(exchange, key, message)))
+        return self._to_route(run, tuple(names))
 
     def _reply(self, run: PublishRun, address: bytes) -> JournalPositions:
         consumer = self._channel.services.replies.find(address)
@@ -300,21 +383,21 @@ class Publisher:
     def _return(self, run: PublishRun, indexes: Sequence[int]) -> None:
         if not run.mandatory:
             return
+        run = _without_blind_copies(run)
         keys = run.keys()
         for at in indexes:
-            self._channel.write(
-                content_frames(
-                    self._channel.number,
-                    self._channel.body_frame_max,
-                    run.properties(at),
-                    run.body(at),
-                    commands.Basic.Return,
-                    reply_code=NO_ROUTE,
-                    reply_text="NO_ROUTE",
-                    exchange=run.exchange,
-                    routing_key=keys[at],
-                )
+            parts = content_frames(
+                self._channel.number,
+                self._channel.body_frame_max,
+                run.properties(at),
+                run.body(at),
+                commands.Basic.Return,
+                reply_code=NO_ROUTE,
+                reply_text="NO_ROUTE",
+                exchange=run.exchange,
+                routing_key=keys[at],
             )
+            self._channel.write(b"".join(parts))
 
     # -- checks
 
@@ -421,6 +504,27 @@ def _by_route(found: list[Route]) -> dict[Route, list[int]]:
         else:
             indexes.append(at)
     return chosen
+
+
+def _queue_names(recipients: Sequence[Recipient]) -> list[str]:
+    return [each.name for each in recipients if holding_exchange(each.name) is None]
+
+
+def _message(properties: Properties) -> Message:
+    return Message(properties.headers(), properties.value)
+
+
+def _has_blind_copies(run: PublishRun) -> bool:
+    # A run with copies is of one message.
+    return "BCC" in Properties(run.properties(0)).headers()
+
+
+def _without_blind_copies(run: PublishRun) -> PublishRun:
+    if not run.property_flags & CARBON_COPY or not _has_blind_copies(run):
+        return run
+    bare = Properties(Properties(run.properties(0)).without_blind_copies())
+    flags = run.mandatory | run.immediate << 1
+    return single_run(run.channel, run.exchange, run.keys()[0], flags, bare, run.body(0))
 
 
 def _disjoint(chosen: dict[Route, list[int]]) -> dict[Route, list[int]]:

@@ -19,6 +19,10 @@ class PublisherGate(Protocol):
     closed: bool
     reasons: Set[str]
 
+    @property
+    def alarms(self) -> Set[str]:
+        """Why publishers wait, as far as somebody should know."""
+
     def hold(self, connection: "Held") -> None:
         """Call `connection.let_go` when the gate opens; before, perhaps, `tell_blocked`."""
 

@@ -1,9 +1,10 @@
 """A consumer that reads a log: each delivery says at which offset it lies."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from amqp_front.channel_consumer import COUNT_HEADER, ChannelConsumer, delivery_counts
-from amqp_front.properties import Properties
+from amqp_front.properties import Properties, visible_properties
+from log_backend import Octets
 from vhosts import Delivery
 
 OFFSET_HEADER = b"x-stream-offset"
@@ -18,15 +19,15 @@ class StreamConsumer(ChannelConsumer):
 
     __slots__ = ()
 
-    def _frames(self, delivery: Delivery, first_tag: int) -> bytes:
+    def _parts(self, delivery: Delivery, first_tag: int) -> Sequence[Octets]:
         is_counted = delivery.redelivered and self.queue.counts_deliveries
-        return self._headed_frames(delivery, first_tag, _property_lists(delivery, is_counted))
+        return self._headed_parts(delivery, first_tag, _property_lists(delivery, is_counted))
 
 
 def _property_lists(delivery: Delivery, is_counted: bool) -> Iterator[bytes]:
     counts = delivery_counts(delivery) if is_counted else None
     for at in range(delivery.count):
-        raw = delivery.records.properties(delivery.index + at)
+        raw = visible_properties(delivery.records, delivery.index + at)
         raw = Properties(raw).with_header(OFFSET_HEADER, delivery.offset + at)
         if delivery.partition_index is not None:
             raw = Properties(raw).with_header(PARTITION_HEADER, delivery.partition_index)

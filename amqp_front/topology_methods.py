@@ -158,7 +158,7 @@ def queue_delete(channel: TopologyChannel, method: Any) -> None:
     """Delete a queue; one that is not there is as good as deleted."""
     name = queue_name(channel, method.queue)
     channel.permissions.authorize(QUEUE, name, CONFIGURE)
-    count, done = 0, None
+    count, done = 0, channel.vhost.undecided()
     if name in channel.vhost.queues:
         queue = channel.vhost.queue(name, channel.connection_id)
         with channel.cancels_behind_reply():

@@ -137,6 +137,10 @@ class Unacked:
         Raises:
             UnknownDeliveryTag: one is not; nothing was removed.
         """
+        runs = self._runs
+        if runs and runs[0].first_tag == first and runs[0].end_tag == last + 1:
+            self.count -= last + 1 - first  # with a small prefetch, nearly always
+            return [runs.pop(0)]
         at = self._index(first)
         tag = first
         end = at

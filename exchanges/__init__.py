@@ -6,6 +6,12 @@ turns (exchange, routing key, headers) into names of queues.
 
 from exchanges.binding import Binding, DestinationKind
 from exchanges.binding_index import BindingIndex
+from exchanges.deduplication_index import (
+    DEDUPLICATION,
+    DeduplicationOptions,
+    deduplication_options,
+    whole_number,
+)
 from exchanges.delayed_index import (
     DELAY_HEADER,
     DELAYED_TYPE,
@@ -19,8 +25,8 @@ from exchanges.errors import (
     ExchangeInUse,
     ExchangeNotFound,
     InvalidBindingArguments,
-    InvalidDelayedType,
     InvalidExchangeArgument,
+    InvalidExchangeArguments,
     InvalidName,
     QueueNotFound,
     ReservedName,
@@ -29,24 +35,31 @@ from exchanges.errors import (
     UnknownExchangeType,
 )
 from exchanges.exchange import Exchange
-from exchanges.exchange_types import EXCHANGE_TYPES, IndexFactory
-from exchanges.field_values import comparable, field_type
+from exchanges.exchange_types import EXCHANGE_TYPES, IndexFactory, type_table
+from exchanges.field_values import comparable, field_type, octets
+from exchanges.message import BARE_MESSAGE, Message
 from exchanges.names import DEFAULT_EXCHANGE, NAME_BYTES_MAX, check_name, check_not_reserved
-from exchanges.route_walk import Route
+from exchanges.recent_history_index import RECENT_HISTORY, history_length
+from exchanges.route_walk import Route, Visit
 from exchanges.routing_table import RoutingTable
-from exchanges.topology import PREDECLARED
+from exchanges.topology import NODE_EXCHANGES, PREDECLARED
 from exchanges.topology_change import NO_CHANGE, TopologyChange
 
 __all__ = [
+    "BARE_MESSAGE",
+    "DEDUPLICATION",
     "DEFAULT_EXCHANGE",
     "DELAYED_TYPE",
     "DELAY_HEADER",
     "EXCHANGE_TYPES",
     "NAME_BYTES_MAX",
+    "NODE_EXCHANGES",
     "NO_CHANGE",
     "PREDECLARED",
+    "RECENT_HISTORY",
     "Binding",
     "BindingIndex",
+    "DeduplicationOptions",
     "DefaultExchangeProtected",
     "DestinationKind",
     "Exchange",
@@ -55,9 +68,10 @@ __all__ = [
     "ExchangeNotFound",
     "IndexFactory",
     "InvalidBindingArguments",
-    "InvalidDelayedType",
     "InvalidExchangeArgument",
+    "InvalidExchangeArguments",
     "InvalidName",
+    "Message",
     "QueueNotFound",
     "ReservedName",
     "Route",
@@ -66,11 +80,17 @@ __all__ = [
     "SystemExchangeProtected",
     "TopologyChange",
     "UnknownExchangeType",
+    "Visit",
     "check_name",
     "check_not_reserved",
     "comparable",
+    "deduplication_options",
     "delay_milliseconds",
     "field_type",
     "held_name",
+    "history_length",
     "holding_exchange",
+    "octets",
+    "type_table",
+    "whole_number",
 ]

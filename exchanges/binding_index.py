@@ -1,9 +1,10 @@
 """What an exchange type is: an index over the bindings of one exchange."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Protocol
 
 from exchanges.binding import Binding
+from exchanges.message import Message
 
 
 class BindingIndex(Protocol):
@@ -18,13 +19,17 @@ class BindingIndex(Protocol):
 
     @property
     def reads_headers(self) -> bool:
-        """Whether `match` looks at headers. It may change only when bindings do."""
+        """Whether `match` looks at the message. It may change only when bindings do."""
+
+    @property
+    def remembers(self) -> bool:
+        """Whether what came by earlier decides, or is kept: a walk says that it came here."""
 
     def check(self, binding: Binding) -> None:
         """Refuse a binding that this type cannot understand.
 
         Raises:
-            InvalidBindingArguments: the arguments make no sense here.
+            InvalidBindingArguments: the arguments, or the key, make no sense here.
         """
 
     def add(self, binding: Binding) -> None:
@@ -33,5 +38,5 @@ class BindingIndex(Protocol):
     def remove(self, binding: Binding) -> None:
         """Remove a binding that is here."""
 
-    def match(self, routing_key: bytes, headers: Mapping[str, object]) -> Iterable[Binding]:
+    def match(self, routing_key: bytes, message: Message) -> Iterable[Binding]:
         """Return the bindings that match a message, in any order; one may come twice."""

@@ -12,8 +12,9 @@ from decimal import Decimal
 
 from exchanges.binding import Binding
 from exchanges.binding_index import BindingIndex
-from exchanges.errors import InvalidDelayedType, UnknownExchangeType
+from exchanges.errors import InvalidExchangeArguments, UnknownExchangeType
 from exchanges.exchange import Exchange
+from exchanges.message import Message
 
 DELAYED_TYPE = "x-delayed-message"
 TYPE_ARGUMENT = "x-delayed-type"
@@ -63,6 +64,7 @@ class DelayedIndex:
 
     key_decides = False
     reads_headers = True
+    remembers = False  # nor does what is inside
 
     def __init__(self, exchange: str, inner: BindingIndex) -> None:
         self._inner = inner
@@ -80,11 +82,11 @@ class DelayedIndex:
         """See `BindingIndex`."""
         self._inner.remove(binding)
 
-    def match(self, routing_key: bytes, headers: Mapping[str, object]) -> Iterable[Binding]:
+    def match(self, routing_key: bytes, message: Message) -> Iterable[Binding]:
         """See `BindingIndex`."""
-        if delay_milliseconds(headers):
+        if delay_milliseconds(message.headers):
             return self._hold
-        return self._inner.match(routing_key, headers)
+        return self._inner.match(routing_key, message)
 
 
 def delayed_index(
@@ -96,15 +98,24 @@ def delayed_index(
         types: that `x-delayed-type` can name.
 
     Raises:
-        InvalidDelayedType: it names none, or this one.
+        InvalidExchangeArguments: it names none, or one that cannot be inside.
         UnknownExchangeType: there is no such type.
     """
     inner = exchange.arguments.get(TYPE_ARGUMENT)
     if not isinstance(inner, str):
-        raise InvalidDelayedType(f"'{TYPE_ARGUMENT}' must be an existing exchange type")
+        reason = f"Invalid argument, '{TYPE_ARGUMENT}' must be an existing exchange type"
+        raise InvalidExchangeArguments(reason)
     if inner == DELAYED_TYPE:
-        raise InvalidDelayedType(f"'{DELAYED_TYPE}' can't be used for '{TYPE_ARGUMENT}'")
+        raise _no_inner_type(inner)
     factory = types.get(inner)
     if factory is None:
         raise UnknownExchangeType(inner)
-    return DelayedIndex(exchange.name, factory(exchange))
+    index = factory(exchange)
+    if index.remembers:
+        raise _no_inner_type(inner)
+    return DelayedIndex(exchange.name, index)
+
+
+def _no_inner_type(name: str) -> InvalidExchangeArguments:
+    reason = f"Invalid argument, '{name}' can't be used for '{TYPE_ARGUMENT}'"
+    return InvalidExchangeArguments(reason)

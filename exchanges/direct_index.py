@@ -1,9 +1,10 @@
 """The direct exchange: a binding matches when its key is the message's key."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from exchanges.binding import Binding
 from exchanges.held_bindings import HeldBindings, each, with_binding, without_binding
+from exchanges.message import Message
 from exchanges.names import key_bytes
 
 
@@ -12,6 +13,7 @@ class DirectIndex:
 
     key_decides = True
     reads_headers = False
+    remembers = False
 
     def __init__(self) -> None:
         self._by_key: dict[bytes, HeldBindings] = {}
@@ -33,6 +35,6 @@ class DirectIndex:
         else:
             self._by_key[key] = held
 
-    def match(self, routing_key: bytes, headers: Mapping[str, object]) -> Iterable[Binding]:
+    def match(self, routing_key: bytes, message: Message) -> Iterable[Binding]:
         """Return the bindings with exactly this key."""
         return each(self._by_key.get(routing_key))

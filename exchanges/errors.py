@@ -64,11 +64,8 @@ class InvalidExchangeArgument(RoutingError):
         self.field_type = field_type
 
 
-class InvalidDelayedType(RoutingError):
-    """A delayed message exchange does not say how it routes what is due."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"Invalid argument, {reason}")
+class InvalidExchangeArguments(RoutingError):
+    """The arguments of an exchange make no sense to its type."""
 
 
 class ReservedName(RoutingError):

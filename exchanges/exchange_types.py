@@ -4,22 +4,63 @@ A further type is one file with an index, and one line here.
 """
 
 from collections.abc import Callable, Mapping
+from itertools import count
 
 from exchanges.binding_index import BindingIndex
+from exchanges.consistent_hash_index import ConsistentHashIndex
+from exchanges.deduplication_index import (
+    DEDUPLICATION,
+    DeduplicationIndex,
+    deduplication_options,
+)
 from exchanges.delayed_index import DELAYED_TYPE, delayed_index
 from exchanges.direct_index import DirectIndex
 from exchanges.exchange import Exchange
 from exchanges.fanout_index import FanoutIndex
+from exchanges.hash_source import hash_source
 from exchanges.headers_index import HeadersIndex
+from exchanges.modulus_hash_index import ModulusHashIndex
+from exchanges.random_index import RandomBelow, RandomIndex
+from exchanges.recent_history_index import RECENT_HISTORY, RecentHistoryIndex, history_length
 from exchanges.topic_index import TopicIndex
 
 # Makes the empty index of an exchange; a type with arguments of its own refuses bad ones here.
 IndexFactory = Callable[[Exchange], BindingIndex]
 
-EXCHANGE_TYPES: Mapping[str, IndexFactory] = {
-    "direct": lambda exchange: DirectIndex(),
-    "fanout": lambda exchange: FanoutIndex(),
-    "topic": lambda exchange: TopicIndex(),
-    "headers": lambda exchange: HeadersIndex(),
-    DELAYED_TYPE: lambda exchange: delayed_index(exchange, EXCHANGE_TYPES),
-}
+
+def type_table(random_below: RandomBelow) -> dict[str, IndexFactory]:
+    """Return the types by name.
+
+    Args:
+        random_below: where random exchanges have their choice from.
+    """
+    types: dict[str, IndexFactory] = {
+        "direct": lambda exchange: DirectIndex(),
+        "fanout": lambda exchange: FanoutIndex(),
+        "topic": lambda exchange: TopicIndex(),
+        "headers": lambda exchange: HeadersIndex(),
+        "x-consistent-hash": lambda exchange: ConsistentHashIndex(hash_source(exchange)),
+        "x-modulus-hash": lambda exchange: ModulusHashIndex(),
+        "x-random": lambda exchange: RandomIndex(random_below),
+        "x-local-random": lambda exchange: RandomIndex(random_below, local=True),
+        RECENT_HISTORY: _recent_history,
+        DEDUPLICATION: _deduplication,
+        DELAYED_TYPE: lambda exchange: delayed_index(exchange, types),
+    }
+    return types
+
+
+def _recent_history(exchange: Exchange) -> BindingIndex:
+    history_length(exchange)
+    return RecentHistoryIndex()
+
+
+def _deduplication(exchange: Exchange) -> BindingIndex:
+    deduplication_options(exchange)
+    return DeduplicationIndex()
+
+
+_turns = count()
+
+# Whose random exchanges take turns.
+EXCHANGE_TYPES: Mapping[str, IndexFactory] = type_table(lambda below: next(_turns) % below)

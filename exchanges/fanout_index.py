@@ -1,8 +1,9 @@
 """The fanout exchange: every binding matches every message."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from exchanges.binding import Binding
+from exchanges.message import Message
 
 
 class FanoutIndex:
@@ -10,6 +11,7 @@ class FanoutIndex:
 
     key_decides = True
     reads_headers = False
+    remembers = False
 
     def __init__(self) -> None:
         self._bindings: dict[Binding, None] = {}
@@ -25,6 +27,6 @@ class FanoutIndex:
         """Remove a binding."""
         self._bindings.pop(binding, None)
 
-    def match(self, routing_key: bytes, headers: Mapping[str, object]) -> Iterable[Binding]:
+    def match(self, routing_key: bytes, message: Message) -> Iterable[Binding]:
         """Return all bindings."""
         return self._bindings

@@ -54,6 +54,18 @@ def comparable_table(table: Mapping[str, object], nesting: int = 0) -> Hashable:
     return frozenset((name, comparable(value, nesting)) for name, value in table.items())
 
 
+def octets(value: object) -> bytes:
+    """Return octets for a field value that are equal for equal values of a kind, and no others.
+
+    A string and a byte array are the same. Nothing for void.
+    """
+    if isinstance(value, str):
+        return b"S" + value.encode("utf-8", "surrogatepass")
+    if isinstance(value, bytes):
+        return b"S" + value
+    return b"" if value is None else f"{type(value).__name__} {value!r}".encode()
+
+
 def field_type(value: object) -> str:
     """Return the name of a field's type, as RabbitMQ writes it in its error texts."""
     return next((name for kind, name in _FIELD_TYPES if isinstance(value, kind)), "unknown")

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from exchanges.binding import Binding
 from exchanges.field_values import Incomparable, comparable
 from exchanges.headers_pattern import HeadersPattern, check_match_argument, headers_pattern
+from exchanges.message import Message
 
 # Equal to no value that a binding can ask for.
 _LIKE_NOTHING = object()
@@ -21,6 +22,8 @@ class HeadersIndex:
     each. A message looks only under its own headers, so what a route costs follows the patterns
     that share a pair with the message and not all bindings.
     """
+
+    remembers = False
 
     def __init__(self) -> None:
         self._unconditional: Patterns = {}
@@ -63,10 +66,10 @@ class HeadersIndex:
         for name, _ in headers_pattern(binding.arguments).pairs:
             self._release(name)
 
-    def match(self, routing_key: bytes, headers: Mapping[str, object]) -> Iterator[Binding]:
+    def match(self, routing_key: bytes, message: Message) -> Iterator[Binding]:
         """Return the bindings whose patterns match the headers."""
         yield from self._unconditional
-        values = self._values_asked_for(headers)
+        values = self._values_asked_for(message.headers)
         for name, value in values.items():
             for pair in ((name, None), (name, value)):
                 for binding, pattern in self._under_pair.get(pair, {}).items():

@@ -1,12 +1,16 @@
 """From an exchange to queues: along bindings between exchanges, and along alternates."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from exchanges.graph_nodes import ExchangeNode
+from exchanges.message import Message
 
 Exchanges = Mapping[str, ExchangeNode]
 Route = tuple[str, ...]
+
+# A message comes to an exchange that remembers; returns whether it goes on from there.
+Visit = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,10 +19,15 @@ class WalkTraits:
 
     key_decides: bool
     reads_headers: bool
+    remembers: bool = False
 
 
 def walk(
-    exchanges: Exchanges, start: ExchangeNode, routing_key: bytes, headers: Mapping[str, object]
+    exchanges: Exchanges,
+    start: ExchangeNode,
+    routing_key: bytes,
+    message: Message,
+    visit: Visit | None = None,
 ) -> Route:
     """Return the queues that a message reaches, each once, in the order of their names.
 
@@ -26,13 +35,18 @@ def walk(
     stands; a binding that leads to a queue or exchange reached already is a match all the same.
     An exchange is visited once, so cycles of bindings and of alternates end. An alternate that
     does not exist is passed over.
+
+    Args:
+        visit: asked at exchanges that remember; None: all of them let the message through.
     """
     queues: set[str] = set()
     seen = {start.exchange.name}
     pending = [start]
     while pending:
         node = pending.pop()
-        for name in _exchanges_after(node, routing_key, headers, queues):
+        if visit is not None and node.index.remembers and not visit(node.exchange.name):
+            continue
+        for name in _exchanges_after(node, routing_key, message, queues):
             if name not in seen and name in exchanges:
                 seen.add(name)
                 pending.append(exchanges[name])
@@ -45,14 +59,15 @@ def walk_traits(exchanges: Exchanges, start: ExchangeNode) -> WalkTraits:
     return WalkTraits(
         key_decides=all(node.index.key_decides for node in nodes),
         reads_headers=any(node.index.reads_headers for node in nodes),
+        remembers=any(node.index.remembers for node in nodes),
     )
 
 
 def _exchanges_after(
-    node: ExchangeNode, routing_key: bytes, headers: Mapping[str, object], queues: set[str]
+    node: ExchangeNode, routing_key: bytes, message: Message, queues: set[str]
 ) -> Iterator[str]:
     matched = False
-    for binding in node.index.match(routing_key, headers):
+    for binding in node.index.match(routing_key, message):
         matched = True
         if binding.destination_kind == "queue":
             queues.add(binding.destination)

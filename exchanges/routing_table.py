@@ -1,31 +1,40 @@
 """The way of a message through a vhost's topology, remembered until the topology changes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from exchanges.exchange import NO_ARGUMENTS
+from exchanges.exchange import Exchange
 from exchanges.exchange_types import EXCHANGE_TYPES, IndexFactory
+from exchanges.message import BARE_MESSAGE, Message
 from exchanges.names import DEFAULT_EXCHANGE
 from exchanges.route_cache import RouteCache
-from exchanges.route_walk import Route, walk, walk_traits
-from exchanges.topology import Topology
+from exchanges.route_walk import Route, Visit, walk, walk_traits
+from exchanges.topology import PREDECLARED, Topology
 
 
 class RoutingTable(Topology):
     """A vhost's topology that routes."""
 
     def __init__(
-        self, vhost: str = "/", types: Mapping[str, IndexFactory] = EXCHANGE_TYPES
+        self,
+        vhost: str = "/",
+        types: Mapping[str, IndexFactory] = EXCHANGE_TYPES,
+        predeclared: Sequence[Exchange] = PREDECLARED,
     ) -> None:
-        super().__init__(vhost, types)
+        super().__init__(vhost, types, predeclared)
         self._cache = RouteCache()
 
     def route(
-        self, exchange: str, routing_key: bytes, headers: Mapping[str, object] | None = None
+        self,
+        exchange: str,
+        routing_key: bytes,
+        message: Message = BARE_MESSAGE,
+        visit: Visit | None = None,
     ) -> Route:
         """Return the queues that a message goes to, each once, in the order of their names.
 
         Args:
-            headers: the message's header table; only looked at when `needs_headers`.
+            message: only looked at when `needs_headers`.
+            visit: see `walk`; only called when `remembers`.
 
         Returns:
             Empty when the message is unroutable, alternate exchanges included.
@@ -38,10 +47,10 @@ class RoutingTable(Topology):
         """
         routes = self._routes(exchange)
         if routes is None:
-            return self._walk(exchange, routing_key, headers or NO_ARGUMENTS)
+            return self._walk(exchange, routing_key, message, visit)
         route = routes.get(routing_key)
         if route is None:
-            route = self._walk(exchange, routing_key, NO_ARGUMENTS)
+            route = self._walk(exchange, routing_key, BARE_MESSAGE)
             self._cache.keep(routes, routing_key, route)
         return route
 
@@ -67,6 +76,15 @@ class RoutingTable(Topology):
         self._routes(exchange)
         return self._cache.traits[exchange].reads_headers
 
+    def remembers(self, exchange: str) -> bool:
+        """Tell whether a message from this exchange may come to one that remembers.
+
+        Raises:
+            ExchangeNotFound: the exchange is not there.
+        """
+        self._routes(exchange)
+        return self._cache.traits[exchange].remembers
+
     def _routes(self, exchange: str) -> dict[bytes, Route] | None:
         try:
             return self._cache.routes[exchange]
@@ -74,10 +92,13 @@ class RoutingTable(Topology):
             traits = walk_traits(self._graph.exchanges, self._exchange_node(exchange))
             return self._cache.open(exchange, traits)
 
-    def _walk(self, exchange: str, routing_key: bytes, headers: Mapping[str, object]) -> Route:
+    def _walk(
+        self, exchange: str, routing_key: bytes, message: Message, visit: Visit | None = None
+    ) -> Route:
         if exchange == DEFAULT_EXCHANGE:
             return self._default_route(routing_key)
-        return walk(self._graph.exchanges, self._exchange_node(exchange), routing_key, headers)
+        start = self._exchange_node(exchange)
+        return walk(self._graph.exchanges, start, routing_key, message, visit)
 
     def _default_route(self, routing_key: bytes) -> Route:
         try:

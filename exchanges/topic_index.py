@@ -1,9 +1,8 @@
 """The topic exchange: patterns of words, with wildcards for one word and for any number."""
 
-from collections.abc import Iterator, Mapping
-
 from exchanges.binding import Binding
 from exchanges.direct_index import DirectIndex
+from exchanges.message import Message
 from exchanges.names import key_bytes
 from exchanges.topic_pattern import has_wildcard, split_words
 from exchanges.topic_trie import TopicTrie
@@ -18,6 +17,7 @@ class TopicIndex:
 
     key_decides = True
     reads_headers = False
+    remembers = False
 
     def __init__(self) -> None:
         self._whole_keys = DirectIndex()
@@ -42,7 +42,9 @@ class TopicIndex:
         else:
             self._whole_keys.remove(binding)
 
-    def match(self, routing_key: bytes, headers: Mapping[str, object]) -> Iterator[Binding]:
+    def match(self, routing_key: bytes, message: Message) -> list[Binding]:
         """Return the bindings whose patterns match the key."""
-        yield from self._whole_keys.match(routing_key, headers)
-        yield from self._trie.match(split_words(routing_key))
+        return [
+            *self._whole_keys.match(routing_key, message),
+            *self._trie.match(split_words(routing_key)),
+        ]

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, wraparound=True
 """A trie over the words of topic patterns, walked as a set of places at once.
 
 Each word of a key moves every place reached so far, and a place counts once however many ways
@@ -5,13 +6,15 @@ lead to it. So a match costs at most (words of the key) x (places of the trie): 
 worse than another pattern of its length.
 """
 
-from collections.abc import Iterator
+import cython
 
 from exchanges.binding import Binding
 from exchanges.held_bindings import HeldBindings, each, with_binding, without_binding
 from exchanges.topic_pattern import POUND, STAR, plain_pattern
 
 
+@cython.final
+@cython.cclass
 class TopicPlace:
     """The place after some words of a pattern. Wildcards are children like words."""
 
@@ -56,34 +59,43 @@ class TopicTrie:
                 return
             del trail[-1][1].children[word]
 
-    def match(self, words: list[bytes]) -> Iterator[Binding]:
+    @cython.locals(words=list, places=list, place=TopicPlace, matched=list)
+    def match(self, words: list[bytes]) -> list[Binding]:
         """Return the bindings whose patterns match a key of these words."""
-        places: set[TopicPlace] = set()
+        places: list[TopicPlace] = []
         _reach(self._root, places)
         for word in words:
             places = _places_after(places, word)
             if not places:
-                return
+                break
+        matched: list[Binding] = []
         for place in places:
-            yield from each(place.held)
+            matched += each(place.held)
+        return matched
 
 
-def _places_after(places: set[TopicPlace], word: bytes) -> set[TopicPlace]:
-    following: set[TopicPlace] = set()
+@cython.cfunc
+@cython.returns(list)
+@cython.locals(places=list, following=list, place=TopicPlace)
+def _places_after(places: list[TopicPlace], word: bytes) -> list[TopicPlace]:
+    following: list[TopicPlace] = []
     for place in places:
         if place.is_pound:
-            following.add(place)
+            following.append(place)
         # A key may hold `*` or `#` as a word: it finds the wildcard's place, which matches it too.
         for step in (word, STAR):
             after = place.children.get(step)
             if after is not None:
                 _reach(after, following)
-    return following
+    # Two ways may lead to one place, if there are two.
+    return following if len(following) < 2 else list(dict.fromkeys(following))
 
 
-def _reach(place: TopicPlace, places: set[TopicPlace]) -> None:
+@cython.cfunc
+@cython.locals(place=TopicPlace, places=list)
+def _reach(place: TopicPlace, places: list[TopicPlace]) -> None:
     """Add a place, and the one behind a `#` that takes no word."""
-    places.add(place)
+    places.append(place)
     pound = place.children.get(POUND)
     if pound is not None:
-        places.add(pound)
+        places.append(pound)

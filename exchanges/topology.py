@@ -1,6 +1,6 @@
 """The topology of one vhost and its rules: who may be declared, bound and deleted, and how."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -35,6 +35,13 @@ PREDECLARED = (
     Exchange("amq.topic", "topic", durable=True),
     Exchange("amq.headers", "headers", durable=True),
     Exchange("amq.match", "headers", durable=True),
+    Exchange("amq.rabbitmq.trace", "topic", durable=True, internal=True),
+)
+
+# Of the vhost in which a node tells of itself.
+NODE_EXCHANGES = (
+    Exchange("amq.rabbitmq.event", "topic", durable=True, internal=True),
+    Exchange("amq.rabbitmq.log", "topic", durable=True, internal=True),
 )
 
 
@@ -46,12 +53,16 @@ class Topology(TopologyListing):
     """
 
     def __init__(
-        self, vhost: str = "/", types: Mapping[str, IndexFactory] = EXCHANGE_TYPES
+        self,
+        vhost: str = "/",
+        types: Mapping[str, IndexFactory] = EXCHANGE_TYPES,
+        predeclared: Sequence[Exchange] = PREDECLARED,
     ) -> None:
         super().__init__(vhost)
+        self.predeclared = predeclared
         self.version = 0
         self._types = types
-        for exchange in PREDECLARED:
+        for exchange in predeclared:
             self._graph.add_exchange(exchange, types[exchange.type](exchange))
 
     # Exchanges

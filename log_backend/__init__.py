@@ -20,6 +20,7 @@ from log_backend.file_system import doubt
 from log_backend.journal import JournalFailed
 from log_backend.journal_block import Reason, UnknownEntry
 from log_backend.journal_reader import JournalDamaged
+from log_backend.log_directory import EXCHANGE_MARK
 from log_backend.log_dump import journal_reports, partition_report, stored_records
 from log_backend.log_end import PartitionClosed
 from log_backend.log_options import LogOptions
@@ -35,25 +36,31 @@ from log_backend.metadata import (
     MetadataUnavailable,
     RevisionConflict,
 )
-from log_backend.metadata_writer import MetadataWriter
+from log_backend.metadata_writer import MetadataWriter, unawaited
 from log_backend.partition_log import PartitionLog
-from log_backend.randomness import random_key, random_name
+from log_backend.randomness import random_below, random_key, random_name
 from log_backend.record_batch import (
+    BLIND_COPIES,
     EXPIRING,
     PERSISTENT,
+    Octets,
     RecordBatch,
     Records,
     new_buffer,
 )
 from log_backend.record_encoding import encode_parts, encode_records, routing_keys
-from log_backend.record_fetch import StoredRecord, single_record
+from log_backend.record_fetch import StoredRecord, record_at
 from log_backend.record_selection import key_partition, split_by_routing_key, split_records
 from log_backend.retention import Retention
 from log_backend.schedule import Schedule
 from log_backend.schedule_store import ScheduledRecord, ScheduleStore
 from log_backend.segment import Segment, SegmentDamaged
+from log_backend.single_record import SingleRecord
+from log_backend.stored_log import StoredExtent, StoredLogs, StoredStretch
 
 __all__ = [
+    "BLIND_COPIES",
+    "EXCHANGE_MARK",
     "EXPIRING",
     "PERSISTENT",
     "Change",
@@ -74,6 +81,7 @@ __all__ = [
     "MetadataUnavailable",
     "MetadataWriter",
     "NoDataDirectory",
+    "Octets",
     "PartitionClosed",
     "PartitionLog",
     "Reason",
@@ -89,9 +97,13 @@ __all__ = [
     "Segment",
     "SegmentDamaged",
     "SettledRange",
+    "SingleRecord",
     "SnapshotDamaged",
+    "StoredExtent",
+    "StoredLogs",
     "StoredPartition",
     "StoredRecord",
+    "StoredStretch",
     "SystemClock",
     "SystemDisk",
     "UnknownEntry",
@@ -104,11 +116,13 @@ __all__ = [
     "new_buffer",
     "open_metadata",
     "partition_report",
+    "random_below",
     "random_key",
     "random_name",
+    "record_at",
     "routing_keys",
-    "single_record",
     "split_by_routing_key",
     "split_records",
     "stored_records",
+    "unawaited",
 ]

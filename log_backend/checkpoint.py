@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
+from log_backend.first_kept import first_kept_change
 from log_backend.metadata import Change, MetadataStore
 from log_backend.partition_log import PartitionLog
 
@@ -18,6 +19,8 @@ def snapshots(partitions: Collection[PartitionLog]) -> list[Change]:
         marks = (partition.number, partition.next_offset, partition.synced_offset)
         for cursor in partition.cursors.values():
             changes += cursor.snapshot(*marks)
+        if partition.first_kept_moved():
+            changes.append(first_kept_change(partition.number, partition.first_kept))
     return changes
 
 

@@ -10,6 +10,7 @@ from log_backend.cursor import Cursor
 from log_backend.cursor_snapshot import cursor_number, partition_prefix
 from log_backend.damage import DamageRecord, load_damage
 from log_backend.disk import Disk
+from log_backend.first_kept import expected_bases, load_first_kept
 from log_backend.log_directory import base_offsets, partition_directory
 from log_backend.metadata import MetadataStore
 from log_backend.partition_file import PARTITION_FILE, read_number
@@ -150,6 +151,12 @@ class DataDirectory:
             marks.synced_offset = max(marks.synced_offset, stored_marks.synced_offset)
             marks.cursors.append(cursor)
         return marks
+
+    def expected_bases(self, partition: StoredPartition) -> list[int]:
+        """Base offsets of a known partition's segments, with the one that its log begins with."""
+        assert partition.number is not None
+        bases = base_offsets(self.disk.list_directory(partition.directory))
+        return expected_bases(bases, load_first_kept(self.metadata, partition.number))
 
     def damage(self, number: int) -> DamageRecord:
         """What the broker, or a repair, noted about a partition."""

@@ -24,10 +24,12 @@ from queue import SimpleQueue
 
 from log_backend.block_writer import BlockWriter, PlacedGroup
 from log_backend.clock import Clock
+from log_backend.deadline import Deadline
 from log_backend.disk import Disk, DiskFull
 from log_backend.disk_pace import DiskPace
 from log_backend.journal_block import BLOCK_ALIGNMENT, BLOCK_HEADER_BYTES, Block, aligned
 from log_backend.journal_entry import JournalEntry
+from log_backend.journal_extent import JournalExtent
 from log_backend.journal_files import JournalFile, JournalFiles
 from log_backend.journal_groups import JournalGroup, JournalGroups
 from log_backend.journal_reader import JournalReader
@@ -73,6 +75,7 @@ class Journal:
             segments and snapshots.
         collect: called before each commit; may append.
         on_pressure: called with True when too much waits for the disk, and with False at half.
+        extent: told of each file before something is written there; None: nobody misses one.
     """
 
     def __init__(
@@ -91,13 +94,15 @@ class Journal:
         on_file_full: Callable[[JournalFile], None],
         collect: Callable[[], None],
         on_pressure: Callable[[bool], None],
+        extent: JournalExtent | None = None,
     ) -> None:
         self._disk = disk
+        self._extent = extent
         self._clock = clock
         self._journal_files = JournalFiles(directory, disk)
         self._writer = BlockWriter(disk, self._journal_files)
         self._pace = DiskPace(clock)
-        self._reader = JournalReader(self._journal_files)
+        self._reader = JournalReader(self._journal_files, extent)
         self._loop = loop
         self._executor = executor
         self._file_bytes = file_bytes
@@ -115,13 +120,13 @@ class Journal:
         self.on_disk_full: Callable[[], None] = lambda: None
         self._committing = False
         self._scheduled: asyncio.Handle | None = None
-        self._delayed: asyncio.TimerHandle | None = None
+        self._later = Deadline(loop, COMMIT_DELAY_SECONDS, self._commit)
         self._mark_timer: asyncio.TimerHandle | None = None
         self._marking = False
         self._file: JournalFile | None = None
         self._ready: deque[JournalFile] = deque()
         self._files = 0
-        self._next_number = 0
+        self._next_number = 0  # behind the start only touched in the executor
         self._preparing: asyncio.Future[JournalFile] | None = None  # the file that is being made
         self._in_making: set[asyncio.Future[JournalFile]] = set()
         self._closing: asyncio.Future[None] | None = None
@@ -150,6 +155,8 @@ class Journal:
         self._journal_files.remove_unfinished()
         self.groups.start(self.durable + 1)
         self._thread.start()
+        if self._extent is not None:
+            self._next_number = self._extent.last
         for mark in self._journal_files.marks():
             self._next_number = mark.number
             self._files += 1
@@ -223,8 +230,7 @@ class Journal:
     def recycle(self, file: JournalFile) -> None:
         """Take back a complete file whose content is durable elsewhere."""
         if self.failure is None and not self._closed:
-            number, self._next_number = self._next_number, self._next_number + 1
-            self._in_executor(self._journal_files.recycled, file, number)
+            self._in_executor(self._journal_files.recycled, file)
         else:
             self._disk.close(file.file)
 
@@ -241,7 +247,8 @@ class Journal:
         self._closed = True  # from here on the thread needs no file that comes back
         while self._in_making:  # nothing is renamed any more when this returns
             await asyncio.wait(self._in_making)
-        for handle in (self._scheduled, self._delayed, self._mark_timer):
+        self._later.stop()
+        for handle in (self._scheduled, self._mark_timer):
             if handle is not None:
                 handle.cancel()
         if self._file is not None:
@@ -263,18 +270,23 @@ class Journal:
             self._scheduled = self._loop.call_soon(self._commit, True)
 
     def _wake_later(self) -> None:
-        if not self._committing and self._scheduled is None and self._delayed is None:
-            self._delayed = self._loop.call_later(COMMIT_DELAY_SECONDS, self._commit)
+        if not self._committing and self._scheduled is None:
+            self._later.set()
 
     def _commit(self, ends_turn: bool = False) -> None:
         self._scheduled = None
-        if self._delayed is not None:
-            self._delayed.cancel()
-            self._delayed = None
+        self._later.clear()
         if self._committing or self._closed or self.failure is not None or self._has_no_room():
             return
+        if not self.groups.started:  # what recovery woke it for waits for the first file
+            return
         self._uncollected = False
-        self._collect()
+        try:
+            self._collect()
+        except Exception as error:  # a fault of ours: or whoever waits would wait for ever
+            log.error("an error of the broker, while the journal gathered", exc_info=error)
+            self._failed(error)
+            return
         group = self.groups.first
         if not (group.count or self._marking):
             return
@@ -417,16 +429,23 @@ class Journal:
         if self._ready or self._preparing is not None or self._files >= files_max:
             return
         self._files += 1
-        number, self._next_number = self._next_number, self._next_number + 1
-        self._preparing = self._in_executor(self._journal_files.new, number, self._file_bytes)
+        self._preparing = self._in_executor(self._journal_files.new, self._file_bytes)
 
     def _in_executor(
         self, make: Callable[..., JournalFile], *arguments: object
     ) -> asyncio.Future[JournalFile]:
-        future = self._loop.run_in_executor(self._executor, make, *arguments)
+        future = self._loop.run_in_executor(self._executor, self._next_file, make, *arguments)
         self._in_making.add(future)
         future.add_done_callback(self._file_ready)
         return future
+
+    def _next_file(self, make: Callable[..., JournalFile], *arguments: object) -> JournalFile:
+        # One after the other, and what is refused takes no number: there are no gaps.
+        file = make(self._next_number, *arguments)
+        self._next_number += 1
+        if self._extent is not None:
+            self._extent.named(file.mark.number)
+        return file
 
     def _file_ready(self, future: asyncio.Future[JournalFile]) -> None:
         if future is self._preparing:  # not one that comes back

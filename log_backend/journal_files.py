@@ -77,6 +77,10 @@ class JournalFiles:
         """Where a file lies."""
         return self._directory / f"{mark.number:020d}-{mark.salt:016x}.journal"
 
+    def any_path(self, number: int) -> Path:
+        """The path of the file of a number, whatever salt it had."""
+        return self._directory / f"{number:020d}-*{SUFFIX}"
+
     def read(self, mark: FileMark) -> bytearray:
         """The whole content of a file."""
         file = self._disk.open(self.path(mark))
@@ -138,7 +142,7 @@ class JournalFiles:
         self._disk.sync_directory(self._directory)
         return JournalFile(mark, path, file, size - BLOCK_ALIGNMENT)
 
-    def recycled(self, old: JournalFile, number: int) -> JournalFile:
+    def recycled(self, number: int, old: JournalFile) -> JournalFile:
         """Give a file whose content is not needed any more another name."""
         if self._recycling_failed:
             # An earlier file stays, so all behind it must: recovery reads on without a gap.

@@ -130,6 +130,9 @@ class JournalGroups:
     def _group_for(self, size: int, partition: int, first_offset: int) -> JournalGroup:
         if self.failure is not None:
             raise self.failure
+        if not self._groups:
+            # Compiled, None would be taken for a group.
+            raise RuntimeError("the journal has not started")
         group = self._last
         if self._together is not None:
             self._together.append((partition, first_offset))

@@ -20,9 +20,15 @@ from log_backend.journal_block import (
     aligned,
     decode_block,
 )
+from log_backend.journal_extent import JournalExtent
 from log_backend.journal_files import JournalFiles, find_end
+from log_backend.segment_file import FILE_MISSING
 
 log = logging.getLogger(__name__)
+
+UNKNOWN_FILE = (
+    "the metadata know nothing of this file: they are older than the journal, or incomplete"
+)
 
 _PLACE = struct.Struct("<QQQ")
 
@@ -52,8 +58,9 @@ class JournalReader:
         last_pages: where the last page of each file begins.
     """
 
-    def __init__(self, files: JournalFiles) -> None:
+    def __init__(self, files: JournalFiles, extent: JournalExtent | None = None) -> None:
         self._files = files
+        self._extent = extent
         self.end = 0
         self.doubtful: dict[FileMark, list[tuple[int, int]]] = {}
         self.behind: dict[FileMark, list[int]] = {}
@@ -67,15 +74,19 @@ class JournalReader:
         """
         for path in self._files.half_repaired():
             raise JournalDamaged(path, 0, "a repair was interrupted, run it again")
+        marks = self._files.marks()
+        last = self._known_last(marks)
         missing = 0
         gap = (Path(), 0)  # where the missing block should be
         unvouched: deque[tuple[int, FileMark, int, int]] = deque()
-        for mark in self._files.marks():
+        for mark in marks:
             content = self._files.read(mark)
             path = self._files.path(mark)
             end = 0
             self.last_pages[mark] = self._last_page(path, content)
             for at, block in whole_blocks(content, mark):
+                if last is not None and mark.number > last:
+                    raise JournalDamaged(path, at, UNKNOWN_FILE)
                 expected = self.end or block.first
                 if not missing and block.position == expected:
                     self.end = block.position + 1
@@ -100,6 +111,13 @@ class JournalReader:
                 )
         for _, mark, at, size in unvouched:
             self.doubtful.setdefault(mark, []).append((at, size))
+
+    def _known_last(self, marks: list[FileMark]) -> int | None:
+        if self._extent is None:
+            return None
+        for number in self._extent.missing([mark.number for mark in marks]):
+            raise JournalDamaged(self._files.any_path(number), 0, FILE_MISSING)
+        return self._extent.last
 
     def _last_page(self, path: Path, content: bytearray) -> int:
         last_page = find_end(content)

@@ -1,6 +1,7 @@
 """Where a partition's files lie, and how names become directory names.
 
     logs/<vhost>/<queue>-<partition>/<base offset, 20 digits>.log   or .zlog, when it is compressed
+    logs/<vhost>/%01<exchange>-0/...                                 what an exchange remembers
 
 Names come from strangers, so they are percent-encoded and never a path of their own; what is too long
 for a file name is cut and told apart by its hash.
@@ -13,6 +14,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 PLAIN, COMPRESSED = ".log", ".zlog"  # the two forms of a segment
+EXCHANGE_MARK = (
+    "\x01"  # stands before the name of an exchange that has a log: no queue is called so
+)
 NAME_BYTES_MAX = 200  # of 255 that file systems allow: a partition number and a hash follow
 
 

@@ -14,7 +14,9 @@ import msgspec
 from log_backend.damage import EVERYTHING_BEHIND, DamageRecord, damage_change, merged, without
 from log_backend.data_directory import DataDirectory, StoredPartition
 from log_backend.disk import Buffer, Disk
+from log_backend.first_kept import first_kept_change
 from log_backend.journal_block import BLOCK_ALIGNMENT, Block, FileMark, encode_block
+from log_backend.journal_extent import JournalExtent
 from log_backend.journal_files import REPAIRED, SUFFIX, UNFINISHED, JournalFiles, write_end
 from log_backend.log_directory import (
     COMPRESSED,
@@ -27,7 +29,8 @@ from log_backend.log_verification import NO_REPAIR, SegmentCheck, Verification, 
 from log_backend.partition_file import PARTITION_FILE, encode_number
 from log_backend.randomness import random_number
 from log_backend.record_batch import HEADER_BYTES, CorruptBatch, RecordBatch, decode_header
-from log_backend.segment import Segment, read_index
+from log_backend.segment import Segment
+from log_backend.segment_index import read_index
 from log_backend.segment_scan import read_file, read_segment
 
 MOVED_SUFFIX = ".moved"  # a segment on its way to its right name
@@ -99,8 +102,9 @@ class Repair:
         # What the broker noted may not show any more, once other segments lie behind it.
         noted = [(each.first, each.end) for each in record.found if each.end < EVERYTHING_BEHIND]
         whole = [(batch.base_offset, batch.end_offset) for step in plan for batch, _ in step.kept]
-        unseen = without(merged(noted), merged(whole))
-        lost = merged([each for step in plan for each in step.lost] + unseen)
+        seen = merged([each for step in plan for each in step.lost])
+        unseen = without(without(merged(noted), merged(whole)), seen)
+        lost = merged(seen + unseen)
         known = DamageRecord(record.found, merged([*record.lost, *lost]))
         if not self._is_dry:
             self._data.metadata.apply([damage_change(number, known)])
@@ -112,16 +116,23 @@ class Repair:
         if record.found:
             yield self._done(partition, "the quarantine ends", directory, unseen)
         if not self._is_dry:
-            self._data.metadata.apply([damage_change(number, DamageRecord([], known.lost))])
+            bases = base_offsets(self._names(partition))
+            is_synced = len(bases) > 1 or (bases and promised > bases[0])
+            first_kept = first_kept_change(number, bases[0] if is_synced else None)
+            ended = damage_change(number, DamageRecord([], known.lost))
+            self._data.metadata.apply([ended, first_kept])
 
     def _checks(
         self, partition: StoredPartition, promised: int
     ) -> Iterator[tuple[Path, SegmentCheck]]:
-        for base, next_base in with_following(base_offsets(self._names(partition))):
+        there = base_offsets(self._names(partition))
+        for base, next_base in with_following(self._data.expected_bases(partition)):
             path = segment_path(partition.directory, base)
             content = read_segment(self._disk, path)
             index = None if next_base is None else read_index(self._disk, path)
-            yield path, SegmentCheck(base, next_base, content, index, promised)
+            check = SegmentCheck(base, next_base, content, index, promised)
+            check.is_missing = base not in there
+            yield path, check
 
     def _place(self, partition: StoredPartition) -> Iterator[Repaired]:
         """Give segments with another one's name their own, or set them aside when it is taken."""
@@ -176,10 +187,12 @@ class Repair:
         self._remove(path, (".index", ".timeindex", COMPRESSED, PLAIN))
 
     def _remove(self, path: Path, suffixes: Sequence[str]) -> None:
-        for suffix in suffixes:
-            if path.with_suffix(suffix).name in self._disk.list_directory(path.parent):
-                self._disk.remove(path.with_suffix(suffix))
-        self._disk.sync_directory(path.parent)
+        names = [path.with_suffix(suffix).name for suffix in suffixes]
+        there = [name for name in names if name in self._disk.list_directory(path.parent)]
+        for name in there:
+            self._disk.remove(path.with_name(name))
+        if there:
+            self._disk.sync_directory(path.parent)
 
     def _index(self, partition: StoredPartition) -> Iterator[Repaired]:
         for base, next_base in pairwise(base_offsets(self._names(partition))):
@@ -242,10 +255,12 @@ class Repair:
         # From the moment the new file has its name, the old ones are not needed.
         if self._is_dry:
             return
+        repaired = self._journal_files.half_repaired()
+        self._data.metadata.apply(JournalExtent.only(int(repaired[-1].name[:20])))
         for mark in self._journal_files.marks():
             self._disk.remove(self._journal_files.path(mark))
         self._disk.sync_directory(self._data.journal)
-        for path in self._journal_files.half_repaired():
+        for path in repaired:
             self._rename(path, path.with_suffix(SUFFIX))
 
     # -- files

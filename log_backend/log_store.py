@@ -16,7 +16,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -28,13 +28,16 @@ from log_backend.damage import damage_change
 from log_backend.disk import Disk, DiskFull
 from log_backend.disk_space import DiskSpace
 from log_backend.durability import Durability
+from log_backend.eviction import evict
+from log_backend.flusher import Flusher
 from log_backend.journal import Journal
 from log_backend.journal_entry import JournalEntry
+from log_backend.journal_extent import JournalExtent
 from log_backend.journal_files import JournalFile
 from log_backend.log_directory import partition_directory
 from log_backend.log_intake import LogIntake
 from log_backend.log_options import LogOptions
-from log_backend.log_transaction import SettledRange, commit_together
+from log_backend.log_transaction import SettledRange, commit_together, together
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 from log_backend.partition_log import PartitionLog
 from log_backend.partition_removal import PartitionRemoval, empty_spill
@@ -91,9 +94,10 @@ class LogStore:
         self.on_written: Callable[[int], None] = lambda position: None
         self.on_failure: Callable[[Exception], None] = lambda error: None
         self.on_pressure: Callable[[frozenset[str]], None] = lambda reasons: None
-        self._flusher = ThreadPoolExecutor(1, thread_name_prefix="flusher")
+        self._flusher = Flusher(loop, disk, self.metadata)
         self.reads = ColdReads(disk, loop, options.memory_loaded_bytes)
         self.loaded_pieces, self.load = self.reads.pieces, self.reads.load  # see `LogOwner`
+        self._flusher = Flusher(loop, disk, self.metadata)
         self._journal_files = ThreadPoolExecutor(1, thread_name_prefix="journal-files")
         self.journal = Journal(
             data / "journal",
@@ -109,6 +113,7 @@ class LogStore:
             on_file_full=self._checkpoint_later,
             collect=self._journal_state,
             on_pressure=lambda pressed: self._press("journal", pressed),
+            extent=JournalExtent(self.metadata),
         )
         self.journal.on_disk_full = self._refused_by_disk
         self._tail_bytes_max = options.memory_tail_bytes
@@ -121,11 +126,11 @@ class LogStore:
             promised=lambda: self._unflushed_bytes() + self.journal.promised_bytes,
             on_look=self._looked_at_space,
         )
-        self._writer = SegmentWriter(disk)
+        self._writer = SegmentWriter(disk, self._flusher.removal)
         self._compressor = SegmentCompressor(
             disk, loop, data / "compressing", self._flusher, self._run, self._space.check
         )
-        self._removal = PartitionRemoval(data, self._writer, self.metadata, self._in_flusher)
+        self._removal = PartitionRemoval(data, self._writer, self.metadata, self._flusher.do)
         self._recovery = Recovery(disk, self.metadata, self._writer, self._removal.remove_directory)
         self._partitions: dict[int, PartitionLog] = {}
         self.scrub = Scrub(
@@ -253,6 +258,10 @@ class LogStore:
         """Journal what a function appends, and what will be settled, as one: see `log_transaction`."""
         return commit_together(self.journal, self._partitions, append, settled)
 
+    def together(self) -> AbstractContextManager[object]:
+        """What is appended meanwhile survives a crash together, or not at all: see `log_transaction`."""
+        return together(self.journal, self._partitions)
+
     def cursor_removal(self, partition: PartitionLog, cursor: int) -> list[Change]:
         """Metadata changes to apply together with a cursor's removal from the topology."""
         return self._removal.changes_of_cursor(partition, cursor)
@@ -304,16 +313,15 @@ class LogStore:
         if partition.durable:
             self._changed.add(partition)
 
-    def remove_segments(self, segments: list[Segment]) -> None:
+    def remove_segments(self, partition: PartitionLog, segments: list[Segment]) -> None:
         """See `LogOwner`."""
-        self._in_flusher(lambda: self._writer.remove(segments))
+        self._flusher.remove(partition, segments)
 
     def damage_changed(self, partition: PartitionLog) -> None:
         """See `LogOwner`."""
-        if not partition.durable:
-            return  # its files end with the run
-        change = damage_change(partition.number, partition.damage)
-        self._in_flusher(lambda: store(self.metadata, [change]))
+        if partition.durable:  # else its files end with the run
+            change = damage_change(partition.number, partition.damage)
+            self._flusher.do(partial(store, self.metadata, [change]))
 
     def now(self) -> int:
         """See `LogOwner`."""
@@ -416,6 +424,8 @@ class LogStore:
                 self._full_files = files + self._full_files
                 return
             changes = snapshots(changed)
+            if files:
+                changes.append(JournalExtent.begins_with(files[-1].mark.number + 1))
             await self._loop.run_in_executor(self._flusher, store, self.metadata, changes)
             self._evict()
             for full in files:
@@ -426,13 +436,7 @@ class LogStore:
         excess = self.intake.tail_bytes - self._tail_bytes_max
         if excess > 0:
             excess += self._tail_bytes_max // 4  # not again at once
-            largest = sorted(self._partitions.values(), key=PartitionLog.tail_bytes, reverse=True)
-            for partition in largest:
-                freed = partition.evict(excess)
-                excess -= freed
-                self.intake.tail_bytes -= freed
-                if excess <= 0:
-                    break
+            self.intake.tail_bytes -= evict(self._partitions.values(), excess)
         self._press("memory", self.intake.tail_bytes > 2 * self._tail_bytes_max)
 
     # -- space, pressure and failure
@@ -482,10 +486,6 @@ class LogStore:
             self.journal.stop(error)  # which says so in the log
             self._press("journal", False)  # nothing waits for it any more; publishers hear so
             self.on_failure(error)
-
-    def _in_flusher(self, work: Callable[[], None]) -> None:
-        future = self._loop.run_in_executor(self._flusher, work)
-        future.add_done_callback(_report)
 
     def _run(self, work: "asyncio._CoroutineLike[None]") -> None:
         task = self._loop.create_task(work)

@@ -11,13 +11,14 @@ import msgspec
 from log_backend.damage import Damage
 from log_backend.data_directory import DataDirectory, Marks, StoredPartition
 from log_backend.journal_block import Block, FileMark, aligned
+from log_backend.journal_extent import JournalExtent
 from log_backend.journal_files import JournalFiles, find_end
-from log_backend.journal_reader import claims_block, whole_blocks
+from log_backend.journal_reader import UNKNOWN_FILE, claims_block, whole_blocks
 from log_backend.log_directory import segment_path, with_following
 from log_backend.metadata import MetadataCorrupt
 from log_backend.partition_removal import TOMBSTONES
-from log_backend.segment import read_index
-from log_backend.segment_index import SegmentIndex
+from log_backend.segment_file import FILE_MISSING
+from log_backend.segment_index import SegmentIndex, read_index
 from log_backend.segment_scan import Stretch, read_segment, scan
 
 NO_REPAIR = "nothing"
@@ -124,11 +125,12 @@ class Verification:
     def _segments(
         self, partition: StoredPartition, marks: Marks, promised: int
     ) -> Iterator[Finding]:
-        for base, next_base in with_following(partition.bases):
+        for base, next_base in with_following(self._data.expected_bases(partition)):
             path = segment_path(partition.directory, base)
             content = read_segment(self._data.disk, path)
             index = None if next_base is None else read_index(self._data.disk, path)
             check = SegmentCheck(base, next_base, content, index, promised)
+            check.is_missing = base not in partition.bases
             yield from self._check(partition, path, check)
             self._progress(len(content))
             self.bytes_done += len(content)
@@ -226,6 +228,7 @@ class SegmentCheck:
         stretches: whole batches and what lies between.
         end: offset behind everything it may hold.
         torn: bytes of a torn tail, from `torn_at` on.
+        is_missing: there is no such file.
     """
 
     def __init__(
@@ -241,6 +244,7 @@ class SegmentCheck:
         self.index = index
         self.promised = promised
         self.size = len(content)
+        self.is_missing = False
         self.stretches = list(scan(content, base, [] if index is None else index.positions))
         self.batches = sum(stretch.batch is not None for stretch in self.stretches)
         self.end = promised if next_base is None else next_base
@@ -257,7 +261,7 @@ class SegmentCheck:
     @property
     def is_unindexed(self) -> bool:
         """It is sealed, and its index files are missing or damaged."""
-        return self.next_base is not None and self.index is None
+        return self.next_base is not None and self.index is None and not self.is_missing
 
     @property
     def whole_end(self) -> int:
@@ -279,6 +283,9 @@ class SegmentCheck:
     def damaged(self) -> Iterator[Stretch]:
         """What is no whole batch, or not there."""
         stretches = self.stretches
+        if self.is_missing:
+            yield Stretch(0, 0, None, FILE_MISSING, self.base, self.end)
+            return
         first = next((each.batch for each in stretches if each.batch is not None), None)
         if first is not None and stretches[0].batch is first and first.base_offset != self.base:
             reason = f"it begins at offset {first.base_offset}: it is another segment"
@@ -359,6 +366,12 @@ def check_journal(data: DataDirectory) -> Iterator[JournalCheck]:
         check = JournalCheck(path, FileMark(0, 0), 0)
         check.damage(0, "a repair was interrupted")
         yield check
+    extent = JournalExtent(data.metadata)
+    last = extent.last
+    for number in extent.missing([mark.number for mark in files.marks()]):
+        check = JournalCheck(files.any_path(number), FileMark(number, 0), 0)
+        check.damage(0, FILE_MISSING)
+        yield check
     durable = _durable(files)
     expected = 0
     ended = False  # a commit is missing that was never synced: what follows does not count
@@ -369,6 +382,8 @@ def check_journal(data: DataDirectory) -> Iterator[JournalCheck]:
             check.damage(len(content), "the mark at its end is missing: it is cut off, or damaged")
         end = behind = 0
         for at, block in whole_blocks(content, mark):
+            if mark.number > last and not check.blocks:
+                check.damage(at, UNKNOWN_FILE)
             expected = expected or block.first
             if not ended and block.position != expected:
                 if durable >= expected:

@@ -29,6 +29,7 @@ from rocksdict import (
 )
 
 from log_backend.disk import Disk, SystemDisk
+from log_backend.metadata_log import find_damage
 
 FORMAT_VERSION = 1
 STORE_KEY = b"\x00store"
@@ -117,11 +118,15 @@ class MetadataStore:
             MetadataUnavailable: another process or store holds it, or the disk refused.
             MetadataCorrupt: it is damaged before its torn tail, or of an unknown format.
         """
+        disk = disk or SystemDisk()
         with _engine_errors():
+            damage = find_damage(disk, path)
+            if damage is not None:
+                raise MetadataCorrupt("{} of the metadata is damaged at byte {}".format(*damage))
             if read_only:
                 engine = Rdict(str(path), _options(), access_type=AccessType.read_only())
             else:
-                (disk or SystemDisk()).make_directory(path)
+                disk.make_directory(path)
                 engine = Rdict(str(path), _options())
         return cls(engine)
 

@@ -1,11 +1,14 @@
 """Group commit of metadata: one sync covers all that the event loop submitted meanwhile."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +108,26 @@ class MetadataWriter:
     def _resolve(self, group: list[_Submission], outcomes: list[int | Exception]) -> None:
         for submission, outcome in zip(group, outcomes, strict=True):
             self.pending_changes -= len(submission.changes)
-            if isinstance(outcome, MetadataUnavailable):
+            if isinstance(outcome, MetadataUnavailable) and self._failure is None:
                 self._failure = outcome
+                log.error("%s; changes of topology are refused until a restart", outcome)
             if submission.durable.done():  # its waiter was cancelled
                 continue
             if isinstance(outcome, Exception):
                 submission.durable.set_exception(outcome)
+                if isinstance(outcome, MetadataUnavailable):
+                    unawaited(submission.durable)
             else:
                 submission.durable.set_result(outcome)
+
+
+def unawaited(change: asyncio.Future[int]) -> asyncio.Future[int]:
+    """Nobody need wait for this change: the writer tells of its failure. Whoever waits gets it all the same."""
+    change.add_done_callback(_retrieve)
+    return change
+
+
+def _retrieve(change: asyncio.Future[int]) -> None:
+    error = None if change.cancelled() else change.exception()
+    if error is not None and not isinstance(error, MetadataUnavailable):
+        log.error("a change of the topology failed", exc_info=error)

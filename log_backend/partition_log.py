@@ -49,8 +49,8 @@ class LogOwner(Protocol):
     def load(self, segment: Segment, offset: int) -> asyncio.Future[list[RecordBatch]]:
         """Read batches from a segment in a thread."""
 
-    def remove_segments(self, segments: list[Segment]) -> None:
-        """Delete segment files in a thread."""
+    def remove_segments(self, partition: "PartitionLog", segments: list[Segment]) -> None:
+        """Delete files of a partition's oldest segments in a thread."""
 
     def damage_changed(self, partition: "PartitionLog") -> None:
         """Keep what is known of the partition's damage."""
@@ -65,6 +65,8 @@ class PartitionLog(LogEnd, QuarantinedLog):
     Attributes:
         retention: what is kept longer than consumers need; None: nothing.
         compression: of sealed segments: none, zstd, lz4.
+        synced_offset: segments hold, synced, what is needed of the records below.
+        first_kept: base offset of the oldest segment, when that is synced: see first_kept.py.
         overtaken: by number of a cursor, what settles it up to an offset when a forced retention
             goes on without it.
     """
@@ -94,11 +96,12 @@ class PartitionLog(LogEnd, QuarantinedLog):
         self.retention = retention
         self.compression = compression
         self.synced_offset = 0
+        self.first_kept: int | None = None
         self.segments: list[Segment] = []
         self.cursors: dict[int, Cursor] = {}
         self.overtaken: dict[int, Callable[[int], None]] = {}
         self._flushing = False
-        self._held_back: deque[int] = deque()  # first offsets of transactions that are not durable
+        self._held_back: deque[int] = deque()  # first offsets of what is not in the journal yet
         self._loaded = LoadedPieces(owner.loaded_pieces)
         self._awaiting_load: list[Callable[[], None]] = []
 
@@ -257,6 +260,9 @@ class PartitionLog(LogEnd, QuarantinedLog):
         """Every cursor has settled all offsets below."""
         if not self.cursors:
             return self.next_offset
+        if len(self.cursors) == 1:
+            (cursor,) = self.cursors.values()
+            return cursor.low_water
         return min(cursor.low_water for cursor in self.cursors.values())
 
     def close_cursor(self, number: int) -> None:
@@ -305,7 +311,18 @@ class PartitionLog(LogEnd, QuarantinedLog):
             removed.append(self.segments.pop(0))
         if removed:
             self._loaded.clear()
-            self._owner.remove_segments(removed)
+            self._owner.remove_segments(self, removed)
+
+    def first_kept_moved(self) -> bool:
+        """See where the log begins; whether `first_kept` is another since. Not while it is flushed."""
+        oldest = self.segments[0] if self.segments else None
+        first_kept = None
+        if oldest is not None:
+            # Sealed ones are synced, and the newest is when a checkpoint says so.
+            synced = len(self.segments) > 1 or self.synced_offset > oldest.base_offset
+            first_kept = oldest.base_offset if synced else None
+        moved, self.first_kept = first_kept != self.first_kept, first_kept
+        return moved
 
     def tail_bytes(self) -> int:
         """Memory of the batches that are kept."""

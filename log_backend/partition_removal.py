@@ -7,6 +7,7 @@ from pathlib import Path
 from log_backend.cursor_snapshot import cursor_prefix, partition_prefix
 from log_backend.damage import damage_change
 from log_backend.disk import Disk
+from log_backend.first_kept import first_kept_change
 from log_backend.metadata import Change, MetadataStore
 from log_backend.partition_log import PartitionLog
 from log_backend.segment_writer import SegmentWriter
@@ -107,7 +108,8 @@ class PartitionRemoval:
         if entry is not None and int(entry.value) == number:  # or its successor's: deleted, too
             gone.append(tombstone)
         changes = [Change(key, None) for key in gone]
-        self._metadata.apply([*changes, damage_change(number, None)], synced=False)
+        changes += [damage_change(number, None), first_kept_change(number, None)]
+        self._metadata.apply(changes, synced=False)
 
     def _tombstone(self, directory: Path) -> bytes:
         return TOMBSTONES + str(directory.relative_to(self._data)).encode()

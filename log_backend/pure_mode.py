@@ -29,6 +29,7 @@ HOT_MODULES = (
     "amqp_front.deliver_frames",
     "amqp_front.publisher",
     "vhosts.queue",
+    "exchanges.topic_trie",
 )
 
 _ROOT = Path(__file__).parent.parent

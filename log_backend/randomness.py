@@ -1,5 +1,6 @@
 """The randomness door."""
 
+import random
 import secrets
 
 
@@ -16,3 +17,8 @@ def random_name() -> str:
 def random_number() -> int:
     """64 bits that nobody can guess."""
     return secrets.randbits(64)
+
+
+def random_below(end: int) -> int:
+    """A number from 0 to below `end`, quick and not hard to guess."""
+    return int(random.random() * end)

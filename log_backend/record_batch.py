@@ -13,7 +13,7 @@ A batch is a header of 64 bytes and a payload of columns; all integers are littl
     28  count          u32  records              bodies               bodies bytes, end to end
     32  first time     i64  us since 1970        padding              zeros, to a length that is a multiple of 8
     40  last time      i64
-    48  attributes     u16  bit 0 KEY_COLUMN, bit 1 PERSISTENT, bit 2 EXPIRING; others are zero
+    48  attributes     u16  bit 0 KEY_COLUMN, 1 PERSISTENT, 2 EXPIRING, 3 BLIND_COPIES; others are zero
     50  exchange length u8
     51  reserved       u8   zero
     52  keys bytes     u32  one key shared by all records, or the column of keys
@@ -42,7 +42,8 @@ BATCH_BYTES_MAX = 640 * 1024 * 1024  # above the largest message (512 MiB), belo
 KEY_COLUMN = 1
 PERSISTENT = 2
 EXPIRING = 4  # some record has the property `expiration`
-_KNOWN_ATTRIBUTES = KEY_COLUMN | PERSISTENT | EXPIRING
+BLIND_COPIES = 8  # some record has a header BCC, which its consumers must not see
+_KNOWN_ATTRIBUTES = KEY_COLUMN | PERSISTENT | EXPIRING | BLIND_COPIES
 
 _HEADER = struct.Struct("<4sIIIQIIqqHBBIII")
 
@@ -63,7 +64,7 @@ class Records:
     Attributes:
         payload: the columns, padding included; never changed after construction.
         count: records, 1 to 65,535.
-        attributes: KEY_COLUMN, PERSISTENT, EXPIRING.
+        attributes: the bits above.
         exchange: name on the wire, 0 to 255 bytes.
         keys_bytes, properties_bytes, bodies_bytes: sizes of the columns.
         time: microseconds since 1970 at which the broker received the records.

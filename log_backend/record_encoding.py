@@ -50,7 +50,7 @@ def encode_records(
         count: number of records, 1 to 65,535.
         exchange: name on the wire.
         routing_key: shared by all records; None takes each record's own from its row.
-        attributes: PERSISTENT, EXPIRING; KEY_COLUMN is added here.
+        attributes: of the bits of `record_batch`; KEY_COLUMN is added here.
         time: microseconds since 1970.
 
     Raises:

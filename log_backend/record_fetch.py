@@ -15,6 +15,7 @@ class StoredRecord(NamedTuple):
 
     Attributes:
         properties: property list, as on the wire.
+        attributes: of the batch that it is in.
         time: microseconds since 1970 at which the broker received it.
     """
 
@@ -23,9 +24,10 @@ class StoredRecord(NamedTuple):
     properties: bytes
     body: bytes
     time: int
+    attributes: int
 
 
-def single_record(batch: RecordBatch, offset: int) -> StoredRecord:
+def record_at(batch: RecordBatch, offset: int) -> StoredRecord:
     """The record of a batch at an offset."""
     records, index = batch.records, offset - batch.base_offset
     return StoredRecord(
@@ -34,6 +36,7 @@ def single_record(batch: RecordBatch, offset: int) -> StoredRecord:
         records.properties(index),
         records.body(index),
         records.last_time,
+        records.attributes,
     )
 
 
@@ -64,7 +67,7 @@ def fetch_records(
     file = open_segment_file(disk, path)
     try:
         for batch, offset in _batches(file, wanted, end):
-            record = single_record(batch, offset)
+            record = record_at(batch, offset)
             left -= len(record.body) + len(record.properties)
             if left < 0 and found:
                 break

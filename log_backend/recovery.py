@@ -2,13 +2,15 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
 from log_backend.cursor import Cursor
 from log_backend.cursor_snapshot import Marks, SnapshotWriter, cursor_number, partition_prefix
 from log_backend.damage import EVERYTHING_BEHIND, Damage, load_damage
-from log_backend.disk import Disk
+from log_backend.disk import Disk, DiskFull
+from log_backend.first_kept import expected_bases, load_first_kept
 from log_backend.journal_block import Block, JournalEntry, Reason
 from log_backend.log_directory import base_offsets, segment_path
 from log_backend.metadata import Change, MetadataStore
@@ -66,18 +68,19 @@ class Recovery:
             self._know(partition, begin)
         names = self._disk.list_directory(partition.directory)
         bases = base_offsets(names)
+        partition.first_kept = load_first_kept(self._metadata, partition.number)
         if names:
             owner = self._writer.owner_of(partition.directory)
             if owner is None and bases:
                 self._disown(partition, PARTITION_FILE in names, bases[0])
-            elif owner != partition.number or not bases:
+            elif owner != partition.number or not (bases or partition.first_kept is not None):
                 # Of a deleted queue of the same name, or without segments: then a run that was killed
                 # may not have synced the number. Gone before anything of this one is written.
                 self._remove_directory(partition.directory)
                 bases = []
             else:
                 bases = self._leave_one_form(partition, names, bases)
-        return self._open_segments(partition, bases)
+        return self._open_segments(partition, expected_bases(bases, partition.first_kept))
 
     def replay(self, blocks: Iterable[Block], partitions: Mapping[int, PartitionLog]) -> int:
         """Carry out what the journal says; returns the entries replayed.
@@ -210,7 +213,8 @@ class Recovery:
             partition.quarantine_segment(segment, opened.damage)
         elif opened.unindexed:
             log.warning("%s: its index files were missing or damaged; built again", segment.path)
-            self._writer.write_index(segment)
+            with suppress(DiskFull):  # the next start walks through it again
+                self._writer.write_index(segment)
 
     def _replay(self, partition: PartitionLog, entry: JournalEntry) -> None:
         change = entry.change

@@ -1,10 +1,13 @@
 """Looks for segments past their retention, also in partitions where nothing happens."""
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from itertools import islice
 
 from log_backend.partition_log import PartitionLog
+
+log = logging.getLogger(__name__)
 
 PARTITIONS_MAX = 256  # of one turn of the loop: below 1 ms when nothing is due
 
@@ -40,8 +43,11 @@ class RetentionTimer:
     def _turn(self, left: Iterator[PartitionLog]) -> None:
         looked_at = 0
         for partition in islice(left, PARTITIONS_MAX):
-            partition.expire()
             looked_at += 1
+            try:
+                partition.expire()
+            except Exception as error:  # a fault of ours: the others go on
+                log.error("retention of %s failed", partition.directory, exc_info=error)
         if looked_at < PARTITIONS_MAX:
             self.start()
         else:

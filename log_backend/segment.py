@@ -21,9 +21,9 @@ from log_backend.record_batch import (
     decode_batch,
     decode_header,
 )
+from log_backend.segment_file import FILE_MISSING, SegmentFile, open_segment_file
 from log_backend.segment_file import SegmentDamaged as SegmentDamaged
-from log_backend.segment_file import SegmentFile, open_segment_file
-from log_backend.segment_index import SegmentIndex, decode_index
+from log_backend.segment_index import SegmentIndex, read_index
 
 RELATIVE_OFFSET_MAX = 2**32 - 1  # of an index entry
 INDEX_INTERVAL_BYTES = 4_096  # of log between two index entries
@@ -353,6 +353,9 @@ def open_sealed(disk: Disk, path: Path, base_offset: int, next_base: int) -> Ope
     segment.next_base = next_base
     try:
         file = open_segment_file(disk, path)
+    except FileNotFoundError:
+        opened.fail(0, FILE_MISSING)
+        return opened
     except SegmentDamaged as error:
         opened.damage = error
         return opened
@@ -434,7 +437,11 @@ def open_active(disk: Disk, path: Path, base_offset: int, synced_offset: int) ->
     """
     segment = Segment(path, base_offset)
     opened = OpenedSegment(segment)
-    file = disk.open(path)
+    try:
+        file = disk.open(path)
+    except FileNotFoundError:
+        opened.fail(0, FILE_MISSING)
+        return opened
     try:
         content = disk.read(file, 0, disk.size(file))
         view = memoryview(content)
@@ -477,21 +484,3 @@ def _next_batch(view: memoryview, position: int, segment: Segment) -> RecordBatc
     if batch.base_offset < segment.end_offset:
         raise CorruptBatch("offsets go backwards")
     return batch
-
-
-def read_index(disk: Disk, path: Path) -> SegmentIndex | None:
-    """What the index files of a segment say; None when they are missing or damaged."""
-    return decode_index(
-        _content(disk, path.with_suffix(".index")), _content(disk, path.with_suffix(".timeindex"))
-    )
-
-
-def _content(disk: Disk, path: Path) -> bytes:
-    try:
-        file = disk.open(path)
-    except FileNotFoundError:
-        return b""
-    try:
-        return bytes(disk.read(file, 0, disk.size(file)))
-    finally:
-        disk.close(file)

@@ -12,6 +12,8 @@ from log_backend.compressed_segment import CompressedSegment, CorruptCompression
 from log_backend.disk import Disk
 from log_backend.log_directory import COMPRESSED, compressed_path
 
+FILE_MISSING = "the file is missing"  # the reason, when nothing of it is there
+
 
 class SegmentDamaged(Exception):
     """A sealed or synced part of a segment holds no whole batch; the file and place are named.
@@ -71,6 +73,11 @@ class SegmentFile:
         self.compressed_bytes = self.size
         self.size = segment.size
         self._read = segment.read
+
+    @property
+    def plain(self) -> int | None:
+        """The descriptor, when positions are places in the file; None when it is compressed."""
+        return self._file if self.compressed_bytes is None else None
 
     def read(self, position: int, size: int) -> bytearray:
         """Up to `size` bytes; fewer only at the end of the segment.

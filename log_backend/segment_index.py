@@ -19,7 +19,9 @@ from the batches.
 import struct
 from array import array
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from log_backend.disk import Disk
 from log_backend.record_batch import crc32c
 
 MAGIC = b"RLX2"
@@ -90,3 +92,21 @@ def decode_index(index: bytes, times: bytes) -> SegmentIndex | None:
         found.positions.append(position)
         found.times.append(time)
     return found
+
+
+def read_index(disk: Disk, path: Path) -> SegmentIndex | None:
+    """What the index files of a segment say; None when they are missing or damaged."""
+    return decode_index(
+        _content(disk, path.with_suffix(".index")), _content(disk, path.with_suffix(".timeindex"))
+    )
+
+
+def _content(disk: Disk, path: Path) -> bytes:
+    try:
+        file = disk.open(path)
+    except FileNotFoundError:
+        return b""
+    try:
+        return bytes(disk.read(file, 0, disk.size(file)))
+    finally:
+        disk.close(file)

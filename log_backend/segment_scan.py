@@ -41,10 +41,10 @@ class Stretch:
 
 
 def read_segment(disk: Disk, path: Path) -> bytearray:
-    """The batches of a segment, one behind the other, as they were written."""
+    """The batches of a segment, one behind the other, as they were written; none when it is missing."""
     try:
         file = open_segment_file(disk, path)
-    except SegmentDamaged:
+    except (FileNotFoundError, SegmentDamaged):
         return bytearray()  # the table of its compressed form: nothing can be read
     try:
         return file.read(0, file.size)

@@ -1,7 +1,6 @@
 """Puts segments on the disk: the part of flushing that blocks and runs in one thread."""
 
 import logging
-from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -9,10 +8,11 @@ from pathlib import Path
 
 from log_backend.disk import Disk, DiskFull, is_full
 from log_backend.gathering import Gathering
-from log_backend.log_directory import COMPRESSED, PLAIN, base_offsets
+from log_backend.log_directory import base_offsets
 from log_backend.partition_file import PARTITION_FILE, encode_number, read_number
 from log_backend.record_batch import RecordBatch
 from log_backend.segment import READ_BYTES, Segment, SegmentMark
+from log_backend.segment_removal import SegmentRemoval
 
 log = logging.getLogger(__name__)
 
@@ -40,11 +40,15 @@ class SegmentWrite:
 
 
 class SegmentWriter:
-    """Writes, syncs and removes the files of partitions."""
+    """Writes and syncs the files of partitions.
 
-    def __init__(self, disk: Disk) -> None:
+    Args:
+        removal: of what a partition let go before.
+    """
+
+    def __init__(self, disk: Disk, removal: SegmentRemoval) -> None:
         self._disk = disk
-        self._to_remove: dict[Path, deque[Segment]] = {}  # by directory: what could not be removed
+        self._removal = removal
 
     def write(self, writes: Sequence[SegmentWrite], to_sync: Sequence[Segment]) -> None:
         """Write planned batches, then make segments durable.
@@ -52,7 +56,7 @@ class SegmentWriter:
         Raises:
             DiskFull: there is no room. Writes that are not `done` left nothing behind and may be
                 tried again, in this order; no segment was synced.
-            OSError: some of it may not be on the disk; never try again.
+            OSError, MetadataUnavailable: some of it may not be on the disk; never try again.
         """
         for each in writes:
             self._write(each)
@@ -69,40 +73,13 @@ class SegmentWriter:
             with suppress(FileNotFoundError):
                 self._disk.sync_directory(directory)
 
-    def remove(self, segments: Sequence[Segment]) -> None:
-        """Delete segments of a partition and their indexes, in order.
-
-        One that cannot be removed stays, as do those behind it, until the partition begins its next.
-        """
-        directory = segments[0].path.parent
-        self._to_remove.setdefault(directory, deque()).extend(segments)
-        try:
-            self._remove_what_is_left(directory)
-        except OSError as error:
-            log.error("a segment that nobody needs is still there: %s", error)
-
-    def _remove_what_is_left(self, directory: Path) -> None:
-        left = self._to_remove.get(directory, deque())
-        while left:
-            failed: OSError | None = None
-            for suffix in (".index", ".timeindex", PLAIN, COMPRESSED):
-                try:
-                    self._disk.remove(left[0].path.with_suffix(suffix))
-                except FileNotFoundError:
-                    pass
-                except OSError as error:
-                    failed = error  # the others go all the same
-            if failed is not None:
-                raise failed
-            left.popleft()
-        self._to_remove.pop(directory, None)
-
     def owner_of(self, directory: Path) -> int | None:
         """Number of the partition whose files lie in a directory; None when that is not known."""
         return read_number(self._disk, directory)
 
     def remove_directory(self, directory: Path) -> None:
         """Delete a partition's directory; what says whose it is goes last."""
+        self._removal.forget(directory)
         names = self._disk.list_directory(directory)
         for name in names:
             if name != PARTITION_FILE:
@@ -113,25 +90,27 @@ class SegmentWriter:
         self._disk.remove_tree(directory)
 
     def write_index(self, segment: Segment) -> None:
-        """Write a sealed segment's index files, durably, if there is room.
+        """Write a sealed segment's index files, durably.
 
-        Without them the next start walks through the segment.
+        Raises:
+            DiskFull: they are not there, or not whole.
         """
-        with suppress(DiskFull):
-            for path, content in segment.index_files():
-                self._write_file(path, content)
+        for path, content in segment.index_files():
+            self._write_file(path, content)
 
     def _write(self, write: SegmentWrite) -> None:
         path = write.segment.path
         if write.position == 0:
             # A removed segment was perhaps never synced: with one behind it, it would be damage.
-            self._remove_what_is_left(path.parent)
+            self._removal.finish(path.parent)
             self._own(path.parent, write.partition)
+        if write.seal:
+            # They say how the segment ends and what follows, so they are durable before that is there, and
+            # first: without room for them nothing has been written. Those of a newest one mean nothing.
+            self.write_index(write.segment)
         if write.batches or write.segment.compressed_bytes is None:
             self._write_batches(path, write)
         if write.seal:
-            # They say how the segment ended, so they are durable before the next one is there, too.
-            self.write_index(write.segment)
             self._disk.sync_directory(path.parent)
 
     def _write_batches(self, path: Path, write: SegmentWrite) -> None:

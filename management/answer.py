@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from log_backend import StoredStretch
+
 Row = dict[str, Any]
 
 
@@ -47,7 +49,14 @@ class Listing:
     order: Callable[[Any], tuple[str, ...]] | None = None
 
 
-Answer = Value | Empty | Pieces | Listing
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Bytes of a log, as they are stored; whoever sends it closes the stretch."""
+
+    stretch: StoredStretch
+
+
+Answer = Value | Empty | Pieces | Listing | Stored
 
 
 def put(existed: bool) -> Empty:

@@ -1,12 +1,13 @@
-"""Who calls: basic authentication, or the token that only this machine's command line can read."""
+"""Who calls: basic authentication, the token of this machine's command line, or one for logs."""
 
 import binascii
 import hmac
 from base64 import b64decode
 
 from management.broker_side import BrokerSide
-from management.caller import Caller, Need
+from management.caller import Caller
 from management.failures import Refused, not_authorised
+from management.log_tokens import PREFIX, LogTokens
 from vhosts import may_connect_from
 
 HEADER_CHARACTERS_MAX = 4_096  # base64 of names and passwords that people have
@@ -16,17 +17,22 @@ _TOKEN = "Bearer "
 _BASIC = "Basic "
 
 
-async def authenticated(broker: BrokerSide, token: str, header: str, peer: str | None) -> Caller:
+async def authenticated(
+    broker: BrokerSide, token: str, log_tokens: LogTokens, header: str, peer: str | None
+) -> Caller:
     """The caller that an Authorization header names.
 
     Args:
         token: of this run of the broker.
+        log_tokens: knows those for logs.
         peer: address of the other end; None: it cannot be told.
 
     Raises:
         Refused: 401, whatever was wrong.
         AuthenticationBusy: too many others are logging in.
     """
+    if header.startswith(_TOKEN + PREFIX):
+        return _by_log_token(broker, log_tokens, header[len(_TOKEN) :], peer)
     if header.startswith(_TOKEN):
         return _by_token(broker, token, header[len(_TOKEN) :], peer)
     name, password = _basic(header)
@@ -37,10 +43,7 @@ async def authenticated(broker: BrokerSide, token: str, header: str, peer: str |
         raise Refused(*_REFUSED, "Login failed")
     if not may_connect_from(name, peer, broker.loopback_users):
         raise not_authorised("User can only log in via localhost")
-    caller = Caller(name, user.tags, broker.users.permissions)
-    if not caller.has(Need.MANAGEMENT):
-        raise not_authorised("Not management user")
-    return caller
+    return Caller(name, user.tags, broker.users.permissions)
 
 
 def _by_token(broker: BrokerSide, token: str, shown: str, peer: str | None) -> Caller:
@@ -49,6 +52,16 @@ def _by_token(broker: BrokerSide, token: str, shown: str, peer: str | None) -> C
     if not is_local or not hmac.compare_digest(token.encode(), shown.encode(errors="replace")):
         raise Refused(*_REFUSED, "Login failed")
     return Caller("", frozenset({"administrator"}), broker.users.permissions, is_local=True)
+
+
+def _by_log_token(broker: BrokerSide, tokens: LogTokens, shown: str, peer: str | None) -> Caller:
+    found = tokens.verified(shown, broker.users) if len(shown) <= HEADER_CHARACTERS_MAX else None
+    if found is None:
+        raise Refused(*_REFUSED, "the token is not valid, or not any more")
+    user, vhost = found
+    if not may_connect_from(user.name, peer, broker.loopback_users):
+        raise not_authorised("User can only log in via localhost")
+    return Caller(user.name, frozenset(), broker.users.permissions, only_vhost=vhost)
 
 
 def _basic(header: str) -> tuple[str, bytes]:

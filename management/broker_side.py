@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from log_backend import Clock
+from log_backend import Clock, StoredLogs
 from vhosts import (
     ChannelSnapshot,
     ConnectionSnapshot,
@@ -107,6 +107,9 @@ class BrokerSide:
     Attributes:
         loopback_users: those who may come from this machine only.
         alarms: why publishers wait now; empty when they do not.
+        trace: switches the firehose of a vhost on or off.
+        logs: what is stored of them.
+        log_token_key: signs the tokens of those who read logs.
     """
 
     vhosts: VhostDirectory
@@ -119,3 +122,6 @@ class BrokerSide:
     clock: Clock
     loopback_users: tuple[str, ...]
     alarms: Callable[[], list[str]]
+    trace: Callable[[VirtualHost, bool], None]
+    logs: StoredLogs
+    log_token_key: bytes

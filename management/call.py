@@ -9,6 +9,7 @@ from aiohttp import web
 from management.broker_side import BrokerSide
 from management.caller import Caller
 from management.failures import Refused, bad_request
+from management.log_tokens import LogTokens
 from vhosts import VirtualHost
 
 BODY_BYTES_MAX = 1024 * 1024  # RabbitMQ's is larger; nothing but definitions needs more
@@ -22,14 +23,18 @@ class Call:
 
     Attributes:
         vhost: the one that the path names; reading it is for routes that have it.
+        tokens: those for logs.
     """
 
     vhost: VirtualHost
 
-    def __init__(self, request: web.Request, broker: BrokerSide, caller: Caller) -> None:
+    def __init__(
+        self, request: web.Request, broker: BrokerSide, caller: Caller, tokens: LogTokens
+    ) -> None:
         self._request = request
         self.broker = broker
         self.caller = caller
+        self.tokens = tokens
 
     def path(self, name: str) -> str:
         """A part of the path, decoded."""

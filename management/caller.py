@@ -9,12 +9,14 @@ from vhosts import PermissionBook, ResourceKind, Verb
 class Need(Enum):
     """What a route asks of its caller."""
 
+    LOGIN = "login"
     MANAGEMENT = "management"
     POLICYMAKER = "policymaker"
     MONITORING = "monitoring"
     ADMINISTRATOR = "administrator"
 
 
+# Whoever has logged in has LOGIN, without any tag.
 _OPENED_BY: dict[Need, frozenset[str]] = {
     Need.MANAGEMENT: frozenset({"management", "policymaker", "monitoring", "administrator"}),
     Need.POLICYMAKER: frozenset({"policymaker", "administrator"}),
@@ -30,16 +32,18 @@ class Caller:
     Attributes:
         name: the user's name; empty for the command line.
         is_local: it has shown the token of the data directory, so it may do everything.
+        only_vhost: it has shown a token for the logs of this vhost, and may do nothing else.
     """
 
     name: str
     tags: frozenset[str]
     permissions: PermissionBook
     is_local: bool = False
+    only_vhost: str | None = None
 
     def has(self, need: Need) -> bool:
         """Whether a tag of the caller opens what needs this."""
-        return self.is_local or bool(self.tags & _OPENED_BY[need])
+        return self.is_local or need is Need.LOGIN or bool(self.tags & _OPENED_BY[need])
 
     @property
     def user(self) -> str | None:
@@ -48,6 +52,8 @@ class Caller:
 
     def enters(self, vhost: str) -> bool:
         """Whether there is a permission for the caller in a vhost."""
+        if self.only_vhost not in (None, vhost):
+            return False
         return self.is_local or vhost in self.permissions.of_user(self.name)
 
     def sees(self, vhost: str) -> bool:

@@ -1,4 +1,4 @@
-"""`routelog list | user | permission | vhost | policy | definitions | delayed | close-connection`."""
+"""`routelog list | user | permission | vhost | policy | definitions | delayed | close-connection | ...`."""
 
 from typing import Annotated, Any
 
@@ -36,6 +36,8 @@ def operator_commands(command_line: typer.Typer) -> None:
         command_line.add_typer(group)
     command_line.command("list")(list_things)
     command_line.command("close-connection")(close_connection)
+    command_line.command("trace_on")(trace_on)
+    command_line.command("trace_off")(trace_off)
 
 
 def list_things(
@@ -170,6 +172,18 @@ def delete_vhost(name: str, data_dir: DataDir = HERE) -> None:
     """Delete a virtual host with all its queues and messages."""
     with complaints():
         ManagementClient(data_dir).ask("DELETE", "vhosts", name)
+
+
+def trace_on(vhost: Vhost = "/", data_dir: DataDir = HERE) -> None:
+    """Copy all that is published and delivered in a virtual host to amq.rabbitmq.trace."""
+    with complaints():
+        ManagementClient(data_dir).ask("PUT", "vhosts", vhost, body={"tracing": True})
+
+
+def trace_off(vhost: Vhost = "/", data_dir: DataDir = HERE) -> None:
+    """Copy no more."""
+    with complaints():
+        ManagementClient(data_dir).ask("PUT", "vhosts", vhost, body={"tracing": False})
 
 
 # -- policies

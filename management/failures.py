@@ -42,11 +42,16 @@ REFUSALS: dict[type[Exception], tuple[int, str]] = {
     vhosts.QueueQuarantined: BAD_REQUEST,
     vhosts.QueueUnreadable: UNAVAILABLE,
     vhosts.GetRefused: BAD_REQUEST,
+    vhosts.InvalidConsumerArgument: BAD_REQUEST,
+    vhosts.NotReadable: BAD_REQUEST,
+    vhosts.TooManyGroups: BAD_REQUEST,
+    vhosts.TooLargeToRemember: BAD_REQUEST,
     vhosts.UserNotFound: NOT_FOUND,
     vhosts.VhostNotFound: NOT_FOUND,
     log_backend.JournalFailed: UNAVAILABLE,
     log_backend.MetadataUnavailable: UNAVAILABLE,
     log_backend.PartitionClosed: (404, "not_found"),
+    log_backend.SegmentDamaged: (409, "damaged"),
 }
 
 REASON_CHARACTERS_MAX = 2_048  # reasons quote what a stranger sent

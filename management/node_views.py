@@ -2,6 +2,7 @@
 
 import asyncio
 
+from exchanges import EXCHANGE_TYPES
 from management.answer import Answer, Listing, Row, Value
 from management.call import Call
 from management.caller import Need
@@ -9,7 +10,6 @@ from management.failures import Refused, not_found
 from management.virtual_hosts import counted_messages
 from vhosts import RABBITMQ_VERSION, QueueProperties, ResourceKind, Verb
 
-EXCHANGE_TYPES = ("direct", "fanout", "headers", "topic")
 ALIVENESS_QUEUE = "aliveness-test"  # RabbitMQ's
 
 
@@ -84,6 +84,7 @@ def _node_row(call: Call) -> Row:
         "sockets_used": call.broker.connections.count,
         "mem_alarm": any("memory" in alarm for alarm in alarms),
         "disk_free_alarm": any("disk" in alarm for alarm in alarms),
+        "journal_alarm": any("journal" in alarm for alarm in alarms),
         "data_dir": node.data_dir,
         "db_dir": node.data_dir,
         "exchange_types": _exchange_types(),
@@ -104,7 +105,7 @@ def extensions(call: Call) -> Answer:
 
 
 def _exchange_types() -> list[Row]:
-    return [{"name": name, "description": "", "enabled": True} for name in EXCHANGE_TYPES]
+    return [{"name": name, "description": "", "enabled": True} for name in sorted(EXCHANGE_TYPES)]
 
 
 def _listeners(call: Call) -> list[Row]:

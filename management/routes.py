@@ -10,6 +10,8 @@ from management import (
     consumers,
     delayed,
     exchange_views,
+    log_readers,
+    log_views,
     node_views,
     people,
     queues,
@@ -65,11 +67,16 @@ def _policy(method: str, path: str, handler: Handler) -> Route:
     return Route(method, path, Need.POLICYMAKER, handler, Scope.POLICIES)
 
 
+def _log(path: str, handler: Handler, method: str = "GET") -> Route:
+    return Route(method, f"/logs/{{vhost}}{path}", Need.LOGIN, handler, Scope.ENTERED)
+
+
 _BINDING = "/bindings/{vhost}/e/{source}/{kind:[qe]}/{destination}"
 _QUEUE = "/queues/{vhost}/{name}"
 _EXCHANGE = "/exchanges/{vhost}/{name}"
 _DELAYED = f"{_EXCHANGE}/delayed"
 _HEALTH = "/health/checks"
+_LOG = "/{queue}/{partition}"
 
 ROUTES: tuple[Route, ...] = (
     _get("/overview", node_views.overview),
@@ -212,6 +219,17 @@ ROUTES: tuple[Route, ...] = (
     _get("/global-parameters/{name}", rules.get_global_parameter, Need.POLICYMAKER),
     _admin("PUT", "/global-parameters/{name}", rules.put_global_parameter),
     _admin("DELETE", "/global-parameters/{name}", rules.delete_global_parameter),
+    # Logs, for whoever may read the queue
+    Route("GET", "/logs", Need.LOGIN, log_views.list_vhosts_with_logs),
+    _log("", log_views.list_logs),
+    _log("/token", log_views.post_token, "POST"),
+    _log("/{queue}/readers", log_readers.list_readers),
+    _log("/{queue}/readers/{name}", log_readers.put_reader, "PUT"),
+    _log("/{queue}/readers/{name}", log_readers.delete_reader, "DELETE"),
+    _log(_LOG, log_views.get_log),
+    _log(f"{_LOG}/offset", log_views.get_offset),
+    _log(f"{_LOG}/body-sizes", log_views.get_body_sizes),
+    _log(f"{_LOG}/records", log_views.get_records),
     # Definitions
     _admin("GET", "/definitions", virtual_hosts.get_definitions),
     _admin("POST", "/definitions", virtual_hosts.post_definitions),

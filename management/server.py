@@ -7,15 +7,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import msgspec
 from aiohttp import web
 
-from management.answer import Answer, Empty, Pieces, Value
+from management.answer import Empty, Listing, Pieces, Stored, Value
 from management.authentication import authenticated
 from management.broker_side import BrokerSide
 from management.call import DEFINITIONS_BYTES_MAX, Call
 from management.caller import Caller, Need
 from management.failures import Refused, bad_request, not_authorised, not_found, refused
 from management.listing import list_query, listed
+from management.log_tokens import LogTokens
 from management.openapi import openapi_document
 from management.routes import ROUTES, Route, Scope
+from management.stored_answer import StoredAnswers
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +44,8 @@ class ManagementServer:
     def __init__(self, broker: BrokerSide, token: str) -> None:
         self._broker = broker
         self._token = token
+        self._log_tokens = LogTokens(broker.log_token_key, broker.clock)
+        self._stored_answers = StoredAnswers(broker.logs)
         application = web.Application(
             client_max_size=DEFINITIONS_BYTES_MAX, middlewares=[_answered]
         )
@@ -81,7 +85,7 @@ class ManagementServer:
         async def handle(request: web.Request) -> web.StreamResponse:
             _check_origin(request)
             caller = await self._caller(request)
-            call = Call(request, self._broker, caller)
+            call = Call(request, self._broker, caller, self._log_tokens)
             self._check(route, call)
             try:
                 answer = route.handler(call)
@@ -89,6 +93,8 @@ class ManagementServer:
                     answer = await answer
             except self._broker.messages.refusals as error:
                 raise bad_request(str(error)) from None
+            if isinstance(answer, Stored):
+                return await self._stored_answers.answer(request, answer.stretch, HEADERS)
             return await _response(request, answer)
 
         return handle
@@ -97,7 +103,9 @@ class ManagementServer:
         header = request.headers.get("Authorization")
         if header is None:
             raise Refused(401, "not_authorized", "")
-        return await authenticated(self._broker, self._token, header, _peer(request))
+        return await authenticated(
+            self._broker, self._token, self._log_tokens, header, _peer(request)
+        )
 
     def _check(self, route: Route, call: Call) -> None:
         if not call.caller.has(route.need):
@@ -144,7 +152,9 @@ def _peer(request: web.Request) -> str | None:
 # -- answers
 
 
-async def _response(request: web.Request, answer: Answer) -> web.StreamResponse:
+async def _response(
+    request: web.Request, answer: Value | Empty | Pieces | Listing
+) -> web.StreamResponse:
     if isinstance(answer, Empty):
         return web.Response(status=answer.status)
     if isinstance(answer, Value):

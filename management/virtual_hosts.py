@@ -28,6 +28,7 @@ class VhostBody(msgspec.Struct):
     description: str | None = None
     tags: list[str] | str | None = None
     default_queue_type: str | None = None
+    tracing: bool | None = None
 
 
 def list_vhosts(call: Call) -> Answer:
@@ -46,7 +47,7 @@ def vhost_row(vhost: VirtualHost, node: str) -> Row:
     """A vhost as RabbitMQ shows it, without counts of messages."""
     row = described_vhost(vhost.record)
     row["default_queue_type"] = vhost.record.default_queue_type or "undefined"
-    return {**row, "tracing": False, "cluster_state": {node: "running"}}
+    return {**row, "tracing": vhost.firehose is not None, "cluster_state": {node: "running"}}
 
 
 async def get_vhost(call: Call) -> Answer:
@@ -86,6 +87,8 @@ async def put_vhost(call: Call) -> Answer:
         said["default_queue_type"] = body.default_queue_type
     record = known.get(name, VhostRecord(name))
     await vhosts.put(msgspec.structs.replace(record, **said))
+    if body.tracing is not None:
+        call.broker.trace(vhosts.get(name), body.tracing)
     return put(name in known)
 
 

@@ -8,7 +8,7 @@ from pyspark.sql.types import StructType
 
 from spark_bridge.read_options import ReadOptions
 from spark_bridge.read_plan import plan_batch
-from spark_bridge.task_reader import TaskReader
+from spark_bridge.task_reader import TaskReader, task_partitions
 
 
 class BatchReader(DataSourceReader):
@@ -25,9 +25,10 @@ class BatchReader(DataSourceReader):
         self._reader = TaskReader(options, schema)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One partition a task; a list, as Spark asks for."""
-        tasks = plan_batch(self._options.open_store(), self._options)
-        return [InputPartition(task) for task in tasks]
+        """See `task_partitions`."""
+        store = self._options.open_store()
+        tasks = plan_batch(store, self._options)
+        return task_partitions(store, self._options.vhost, tasks)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """See `TaskReader.read`."""

@@ -64,7 +64,18 @@ class ConfirmedPublisher:
         self._channel = channel
         channel.add_on_close_callback(self._channel_closed)
         channel.add_on_return_callback(self._returned)
+        if self._options.application:
+            self._declare(channel)
         channel.confirm_delivery(self._answered, callback=lambda _: self._fill(channel))
+
+    def _declare(self, channel: Channel) -> None:
+        """An exchange of another kind would take messages twice, and nobody would notice: it is refused."""
+        channel.exchange_declare(
+            self._options.exchange or "",
+            "x-message-deduplication",
+            durable=True,
+            arguments={"x-cache-size": self._options.cache_size, "x-cache-persistence": "disk"},
+        )
 
     def _fill(self, channel: Channel) -> None:
         """Publish as far as the window lets."""

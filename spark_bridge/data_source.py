@@ -60,7 +60,8 @@ class RouteLogDataSource(DataSource):
         from spark_bridge.exchange_writer import ExchangeWriter
         from spark_bridge.write_options import parse_write_options
 
-        return ExchangeWriter(parse_write_options(self.options), schema, overwrite)
+        options = parse_write_options(self.options)
+        return ExchangeWriter(options, schema, overwrite, is_stream=False)
 
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
@@ -69,4 +70,5 @@ class RouteLogDataSource(DataSource):
         from spark_bridge.exchange_writer import ExchangeWriter
         from spark_bridge.write_options import parse_write_options
 
-        return ExchangeWriter(parse_write_options(self.options), schema, overwrite)
+        options = parse_write_options(self.options)
+        return ExchangeWriter(options, schema, overwrite, is_stream=True)

@@ -35,7 +35,7 @@ class RecordsLost(Exception):
 class DamagedSegment(Exception):
     """Bytes of a segment, where a batch has to be, are none."""
 
-    def __init__(self, path: Path, position: int, reason: str) -> None:
+    def __init__(self, path: Path | str, position: int, reason: str) -> None:
         super().__init__(f"{path} is damaged at position {position}: {reason}")
         self.path = path
         self.position = position
@@ -47,6 +47,20 @@ class DamagedBatch(Exception):
     def __init__(self, base_offset: int, reason: str) -> None:
         super().__init__(f"the batch at offset {base_offset} is damaged: {reason}")
         self.base_offset = base_offset
+
+
+class ServiceUnreachable(Exception):
+    """The broker's HTTP log service cannot be reached, or breaks off again and again."""
+
+    def __init__(self, endpoint: str, reason: str) -> None:
+        super().__init__(
+            f"option url: {endpoint} cannot be reached: {reason}; is the broker running, with "
+            "management = true, and is this its HTTP port?"
+        )
+
+
+class ServiceRefused(Exception):
+    """The broker's HTTP log service answers with an error that no option explains."""
 
 
 class BadRow(ValueError):

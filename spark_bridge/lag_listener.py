@@ -13,11 +13,16 @@ from pyspark.sql.streaming.listener import (
 )
 
 from log_backend import SystemClock
+from spark_bridge.http_endpoint import parse_endpoint
+from spark_bridge.http_logs import HttpLogs
 from spark_bridge.lag import StreamLag, partition_lags
 from spark_bridge.log_directory import LogDirectory
-from spark_bridge.log_store import LogPartition
+from spark_bridge.log_store import LogPartition, LogStore
 
 log = logging.getLogger(__name__)
+
+FETCH_SECONDS = 10.0  # nothing but the listener waits for it
+FETCH_RETRIES = 1
 
 Report = Callable[[StreamLag], None]
 
@@ -29,7 +34,8 @@ class LagListener(StreamingQueryListener):
     the last one.
 
     Args:
-        path: the broker's data directory, as the queries' option `path`.
+        place: the broker's data directory, or the address of its HTTP API, as the queries' option
+            `path` or `url`.
         vhost: of their queues.
         query: its name, for sessions with several sources; None takes every query whose offsets
             name logs of this vhost.
@@ -41,14 +47,14 @@ class LagListener(StreamingQueryListener):
 
     def __init__(
         self,
-        path: str,
+        place: str,
         vhost: str = "/",
         *,
         query: str | None = None,
         report: Report | None = None,
     ) -> None:
         self.lags: dict[str, StreamLag] = {}
-        self._store = LogDirectory(Path(path))
+        self._store = _store(place)
         self._vhost = vhost
         self._query = query
         self._report = report or _log
@@ -91,6 +97,12 @@ class LagListener(StreamingQueryListener):
                 continue
         there = self._store.partitions(self._vhost, {each.queue for each in position})
         return {each: position[each] for each in there if each in position}
+
+
+def _store(place: str) -> LogStore:
+    if place.startswith(("http://", "https://")):
+        return HttpLogs(parse_endpoint(place, {}, FETCH_SECONDS, FETCH_RETRIES), {})
+    return LogDirectory(Path(place))
 
 
 def _log(lag: StreamLag) -> None:

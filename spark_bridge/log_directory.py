@@ -13,13 +13,18 @@ from itertools import pairwise, zip_longest
 from pathlib import Path
 from urllib.parse import unquote
 
-from log_backend.log_directory import compressed_path, directory_name, partition_directory
+from log_backend.log_directory import (
+    EXCHANGE_MARK,
+    compressed_path,
+    directory_name,
+    partition_directory,
+)
 from log_backend.record_batch import RecordBatch
 from spark_bridge.errors import BadOption, DamagedSegment, RecordsLost
-from spark_bridge.log_store import Cut, LogPartition, OffsetRange
+from spark_bridge.log_store import Cut, LogPartition, OffsetRange, Ticket
 from spark_bridge.newest_segment import NewestSegment
 from spark_bridge.segment_file import SegmentFile
-from spark_bridge.segment_listing import list_segments
+from spark_bridge.segment_listing import Neighbours, list_segments
 
 _PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
 _SHORTENED_NAME = re.compile(r".+~[0-9a-f]{32}")
@@ -37,6 +42,11 @@ class LogDirectory:
         if not self._logs.is_dir():
             raise BadOption("path", f"no broker's data directory: {self._logs} is no directory")
         self._newest: dict[LogPartition, NewestSegment] = {}
+        self._neighbours: dict[LogPartition, Neighbours] = {}  # sealed for good: not read again
+
+    def ticket(self, vhost: str) -> Ticket:
+        """Nothing: who may read the files may read the logs."""
+        return {}
 
     def vhosts(self) -> list[str]:
         """Names of the vhosts that have logs, sorted."""
@@ -134,7 +144,11 @@ class LogDirectory:
             raise RecordsLost(wanted.partition, reached, wanted.end)
 
     def _segments(self, partition: LogPartition) -> list[Path]:
-        return list_segments(self._directory(partition)).paths
+        known = self._neighbours.setdefault(partition, set())
+        paths = list_segments(self._directory(partition), known=known).paths
+        if not paths:
+            known.clear()  # another log may begin under this name
+        return paths
 
     def _directory(self, partition: LogPartition) -> Path:
         return partition_directory(
@@ -168,9 +182,8 @@ def _first_time(segment: Path) -> int:
 
 def _decoded(encoded: Iterable[str]) -> dict[str, str]:
     """Queue names by directory name; directories that are no queue's are left out."""
-    names = {name: unquote(name) for name in encoded}
-    # What an exchange holds lies under a name that no queue can have.
-    names = {name: queue for name, queue in names.items() if "\0" not in queue}
+    mark = directory_name(EXCHANGE_MARK)
+    names = {name: unquote(name) for name in encoded if not name.startswith(mark)}
     readable = {name: queue for name, queue in names.items() if directory_name(queue) == name}
     for name in names.keys() - readable.keys():
         if _SHORTENED_NAME.fullmatch(name):

@@ -1,6 +1,6 @@
 """Where logs are read from, as a query sees it: partitions, how far they reach, their batches."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -41,8 +41,14 @@ class Cut(NamedTuple):
     body_bytes: int
 
 
+Ticket = Mapping[str, str]  # what lets a task open the logs of a vhost
+
+
 class LogStore(Protocol):
     """Read access to the logs of one broker."""
+
+    def ticket(self, vhost: str) -> Ticket:
+        """What tasks on other hosts need to open these logs."""
 
     def vhosts(self) -> list[str]:
         """Names of the vhosts that have logs, sorted."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from pyspark.sql import Row
@@ -11,6 +12,8 @@ from spark_bridge.envelope import PROPERTIES
 from spark_bridge.errors import BadRow, BadSchema
 from spark_bridge.write_options import WriteOptions
 
+DEDUPLICATION_HEADER = "x-deduplication-header"
+
 _PERSISTENT, _TRANSIENT = 2, 1
 _TEXT = (StringType(),)
 _HEADERS = (MapType(StringType(), StringType()),)
@@ -19,6 +22,7 @@ _BODY = (BinaryType(), StringType())
 # Columns that make a message, and the types they may have.
 _COLUMNS: dict[str, tuple[DataType, ...]] = {
     "body": _BODY,
+    "deduplication_key": _TEXT,
     "exchange": _TEXT,
     "headers": _HEADERS,
     "properties": (PROPERTIES,),
@@ -31,7 +35,7 @@ class Message(NamedTuple):
 
     exchange: str
     routing_key: str
-    properties: Mapping[str, Any]
+    properties: dict[str, Any]
     body: bytes
 
 
@@ -50,6 +54,8 @@ def check_message_schema(schema: StructType, options: WriteOptions) -> None:
     ):
         if given is None and column not in names:
             raise BadSchema(f"there is no column {column}, and no option {option}")
+    if "deduplication_key" in names and not options.application:
+        raise BadSchema("column deduplication_key is of no use without the option applicationId")
     for field in schema:
         types = _COLUMNS.get(field.name)
         if types is None:
@@ -84,6 +90,35 @@ def message_of(row: Row, options: WriteOptions) -> Message:
         properties,
         body.encode() if isinstance(body, str) else bytes(body),
     )
+
+
+def keyed_message_of(row: Row, options: WriteOptions, place: str) -> Message:
+    """The same with the key by which the exchange tells it from others.
+
+    The key is the row's own, or its place among those that are written. A place has the same row again when
+    a task or micro-batch runs again, unless Spark divides the rows in another way; so the key says what is in
+    the row, too: one that comes to another's place is published, and not taken for it.
+
+    Args:
+        place: of the row: micro-batch, task and number.
+
+    Raises:
+        BadRow: it has no body, exchange, routing key or key.
+    """
+    message = message_of(row, options)
+    given = row.asDict()
+    if "deduplication_key" in given:
+        own = given["deduplication_key"]
+        if own is None:
+            raise BadRow("deduplication_key")
+        key = f"{options.application}/{own}"
+    else:
+        content = blake2b(message.routing_key.encode(), digest_size=16)
+        content.update(b"\0" + message.body)
+        key = f"{options.application}/{place}/{content.hexdigest()}"
+    headers = message.properties.setdefault("headers", {})
+    headers[DEDUPLICATION_HEADER] = key
+    return message
 
 
 def _chosen(column: str, option: str | None, given: Mapping[str, Any]) -> str:

@@ -27,12 +27,15 @@ class MicroBatches:
 
     Spark's checkpoint is the only memory: what is kept here may be lost at any moment.
 
+    Attributes:
+        store: where the logs are.
+
     Args:
         clock: for `maxTriggerDelay`.
     """
 
     def __init__(self, store: LogStore, options: ReadOptions, clock: Clock) -> None:
-        self._store = store
+        self.store = store
         self._options = options
         self._clock = clock
         self._target: Offsets | None = None
@@ -55,17 +58,17 @@ class MicroBatches:
             BadOption: something asked for by name is not there.
         """
         options = self._options
-        partitions = selected_partitions(self._store, self._options)
+        partitions = selected_partitions(self.store, self._options)
         options = self._options
         options.starting.check_covers(partitions)
         if not options.starting_is_given:
             log.warning("no starting option is given: the stream begins with the earliest records")
         start: Offsets = {}
         for partition in partitions:
-            held = whole(self._store.extents(partition))
+            held = whole(self.store.extents(partition))
             if self._target is not None:
                 held = replace(held, end=self._target.get(partition, held.start))
-            offset = options.starting.offset(self._store, held)
+            offset = options.starting.offset(self.store, held)
             if offset > 0 or held.end > 0:  # else it has no segments: see `_logs`
                 start[partition] = offset
         # With a frozen target, nothing comes behind the latest offset: it pins itself.
@@ -108,13 +111,13 @@ class MicroBatches:
         strict = self._options.fail_on_data_loss
         ranges: list[OffsetRange] = []
         for partition, last in end.items():
-            extents = self._store.extents(partition)
+            extents = self.store.extents(partition)
             first = start.get(partition, extents[0].start)
             ranges += stretches_between(extents, first, last, lost_is_error=strict)
             if not strict and first < min(extents[0].start, last):
                 missing = RecordsLost(partition, first, min(extents[0].start, last))
                 log.warning("%s", missing)
-        return plan_tasks(self._store, ranges, self._options)
+        return plan_tasks(self.store, ranges, self._options)
 
     def _logs(self) -> list[list[OffsetRange]]:
         """The extents of the selected partitions, those left out that have no segments.
@@ -123,9 +126,9 @@ class MicroBatches:
         is past its retention it goes, and the directory with the next start.
         """
         options = self._options
-        there = self._store.partitions(options.vhost, options.selection.queues)
+        there = self.store.partitions(options.vhost, options.selection.queues)
         selected = options.selection.select(there, missing_is_error=False)
-        logs = [self._store.extents(each) for each in selected]
+        logs = [self.store.extents(each) for each in selected]
         return [each for each in logs if each[-1].end > 0]
 
     def _backlogs(self, start: Offsets) -> tuple[dict[LogPartition, list[OffsetRange]], Offsets]:
@@ -140,7 +143,7 @@ class MicroBatches:
             first = start.get(held.partition, held.start)
             last = self._bounded(held, first)
             if parts := stretches_between(extents, first, last, lost_is_error=False):
-                backlogs[held.partition] = [self._store.located(each) for each in parts]
+                backlogs[held.partition] = [self.store.located(each) for each in parts]
             # An end before the start is of another log with that name: from its beginning.
             ends[held.partition] = held.start if last < first else last
         return backlogs, ends
@@ -164,7 +167,7 @@ class MicroBatches:
         if self._target is not None:
             last = min(last, max(self._target.get(held.partition, first), first))
         if last > first:
-            bound = self._options.ending.offset(self._store, held)
+            bound = self._options.ending.offset(self.store, held)
             last = max(min(last, bound), first)
         return last
 
@@ -189,5 +192,5 @@ class MicroBatches:
             }
             backlogs = {partition: parts for partition, parts in backlogs.items() if parts}
         if limits.bytes_max is not None:
-            ends |= ends_by_bytes(self._store, backlogs, limits.bytes_max)
+            ends |= ends_by_bytes(self.store, backlogs, limits.bytes_max)
         return ends

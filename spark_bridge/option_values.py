@@ -56,6 +56,13 @@ class OptionValues:
             raise BadOption(option, f"expected a number above 0, not '{text}'")
         return int(text)
 
+    def number(self, option: str, default: int) -> int:
+        """A number, 0 or above."""
+        text = self._given.get(option, str(default))
+        if not text.strip().isdecimal():
+            raise BadOption(option, f"expected a number, not '{text}'")
+        return int(text)
+
     def size(self, option: str) -> int | None:
         """Bytes above 0: `1000`, `64m` or `64mb`, with powers of 1,024; None when not given."""
         text = self._given.get(option)

@@ -56,7 +56,8 @@ def header_bytes(table: bytes) -> dict[str, bytes | None] | None:
 def _header_values(table: bytes, convert: Callable[[object], _V]) -> dict[str, _V] | None:
     try:
         decoded = field_table(table)[1]
-        return {name: convert(value) for name, value in decoded.items()}
+        # Consumers do not see whom blind copies went to, and neither do readers.
+        return {name: convert(value) for name, value in decoded.items() if name != "BCC"}
     except (ValueError, TypeError, OverflowError, OSError, RecursionError):
         return None
 

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import Filter, InputPartition
 from spark_bridge.batch_reader import BatchReader
 from spark_bridge.read_plan import plan_batch
 from spark_bridge.record_conditions import NO_CONDITIONS, conditions_of
+from spark_bridge.task_reader import task_partitions
 
 
 class PushdownReader(BatchReader):
@@ -24,6 +25,7 @@ class PushdownReader(BatchReader):
         return filters
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One partition a task; a list, as Spark asks for."""
-        tasks = plan_batch(self._options.open_store(), self._options, self._conditions)
-        return [InputPartition(task) for task in tasks]
+        """See `task_partitions`."""
+        store = self._options.open_store()
+        tasks = plan_batch(store, self._options, self._conditions)
+        return task_partitions(store, self._options.vhost, tasks)

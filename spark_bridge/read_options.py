@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_bridge.errors import BadOption
+from spark_bridge.http_endpoint import TLS_OPTIONS, HttpEndpoint, parse_endpoint
+from spark_bridge.http_logs import HttpLogs
 from spark_bridge.log_directory import LogDirectory
-from spark_bridge.log_store import LogStore
+from spark_bridge.log_store import LogStore, Ticket
 from spark_bridge.offset_limit import (
     EARLIEST,
     LATEST,
@@ -26,6 +28,8 @@ TRIGGER_OPTIONS = (
     "minOffsetsPerTrigger",
 )
 
+HTTP_OPTIONS = ("consumerName", "fetchRetries", "fetchTimeout", *TLS_OPTIONS)
+
 OPTIONS = (
     "assign",
     "columns",
@@ -34,6 +38,7 @@ OPTIONS = (
     "endingTimestamp",
     "failOnDataLoss",
     "includeHeaders",
+    *HTTP_OPTIONS,
     *TRIGGER_OPTIONS,
     "maxRecordsPerPartition",
     "minPartitions",
@@ -46,8 +51,11 @@ OPTIONS = (
     "startingTimestamp",
     "subscribe",
     "subscribePattern",
+    "url",
     "vhost",
 )
+
+NO_TICKET: Ticket = {}
 
 _LIMIT_KINDS = ("Offsets", "OffsetsByTimestamp", "Timestamp")  # of startings and endings
 
@@ -73,7 +81,9 @@ class ReadOptions:
     """What one query asks for.
 
     Attributes:
-        path: the broker's data directory.
+        path: the broker's data directory; None: the logs are read from an endpoint.
+        endpoint: the broker's HTTP log service; None: they are read from the directory.
+        consumer: the name under which a stream tells the broker how far it is; empty: it does not.
         vhost: of the queues.
         selection: which of its queues.
         starting, ending: which of their offsets.
@@ -89,7 +99,9 @@ class ReadOptions:
         pushdown: conditions on offset, partition and time choose what is read.
     """
 
-    path: Path
+    path: Path | None
+    endpoint: HttpEndpoint | None
+    consumer: str
     vhost: str
     selection: QueueSelection
     starting: Limit
@@ -105,12 +117,18 @@ class ReadOptions:
     columns: tuple[str, ...] | None
     pushdown: bool
 
-    def open_store(self) -> LogStore:
+    def open_store(self, ticket: Ticket = NO_TICKET) -> LogStore:
         """Where the logs are.
+
+        Args:
+            ticket: in a task, what the driver's store gave for it.
 
         Raises:
             BadOption: they are not there, as seen from this host.
         """
+        if self.endpoint is not None:
+            return HttpLogs(self.endpoint, ticket)
+        assert self.path is not None
         return LogDirectory(self.path)
 
     def check_batch(self) -> None:
@@ -119,6 +137,8 @@ class ReadOptions:
         Raises:
             BadOption: names it.
         """
+        if self.consumer:
+            raise BadOption("consumerName", "is for streams, which go on where they were")
         if self.trigger_options:
             raise BadOption(self.trigger_options[0], "limits a stream's micro-batches only")
         if isinstance(self.starting, OffsetLimit) and self.starting.asks_for(LATEST):
@@ -132,12 +152,13 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
         BadOption: names the first that is unknown, missing, or has a value that makes no sense.
     """
     options = canonical_names(given, OPTIONS)
-    if not options.get("path"):
-        raise BadOption("path", "give the broker's data directory")
     values = OptionValues(options)
+    path, endpoint = _place(values)
     style = values.choice("schemaStyle", "routelog", "routelog", "kafka")
     return ReadOptions(
-        Path(options["path"]),
+        path,
+        endpoint,
+        values.text("consumerName", ""),
         options.get("vhost", "/"),
         parse_selection(options),
         _starting(values),
@@ -153,6 +174,23 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
         _columns(values),
         values.boolean("pushdown", default=False),
     )
+
+
+def _place(values: OptionValues) -> tuple[Path | None, HttpEndpoint | None]:
+    path, url = values.text("path", ""), values.text("url", "")
+    if bool(path) == bool(url):
+        reason = "give the broker's data directory, or its HTTP address with the option url"
+        raise BadOption("path", reason if not path else "give either path or url")
+    if path:
+        for option in HTTP_OPTIONS:
+            if option in values:
+                raise BadOption(option, "is for logs that are read from a url")
+        return Path(path), None
+    tls = {option: values.text(option, "") for option in TLS_OPTIONS if option in values}
+    timeout = values.seconds("fetchTimeout", "2m")
+    if not timeout:
+        raise BadOption("fetchTimeout", "expected more than 0")
+    return None, parse_endpoint(url, tls, timeout, values.number("fetchRetries", 3))
 
 
 def _starting(values: OptionValues) -> Limit:

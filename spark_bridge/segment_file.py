@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,6 +19,7 @@ from log_backend.record_batch import (
 )
 from log_backend.segment_index import HEADER_BYTES as INDEX_HEADER_BYTES
 from log_backend.segment_index import decode_index
+from spark_bridge.batch_cut import BatchSize, cut_batches
 from spark_bridge.errors import DamagedSegment
 from spark_bridge.log_store import Cut
 
@@ -68,8 +70,12 @@ class SegmentFile:
             DamagedSegment: where a batch has to be is none, or its offsets were there before.
         """
         expected = self.base_offset
-        while not self._ends_at(position):
-            batch = self.batch(position)
+        while True:
+            batch = self._batch_in_memory(position)
+            if batch is None:
+                if self._ends_at(position):
+                    return
+                batch = self.batch(position)
             if batch.base_offset < expected:
                 raise DamagedSegment(self.path, position, "offsets go backwards")
             yield batch
@@ -114,28 +120,16 @@ class SegmentFile:
         Raises:
             DamagedSegment: no batch is where one has to be.
         """
-        size, taken = 0, False
-        for position, header in self.headers(self.position_of(start, hint)):
-            if header.base_offset >= end:
-                break
-            inside = start <= header.base_offset and header.end_offset <= end
-            if inside and size + header.records.bodies_bytes <= bytes_max:
-                size += header.records.bodies_bytes
-                taken = True
-                if header.end_offset == end:
-                    break  # behind it may be bytes that the broker is just writing
-                continue
-            offsets = self.batch(position).records.offset_columns()
-            first = max(start - header.base_offset, 0)
-            stop = min(end - header.base_offset, header.records.count)
-            limit = offsets[first] + bytes_max - size
-            fitting = bisect_right(offsets, limit, first, stop + 1) - 1
-            fitting = max(fitting, first if taken else first + 1)
-            size += offsets[fitting] - offsets[first]
-            taken = True
-            if fitting < stop or header.end_offset >= end:
-                return Cut(header.base_offset + fitting, size)
-        return Cut(end, size)
+        sizes = (
+            BatchSize(
+                header.base_offset,
+                header.end_offset,
+                header.records.bodies_bytes,
+                partial(self.batch, position),
+            )
+            for position, header in self.headers(self.position_of(start, hint))
+        )
+        return cut_batches(sizes, start, end, bytes_max)
 
     def headers(self, position: int) -> Iterator[tuple[int, RecordBatch]]:
         """Batches without payloads, and their positions, from a batch's position to the end.
@@ -200,6 +194,17 @@ class SegmentFile:
             self._header(position)  # only a checked length is worth so much memory
         try:
             return decode_batch(self._view(position, length), 0)
+        except CorruptBatch as error:
+            raise DamagedSegment(self.path, position, error.reason) from None
+
+    def _batch_in_memory(self, position: int) -> RecordBatch | None:
+        """The batch at a position, without the detours of `batch`; None unless it is whole in the stretch."""
+        stretch, at = self._stretch, position - self._stretch_at
+        there = len(stretch) - at
+        if at < 0 or there < HEADER_BYTES or batch_bytes(stretch, at) > there:
+            return None
+        try:
+            return decode_batch(stretch, at)
         except CorruptBatch as error:
             raise DamagedSegment(self.path, position, error.reason) from None
 

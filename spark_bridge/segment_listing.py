@@ -17,6 +17,9 @@ from log_backend.segment_index import HEADER_BYTES, following_base
 LISTINGS_MAX = 5
 
 
+Neighbours = set[tuple[int, int]]  # base offsets of a segment and of the one that its index names
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentListing:
     """Segments, oldest first.
@@ -29,17 +32,20 @@ class SegmentListing:
     gaps: list[tuple[int, int]]
 
 
-def list_segments(directory: Path, start: int = 0, end: int | None = None) -> SegmentListing:
+def list_segments(
+    directory: Path, start: int = 0, end: int | None = None, known: Neighbours | None = None
+) -> SegmentListing:
     """The segments of a partition; none when there is no directory.
 
     Args:
         start, end: only gaps among these offsets matter.
+        known: neighbours without a gap, which are not looked at again; those that are found join them.
     """
     paths = _paths(directory)
     gaps: list[tuple[int, int]] = []
     for _ in range(LISTINGS_MAX - 1):
         before, paths = paths, _paths(directory)
-        gaps = list(_gaps(paths, start, end))
+        gaps = list(_gaps(paths, start, end, set() if known is None else known))
         if paths == before and not gaps:
             break
     return SegmentListing(paths, gaps)
@@ -52,15 +58,20 @@ def _paths(directory: Path) -> list[Path]:
     return [segment_path(directory, base) for base in base_offsets(names)]
 
 
-def _gaps(paths: list[Path], start: int, end: int | None) -> Iterator[tuple[int, int]]:
+def _gaps(
+    paths: list[Path], start: int, end: int | None, known: Neighbours
+) -> Iterator[tuple[int, int]]:
     for segment, behind in pairwise(paths):
         if end is not None and int(segment.stem) >= end:
             return
         base = int(behind.stem)
-        if base > start:
+        neighbours = (int(segment.stem), base)
+        if base > start and neighbours not in known:
             named = _following_base(segment, base)
             if named is not None and named < base and (end is None or named < end):
                 yield named, base
+            elif named == base:
+                known.add(neighbours)
 
 
 def _following_base(segment: Path, expected: int) -> int | None:

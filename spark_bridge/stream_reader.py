@@ -8,10 +8,11 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from log_backend import SystemClock
+from spark_bridge.http_logs import HttpLogs
 from spark_bridge.log_store import LogPartition
 from spark_bridge.micro_batches import MicroBatches, Offsets
 from spark_bridge.read_options import ReadOptions
-from spark_bridge.task_reader import TaskReader
+from spark_bridge.task_reader import TaskReader, task_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
@@ -91,14 +92,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._batches.freeze()
 
     def partitions(self, start: StoredOffsets, end: StoredOffsets) -> Sequence[InputPartition]:
-        """One partition a task."""
-        self._position = self._offsets(end)
-        tasks = self._batches.tasks(self._offsets(start), self._position)
-        return [InputPartition(task) for task in tasks]
+        """See `task_partitions`."""
+        begin, self._position = self._offsets(start), self._offsets(end)
+        self._report(begin)
+        tasks = self._batches.tasks(begin, self._position)
+        return task_partitions(self._batches.store, self._options.vhost, tasks)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """See `TaskReader.read`."""
         return self._reader.read(partition)
+
+    def _report(self, begin: Offsets) -> None:
+        # Where a micro-batch begins, those before have ended: Spark says so later, and not of the last one.
+        store, consumer = self._batches.store, self._options.consumer
+        if consumer and isinstance(store, HttpLogs):
+            store.report(consumer, begin)
 
     def _offsets(self, stored: Mapping[str, Mapping[str, int]]) -> Offsets:
         return {

@@ -1,16 +1,36 @@
 """What a task of a query does: read its ranges, and hand the records to Spark as Arrow batches."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from spark_bridge.envelope import arrow_schema, check_projection, offered_columns
+from spark_bridge.log_store import LogStore, Ticket
 from spark_bridge.read_options import ReadOptions
 from spark_bridge.read_plan import Task
 from spark_bridge.record_columns import arrow_batch
 from spark_bridge.row_group import row_groups
+
+
+class TaskPartition(InputPartition):
+    """A task on its way to an executor.
+
+    Attributes:
+        value: its ranges.
+        ticket: opens the logs there.
+    """
+
+    def __init__(self, value: Task, ticket: Ticket) -> None:
+        super().__init__(value)
+        self.ticket = ticket
+
+
+def task_partitions(store: LogStore, vhost: str, tasks: Sequence[Task]) -> list[TaskPartition]:
+    """What Spark hands to executors: one partition a task; a list, as Spark asks for."""
+    ticket = store.ticket(vhost) if tasks else {}
+    return [TaskPartition(task, ticket) for task in tasks]
 
 
 class TaskReader:
@@ -27,10 +47,11 @@ class TaskReader:
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Records of a task. Spark plans one partition without a task when there are none."""
-        task: Task = (partition and partition.value) or ()
+        if not isinstance(partition, TaskPartition):
+            return
         schema = arrow_schema(self._schema)
-        store = self._options.open_store()
-        for wanted in task:
+        store = self._options.open_store(partition.ticket)
+        for wanted in partition.value:
             batches = store.read(wanted, lost_is_error=self._options.fail_on_data_loss)
             for group in row_groups(wanted, batches):
                 yield arrow_batch(group, schema)

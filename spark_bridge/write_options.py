@@ -8,7 +8,9 @@ from spark_bridge.errors import BadOption
 from spark_bridge.option_values import OptionValues, canonical_names
 
 OPTIONS = (
+    "applicationId",
     "confirmTimeout",
+    "deduplicationCacheSize",
     "exchange",
     "ignoreUnknownColumns",
     "mandatory",
@@ -16,6 +18,8 @@ OPTIONS = (
     "routingKey",
     "url",
 )
+
+CACHE_SIZE = 1_000_000  # up to 190 MB of the broker's memory, when there are so many
 
 _OF_SPARK = {"checkpointlocation", "queryname"}  # handed to every sink of a stream
 
@@ -31,6 +35,9 @@ class WriteOptions:
         persistent: what no column `properties.delivery_mode` says otherwise.
         confirm_seconds: longest time without any confirm while some are awaited.
         ignore_unknown_columns: leave out columns that make no part of a message.
+        application: names what is written, so that the exchange takes each of its messages once; empty: it
+            takes what comes.
+        cache_size: how many messages the exchange tells apart.
     """
 
     url: str
@@ -40,6 +47,8 @@ class WriteOptions:
     persistent: bool
     confirm_seconds: float
     ignore_unknown_columns: bool
+    application: str
+    cache_size: int
 
 
 def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
@@ -58,6 +67,14 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
     seconds = values.seconds("confirmTimeout", "1m")
     if seconds == 0:
         raise BadOption("confirmTimeout", "expected more than 0")
+    application = values.text("applicationId", "")
+    if "applicationId" in options and not application:
+        raise BadOption("applicationId", "is empty")
+    if application and not options.get("exchange"):
+        reason = "needs the option exchange: one exchange that remembers what it has taken"
+        raise BadOption("applicationId", reason)
+    if not application and "deduplicationCacheSize" in options:
+        raise BadOption("deduplicationCacheSize", "is of no use without applicationId")
     return WriteOptions(
         url,
         options.get("exchange"),
@@ -66,6 +83,8 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
         values.boolean("persistent", default=True),
         seconds,
         values.boolean("ignoreUnknownColumns", default=False),
+        application,
+        values.positive("deduplicationCacheSize") or CACHE_SIZE,
     )
 
 

@@ -278,7 +278,7 @@ def test_every_folder_of_modules_is_a_package() -> None:
 def declared_libraries(package: str) -> set[str]:
     """Import names of the libraries that pyproject.toml gives a package."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = {"spark_bridge": ["spark"], "benchmarks": ["dev", "spark"]}.get(package, [])
+    extras = {"spark_bridge": ["lake", "spark"], "benchmarks": ["dev", "spark"]}.get(package, [])
     wanted = [*project["dependencies"]]
     for extra in extras:
         wanted += project["optional-dependencies"][extra]

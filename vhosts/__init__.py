@@ -1,6 +1,7 @@
 """Virtual hosts: queues, consumers, policies, users and permissions."""
 
 from vhosts.admission import Admission
+from vhosts.broker_message import EVENT_EXCHANGE, LOG_EXCHANGE, TRACE_EXCHANGE, tell
 from vhosts.comeback import Comeback
 from vhosts.compatibility import RABBITMQ_PRODUCT, RABBITMQ_VERSION
 from vhosts.consumer import CREDIT_UNLIMITED, Consumer
@@ -50,6 +51,7 @@ from vhosts.errors import (
     QueueQuarantined,
     QueueStopped,
     QueueUnreadable,
+    TooLargeToRemember,
     TooManyGroups,
     UserChannelLimitReached,
     UserConnectionLimitReached,
@@ -58,42 +60,50 @@ from vhosts.errors import (
     VhostAccessRefused,
     VhostNotFound,
 )
+from vhosts.event_feed import EventFeed
 from vhosts.global_parameters import GlobalParameters
 from vhosts.group_expiry import GroupExpiry
-from vhosts.group_options import GROUP, GroupOptions, wanted_group
+from vhosts.group_options import GROUP, GROUP_EXPIRES, GroupOptions, wanted_group
 from vhosts.held_messages import HeldMessages
 from vhosts.held_page import NOTHING_BEFORE, HeldMessage
 from vhosts.imported_password import DEFAULT_ALGORITHM, imported_hash, split_imported_hash
 from vhosts.json_arguments import checked_arguments, plain_arguments
-from vhosts.letter_post import Recipient
 from vhosts.limits import USER_LIMITS, VHOST_LIMITS, Limits, checked_limits
 from vhosts.loopback import may_connect_from
+from vhosts.passage import Passage
 from vhosts.password import PasswordVerifier
 from vhosts.permission import FULL_PERMISSION, Permission, Verb
 from vhosts.permission_book import PermissionBook, ResourceKind
 from vhosts.permission_cache import PermissionCache
 from vhosts.policy import Policy
+from vhosts.post import Recipient
 from vhosts.queue import Queue
+from vhosts.queue_declaration import server_name
 from vhosts.queue_partition import QueuePartition
 from vhosts.queue_properties import QueueProperties
 from vhosts.snapshot import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot, TakenMessage
 from vhosts.timer import Timer
 from vhosts.topic_permission import TopicPermission
+from vhosts.topology_keeper import Durable
 from vhosts.topology_record import VhostRecord, partition_names
 from vhosts.user import User
 from vhosts.user_directory import UserDirectory
-from vhosts.vhost import Durable, VirtualHost, server_name
+from vhosts.vhost import VirtualHost
 from vhosts.vhost_directory import VhostDirectory
 
 __all__ = [
     "ARGON2ID",
     "CREDIT_UNLIMITED",
     "DEFAULT_ALGORITHM",
+    "EVENT_EXCHANGE",
     "FULL_PERMISSION",
     "GROUP",
+    "GROUP_EXPIRES",
+    "LOG_EXCHANGE",
     "NOTHING_BEFORE",
     "RABBITMQ_PRODUCT",
     "RABBITMQ_VERSION",
+    "TRACE_EXCHANGE",
     "USER_LIMITS",
     "VHOST_LIMITS",
     "AccessRefused",
@@ -114,6 +124,7 @@ __all__ = [
     "DeliverySource",
     "Durable",
     "EffectiveArguments",
+    "EventFeed",
     "GetRefused",
     "GlobalParameters",
     "GroupExpiry",
@@ -135,6 +146,7 @@ __all__ = [
     "Limits",
     "NotReadable",
     "ParameterNotFound",
+    "Passage",
     "PasswordVerifier",
     "Permission",
     "PermissionBook",
@@ -158,6 +170,7 @@ __all__ = [
     "ResourceKind",
     "TakenMessage",
     "Timer",
+    "TooLargeToRemember",
     "TooManyGroups",
     "TopicPermission",
     "User",
@@ -191,5 +204,6 @@ __all__ = [
     "server_name",
     "split_imported_hash",
     "split_tags",
+    "tell",
     "wanted_group",
 ]

@@ -1,8 +1,9 @@
 """A consumer group: consumers that compete for all messages of a log, with progress of their own."""
 
 import logging
+import sys
 from asyncio import Future
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from log_backend import PartitionLog, Reason
 from vhosts.comeback import Comeback
@@ -47,6 +48,14 @@ class ConsumerGroup(Dispatcher):
     def is_used(self) -> bool:
         """It has consumers, or messages that one had and that may still be acknowledged."""
         return bool(self.consumers) or self.unacked > 0
+
+    def pass_by(self, offsets: Mapping[int, int]) -> None:
+        """Settle, by partition, what is ready below an offset: somebody has read it elsewhere."""
+        self.idle_since = None
+        for number, offset in offsets.items():
+            partition = self.partitions[number]
+            while passed := partition.withdraw(sys.maxsize, offset):
+                partition.finish(*passed, Reason.ACKED)
 
     def __str__(self) -> str:
         return f"group '{self.record.name}' of queue '{self.name}' in vhost '{self.vhost}'"

@@ -15,7 +15,7 @@ from typing import Protocol
 from log_backend import JournalFailed, Reason, RecordBatch, Records
 from vhosts.death import Death, DeathReason
 from vhosts.delivery import body_bytes, fitting
-from vhosts.letter_post import Posted
+from vhosts.post import Posted
 from vhosts.queue_partition import QueuePartition
 from vhosts.timer import Timer
 

@@ -92,10 +92,12 @@ def dead_letter(properties: bytes, exchange: bytes, routing_key: bytes, death: D
     _mark(headers, "x-first-death", deaths[-1], replace=False)
     _mark(headers, "x-last-death", own, replace=True)
     if death.routing_key is None:
-        keys: tuple[bytes, ...] = (routing_key, *copies)
+        blind = strings(headers.get(b"BCC", b""))
+        keys: tuple[bytes, ...] = (routing_key, *copies, *blind)
     else:
         keys = (death.routing_key,)
         headers.pop(b"CC", None)
+        headers.pop(b"BCC", None)
     return DeadLetter(parts.encode(), keys, _cycles(deaths))
 
 

@@ -6,7 +6,7 @@ from itertools import islice
 
 import msgspec
 
-from exchanges import DEFAULT_EXCHANGE, PREDECLARED
+from exchanges import DEFAULT_EXCHANGE
 from vhosts.definition_entries import ARGON2ID
 from vhosts.definitions import OPERATOR_POLICY, VHOST_LIMITS_COMPONENT
 from vhosts.global_parameters import GlobalParameters
@@ -175,7 +175,7 @@ def _queues(vhost: VirtualHost) -> Iterator[Entry]:
 
 def _exchanges(vhost: VirtualHost) -> Iterator[Entry]:
     for exchange in vhost.routing.exchanges():
-        if exchange not in PREDECLARED:
+        if exchange not in vhost.routing.predeclared:
             yield {
                 "name": exchange.name,
                 "vhost": vhost.name,

@@ -11,9 +11,10 @@ from vhosts.errors import InvalidDefinition, QueueLimitReached, VhostNotFound
 from vhosts.global_parameters import GlobalParameters
 from vhosts.limits import MAX_QUEUES, Limits, reached
 from vhosts.queue_properties import QueueProperties
+from vhosts.topology_keeper import Durable
 from vhosts.topology_record import VhostRecord
 from vhosts.user_directory import UserDirectory
-from vhosts.vhost import Durable, VirtualHost
+from vhosts.vhost import VirtualHost
 from vhosts.vhost_directory import VhostDirectory, check_vhost
 
 TURN_ENTRIES = 64  # of queues, exchanges and bindings in one turn of the loop: below 5 ms

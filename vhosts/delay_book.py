@@ -1,18 +1,17 @@
 """The delayed message exchanges of a virtual host, with what they hold: opened, stored, deleted."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
 import msgspec
 
-from exchanges import DELAYED_TYPE, TopologyChange, held_name, holding_exchange
+from exchanges import DELAYED_TYPE, Exchange, holding_exchange
 from log_backend import (
+    EXCHANGE_MARK,
     Change,
     Durability,
     LogStore,
     MetadataStore,
-    PartitionLog,
     Schedule,
     ScheduledRecord,
 )
@@ -24,7 +23,6 @@ from vhosts.message_delay import PARTS
 from vhosts.partition_numbers import PartitionNumbers
 from vhosts.surroundings import Surroundings
 from vhosts.topology_record import DelayRecord, delay_change, prefix
-from vhosts.topology_writer import TopologyWriter
 
 
 class DelayBook:
@@ -34,14 +32,12 @@ class DelayBook:
         self,
         vhost: str,
         logs: LogStore,
-        writer: TopologyWriter,
         numbers: PartitionNumbers,
         surroundings: Surroundings,
         durability: Durability,
     ) -> None:
         self._vhost = vhost
         self._logs = logs
-        self._writer = writer
         self._numbers = numbers
         self._surroundings = surroundings
         self._durability = durability
@@ -81,57 +77,43 @@ class DelayBook:
 
     # -- with the topology
 
-    def changes(self, change: TopologyChange) -> tuple[list[Change], Callable[..., None]]:
-        """What to store together with a change of exchanges.
+    def declared(self, exchange: Exchange) -> list[Change]:
+        """An exchange has come.
 
         Returns:
-            It, and what to call with the awaitable of the stored change once that is submitted.
-
-        Raises:
-            MetadataUnavailable: nothing more can be written; nothing has happened.
+            Metadata changes to apply together with its declaration.
         """
-        declared = [x for x in change.exchanges_declared if x.type == DELAYED_TYPE]
-        deleted = [x for x in change.exchanges_deleted if x.type == DELAYED_TYPE]
-        if not declared and not deleted:
-            return [], _nothing
-        self._writer.check()
+        if exchange.type != DELAYED_TYPE:
+            return []
+        numbers, number_change = self._numbers.take(PARTS)
+        self._begin(self._open(exchange.name, numbers, {}, durable=exchange.durable))
+        if not exchange.durable:
+            return []
+        return [number_change, delay_change(self._vhost, exchange.name, numbers)]
+
+    def undone(self, exchanges: Iterable[Exchange]) -> None:
+        """The declarations of exchanges cannot be stored."""
+        for exchange in exchanges:
+            self.deleted(exchange)
+
+    def deleted(self, exchange: Exchange) -> tuple[list[Change], list[Callable[[], None]]]:
+        """An exchange has gone.
+
+        Returns:
+            Metadata changes to apply together with its deletion, and what to call when they are durable.
+        """
+        if exchange.type != DELAYED_TYPE:
+            return [], []
+        held = self._held.pop(exchange.name)
+        self._deliveries.pop(exchange.name).stop()
+        held.schedule.delete()
         changes: list[Change] = []
-        opening: list[Callable[[], None]] = []
-        gone: list[PartitionLog] = []
-        for exchange in deleted:
-            held = self._close(exchange.name)
-            gone += held.logs
-            for log in held.logs:
-                changes += self._logs.close_partition(log)
-            if exchange.durable:
-                changes.append(delay_change(self._vhost, exchange.name, [], deleted=True))
-        for exchange in declared:
-            numbers, number_change = self._numbers.take(PARTS)
-            if exchange.durable:
-                changes += [number_change, delay_change(self._vhost, exchange.name, numbers)]
-            opening.append(partial(self._declared, exchange.name, numbers, exchange.durable))
-
-        def submitted(durable: Awaitable[int] | None) -> None:
-            for each in opening:
-                each()
-            if gone and durable is not None:
-                asyncio.ensure_future(durable).add_done_callback(partial(self._remove_files, gone))
-
-        return changes, submitted
-
-    def _declared(self, exchange: str, numbers: list[int], durable: bool) -> None:
-        self._begin(self._open(exchange, numbers, {}, durable=durable))
-
-    def _remove_files(self, gone: list[PartitionLog], deleted: asyncio.Future[int]) -> None:
-        if deleted.cancelled():
-            return
-        error = deleted.exception()
-        if isinstance(error, Exception):
-            self._logs.deletion_failed(error)
-            return
-        for log in gone:
-            if log.durable:
-                self._logs.remove_files(log)
+        for log in held.logs:
+            changes += self._logs.close_partition(log)
+        if not exchange.durable:
+            return [], []
+        changes.append(delay_change(self._vhost, exchange.name, [], deleted=True))
+        return changes, [partial(self._logs.remove_files, log) for log in held.logs]
 
     # -- what is open
 
@@ -142,7 +124,7 @@ class DelayBook:
             self._logs.open_partition(
                 number,
                 self._vhost,
-                held_name(exchange),
+                EXCHANGE_MARK + exchange,
                 part,
                 durable=durable,
                 durability=self._durability,
@@ -174,13 +156,3 @@ class DelayBook:
                 delivery.look_soon,
             ).run()
         held.schedule.read_ahead()
-
-    def _close(self, exchange: str) -> HeldMessages:
-        held = self._held.pop(exchange)
-        self._deliveries.pop(exchange).stop()
-        held.schedule.delete()
-        return held
-
-
-def _nothing(durable: object) -> None:
-    return

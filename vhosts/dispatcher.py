@@ -59,7 +59,10 @@ class Dispatcher:
     @property
     def ready(self) -> int:
         """Messages that wait for a consumer."""
-        return sum(partition.ready for partition in self.partitions)
+        partitions = self.partitions
+        if len(partitions) == 1:
+            return partitions[0].ready
+        return sum(partition.ready for partition in partitions)
 
     @property
     def unacked(self) -> int:

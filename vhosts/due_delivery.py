@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Protocol
 
 from log_backend import (
+    BLIND_COPIES,
     EXPIRING,
     PERSISTENT,
     JournalFailed,
@@ -20,10 +21,9 @@ from log_backend import (
     Segment,
     StoredRecord,
 )
-from vhosts.death import DeadLetter
 from vhosts.held_messages import HeldMessages
-from vhosts.letter_post import Origin, Posted
 from vhosts.message_delay import due_letter, message_delay
+from vhosts.post import Outgoing, Posted
 from vhosts.property_list import EXPIRATION, is_persistent
 from vhosts.timer import Timer
 
@@ -56,8 +56,10 @@ class DueSurroundings(Protocol):
     def is_pressed(self) -> bool:
         """Publishers have to wait: for the disk, or for memory."""
 
-    def post(self, letters: Sequence[DeadLetter], origin: Origin, through: str) -> Posted:
-        """See `LetterPost`."""
+    def publish(
+        self, exchange: str, messages: Sequence[Outgoing], attributes: int, origin: bytes
+    ) -> Posted:
+        """See `Post`."""
 
     def when_reached(self, posted: Posted, done: Callable[[], None]) -> None:
         """Call `done` when the journal is where the copies need it."""
@@ -287,9 +289,8 @@ class DueDelivery:
         attributes: int,
         group: Sequence[tuple[ScheduledRecord, StoredRecord]],
     ) -> None:
-        letters = [due_letter(record.properties, record.routing_key) for _, record in group]
-        origin = Origin(exchange, attributes, lambda place: group[place][1].body)
-        posted = self._surroundings.post(letters, origin, self._held.exchange)
+        letters = [due_letter(record) for _, record in group]
+        posted = self._surroundings.publish(self._held.exchange, letters, attributes, exchange)
         entries = [entry for entry, _ in group]
         if posted.refused:
             refused = [entries[place] for place in posted.refused]
@@ -311,7 +312,9 @@ class DueDelivery:
 def _kind(due: tuple[ScheduledRecord, StoredRecord]) -> tuple[bytes, int]:
     # Exchange and attributes of the batch that a message goes on in.
     record = due[1]
-    attributes = PERSISTENT if is_persistent(record.properties) else 0
+    attributes = record.attributes & BLIND_COPIES
+    if is_persistent(record.properties):
+        attributes |= PERSISTENT
     if int.from_bytes(record.properties[:2], "big") & EXPIRATION:
         attributes |= EXPIRING
     return record.exchange, attributes

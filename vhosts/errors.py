@@ -180,6 +180,16 @@ class QueueLocked(Exception):
         self.vhost = vhost
 
 
+class TooLargeToRemember(Exception):
+    """Messages, and what exchanges remember of them, do not fit into one commit; none was taken."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(
+            f"{size} bytes in all queues together are more than the {limit} that can be stored at once "
+            "with what an exchange remembers of them"
+        )
+
+
 class QueueInequivalent(Exception):
     """A queue was declared again with another property than it has."""
 

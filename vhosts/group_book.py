@@ -6,7 +6,7 @@ from functools import partial
 
 import msgspec
 
-from log_backend import Change, LogStore, MetadataStore
+from log_backend import Change, LogStore, MetadataStore, unawaited
 from vhosts.consumer_group import ConsumerGroup
 from vhosts.errors import NotReadable, TooManyGroups
 from vhosts.group_options import GroupOptions
@@ -104,7 +104,7 @@ class GroupBook:
         self._next_cursors[queue.name] = cursor + 1
         group = self._open(queue, record)
         if durable is not None:
-            group.creating = asyncio.ensure_future(self._admit(group, durable))
+            group.creating = unawaited(asyncio.ensure_future(self._admit(group, durable)))
         return group, group.creating
 
     async def _admit(self, group: ConsumerGroup, durable: Awaitable[int]) -> int:

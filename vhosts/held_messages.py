@@ -8,6 +8,7 @@ happens, and can be built from the log.
 from array import array
 from collections.abc import Callable, Sequence
 
+from exchanges import held_name
 from log_backend import (
     PERSISTENT,
     Durability,
@@ -17,7 +18,7 @@ from log_backend import (
     Schedule,
     ScheduledRecord,
     StoredRecord,
-    single_record,
+    record_at,
     split_records,
 )
 from vhosts.message_delay import PARTS, message_delay, part_of
@@ -27,6 +28,7 @@ class HeldMessages:
     """The messages that one exchange holds.
 
     Attributes:
+        name: what a route leads to it by.
         exchange: its name.
         logs: by part.
         schedule: when what is due.
@@ -42,6 +44,7 @@ class HeldMessages:
         logs: Sequence[PartitionLog],
         open_schedule: Callable[[Callable[[], None]], Schedule],
     ) -> None:
+        self.name = held_name(exchange)
         self.exchange = exchange
         self.logs = logs
         self.count = 0
@@ -119,7 +122,7 @@ class HeldMessages:
         batch = self.logs[entry.part].read(entry.offset)
         if batch is None or batch.base_offset > entry.offset:
             return None
-        return single_record(batch, entry.offset)
+        return record_at(batch, entry.offset)
 
     def settle(self, entries: Sequence[ScheduledRecord], reason: Reason = Reason.ACKED) -> None:
         """Be done with messages."""

@@ -7,10 +7,13 @@ Source: `rabbit_delayed_message_utils.erl` of RabbitMQ's delayed message exchang
 
 import struct
 from bisect import bisect_right
+from itertools import chain
 
 from exchanges import DELAY_HEADER, delay_milliseconds
+from log_backend import StoredRecord
 from vhosts.argument_table import decode_arguments
-from vhosts.death import DeadLetter, strings
+from vhosts.death import strings
+from vhosts.post import Outgoing
 from vhosts.property_list import MalformedProperties, PropertyList
 
 MILLISECOND = 1_000  # us
@@ -41,15 +44,15 @@ def message_delay(properties: bytes) -> int:
         return 0
 
 
-def due_letter(properties: bytes, routing_key: bytes) -> DeadLetter:
+def due_letter(record: StoredRecord) -> Outgoing:
     """A message whose delay is over, as it goes on: nobody holds it again."""
-    parts = PropertyList(properties)
+    parts = PropertyList(record.properties)
     delay = -_milliseconds(parts)
     value = b"I" + delay.to_bytes(4, "big", signed=True) if delay >= _INT_MIN else _long(delay)
     parts.headers[_HEADER] = value
-    hidden = strings(parts.headers.pop(b"BCC", b""))
-    keys = (routing_key, *strings(parts.headers.get(b"CC", b"")), *hidden)
-    return DeadLetter(parts.encode(), keys, frozenset())
+    copies = (strings(parts.headers.get(name, b"")) for name in (b"CC", b"BCC"))
+    keys = (record.routing_key, *chain.from_iterable(copies))
+    return Outgoing(parts.encode(), keys, record.body)
 
 
 def _milliseconds(parts: PropertyList) -> int:

@@ -23,6 +23,7 @@ _SIZES = {
     PRIORITY: 1,
     1 << 6: 8,
 }  # delivery mode, priority, timestamp; others are strings
+_LOOKED_AT = {"correlation_id": 1 << 10, "message_id": 1 << 7, "timestamp": 1 << 6}
 _EXPIRATION_DIGITS_MAX = 15  # ten years of milliseconds have twelve
 
 
@@ -60,6 +61,12 @@ class PropertyList:
         """Remove a property that is a string; returns its content, None when it is not there."""
         part = self._parts.pop(flag, None)
         return None if part is None else part[1:]
+
+    def value(self, name: str) -> bytes | None:
+        """The octets of a property that exchanges look at, by its name; None when it is not there."""
+        flag = _LOOKED_AT.get(name, 0)
+        part = self._parts.get(flag)
+        return part if part is None or flag in _SIZES else part[1:]
 
     def encode(self) -> bytes:
         """The list as on the wire."""

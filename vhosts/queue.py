@@ -178,6 +178,12 @@ class Queue(Dispatcher):
         return self.properties.is_stored
 
     @property
+    def is_unwanted(self) -> bool:
+        """It is to be deleted with its last consumer, which has gone."""
+        is_left = self.had_consumer and not self.consumer_count
+        return self.properties.auto_delete and is_left and not self.deleted
+
+    @property
     def is_stream(self) -> bool:
         """Consumers read its log and take nothing away."""
         return is_stream(self.properties.arguments)
@@ -236,9 +242,9 @@ class Queue(Dispatcher):
         Raises:
             PublishRefused: the queue is full; it did not take all of them.
         """
-        if self._plain_log is None or records.attributes & 4:  # EXPIRING
-            return self._publish_by_rules(records, waited)
         log = self._plain_log
+        if log is None or records.attributes & 4:  # EXPIRING
+            return self._publish_by_rules(records, waited)
         position = log.take(records, waited)
         if self.consumers or self._readers or self.groups:
             self._wake_all()

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from log_backend import random_name
 from vhosts.errors import InvalidQueueProperty, QueueInequivalent, QueueLocked
 from vhosts.queue import Queue
 from vhosts.queue_arguments import check_arguments, check_durability, check_equivalent
@@ -59,3 +60,8 @@ def check_redeclared(
             raise QueueInequivalent(queue.name, vhost, argument, *texts)
     check_arguments(queue.name, vhost, received.arguments)
     check_equivalent(queue.name, vhost, current.arguments, received.arguments)
+
+
+def server_name() -> str:
+    """A name for a queue that a client leaves to the broker."""
+    return f"amq.gen-{random_name()}"

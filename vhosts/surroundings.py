@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from log_backend import LogStore, Records, Segment, StoredRecord
-from vhosts.death import DeadLetter, Death
-from vhosts.letter_post import LetterPost, Origin, Posted
+from vhosts.death import Death
+from vhosts.letter_post import LetterPost
+from vhosts.post import Outgoing, Post, Posted
 from vhosts.timer import CallLater, CallSoon, Timer
 
 
@@ -21,13 +22,14 @@ class Surroundings:
     def __init__(
         self,
         logs: LogStore,
-        post: LetterPost,
+        post: Post,
         remove: Callable[[str], None],
         call_soon: CallSoon,
         call_later: CallLater,
     ) -> None:
         self._logs = logs
         self._post = post
+        self._letters = LetterPost(post)
         self.remove = remove
         self._call_soon = call_soon
         self._call_later = call_later
@@ -50,11 +52,13 @@ class Surroundings:
 
     def send(self, records: Records, index: int, count: int, exchange: str, death: Death) -> Posted:
         """See `LetterPost`."""
-        return self._post.send(records, index, count, exchange, death)
+        return self._letters.send(records, index, count, exchange, death)
 
-    def post(self, letters: Sequence[DeadLetter], origin: Origin, through: str) -> Posted:
-        """See `LetterPost`."""
-        return self._post.post(letters, origin, through)
+    def publish(
+        self, exchange: str, messages: Sequence[Outgoing], attributes: int, origin: bytes
+    ) -> Posted:
+        """See `Post`."""
+        return self._post.publish(exchange, messages, attributes, origin)
 
     def fetch(
         self,

@@ -18,8 +18,8 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from exchanges import Binding, Exchange, held_name
-from log_backend import Change, MetadataStore
+from exchanges import Binding, Exchange
+from log_backend import EXCHANGE_MARK, Change, MetadataStore
 from vhosts.argument_table import decode_arguments, encode_arguments
 from vhosts.queue_properties import QueueProperties
 
@@ -39,13 +39,14 @@ class VhostRecord(msgspec.Struct, frozen=True):
 
 
 class ExchangeRecord(msgspec.Struct, frozen=True):
-    """A durable exchange as stored."""
+    """A durable exchange as stored, with the number of the partition that it remembers in; 0: it has none."""
 
     name: str
     type: str
     auto_delete: bool
     internal: bool
     arguments: bytes
+    partition: int = 0
     version: Literal[1] = 1
 
     def exchange(self) -> Exchange:
@@ -115,7 +116,9 @@ def vhost_change(vhost: VhostRecord, *, deleted: bool = False) -> Change:
     return Change(record_key("vhosts", vhost.name), value)
 
 
-def exchange_change(vhost: str, exchange: Exchange, *, deleted: bool = False) -> Change:
+def exchange_change(
+    vhost: str, exchange: Exchange, partition: int = 0, *, deleted: bool = False
+) -> Change:
     """Write or delete the exchange."""
     record = ExchangeRecord(
         exchange.name,
@@ -123,6 +126,7 @@ def exchange_change(vhost: str, exchange: Exchange, *, deleted: bool = False) ->
         exchange.auto_delete,
         exchange.internal,
         encode_arguments(exchange.arguments),
+        partition,
     )
     value = None if deleted else msgspec.json.encode(record)
     return Change(record_key("exchanges", vhost, exchange.name), value)
@@ -173,14 +177,19 @@ def binding_change(vhost: str, binding: Binding, *, deleted: bool = False) -> Ch
 def partition_names(store: MetadataStore) -> dict[int, tuple[str, str, int]]:
     """Vhost, queue and index of every stored partition, by its number.
 
-    What an exchange holds is in partitions of a queue that only routes know.
+    For an exchange's, EXCHANGE_MARK stands before the name.
     """
     names = {}
     for key, entry in store.scan(b"delays/"):
         vhost = unquote(key.split(b"/")[1].decode())
         delay = msgspec.json.decode(entry.value, type=DelayRecord)
         for index, number in enumerate(delay.partitions):
-            names[number] = (vhost, held_name(delay.exchange), index)
+            names[number] = (vhost, EXCHANGE_MARK + delay.exchange, index)
+    for key, entry in store.scan(b"exchanges/"):
+        vhost = unquote(key.split(b"/")[1].decode())
+        exchange = msgspec.json.decode(entry.value, type=ExchangeRecord)
+        if exchange.partition:
+            names[exchange.partition] = (vhost, EXCHANGE_MARK + exchange.name, 0)
     for key, entry in store.scan(b"queues/"):
         vhost = unquote(key.split(b"/")[1].decode())
         queue = msgspec.json.decode(entry.value, type=QueueRecord)

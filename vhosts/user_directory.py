@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from log_backend import Change, MetadataCorrupt, MetadataStore
 from vhosts.errors import InvalidPermission, UserExists, UserNotFound
+from vhosts.event_feed import TellEvent, tell_nobody
 from vhosts.limits import USER_LIMITS, Limits, checked_limits
 from vhosts.permission import FULL_PERMISSION, Permission
 from vhosts.permission_book import PermissionBook
@@ -44,6 +45,7 @@ class UserDirectory:
 
     Attributes:
         on_deleted: called with the name of each user that is deleted.
+        tell: of what happens.
 
     Args:
         hash_password: hashes off the event loop, such as `PasswordVerifier.hash`; it may raise
@@ -59,6 +61,7 @@ class UserDirectory:
         self._users: dict[str, User] = {}
         self._limits: dict[str, Limits] = {}
         self.on_deleted: Callable[[str], None] = lambda name: None
+        self.tell: TellEvent = tell_nobody
 
     def load(self, store: MetadataStore) -> None:
         """Fill an empty directory with what the store holds.
@@ -126,8 +129,15 @@ class UserDirectory:
 
     async def put_user(self, user: User) -> None:
         """Create the user as given, with a hash made elsewhere, or replace the one of his name."""
+        known = self._users.get(user.name)
         durable = self._writer.submit([user_change(user)])
         self._put(user)
+        if known is None:
+            self.tell("user.created", name=user.name)
+        elif known.password_hash != user.password_hash:
+            self.tell("user.password.changed", name=user.name)
+        if known is None or known.tags != user.tags:
+            self.tell("user.tags.set", name=user.name, tags=sorted(user.tags))
         await durable
 
     async def delete_user(self, name: str) -> None:
@@ -147,6 +157,7 @@ class UserDirectory:
         self._limits.pop(name, None)
         self.permissions.remove_user(name)
         self.on_deleted(name)
+        self.tell("user.deleted", name=name)
         await durable
 
     async def set_password(self, name: str, password: bytes) -> None:
@@ -177,6 +188,8 @@ class UserDirectory:
         self.get(name)
         durable = self._writer.submit([permission_change(name, vhost, permission)])
         self.permissions.put(name, vhost, permission)
+        allowed = {verb: str(getattr(permission, verb)) for verb in ("configure", "write", "read")}
+        self.tell("permission.created", user=name, vhost=vhost, **allowed)
         await durable
 
     async def clear_permissions(self, name: str, vhost: str) -> None:
@@ -188,6 +201,7 @@ class UserDirectory:
         self.get(name)
         durable = self._writer.submit([permission_deletion(name, vhost)])
         self.permissions.remove(name, vhost)
+        self.tell("permission.deleted", user=name, vhost=vhost)
         await durable
 
     async def clear_vhost(self, vhost: str) -> None:

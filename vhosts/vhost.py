@@ -5,10 +5,12 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
+from typing import Any
 
 import msgspec
 
 from exchanges import (
+    NODE_EXCHANGES,
     PREDECLARED,
     Binding,
     Exchange,
@@ -17,40 +19,44 @@ from exchanges import (
     TopologyChange,
     check_name,
     check_not_reserved,
+    type_table,
 )
 from log_backend import (
-    Change,
     Durability,
     LogStore,
     MetadataStore,
     MetadataUnavailable,
     PartitionLog,
     SettledRange,
-    random_name,
+    random_below,
+    unawaited,
 )
 from vhosts.consumer import Consumer
 from vhosts.delay_book import DelayBook
 from vhosts.errors import QueueInUse, QueueLimitReached, QueueNotEmpty
+from vhosts.event_feed import TellEvent, tell_nobody, tell_of_queue
+from vhosts.exchange_memories import ExchangeMemories
 from vhosts.group_book import GroupBook
-from vhosts.letter_post import LetterPost, Recipient
 from vhosts.limits import MAX_QUEUES, Limits, reached
 from vhosts.partition_numbers import PartitionNumbers
 from vhosts.partitioner import partition_count
+from vhosts.passage import Passage
+from vhosts.post import Post, Recipient
 from vhosts.priority_partition import PriorityPartition
 from vhosts.queue import Queue
 from vhosts.queue_arguments import compression, durability, priority_max, retention
 from vhosts.queue_declaration import check_declaration, check_redeclared, with_type
 from vhosts.queue_partition import QueuePartition
 from vhosts.queue_properties import QueueProperties
+from vhosts.recent_history import RecentHistory, hand_over
 from vhosts.surroundings import Surroundings
 from vhosts.timer import CallLater, CallSoon
+from vhosts.topology_keeper import Durable, TopologyKeeper
 from vhosts.topology_record import (
     BindingRecord,
     ExchangeRecord,
     QueueRecord,
     VhostRecord,
-    binding_change,
-    exchange_change,
     prefix,
     queue_change,
 )
@@ -62,8 +68,6 @@ log = logging.getLogger(__name__)
 QUEUES_MAX = 200_000  # where no limit is set: each costs some 10 KB of memory, so about 2 GB
 DELETIONS_MAX = 32  # partitions of one turn, but one queue whole: about 5 ms
 
-Durable = Awaitable[int] | None  # None: nothing has to become durable
-
 
 class VirtualHost:
     """One isolated namespace of exchanges and queues.
@@ -74,6 +78,11 @@ class VirtualHost:
     Attributes:
         record: its name, and what an operator said of it.
         delays: what its delayed message exchanges hold.
+        firehose: who is told of every message; None: nobody. The owner of the channels sets it.
+
+    Args:
+        node_tells: the node tells of itself in this vhost.
+        tell: of what happens here.
     """
 
     def __init__(
@@ -87,10 +96,17 @@ class VirtualHost:
         *,
         default_durability: Durability = Durability.DISK,
         queues_max: int = QUEUES_MAX,
+        node_tells: bool = False,
+        tell: TellEvent = tell_nobody,
     ) -> None:
         self.record = record
+        self.firehose: Any = None
+        self._tell = tell
         self.name = name = record.name
-        self.routing = RoutingTable(name)
+        self.routing = RoutingTable(
+            name, type_table(random_below), PREDECLARED + NODE_EXCHANGES * node_tells
+        )
+        self.memories = ExchangeMemories(name, logs, numbers.take)
         self.queues: dict[str, Queue] = {}
         self._owned: dict[object, dict[str, Queue]] = {}  # exclusive queues by connection
         self._logs = logs
@@ -100,20 +116,26 @@ class VirtualHost:
         self._default_durability = default_durability
         self._queues_max = queues_max
         self.groups = GroupBook(name, logs, writer, call_soon)
-        # The last change of exchanges or bindings.
-        self._submitted: asyncio.Future[int] | None = None
-        self.policies = VhostPolicies(name, writer, self.routing, self.queues, default_durability)
+        self.policies = VhostPolicies(
+            name, writer, self.routing, self.queues, default_durability, tell
+        )
         self._targets: dict[tuple[str, ...], tuple[Recipient, ...]] = {}
         self._targets_version = -1
-        post = LetterPost(self.routing, self._recipient, logs.now)
-        self._surroundings = Surroundings(logs, post, self._expire, call_soon, call_later)
-        self.delays = DelayBook(name, logs, writer, numbers, self._surroundings, default_durability)
+        self.post = Post(self.routing, self.passage, self._recipient, logs.now)
+        self._surroundings = Surroundings(logs, self.post, self._expire, call_soon, call_later)
+        self.delays = DelayBook(name, logs, numbers, self._surroundings, default_durability)
+        follow = self.policies.follow_exchange
+        self._keeper = TopologyKeeper(
+            self.routing, writer, logs, self.memories, self.delays, follow, tell
+        )
 
     def load(self, store: MetadataStore) -> None:
         """Fill an empty vhost with what the store holds."""
         for _, entry in store.scan(prefix("exchanges", self.name)):
             record = msgspec.json.decode(entry.value, type=ExchangeRecord)
-            self.routing.restore_exchange(record.exchange())
+            exchange = record.exchange()
+            self.routing.restore_exchange(exchange)
+            self.memories.restore(exchange, record.partition)
         self.delays.load(store)
         self.groups.load(store)
         for _, entry in store.scan(prefix("queues", self.name)):
@@ -162,6 +184,10 @@ class VirtualHost:
     def _recipient(self, name: str) -> Recipient:
         return self.delays.recipient(name) or self.queues[name]
 
+    def passage(self, undecided: set[tuple[str, bytes]] | None = None) -> Passage:
+        """The way of one publish through exchanges that remember; see `Passage`."""
+        return Passage(self.routing, self.memories.by_name, self._logs, undecided)
+
     # -- exchanges and bindings
 
     def declare_exchange(
@@ -175,7 +201,7 @@ class VirtualHost:
         arguments: Mapping[str, object],
     ) -> Durable:
         """Declare an exchange; see `RoutingTable.declare` for what it refuses."""
-        return self._applied(
+        return self._keeper.applied(
             self.routing.declare(
                 name,
                 kind,
@@ -193,47 +219,57 @@ class VirtualHost:
             ExchangeNotFound: there is none of this name.
         """
         self.routing.exchange(name)
-        return self._undecided()
+        return self.undecided()
 
     def restore_exchange(self, exchange: Exchange) -> Durable:
         """Declare an exchange from its value, also one whose name is reserved."""
-        return self._applied(self.routing.restore_exchange(exchange))
+        return self._keeper.applied(self.routing.restore_exchange(exchange))
 
     def restore_binding(self, binding: Binding) -> Durable:
         """Bind as a value says."""
-        return self._applied(self.routing.restore_binding(binding))
+        return self._bound(self.routing.restore_binding(binding))
 
     def delete_exchange(self, name: str, *, if_unused: bool) -> Durable:
         """Delete an exchange with its bindings; see `RoutingTable.delete`."""
-        return self._applied(self.routing.delete(name, if_unused=if_unused))
+        return self._keeper.applied(self.routing.delete(name, if_unused=if_unused))
 
     def bind_queue(
         self, queue: str, exchange: str, routing_key: str, arguments: Mapping[str, object]
     ) -> Durable:
         """Bind a queue to an exchange."""
-        return self._applied(self.routing.bind_queue(queue, exchange, routing_key, arguments))
+        change = self.routing.bind_queue(queue, exchange, routing_key, arguments)
+        return self._bound(change)
 
     def unbind_queue(
         self, queue: str, exchange: str, routing_key: str, arguments: Mapping[str, object]
     ) -> Durable:
         """Remove a binding of a queue, if there is one."""
-        return self._applied(self.routing.unbind_queue(queue, exchange, routing_key, arguments))
+        return self._keeper.applied(
+            self.routing.unbind_queue(queue, exchange, routing_key, arguments)
+        )
 
     def bind_exchange(
         self, destination: str, source: str, routing_key: str, arguments: Mapping[str, object]
     ) -> Durable:
         """Bind an exchange to an exchange."""
-        return self._applied(
-            self.routing.bind_exchange(destination, source, routing_key, arguments)
-        )
+        change = self.routing.bind_exchange(destination, source, routing_key, arguments)
+        return self._bound(change)
 
     def unbind_exchange(
         self, destination: str, source: str, routing_key: str, arguments: Mapping[str, object]
     ) -> Durable:
         """Remove a binding of an exchange, if there is one."""
-        return self._applied(
+        return self._keeper.applied(
             self.routing.unbind_exchange(destination, source, routing_key, arguments)
         )
+
+    def _bound(self, change: TopologyChange) -> Durable:
+        durable = self._keeper.applied(change)
+        for binding in change.bindings_added:
+            memory = self.memories.by_name.get(binding.source)
+            if isinstance(memory, RecentHistory):
+                hand_over(memory, binding, self.post, self.queues)
+        return durable
 
     # -- queues
 
@@ -282,13 +318,15 @@ class VirtualHost:
             queue = self._add_queue(properties, owner, numbers)
             queue.apply(queue.effective.values)
             self.routing.add_queue(queue.name, durable=False)
+            tell_of_queue(self._tell, "queue.created", queue)
             return queue, None
         stored = queue_change(self.name, properties, numbers)
         durable = self._writer.submit([number_change, stored])
         queue = self._add_queue(properties, owner, numbers)
         queue.apply(queue.effective.values)
         log.debug("queue '%s' in '%s': durability %s", queue.name, self.name, queue.durability)
-        queue.declaring = asyncio.ensure_future(self._admit(queue, durable))
+        queue.declaring = unawaited(asyncio.ensure_future(self._admit(queue, durable)))
+        tell_of_queue(self._tell, "queue.created", queue)
         return queue, queue.declaring
 
     def _check_queue_limit(self, name: str) -> None:
@@ -331,7 +369,7 @@ class VirtualHost:
             raise QueueInUse(queue.name, self.name)
         if if_empty and (queue.ready or queue.delayed):
             raise QueueNotEmpty(queue.name, self.name)
-        stored = queue.is_stored
+        stored = queue.properties.is_stored
         if stored:
             self._writer.check()
         count = queue.ready
@@ -343,11 +381,12 @@ class VirtualHost:
         for partition in queue.partitions:
             gone += self._logs.close_partition(partition.log)
         queue.delete()
+        tell_of_queue(self._tell, "queue.deleted", queue)
         if stored:
             gone.append(queue_change(self.name, queue.properties, numbers, deleted=True))
         durable: Durable = None
         try:
-            durable = self._store(change, gone)
+            durable = self._keeper.store(change, gone)
         except MetadataUnavailable as error:  # it is not stored, but exchanges that go with it are
             log.error("what ended with %s may come back with a restart: %s", queue, error)
         if durable is not None and stored:
@@ -368,11 +407,11 @@ class VirtualHost:
     def remove_consumer(self, queue: Queue, consumer: Consumer) -> Durable:
         """Take a consumer off its queue, which may delete an auto-delete queue."""
         queue.remove_consumer(consumer)
-        return self.delete_queue(queue)[1] if _is_unwanted(queue) else None
+        return self.delete_queue(queue)[1] if queue.is_unwanted else None
 
     def consumers_left(self, queue: Queue) -> None:
         """Consumers went with their channel, which may delete an auto-delete queue."""
-        if _is_unwanted(queue):
+        if queue.is_unwanted:
             self._delete_unasked(queue)
 
     def connection_closed(self, connection: object) -> None:
@@ -410,7 +449,7 @@ class VirtualHost:
                 deleted = 0
                 await asyncio.sleep(0)
         for exchange in self.routing.exchanges():
-            if exchange not in PREDECLARED:
+            if exchange not in self.routing.predeclared:
                 durable = self.delete_exchange(exchange.name, if_unused=False) or durable
         if durable is not None:
             await durable
@@ -453,45 +492,6 @@ class VirtualHost:
             cursors=self.groups.cursors(properties.name, index),
         )
 
-    def _applied(self, change: TopologyChange) -> Durable:
-        if not change:
-            return self._undecided()
-        try:
-            return self._store(change)
-        except MetadataUnavailable:
-            self.routing.undo(change)
-            raise
-
-    def _store(self, change: TopologyChange, more: Sequence[Change] = ()) -> Durable:
-        held, submitted = self.delays.changes(change)
-        changes = [*more, *held]
-        changes += [
-            exchange_change(self.name, x, deleted=True)
-            for x in change.exchanges_deleted
-            if x.durable
-        ]
-        changes += [
-            binding_change(self.name, b, deleted=True) for b in change.bindings_removed if b.durable
-        ]
-        changes += [exchange_change(self.name, x) for x in change.exchanges_declared if x.durable]
-        for exchange in change.exchanges_declared:
-            self.policies.follow_exchange(exchange.name)
-        changes += [binding_change(self.name, b) for b in change.bindings_added if b.durable]
-        durable = asyncio.ensure_future(self._writer.submit(changes)) if changes else None
-        submitted(durable)
-        self._submitted = durable or self._submitted
-        return durable
-
-    def _undecided(self) -> Durable:
-        # Somebody else may just have made what an answer tells of, and a crash could forget it.
-        return None if self._submitted is None or self._submitted.done() else self._submitted
-
-
-def server_name() -> str:
-    """A name for a queue that a client leaves to the broker."""
-    return f"amq.gen-{random_name()}"
-
-
-def _is_unwanted(queue: Queue) -> bool:
-    is_left = queue.had_consumer and not queue.consumer_count
-    return queue.properties.auto_delete and is_left and not queue.deleted
+    def undecided(self) -> Durable:
+        """What an answer must wait for: a crash could undo what somebody else just made or deleted."""
+        return self._keeper.undecided()

@@ -8,6 +8,7 @@ from exchanges import check_name
 from log_backend import Change, Durability, LogStore, MetadataStore
 from vhosts.argument_checks import QUEUE_TYPES
 from vhosts.errors import InvalidVhost, VhostNotFound
+from vhosts.event_feed import EventFeed
 from vhosts.limits import VHOST_LIMITS, checked_limits
 from vhosts.timer import CallLater, CallSoon
 from vhosts.topology_record import NEXT_PARTITION_KEY, VHOSTS_PREFIX, VhostRecord, vhost_change
@@ -24,6 +25,8 @@ class VhostDirectory:
 
     Attributes:
         queues_max: of a vhost that has no limit of its own.
+        default_vhost: name of the one in which the node tells of itself.
+        events: where what happens is told.
         on_deleted: called with the name of each vhost that is deleted.
     """
 
@@ -36,6 +39,7 @@ class VhostDirectory:
         *,
         default_durability: Durability = Durability.DISK,
         queues_max: int = QUEUES_MAX,
+        default_vhost: str = "/",
     ) -> None:
         self._logs = logs
         self._writer = writer
@@ -43,7 +47,9 @@ class VhostDirectory:
         self._call_later = call_later
         self._default_durability = default_durability
         self.queues_max = queues_max
+        self.default_vhost = default_vhost
         self._next_partition = 1
+        self.events = EventFeed(lambda: self._vhosts.get(default_vhost), logs.now)
         self._vhosts: dict[str, VirtualHost] = {}
         self._clearing: set[str] = set()  # the records that are left would be the next one's
         self.on_deleted: Callable[[str], None] = lambda name: None
@@ -63,6 +69,11 @@ class VhostDirectory:
         self._logs.schedules.keep_only(held)
         for vhost in self._vhosts.values():
             vhost.recovered()
+
+    async def load_memories(self) -> None:
+        """The journal accepts entries: let exchanges remember what earlier runs knew."""
+        for vhost in self._vhosts.values():
+            await vhost.memories.load()
 
     def get(self, name: str) -> VirtualHost:
         """A vhost.
@@ -104,6 +115,7 @@ class VhostDirectory:
         vhost = self._vhosts.get(record.name)
         if vhost is None:
             self._open(record)
+            self.events.tell("vhost.created", name=record.name)
         else:
             vhost.record = record
         await durable
@@ -121,6 +133,7 @@ class VhostDirectory:
         del self._vhosts[name]
         self._clearing.add(name)
         self.on_deleted(name)
+        self.events.tell("vhost.deleted", name=name)
         try:
             await self._clear(vhost)
         finally:
@@ -149,6 +162,8 @@ class VhostDirectory:
             self._call_later,
             default_durability=self._default_durability,
             queues_max=self.queues_max,
+            node_tells=record.name == self.default_vhost,
+            tell=self.events.tell,
         )
         self._vhosts[record.name] = vhost
         return vhost

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from exchanges import RoutingTable
 from log_backend import Change, Durability, MetadataStore
+from vhosts.event_feed import TellEvent, tell_nobody
 from vhosts.policy import ALTERNATE_EXCHANGE, Policy
 from vhosts.policy_book import PolicyBook
 from vhosts.policy_record import policy_change
@@ -29,6 +30,7 @@ class VhostPolicies:
         routing: RoutingTable,
         queues: Mapping[str, Queue],
         default_durability: Durability,
+        tell: TellEvent = tell_nobody,
     ) -> None:
         self.book = PolicyBook(vhost)
         self._vhost = vhost
@@ -36,6 +38,7 @@ class VhostPolicies:
         self._routing = routing
         self._queues = queues
         self._default_durability = default_durability
+        self._tell = tell
 
     def load(self, store: MetadataStore) -> None:
         """Read what the store holds.
@@ -62,6 +65,7 @@ class VhostPolicies:
         """
         durable = self._writer.submit([policy_change(self._vhost, policy)])
         self.book.put(policy)
+        self._tell("policy.set", name=policy.name, vhost=self._vhost, pattern=policy.pattern)
         await self._follow_all()
         await durable
 
@@ -75,6 +79,7 @@ class VhostPolicies:
         policy = self.book.get(name, operator=operator)
         durable = self._writer.submit([policy_change(self._vhost, policy, deleted=True)])
         self.book.remove(policy)
+        self._tell("policy.cleared", name=name, vhost=self._vhost)
         await self._follow_all()
         await durable
 

@@ -3,7 +3,7 @@
 Exhaustive, always: each byte of each batch, index, partition file, journal block and end mark, one bit
 flipped, against the reader of its format. Each length of each index, partition and journal file.
 Sampled: the whole store is opened and read after a flip or a cut; ROUTELOG_TEST_DAMAGES says how often
-(`make crash` raises it), and ROUTELOG_TEST_EVERY_LENGTH=1 cuts every segment at every length.
+(`make crash` raises it). `test_every_file.py` has the files as a whole.
 """
 
 from __future__ import annotations
@@ -23,15 +23,12 @@ from log_backend.journal_files import JournalFiles, find_end
 from log_backend.journal_reader import whole_blocks
 from log_backend.partition_file import decode_number
 from log_backend.record_batch import CorruptBatch, decode_batch
-from log_backend.segment import open_active, open_sealed
 from log_backend.segment_index import decode_index
 from log_backend.segment_scan import scan
 
 pytestmark = pytest.mark.crash
 
 DAMAGES = int(os.environ.get("ROUTELOG_TEST_DAMAGES", "120"))
-EVERY_LENGTH = bool(os.environ.get("ROUTELOG_TEST_EVERY_LENGTH"))
-LENGTH_STEP = 1 if EVERY_LENGTH else 61  # a prime, so that it meets all places of the formats
 DISK = SystemDisk()
 
 
@@ -156,34 +153,6 @@ async def test_every_cut_of_a_journal_file_is_seen(stored: tuple[Path, Messages]
             assert find_end(view[:length]) is None
         for at in range(16):
             assert find_end(flipped(content, last_page + at)) is None
-
-
-async def test_cuts_of_segments_are_seen(stored: tuple[Path, Messages], tmp_path: Path) -> None:
-    data, _ = stored
-    seen = 0
-    for path, base, behind in segments(data):
-        content = path.read_bytes()
-        copy = tmp_path / "copy" / path.name
-        shutil.copytree(path.parent, copy.parent, dirs_exist_ok=True)
-        ends = [stretch.position for stretch in scan(content, base)]
-        for length in sorted({*range(0, len(content), LENGTH_STEP), *ends}, reverse=True):
-            if behind is not None:
-                os.truncate(copy, length)
-                opened = open_sealed(DISK, copy, base, behind)
-                assert opened.damage is not None
-                assert opened.damage.position <= length
-            else:
-                copy.write_bytes(content[:length])
-                whole = [end for end in ends if end <= length]
-                opened = open_active(DISK, copy, base, 0)
-                assert opened.segment.size == max(whole)
-                copy.write_bytes(content[:length])
-                promised = open_active(DISK, copy, base, 1 << 40)
-                assert promised.damage is not None
-                assert copy.stat().st_size == length
-            seen += 1
-        shutil.rmtree(copy.parent)
-    assert seen > 1000
 
 
 async def test_whole_stores_with_flipped_bits_and_cuts(

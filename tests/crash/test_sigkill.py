@@ -51,7 +51,7 @@ def ageing_broker(
 
 @pytest.mark.parametrize("kills", kills_of_rounds())
 def test_nothing_confirmed_is_lost_doubled_or_reordered_by_sigkill(
-    ageing_broker: BrokerProcess, history: History, kills: int, figures: Callable[[str], None]
+    ageing_broker: BrokerProcess, history: History, kills: int
 ) -> None:
     assert ageing_broker.alive, "an earlier round failed"
     try:
@@ -66,18 +66,19 @@ def test_nothing_confirmed_is_lost_doubled_or_reordered_by_sigkill(
         ageing_broker.stop()
         raise
     history.kills += kills
-    if history.kills == KILLS:
-        figures(summary(history))
 
 
-def test_the_broker_still_stops_in_order_after_all_kills(ageing_broker: BrokerProcess) -> None:
+def test_the_broker_still_stops_in_order_after_all_kills(
+    ageing_broker: BrokerProcess, history: History, figures: Callable[[str], None]
+) -> None:
+    figures(summary(history))  # of the rounds that held, when one has not
     assert ageing_broker.alive, "a round failed"
     assert ageing_broker.terminate() == 0
 
 
 def summary(history: History) -> str:
     return (
-        f"{KILLS} kills (seed {SEED}): {history.confirmed} messages confirmed, "
+        f"{history.kills} kills (seed {SEED}): {history.confirmed} messages confirmed, "
         f"{history.recovered} recovered and drained, "
         f"ready at most {history.ready_seconds_max:.2f} s after the start"
     )

@@ -30,7 +30,7 @@ from log_backend.loaded_pieces import PieceBudget
 from log_backend.log_intake import LogIntake
 from vhosts import Delivery, PublishRefused, Queue, QueuePartition, QueueProperties
 from vhosts.death import Death
-from vhosts.letter_post import Posted
+from vhosts.post import Posted
 from vhosts.priority_partition import PriorityPartition
 
 PRIORITY_MAX = 3

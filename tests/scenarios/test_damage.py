@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pika
 import pytest
-from broker_process import ROOT, BrokerProcess
+from broker_process import ROOT, BrokerFailed, BrokerProcess
 from pika.exceptions import ChannelClosedByBroker
 from pika_client import PERSISTENT, Clients, drain, wait_until
 
@@ -250,4 +250,40 @@ def test_a_damaged_journal_stops_the_start_until_it_is_repaired(fresh_broker) ->
     clients = Clients(broker.url)
     found = numbers(drain(clients.channel(), "q"))
     assert found == [number for number in range(20) if number != batches[7]["entries"][0]["first"]]
+    clients.close()
+
+
+def test_the_oldest_segment_and_a_journal_file_are_missed_when_they_are_gone(fresh_broker) -> None:
+    broker: BrokerProcess = fresh_broker(**SEGMENT)
+    clients = Clients(broker.url)
+    channel = clients.channel()
+    channel.confirm_delivery()
+    channel.queue_declare("hurt", durable=True)
+    for number in range(MESSAGES):
+        channel.basic_publish("", "hurt", body(number), PERSISTENT)
+    clients.close()
+    broker.terminate()
+    data = str(broker.data_dir)
+    oldest, second, *_ = sorted((broker.data_dir / "logs").rglob("hurt-0/*.log"))
+    lost = int(second.stem)
+    oldest.unlink()
+    finding, summary = json_lines("verify", data)
+    assert summary["damages"] == 1
+    assert (finding["queue"], finding["first"], finding["end"]) == ("hurt", 0, lost)
+    assert (Path(finding["file"]).name, finding["reason"]) == (oldest.name, "the file is missing")
+    broker.start()
+    clients = Clients(broker.url)
+    assert collect(clients.channel(), "hurt")[0] == []
+    assert f"{oldest.name} is damaged at byte 0: the file is missing" in broker.log_text()
+    clients.close()
+    broker.terminate()
+    newest = max((broker.data_dir / "journal").glob("*.journal"))
+    newest.unlink()
+    with pytest.raises(BrokerFailed, match=f"{newest.name[:20]}.*the file is missing"):
+        broker.start()
+    assert routelog("repair", data, "--yes").returncode == 0
+    assert routelog("verify", data).returncode == 0
+    broker.start()
+    clients = Clients(broker.url)
+    assert numbers(drain(clients.channel(), "hurt")) == list(range(lost, MESSAGES))
     clients.close()

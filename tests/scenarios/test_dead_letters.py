@@ -110,6 +110,33 @@ def test_without_a_key_of_its_own_copies_are_routed_too(channel, name):
     assert take_one(channel, second)[2] == b"x"
 
 
+@pytest.mark.parametrize("own_key", [False, True])
+def test_blind_copies_are_routed_again_and_never_seen(channel, name, own_key):
+    channel.exchange_declare(name, "topic", auto_delete=True)
+    arguments = {"x-dead-letter-exchange": name}
+    if own_key:
+        arguments["x-dead-letter-routing-key"] = "own"
+    second = declare(channel, arguments={"x-dead-letter-exchange": name})
+    first = declare(channel, arguments=arguments)
+    last = declare(channel)
+    channel.queue_bind(second, name, "blind")
+    channel.queue_bind(second, name, "own")
+    sent = pika.BasicProperties(headers={"CC": ["seen"], "BCC": ["blind", "more"]}, delivery_mode=2)
+    channel.basic_publish("", first, b"x", sent)
+    for queue, key in ((first, first), (second, "own" if own_key else first)):
+        [(found, properties, _)] = Inbox(channel, queue).wait_for(1).deliveries
+        assert found.routing_key == key
+        assert "BCC" not in properties.headers
+        if queue == first:
+            assert properties.headers == {"CC": ["seen"]}
+            channel.queue_bind(last, name, "more")
+        elif not own_key:
+            assert properties.headers["x-death"][0]["routing-keys"] == [first, "seen"]
+            assert properties.headers["CC"] == ["seen"]
+        channel.basic_reject(found.delivery_tag, requeue=False)
+    wait_until(lambda: ready_count(channel, last) == (0 if own_key else 2))
+
+
 def test_a_second_death_in_the_same_queue_is_counted(channel, dead, morgue):
     source = declare(channel, arguments={"x-dead-letter-exchange": dead})
     channel.queue_bind(source, dead)

@@ -11,6 +11,7 @@ import pytest
 from broker_process import COMMAND_VARIABLE
 from pamqp import commands
 from pika.exceptions import AMQPConnectionError, NackError
+from pika.spec import BasicProperties
 from pika_client import PERSISTENT, Clients, drain, ready_count, wait_until
 from scenarios.raw_client import message
 
@@ -37,6 +38,38 @@ def faults(tmp_path, monkeypatch):
     monkeypatch.setenv("ROUTELOG_TEST_FAULTS", str(folder))
     monkeypatch.setenv(COMMAND_VARIABLE, shlex.join([sys.executable, str(PROGRAM)]))
     return folder
+
+
+def test_a_duplicate_is_confirmed_no_sooner_than_what_it_is_a_duplicate_of(faults, fresh_broker):
+    clients = Clients(fresh_broker().url)
+    first, second = clients.channel(), clients.channel()
+    arguments = {"x-cache-size": 9, "x-cache-persistence": "disk"}
+    first.exchange_declare("once", "x-message-deduplication", durable=True, arguments=arguments)
+    first.queue_declare("q", durable=True)
+    first.queue_bind("q", "once")
+    second.confirm_delivery()
+    (faults / "stall").touch()
+    keyed = BasicProperties(delivery_mode=2, headers={"x-deduplication-header": "k"})
+    keyed_otherwise = BasicProperties(delivery_mode=2, headers={"x-deduplication-header": "l"})
+    first.basic_publish("once", "", b"original", keyed)
+    assert ready_count(first, "q") == 1
+    confirmed = threading.Event()
+
+    def publish_again():
+        second.basic_publish("once", "", b"duplicate", keyed)
+        confirmed.set()
+
+    again = threading.Thread(target=publish_again)
+    again.start()
+    assert not confirmed.wait(0.3)
+    (faults / "stall").unlink()
+    again.join()
+    assert confirmed.is_set()
+    assert drain(first, "q") == [b"original"]
+    (faults / "fail").touch()
+    for _ in range(2):  # the second one is a duplicate of what is lost
+        with pytest.raises(NackError):
+            second.basic_publish("once", "", b"lost", keyed_otherwise)
 
 
 @pytest.mark.parametrize("level", ["os", "disk"])

@@ -1,5 +1,7 @@
 """A consumer of a channel: its credit, its deliveries, and what it remembers of them."""
 
+from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -7,6 +9,7 @@ from queue_samples import records
 
 from amqp_front.channel_consumer import ChannelConsumer
 from amqp_front.unacked import UnackedRun
+from log_backend import Octets
 from vhosts import CREDIT_UNLIMITED, Delivery
 
 
@@ -14,10 +17,11 @@ class Channel:
     number = 3
     body_frame_max = 4088
     next_tag = 10
+    vhost = SimpleNamespace(firehose=None)
 
     def __init__(self, credit: int = CREDIT_UNLIMITED) -> None:
         self._credit = credit
-        self.written: list[bytes | bytearray] = []
+        self.written: list[Octets] = []
         self.runs: list[UnackedRun] = []
         self.ended: list[ChannelConsumer] = []
         self.faults: list[Exception] = []
@@ -25,8 +29,8 @@ class Channel:
     def credit(self) -> int:
         return self._credit
 
-    def write(self, frames: bytes | bytearray) -> None:
-        self.written.append(frames)
+    def write_parts(self, parts: Sequence[Octets]) -> None:
+        self.written += parts
 
     def add_unacked(self, run: UnackedRun) -> None:
         self.runs.append(run)

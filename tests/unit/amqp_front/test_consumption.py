@@ -33,7 +33,7 @@ class Channel:
             clock=turns.clock,
             loop=turns,
         )
-        self.vhost: Any = None
+        self.vhost: Any = SimpleNamespace(firehose=None)
         self.written = b""
 
     def write(self, frames: bytes | bytearray) -> None:

@@ -1,17 +1,26 @@
-"""basic.get-ok and basic.return as pamqp reads them."""
+"""basic.get-ok and basic.return as pamqp reads them; large deliveries as those of the kernel."""
+
+from array import array
 
 import pytest
 from pamqp import body, commands, header
 from pamqp import frame as pamqp_frame
 
-from amqp_front.content_frames import content_frames
+from amqp_front.content_frames import (
+    LARGE_BODY_BYTES,
+    content_frames,
+    is_large,
+    large_deliveries,
+)
+from amqp_front.deliver_frames import encode_deliveries
+from log_backend import Records, encode_records
 
 
 @pytest.mark.parametrize("size", [0, 1, 99, 100, 101, 200, 201])
 def test_a_message_is_cut_into_frames(size: int) -> None:
     properties = commands.Basic.Properties(app_id="app", headers={"a": 1}).marshal()
     content = bytes(at % 251 for at in range(size))
-    stream = content_frames(
+    parts = content_frames(
         7,
         100,
         properties,
@@ -22,6 +31,7 @@ def test_a_message_is_cut_into_frames(size: int) -> None:
         exchange=b"x",
         routing_key=b"k",
     )
+    (stream,) = map(bytes, parts)
     read = []
     while stream:
         used, channel, frame = pamqp_frame.unmarshal(stream)
@@ -38,3 +48,36 @@ def test_a_message_is_cut_into_frames(size: int) -> None:
     assert sizes == [100] * (size // 100) + [size % 100] * (size % 100 > 0)
     assert len(bodies) == len(pieces)
     assert b"".join(bodies) == content
+
+
+def large_records(sizes: list[int], *, keyed: bool) -> Records:
+    source = bytearray(at % 251 for at in range(sum(sizes) + 1))
+    keys, properties = b"k1k2", commands.Basic.Properties(app_id="app").marshal()
+    rows, at = array("i"), 0
+    for index, size in enumerate(sizes):
+        end = len(source)
+        rows.extend((end, 2 * index, end + 4, len(properties), at, size))
+        at += size
+    source += keys + properties
+    shared = None if keyed else b"key"
+    return encode_records(
+        memoryview(source), memoryview(rows), None, len(sizes), b"logs", shared, 0, 1
+    )
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+@pytest.mark.parametrize("frame_max", [4_088, 131_064, LARGE_BODY_BYTES, 1 << 20])
+def test_large_deliveries_are_those_of_the_kernel_in_parts(frame_max: int, keyed: bool) -> None:
+    records = large_records([LARGE_BODY_BYTES * 2 - 7, 131_064, LARGE_BODY_BYTES], keyed=keyed)
+    arguments = (records, 1, 2, 9, b"tag", 77, True, frame_max)
+    parts = large_deliveries(*arguments)
+    assert b"".join(parts) == encode_deliveries(*arguments)
+    views = [part for part in parts if isinstance(part, memoryview)]
+    assert sum(map(len, views)) == 131_064 + LARGE_BODY_BYTES
+    assert all(view.obj is records.payload for view in views)
+
+
+def test_a_batch_is_large_by_the_mean_of_its_bodies() -> None:
+    assert is_large(large_records([LARGE_BODY_BYTES], keyed=False))
+    assert is_large(large_records([2 * LARGE_BODY_BYTES, 0], keyed=False))
+    assert not is_large(large_records([2 * LARGE_BODY_BYTES - 1, 0], keyed=False))

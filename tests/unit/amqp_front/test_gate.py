@@ -137,3 +137,16 @@ def test_a_long_pause_is_told_once() -> None:
     gate.close_for(MEMORY | DISK)
     assert len(held.told) == 1
     assert not loop.timers
+
+
+def test_a_journal_that_is_behind_for_a_moment_is_no_alarm() -> None:
+    loop = Loop()
+    gate = Gate(cast(Any, loop))
+    gate.close_for(JOURNAL | MEMORY)
+    assert gate.alarms == MEMORY
+    loop.ring()
+    assert gate.alarms == JOURNAL | MEMORY
+    gate.close_for(NONE)
+    assert gate.alarms == NONE
+    gate.close_for(DISK | JOURNAL)
+    assert gate.alarms == DISK | JOURNAL

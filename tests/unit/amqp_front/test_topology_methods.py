@@ -86,3 +86,24 @@ async def test_who_asks_for_a_declaration_waits_as_who_made_it(node: Node) -> No
     topology_methods.queue_declare(other, commands.Queue.Declare(queue="q", passive=True))
     topology_methods.exchange_declare(other, commands.Exchange.Declare(exchange="x", passive=True))
     assert [durable for durable, _ in other.answers[2:]] == [None, None]
+
+
+async def test_who_deletes_what_another_one_is_deleting_waits_with_it(node: Node) -> None:
+    disk = SlowDisk()
+    vhost = VirtualHost(
+        VhostRecord("/"), node.logs, disk, node.vhosts, node.turns.call_soon, node.turns.call_later
+    )
+    first, other = Channel(vhost), Channel(vhost)
+    topology_methods.queue_delete(other, commands.Queue.Delete(queue="q"))
+    assert other.answers == [(None, {"message_count": 0})]
+    topology_methods.queue_declare(first, commands.Queue.Declare(queue="q", durable=True))
+    disk.futures[0].set_result(1)
+    topology_methods.queue_delete(first, commands.Queue.Delete(queue="q"))
+    topology_methods.queue_delete(other, commands.Queue.Delete(queue="q"))
+    assert other.answers[1] == (first.answers[1][0], {"message_count": 0})
+    disk.futures[1].set_result(2)
+    durable = first.answers[1][0]
+    assert durable is not None
+    await durable
+    topology_methods.queue_delete(other, commands.Queue.Delete(queue="q"))
+    assert other.answers[2] == (None, {"message_count": 0})

@@ -5,7 +5,8 @@ from decimal import Decimal
 import pytest
 
 from exchanges import (
-    InvalidDelayedType,
+    InvalidExchangeArguments,
+    Message,
     RoutingTable,
     UnknownExchangeType,
     delay_milliseconds,
@@ -15,6 +16,10 @@ from exchanges import (
 from exchanges.delayed_index import DELAY_MAX
 
 HELD = (held_name("later"),)
+
+
+def saying(delay: object) -> Message:
+    return Message({"x-delay": delay})
 
 
 def routing(kind: str = "direct") -> RoutingTable:
@@ -28,13 +33,13 @@ def routing(kind: str = "direct") -> RoutingTable:
 def test_a_message_with_a_delay_is_held_whatever_is_bound() -> None:
     for kind in ("direct", "fanout", "topic"):
         for key in (b"k", b"other"):
-            assert routing(kind).route("later", key, {"x-delay": 1}) == HELD
+            assert routing(kind).route("later", key, saying(1)) == HELD
 
 
 def test_others_are_routed_by_the_inner_type() -> None:
-    for headers in ({}, {"x-delay": 0}, {"x-delay": -5}, {"x-delay": "soon"}):
-        assert routing().route("later", b"k", headers) == ("q",)
-        assert routing().route("later", b"other", headers) == ()
+    for message in (Message({}), saying(0), saying(-5), saying("soon")):
+        assert routing().route("later", b"k", message) == ("q",)
+        assert routing().route("later", b"other", message) == ()
 
 
 def test_the_exchange_holds_what_comes_along_bindings_and_as_an_alternate() -> None:
@@ -44,8 +49,8 @@ def test_the_exchange_holds_what_comes_along_bindings_and_as_an_alternate() -> N
     table.declare("second", arguments={"alternate-exchange": "later"})
     for exchange in ("first", "second"):
         assert table.needs_headers(exchange)
-        assert table.route(exchange, b"k", {"x-delay": 1}) == HELD
-        assert table.route(exchange, b"k", {"x-delay": -1}) == ("q",)
+        assert table.route(exchange, b"k", saying(1)) == HELD
+        assert table.route(exchange, b"k", saying(-1)) == ("q",)
 
 
 def test_a_binding_that_goes_is_forgotten() -> None:
@@ -89,8 +94,11 @@ def test_the_longest_delay_still_is_a_time() -> None:
 
 
 def test_a_type_is_needed_that_routes() -> None:
-    for arguments in ({}, {"x-delayed-type": 1}, {"x-delayed-type": "x-delayed-message"}):
-        with pytest.raises(InvalidDelayedType):
+    remembering = ("x-recent-history", "x-message-deduplication")
+    more = {"x-cache-size": 5, "x-recent-history-length": 5}
+    for kind in (None, 1, "x-delayed-message", *remembering):
+        arguments = {"x-delayed-type": kind, **more}
+        with pytest.raises(InvalidExchangeArguments, match="x-delayed-type"):
             RoutingTable().declare("x", "x-delayed-message", arguments=arguments)
     with pytest.raises(UnknownExchangeType):
         RoutingTable().declare("x", "x-delayed-message", arguments={"x-delayed-type": "none"})

@@ -2,6 +2,7 @@
 
 from exchanges.binding import Binding
 from exchanges.direct_index import DirectIndex
+from exchanges.message import BARE_MESSAGE
 
 FIRST = Binding("x", "q1", "queue", "k")
 SECOND = Binding("x", "q2", "queue", "k")
@@ -12,9 +13,9 @@ def test_a_key_matches_the_bindings_that_are_written_like_it() -> None:
     index = DirectIndex()
     for binding in (FIRST, SECOND, OTHER):
         index.add(binding)
-    assert list(index.match(b"k", {})) == [FIRST, SECOND]
-    assert list(index.match(b"K", {})) == [OTHER]
-    assert list(index.match(b"", {})) == []
+    assert list(index.match(b"k", BARE_MESSAGE)) == [FIRST, SECOND]
+    assert list(index.match(b"K", BARE_MESSAGE)) == [OTHER]
+    assert list(index.match(b"", BARE_MESSAGE)) == []
 
 
 def test_a_removed_binding_matches_no_more() -> None:
@@ -22,14 +23,14 @@ def test_a_removed_binding_matches_no_more() -> None:
     index.add(FIRST)
     index.add(SECOND)
     index.remove(FIRST)
-    assert list(index.match(b"k", {})) == [SECOND]
+    assert list(index.match(b"k", BARE_MESSAGE)) == [SECOND]
     index.remove(SECOND)
-    assert list(index.match(b"k", {})) == []
+    assert list(index.match(b"k", BARE_MESSAGE)) == []
 
 
 def test_keys_compare_as_bytes() -> None:
     index = DirectIndex()
     binding = Binding("x", "q", "queue", "schlüssel")
     index.add(binding)
-    assert list(index.match("schlüssel".encode(), {})) == [binding]
-    assert list(index.match(b"schl\xfcssel", {})) == []
+    assert list(index.match("schlüssel".encode(), BARE_MESSAGE)) == [binding]
+    assert list(index.match(b"schl\xfcssel", BARE_MESSAGE)) == []

@@ -1,10 +1,15 @@
 """The registry of exchange types is open."""
 
-from collections.abc import Mapping
-
 import pytest
 
-from exchanges import EXCHANGE_TYPES, Binding, Exchange, RoutingTable, UnknownExchangeType
+from exchanges import (
+    EXCHANGE_TYPES,
+    Binding,
+    Exchange,
+    Message,
+    RoutingTable,
+    UnknownExchangeType,
+)
 
 
 class LastIndex:
@@ -12,6 +17,8 @@ class LastIndex:
 
     key_decides = False
     reads_headers = False
+
+    remembers = False
 
     def __init__(self) -> None:
         self.bindings: list[Binding] = []
@@ -25,7 +32,7 @@ class LastIndex:
     def remove(self, binding: Binding) -> None:
         self.bindings.remove(binding)
 
-    def match(self, routing_key: bytes, headers: Mapping[str, object]) -> list[Binding]:
+    def match(self, routing_key: bytes, message: Message) -> list[Binding]:
         return self.bindings[-1:]
 
 
@@ -33,8 +40,10 @@ def last_index(exchange: Exchange) -> LastIndex:
     return LastIndex()
 
 
-def test_the_four_types_of_the_specification_are_there() -> None:
+def test_the_types_of_the_specification_and_of_rabbitmqs_plugins_are_there() -> None:
     assert {"direct", "fanout", "topic", "headers"} <= set(EXCHANGE_TYPES)
+    plugins = {"consistent-hash", "modulus-hash", "random", "local-random", "recent-history"}
+    assert {f"x-{name}" for name in (*plugins, "message-deduplication")} <= set(EXCHANGE_TYPES)
 
 
 def test_a_further_type_is_an_index_and_a_name() -> None:

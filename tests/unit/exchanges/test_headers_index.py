@@ -5,6 +5,7 @@ import pytest
 from exchanges.binding import Binding
 from exchanges.errors import InvalidBindingArguments
 from exchanges.headers_index import HeadersIndex
+from exchanges.message import Message
 
 
 def bound(*arguments: dict[str, object]) -> HeadersIndex:
@@ -15,7 +16,7 @@ def bound(*arguments: dict[str, object]) -> HeadersIndex:
 
 
 def matched(index: HeadersIndex, headers: dict[str, object]) -> set[str]:
-    return {binding.destination for binding in index.match(b"", headers)}
+    return {binding.destination for binding in index.match(b"", Message(headers))}
 
 
 def test_all_any_presence_and_no_condition_match_side_by_side() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from exchanges import ExchangeNotFound, RoutingTable, route_cache
+from exchanges import ExchangeNotFound, Message, RoutingTable, route_cache
 
 
 @pytest.fixture
@@ -59,8 +59,8 @@ def test_nothing_is_remembered_where_headers_matter(table: RoutingTable) -> None
     table.bind_queue("q", "h", "", {"a": 1})
     assert table.cached_routes("h") is None
     assert table.needs_headers("h")
-    assert table.route("h", b"", {"a": 1}) == ("q",)
-    assert table.route("h", b"", {"a": 2}) == ()
+    assert table.route("h", b"", Message({"a": 1})) == ("q",)
+    assert table.route("h", b"", Message({"a": 2})) == ()
     assert table.route("h", b"") == ()
 
 
@@ -79,7 +79,7 @@ def test_headers_matter_to_every_exchange_that_can_reach_them(alternate: bool) -
     table.bind_queue("q", "h", "", {"a": 1})
     assert table.needs_headers("x")
     assert table.cached_routes("x") is None
-    assert table.route("x", b"k", {"a": 1}) == ("q",)
+    assert table.route("x", b"k", Message({"a": 1})) == ("q",)
     assert not table.needs_headers("amq.direct")
     table.unbind_queue("q", "h", "", {"a": 1})
     assert not table.needs_headers("x")

@@ -152,10 +152,10 @@ def copy_of(data: Path, target: Path) -> Path:
     raise AssertionError(f"{data} is never quiet")
 
 
-async def content(data: Path) -> Bodies:
-    """What a store finds in a directory."""
-    store, (partition,) = start_store(data, epoch=9)
-    found = await unsettled(partition)
+async def content(data: Path, queues: Sequence[str] = ("q",)) -> Bodies:
+    """What a store finds in a directory, in the first of its queues."""
+    store, partitions = start_store(data, epoch=9, queues=queues)
+    found = await unsettled(partitions[0])
     await store.aclose()
     return found
 

@@ -1,10 +1,11 @@
 import pytest
 
 from log_backend.disk_pace import (
-    PAUSE_RATIO,
+    CREDIT_SECONDS_MAX,
     PAUSE_SECONDS_MAX,
     QUICK_COMMITS_MIN,
     SLOW_SECONDS,
+    SLOW_SHARE,
     DiskPace,
 )
 
@@ -64,15 +65,32 @@ def test_a_slow_commit_of_the_thread_asks_for_as_many_quick_ones_again(pace: Dis
     assert pace.is_quick()
 
 
-def test_after_a_slow_commit_of_its_own_the_loop_stays_away(pace: DiskPace, clock: Clock) -> None:
-    run_quickly(pace)
-    assert pause(pace, clock, 0.02) == pytest.approx(0.02 * PAUSE_RATIO, abs=0.02)
-
-
-def test_a_pause_is_as_long_as_its_stall_asks_for_and_has_an_end(
+def test_a_stall_now_and_then_sends_the_loop_away_for_a_few_commits_only(
     pace: DiskPace, clock: Clock
 ) -> None:
     run_quickly(pace)
-    for stall in (0.01, 0.1, 0.01):
-        assert pause(pace, clock, stall) == pytest.approx(stall * PAUSE_RATIO, abs=0.02)
-    assert pause(pace, clock, 10.0) == pytest.approx(PAUSE_SECONDS_MAX, abs=0.05)
+    for _ in range(20):
+        assert pause(pace, clock, 0.01) == 0
+        clock.seconds += 0.01 / SLOW_SHARE
+
+
+def test_stalls_may_take_what_was_saved_up_and_then_their_share_of_the_time(
+    pace: DiskPace, clock: Clock
+) -> None:
+    run_quickly(pace)
+    stalls = round(CREDIT_SECONDS_MAX / 0.01)
+    assert [pause(pace, clock, 0.01) for _ in range(stalls)] == [0] * stalls
+    for _ in range(3):
+        assert pause(pace, clock, 0.01) == pytest.approx(0.01 / SLOW_SHARE, abs=0.02)
+
+
+def test_nothing_is_saved_up_beyond_its_limit(pace: DiskPace, clock: Clock) -> None:
+    run_quickly(pace)
+    clock.seconds += 1_000
+    stall = CREDIT_SECONDS_MAX + 0.01
+    assert pause(pace, clock, stall) == pytest.approx(0.01 / SLOW_SHARE, abs=0.02)
+
+
+def test_a_pause_has_an_end(pace: DiskPace, clock: Clock) -> None:
+    run_quickly(pace)
+    assert pause(pace, clock, 1_000.0) == pytest.approx(PAUSE_SECONDS_MAX, abs=0.05)

@@ -1,6 +1,7 @@
 import asyncio
 import errno
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from unit.log_backend.journal_owner import (
@@ -15,7 +16,7 @@ from unit.log_backend.journal_owner import (
 from unit.log_backend.open_store import MIB, until
 from unit.log_backend.watched_disk import WatchedDisk
 
-from log_backend.journal import JournalFailed
+from log_backend.journal import COMMIT_DELAY_SECONDS, JournalFailed
 from log_backend.journal_block import (
     BLOCK_ALIGNMENT,
     FileMark,
@@ -24,6 +25,7 @@ from log_backend.journal_block import (
     decode_block,
 )
 from log_backend.journal_files import JournalFile, JournalFiles
+from log_backend.journal_groups import JournalGroups
 from log_backend.journal_reader import JournalDamaged
 
 pytestmark = pytest.mark.usefixtures("no_marks")
@@ -48,6 +50,30 @@ async def test_what_is_there_to_collect_during_a_commit_is_in_the_next(owner: Ow
     released.set()
     await until(lambda: owner.journal.durable == 3)
     assert owner.to_collect == []
+
+
+async def test_what_is_there_to_collect_before_the_start_waits_for_it(directory: Path) -> None:
+    owner = Owner(directory, WatchedDisk())
+    assert list(owner.journal.recover()) == []
+    owner.to_collect.append(entry(0))
+    owner.journal.wake_later()
+    await asyncio.sleep(3 * COMMIT_DELAY_SECONDS)  # a start that is refused goes on for a while
+    assert owner.to_collect
+    owner.journal.start()
+    await until(lambda: owner.journal.durable == 1)
+    await owner.journal.aclose()
+
+
+async def test_a_fault_of_ours_while_it_gathers_stops_it_with_the_reason(
+    owner: Owner, caplog: pytest.LogCaptureFixture
+) -> None:
+    await commit(owner, entry(0))
+    owner.to_collect = cast(Any, None)
+    owner.journal.append(entry(1), waited=True)
+    await until(lambda: owner.failures)  # nobody waits for ever
+    with pytest.raises(JournalFailed, match="cannot be written"):
+        owner.journal.append(entry(2), waited=True)
+    assert "while the journal gathered" in caplog.text
 
 
 async def test_entries_are_durable_in_order_and_recovered(owner: Owner, directory: Path) -> None:
@@ -382,3 +408,9 @@ async def test_blocks_lie_at_whole_pages(directory: Path) -> None:
         if decode_block(content, at, mark) is not None
     ]
     assert starts == [0, BLOCK_ALIGNMENT, 2 * BLOCK_ALIGNMENT]
+
+
+def test_what_comes_before_the_start_is_refused() -> None:
+    groups = JournalGroups(lambda waited: None, lambda pressed: None)
+    with pytest.raises(RuntimeError):
+        groups.append(JournalEntry(4, Settlement(0, [(1, 2)])), False, True)

@@ -72,7 +72,7 @@ def test_a_recycled_file_has_its_new_number_only(directory: JournalFiles) -> Non
     made = directory.new(1, FILE_BYTES)
     directory.grow(made, 2 * FILE_BYTES)  # one block was larger than the file
     made.at = 2 * FILE_BYTES
-    recycled = directory.recycled(made, 2)
+    recycled = directory.recycled(2, made)
     assert directory.marks() == [recycled.mark]
     assert recycled.mark.number == 2
     assert (recycled.at, recycled.size, recycled.file) == (0, 2 * FILE_BYTES, made.file)

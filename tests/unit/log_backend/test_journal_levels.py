@@ -15,6 +15,7 @@ from unit.log_backend.journal_owner import (
 from unit.log_backend.open_store import until
 from unit.log_backend.watched_disk import WatchedDisk
 
+from log_backend import disk_pace
 from log_backend import journal as journal_module
 from log_backend.journal_block import BLOCK_ALIGNMENT
 from log_backend.journal_reader import JournalDamaged
@@ -74,8 +75,9 @@ async def test_a_sync_covers_earlier_files_too(owner: Owner, disk: WatchedDisk) 
 
 
 async def test_nothing_is_durable_before_the_earlier_file_is_synced_too(
-    owner: Owner, disk: WatchedDisk
+    owner: Owner, disk: WatchedDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(disk_pace, "QUICK_COMMITS_MIN", 1_000)  # all by the thread
     for number in range(20):
         await write(owner, number)
     gates = [disk.hold("sync", "*.journal"), disk.hold("sync", "*.journal")]

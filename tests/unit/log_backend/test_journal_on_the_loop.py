@@ -113,10 +113,21 @@ async def test_what_gathered_during_a_commit_of_the_thread_is_committed_by_it(
     assert disk.writers == ["journal", "journal"]
 
 
-async def test_a_disk_that_stalls_does_not_stall_the_loop_twice(
+async def test_after_a_stall_the_loop_waits_for_quick_commits_of_the_thread(
     owner: Owner, disk: AttributedDisk
 ) -> None:
     disk.sync_seconds = 2 * disk_pace.SLOW_SECONDS
+    await commit(owner, entry(1))
+    disk.sync_seconds = 0.0
+    for number in range(QUICK_COMMITS_MIN + 1):
+        await commit(owner, entry(2 + number))
+    assert disk.writers == ["MainThread"] + ["journal"] * QUICK_COMMITS_MIN + ["MainThread"]
+
+
+async def test_a_disk_that_has_stalled_long_does_not_stall_the_loop_again_soon(
+    owner: Owner, disk: AttributedDisk
+) -> None:
+    disk.sync_seconds = 2 * disk_pace.CREDIT_SECONDS_MAX
     await commit(owner, entry(1))
     disk.sync_seconds = 0.0
     for number in range(2 * QUICK_COMMITS_MIN):

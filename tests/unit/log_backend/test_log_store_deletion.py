@@ -192,7 +192,7 @@ async def test_a_snapshot_under_way_while_a_partition_is_deleted_does_not_stay(d
     checkpoint = asyncio.ensure_future(store._checkpoint(None))
     hold = disk.hold("sync", "*.log")
     await until(hold[0].is_set)
-    store._in_flusher(wait)  # between the segments and the snapshots that were taken of them
+    store._flusher.do(wait)  # between the segments and the snapshots that were taken of them
     hold[1].set()
     await until(arrived.is_set)
     store.metadata.apply(store.close_partition(partition))
@@ -214,7 +214,7 @@ async def test_the_removal_of_a_partition_leaves_the_tombstone_of_its_successor(
     append(old, 3)
     await store.flush()
     released = threading.Event()
-    store._in_flusher(lambda: released.wait(20) or None)
+    store._flusher.do(lambda: released.wait(20) or None)
     store.metadata.apply(store.close_partition(old))
     store.remove_files(old)
     new = store.open_partition(2, "/", "q", 0, durable=True)

@@ -77,8 +77,9 @@ async def test_a_snapshot_that_cannot_be_stored_stops_the_node_and_keeps_the_jou
     def fail() -> None:
         raise MetadataUnavailable("made to fail")
 
-    store.metadata.sync = fail  # type: ignore[method-assign]
     await durable(store, append(partition, 3))
+    await until(lambda: store.journal._preparing is None)
+    store.metadata.sync = fail  # type: ignore[method-assign]
     with suppress(JournalFailed):
         await fill_journal_file(store, partition)
     await until(lambda: failures)

@@ -280,15 +280,22 @@ async def test_a_full_disk_that_shows_after_the_space_was_taken_is_final(
     assert await content(data) == numbered(0, 1, 2)
 
 
-async def test_an_index_that_finds_no_room_is_left_out(node: Node) -> None:
+async def test_a_segment_whose_index_finds_no_room_is_not_followed(node: Node) -> None:
+    # Without an index nobody would miss the segment behind it.
     node.disk.fail("allocate", "*.index", errno.ENOSPC)
     for _ in range(6):
         await durable(node.store, node.partition.append(records([b"x" * 20_000]), waited=True))
     await node.store.flush()
-    assert not node.blocked
-    assert list((node.data / "logs").rglob("*.index")) == []
+    assert node.blocked
+    assert len(list((node.data / "logs").rglob("*.log"))) <= 1
     left = await crash(node.store, node.data)
     assert len(await content(left)) == 6
+    node.disk.repair()
+    node.store._looked_at_space()
+    await until(lambda: not node.blocked)
+    segments = list((node.data / "logs").rglob("*.log"))
+    assert len(segments) == 2
+    assert len(list((node.data / "logs").rglob("*.index"))) == len(segments) - 1
 
 
 async def test_publishers_wait_for_what_was_promised_before_the_disk_is_full(data: Path) -> None:

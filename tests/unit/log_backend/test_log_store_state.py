@@ -86,6 +86,9 @@ async def test_what_is_replayed_outlives_the_file_it_was_in(tmp_path: Path) -> N
     await store.aclose()
     for journal in (last / "journal").iterdir():
         journal.unlink()
+    metadata = MetadataStore.open(last / "metadata")
+    metadata.apply([Change(key, None) for key, _ in metadata.scan(b"journal/")])
+    metadata.close()
     store, (partition,) = start_store(last, epoch=3)
     cursor = partition.open_cursor()
     assert (cursor.handed_out, counts(cursor, 3)) == (8, [0, 1, 2])

@@ -1,4 +1,6 @@
 import asyncio
+import gc
+import logging
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +14,7 @@ from log_backend.metadata import (
     MetadataUnavailable,
     RevisionConflict,
 )
-from log_backend.metadata_writer import MetadataWriter
+from log_backend.metadata_writer import MetadataWriter, unawaited
 
 DEADLINE_SECONDS = 10.0
 
@@ -154,6 +156,33 @@ async def test_a_failed_sync_fails_its_whole_group_and_all_later_submissions(
         writer.submit([Change(b"later", b"")])
     assert store.syncs == syncs
     assert store.get(b"later") is None
+
+
+async def test_a_failure_that_nobody_waits_for_is_told_once_by_the_writer(
+    store: GatedStore, writer: MetadataWriter, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.gate.clear()
+    writer.submit([Change(b"a", b"1")])
+    await until_syncing(store)
+    writer.submit([Change(b"b", b"1")])
+    store.fails = True
+    store.gate.set()
+    while writer.pending_changes:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    gc.collect()
+    told = [line.getMessage() for line in caplog.records if line.levelno >= logging.ERROR]
+    assert len(told) == 1
+    assert "changes of topology are refused until a restart" in told[0]
+
+
+async def test_a_fault_of_ours_that_nobody_waits_for_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    failed = asyncio.get_running_loop().create_future()
+    failed.set_exception(ValueError("made to fail"))
+    unawaited(failed)
+    await asyncio.sleep(0)
+    assert "made to fail" in caplog.text
 
 
 async def test_closing_waits_for_what_is_pending_and_refuses_the_rest(

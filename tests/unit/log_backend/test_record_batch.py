@@ -112,7 +112,7 @@ def test_batches_follow_each_other_without_a_gap() -> None:
         list(decode_batches(whole + b"\0" * 8))
 
 
-@pytest.mark.parametrize("change", [{"attributes": 8}, {"attributes": 0x8000}])
+@pytest.mark.parametrize("change", [{"attributes": 16}, {"attributes": 0x8000}])
 def test_a_well_signed_header_with_unknown_attributes_is_refused(change: dict[str, int]) -> None:
     content = records([b"x"])
     content.attributes |= change["attributes"]

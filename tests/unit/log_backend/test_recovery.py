@@ -15,6 +15,7 @@ from unit.log_backend.open_store import (
     unsettled,
 )
 
+from log_backend.first_kept import first_kept_change
 from log_backend.log_directory import partition_directory
 from log_backend.partition_file import PARTITION_FILE, encode_number
 from log_backend.record_batch import batch_bytes
@@ -58,6 +59,7 @@ async def test_what_is_written_again_is_not_measured_by_what_was_synced_and_remo
     written = segment.read_bytes()
     shutil.rmtree(segment.parent)
     second = open_store(left)
+    second.metadata.apply([first_kept_change(1, None)])
     second.open_partition(1, "/", "q", 0, durable=True)
     second.recover()
     # It is killed when the first batch was written again.

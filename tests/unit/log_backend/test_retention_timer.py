@@ -63,6 +63,24 @@ def test_a_turn_looks_at_so_many_and_a_round_at_all(monkeypatch: pytest.MonkeyPa
     assert loop.calls == []
 
 
+def test_a_partition_that_fails_ends_no_round(caplog: pytest.LogCaptureFixture) -> None:
+    class Faulty(Partition):
+        directory = Path("logs/v/faulty-0")
+
+        def expire(self) -> None:
+            super().expire()
+            raise RuntimeError("made to fail")
+
+    loop = Loop()
+    timer = RetentionTimer(cast(Any, loop), 30.0)
+    partitions = [Faulty(), Partition(), Faulty(), Partition()]
+    timer.partitions.update(cast(Any, partitions))
+    timer.start()
+    assert [loop.next() for _ in range(3)] == [30.0] * 3
+    assert [each.looked_at for each in partitions] == [3] * 4
+    assert "retention of logs/v/faulty-0 failed" in caplog.text
+
+
 @pytest.mark.parametrize(
     "retention",
     [Retention(HOUR), Retention(is_stream=True, age_max=HOUR)],

@@ -57,6 +57,7 @@ def files(partition: PartitionLog) -> dict[str, list[str]]:
 async def idle(store: LogStore) -> None:
     """Nothing is compressed, flushed or removed any more."""
     await until(lambda: not store._tasks)
+    await asyncio.sleep(0)
     await asyncio.get_running_loop().run_in_executor(store._flusher, str)
 
 

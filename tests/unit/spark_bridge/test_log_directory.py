@@ -7,7 +7,7 @@ from unit.log_backend.compressed_bytes import packed
 from unit.spark_bridge.log_files import LogFiles, batch_bytes, numbered, records
 
 from log_backend.compressed_segment import ZSTD
-from log_backend.log_directory import compressed_path, segment_path
+from log_backend.log_directory import EXCHANGE_MARK, compressed_path, segment_path
 from spark_bridge.errors import BadOption, DamagedSegment, RecordsLost
 from spark_bridge.log_directory import LogDirectory
 from spark_bridge.log_store import Cut, LogPartition, OffsetRange
@@ -54,7 +54,7 @@ def test_names_are_found_however_odd(tmp_path: Path, vhost: str, queue: str) -> 
 
 @pytest.mark.parametrize("exchange", ["later", "x" * 250])
 def test_what_an_exchange_holds_is_no_queue(tmp_path: Path, exchange: str) -> None:
-    LogFiles(tmp_path, f"\0delayed/{exchange}").numbered_segment(0, 2)
+    LogFiles(tmp_path, EXCHANGE_MARK + exchange).numbered_segment(0, 2)
     LogFiles(tmp_path, "audit").numbered_segment(0, 2)
     assert LogDirectory(tmp_path).partitions("/", None) == [AUDIT]
 

@@ -38,7 +38,7 @@ def limit_of(limit: Limit, partition: LogPartition, earliest: int, latest: int) 
 
 def test_the_defaults_read_everything_in_the_default_vhost() -> None:
     options = parse()
-    assert (options.path, options.vhost) == (Path("/data"), "/")
+    assert (options.path, options.endpoint, options.vhost) == (Path("/data"), None, "/")
     assert limit_of(options.starting, PARTITIONS[0], 5, 9) == 5
     assert limit_of(options.ending, PARTITIONS[0], 5, 9) == 9
     assert (options.partitions_min, options.records_max) == (None, None)

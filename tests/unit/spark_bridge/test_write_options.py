@@ -18,6 +18,8 @@ def test_the_defaults_are_the_careful_choices() -> None:
         persistent=True,
         confirm_seconds=60,
         ignore_unknown_columns=False,
+        application="",
+        cache_size=1_000_000,
     )
 
 
@@ -53,10 +55,27 @@ def test_a_password_is_not_shown() -> None:
 
 
 def test_options_of_reads_are_unknown() -> None:
-    with pytest.raises(BadOption, match="option subscribe: unknown; there are confirmTimeout, "):
+    with pytest.raises(BadOption, match="option subscribe: unknown; there are applicationId, "):
         parse_write_options({"url": URL, "subscribe": "audit"})
 
 
 def test_what_spark_keeps_for_itself_is_passed_over() -> None:
     given = {"url": URL, "checkpointlocation": "/tmp/c", "queryName": "q"}
     assert parse_write_options(given) == parse_write_options({"url": URL})
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"applicationId": "a"}, "option applicationId: needs the option exchange"),
+        ({"applicationId": "", "exchange": "x"}, "option applicationId: is empty"),
+        ({"deduplicationCacheSize": "5"}, "option deduplicationCacheSize: is of no use without"),
+        (
+            {"applicationId": "a", "exchange": "x", "deduplicationCacheSize": "0"},
+            "option deduplicationCacheSize: expected a number above 0",
+        ),
+    ],
+)
+def test_exactly_once_needs_an_exchange_of_its_own(given: dict[str, str], reason: str) -> None:
+    with pytest.raises(BadOption, match=reason):
+        parse_write_options({"url": URL, **given})

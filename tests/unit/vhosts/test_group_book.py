@@ -291,7 +291,9 @@ async def test_a_deletion_that_a_crash_takes_back_has_taken_nothing_from_the_gro
         deletion = node.vhost.groups.delete(group)
         assert deletion is not None
         log = queue.partitions[0].log
-        (first_file,) = (tmp_path / "data" / "journal").glob("*0001-*.journal")
+        journal = tmp_path / "data" / "journal"
+        await until(lambda: list(journal.glob("*0001-*.journal")))
+        (first_file,) = journal.glob("*0001-*.journal")
         await fill_journal_file(node.logs, log)
         await node.logs._checkpoint(None)
         await until(lambda: not first_file.exists())  # its settlements are nowhere else

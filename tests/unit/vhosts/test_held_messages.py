@@ -10,8 +10,8 @@ import pytest
 from pamqp import commands
 from queue_samples import Node, running_node
 
-from exchanges import held_name
 from log_backend import LogOptions, Records, ScheduledRecord, encode_records
+from log_backend.log_directory import EXCHANGE_MARK, partition_directory
 from vhosts import HeldMessages, Queue, QueueProperties
 from vhosts.due_delivery import COMING_MAX
 from vhosts.held_page import NOTHING_BEFORE
@@ -286,7 +286,8 @@ async def test_an_exchange_that_is_not_durable_ends_with_the_run(tmp_path: Path)
     async with running_node(tmp_path / "data", SMALL, clocked=True) as node:
         assert node.vhost.delays.held("later") is None
         assert await node.logs.schedules.read(number, NOTHING_BEFORE, 10) == []
-        assert not (tmp_path / "data" / "logs" / "%2F" / f"{held_name('later')}-0").exists()
+        logs = tmp_path / "data" / "logs"
+        assert not partition_directory(logs, "/", EXCHANGE_MARK + "later", 0).exists()
 
 
 async def test_a_transient_message_is_kept_and_goes_on_as_one(node: Node) -> None:

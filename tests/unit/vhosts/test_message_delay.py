@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from pamqp import commands
 
+from log_backend import StoredRecord
 from vhosts.message_delay import DELAY_CLASSES, PARTS, due_letter, message_delay, part_of
+from vhosts.post import Outgoing
 
 
 def raw(**properties: Any) -> bytes:
@@ -17,6 +19,10 @@ def headers(octets: bytes) -> dict[str, Any]:
     properties = commands.Basic.Properties()
     properties.unmarshal(int.from_bytes(octets[:2], "big"), octets[2:])
     return dict(properties.headers or {})
+
+
+def due(key: bytes, **properties: Any) -> Outgoing:
+    return due_letter(StoredRecord(b"x", key, raw(**properties), b"body", 0, 0))
 
 
 def letters(value: bytes) -> bytes:
@@ -63,7 +69,7 @@ def test_what_is_malformed_has_no_delay() -> None:
 
 
 def test_a_due_message_is_not_held_again_and_keeps_all_else() -> None:
-    letter = due_letter(raw(headers={"x-delay": 60_000, "a": "b"}, expiration="5"), b"key")
+    letter = due(b"key", headers={"x-delay": 60_000, "a": "b"}, expiration="5")
     assert headers(letter.properties) == {"x-delay": -60_000, "a": "b"}
     assert message_delay(letter.properties) == 0
     assert letter.keys == (b"key",)
@@ -74,15 +80,15 @@ def test_a_due_message_is_not_held_again_and_keeps_all_else() -> None:
 
 @pytest.mark.parametrize(("delay", "size"), [(2**31, b"I"), (2**31 + 1, b"l"), (10**15, b"l")])
 def test_the_negated_delay_is_as_wide_as_it_has_to_be(delay: int, size: bytes) -> None:
-    octets = due_letter(raw(headers={"x-delay": delay}), b"").properties
+    octets = due(b"", headers={"x-delay": delay}).properties
     assert headers(octets) == {"x-delay": -delay}
     assert octets[octets.index(b"x-delay") + 7 :][:1] == size
 
 
-def test_copies_are_routed_when_it_is_due_and_blind_ones_forgotten() -> None:
-    letter = due_letter(raw(headers={"x-delay": 1, "CC": ["c1", "c2"], "BCC": ["b"]}), b"k")
+def test_copies_are_routed_when_it_is_due_and_blind_ones_stay_for_a_later_death() -> None:
+    letter = due(b"k", headers={"x-delay": 1, "CC": ["c1", "c2"], "BCC": ["b"]})
     assert letter.keys == (b"k", b"c1", b"c2", b"b")
-    assert headers(letter.properties) == {"x-delay": -1, "CC": ["c1", "c2"]}
+    assert headers(letter.properties) == {"x-delay": -1, "CC": ["c1", "c2"], "BCC": ["b"]}
 
 
 def test_delays_are_divided_by_their_length() -> None:

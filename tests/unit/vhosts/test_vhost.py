@@ -23,7 +23,8 @@ from vhosts import (
     QueueProperties,
     VirtualHost,
 )
-from vhosts.vhost import DELETIONS_MAX, server_name
+from vhosts.queue_declaration import server_name
+from vhosts.vhost import DELETIONS_MAX
 
 CONNECTION, OTHER = object(), object()
 

@@ -1,0 +1,95 @@
+"""Removal of segments that nobody needs, in the thread that writes them.
+
+Before a file goes, the metadata say durably that the log begins behind it: else it would be missed.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from log_backend.disk import Disk
+from log_backend.log_directory import COMPRESSED, PLAIN
+from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
+from log_backend.segment import Segment
+
+log = logging.getLogger(__name__)
+
+
+class Unneeded(NamedTuple):
+    """The oldest segments of a partition, and what says where its log begins without them."""
+
+    directory: Path
+    segments: Sequence[Segment]
+    first_kept: Change | None  # None: what is stored already says so, or nothing is promised
+
+
+class SegmentRemoval:
+    """Deletes the files of segments; every call blocks."""
+
+    def __init__(self, disk: Disk, metadata: MetadataStore) -> None:
+        self._disk = disk
+        self._metadata = metadata
+        # By directory: what is not removed yet, and what has to be stored before.
+        self._left: dict[Path, deque[Segment]] = {}
+        self._unstored: dict[Path, Change] = {}
+
+    def remove(self, unneeded: Sequence[Unneeded]) -> None:
+        """Delete segments and their indexes, those of a partition in order; one sync covers all.
+
+        One that cannot be removed stays, as do those behind it, until the partition begins its next.
+        """
+        for each in unneeded:
+            self._left.setdefault(each.directory, deque()).extend(each.segments)
+            if each.first_kept is not None:
+                self._unstored[each.directory] = each.first_kept
+        directories = list(dict.fromkeys(each.directory for each in unneeded))
+        try:
+            self._store(directories)
+        except MetadataUnavailable as error:
+            log.error("segments that nobody needs are still there: %s", error)
+            return
+        for directory in directories:
+            try:
+                self._remove_files(directory)
+            except OSError as error:
+                log.error("a segment that nobody needs is still there: %s", error)
+
+    def finish(self, directory: Path) -> None:
+        """Delete what is left of a partition's.
+
+        Raises:
+            OSError, MetadataUnavailable: it is still there.
+        """
+        if directory in self._left:
+            self._store((directory,))
+            self._remove_files(directory)
+
+    def forget(self, directory: Path) -> None:
+        """The partition goes as a whole."""
+        self._left.pop(directory, None)
+        self._unstored.pop(directory, None)
+
+    def _store(self, directories: Collection[Path]) -> None:
+        unstored = [each for each in directories if each in self._unstored]
+        if unstored:
+            self._metadata.apply([self._unstored[each] for each in unstored])
+        for each in unstored:
+            del self._unstored[each]
+
+    def _remove_files(self, directory: Path) -> None:
+        left = self._left[directory]
+        while left:
+            failed: OSError | None = None
+            for suffix in (".index", ".timeindex", PLAIN, COMPRESSED):
+                try:
+                    self._disk.remove(left[0].path.with_suffix(suffix))
+                except FileNotFoundError:
+                    pass
+                except OSError as error:
+                    failed = error  # the others go all the same
+            if failed is not None:
+                raise failed
+            left.popleft()
+        del self._left[directory]

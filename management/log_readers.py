@@ -1,0 +1,97 @@
+"""Readers who tell how far they are: the log keeps for them what they have not read, and shows their lag.
+
+A reader is a consumer group of the queue that has no consumers: what it has read, it has settled.
+"""
+
+from typing import Any
+
+import msgspec
+
+from management.answer import Answer, Empty, Value
+from management.call import Call
+from management.failures import bad_request, not_found
+from vhosts import (
+    GROUP,
+    GROUP_EXPIRES,
+    ConsumerGroup,
+    Queue,
+    ResourceKind,
+    Verb,
+    wanted_group,
+)
+
+
+class ProgressBody(msgspec.Struct):
+    """By partition, the next offset that the reader reads; and how long the hold outlives reports."""
+
+    offsets: dict[str, int]
+    expires: str = "7D"
+
+
+def list_readers(call: Call) -> Answer:
+    """The groups of a queue, by partition: the next offset, and how many messages wait."""
+    queue = _queue(call)
+    return Value([_row(group) for group in queue.groups.values()])
+
+
+async def put_reader(call: Call) -> Answer:
+    """Note how far a reader is; it is made with the first report, and goes forwards only."""
+    body = await call.body(ProgressBody)
+    queue = _queue(call)
+    offsets = _offsets(queue, body)
+    arguments: dict[str, object] = {GROUP: call.path("name"), GROUP_EXPIRES: body.expires}
+    options = wanted_group(arguments)
+    assert options is not None
+    group, durable = call.vhost.groups.join(queue, options, "first", call.broker.clock.now())
+    if durable is not None:
+        await durable
+    if group.deleted:
+        raise not_found()
+    if group.consumers:
+        raise bad_request(f"{group} has consumers, who settle messages themselves")
+    group.pass_by(offsets)
+    return Empty()
+
+
+async def delete_reader(call: Call) -> Answer:
+    """Hold nothing for a reader any more."""
+    group = _queue(call).groups.get(call.path("name"))
+    if group is None:
+        raise not_found()
+    if group.consumers:
+        raise bad_request(f"{group} has consumers")
+    durable = call.vhost.groups.delete(group)
+    if durable is not None:
+        await durable
+    return Empty()
+
+
+def _queue(call: Call) -> Queue:
+    name = call.path("queue")
+    call.caller.authorize(call.vhost.name, ResourceKind.QUEUE, name, Verb.READ)
+    queue = call.vhost.queues.get(name)
+    if queue is None or queue.deleted:
+        raise not_found()
+    return queue
+
+
+def _offsets(queue: Queue, body: ProgressBody) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for number, offset in body.offsets.items():
+        if not (number.isdecimal() and len(number) < 4 and int(number) < len(queue.partitions)):
+            raise bad_request(f"offsets: queue '{queue.name}' has no partition {number}")
+        if not 0 <= offset <= queue.partitions[int(number)].log.next_offset:
+            raise bad_request(f"offsets: partition {number} has not reached offset {offset}")
+        found[int(number)] = offset
+    return found
+
+
+def _row(group: ConsumerGroup) -> dict[str, Any]:
+    return {
+        "name": group.record.name,
+        "consumers": len(group.consumers),
+        "partitions": [
+            {"next_offset": each.cursor.low_water, "messages_ready": each.ready}
+            for each in group.partitions
+        ],
+    }

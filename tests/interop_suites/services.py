@@ -1,0 +1,81 @@
+"""What the suites talk to: a broker, and Redis for the results of Celery's tasks."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from broker_process import BrokerProcess
+from interop_suites.certificates import write_certificates
+
+from benchmarks.broker_process import rabbitmq
+
+REDIS_START_SECONDS = 10
+NO_TLS = "1"  # a port where nobody listens
+
+
+@contextlib.contextmanager
+def routelog(folder: Path, certificates: Path) -> Iterator[Mapping[str, str]]:
+    """A RouteLog of this source tree; gives what `Suite.environment` asks for."""
+    write_certificates(certificates)
+    tls_port = _free_port()
+    environment = {
+        "ROUTELOG_TLS_PORT": str(tls_port),
+        "ROUTELOG_TLS_CERTIFICATE": str(certificates / "server.pem"),
+        "ROUTELOG_TLS_AUTHORITIES": str(certificates / "ca_certificate.pem"),
+        "ROUTELOG_TLS_VERIFY": "optional",
+    }
+    broker = BrokerProcess(folder / "routelog", environment).start()
+    try:
+        yield {"host": "localhost", "port": str(broker.port), "tls_port": str(tls_port)}
+    finally:
+        (folder / "routelog.log").write_text(broker.log_text())
+        broker.stop()
+
+
+@contextlib.contextmanager
+def installed_rabbitmq(folder: Path, certificates: Path) -> Iterator[Mapping[str, str]]:
+    """The RabbitMQ of this machine, to see what it does with the same tests; without TLS."""
+    write_certificates(certificates)
+    with rabbitmq(folder) as broker:
+        port = urlsplit(broker.uri).port
+        yield {"host": "localhost", "port": str(port), "tls_port": NO_TLS}
+
+
+BROKERS = {"routelog": routelog, "rabbitmq": installed_rabbitmq}
+
+
+@contextlib.contextmanager
+def redis() -> Iterator[str]:
+    """A Redis server that keeps nothing; gives its port."""
+    port = _free_port()
+    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+    server = subprocess.Popen(["redis-server", *options], stdout=subprocess.DEVNULL)
+    try:
+        _wait_until_somebody_listens(port)
+        yield str(port)
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _wait_until_somebody_listens(port: int) -> None:
+    deadline = time.monotonic() + REDIS_START_SECONDS
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])

@@ -1,0 +1,127 @@
+"""The oldest segment of a log is missed when it is gone, and only then."""
+
+from pathlib import Path
+
+from unit.log_backend.open_store import (
+    SMALL,
+    append,
+    crash,
+    durable,
+    numbered,
+    start_store,
+    unsettled,
+    until,
+)
+from unit.log_backend.test_quarantine import readable
+
+from log_backend.first_kept import expected_bases, first_kept_change, load_first_kept
+from log_backend.log_options import LogOptions
+from log_backend.log_store import LogStore
+from log_backend.metadata import MetadataStore
+from log_backend.partition_log import PartitionLog
+
+SEGMENTS = LogOptions(
+    journal_file_bytes=SMALL.journal_file_bytes, segment_bytes=512, flush_seconds=3600
+)
+
+
+def test_what_is_stored_is_read_back_and_deleted(tmp_path: Path) -> None:
+    metadata = MetadataStore.open(tmp_path)
+    metadata.apply([first_kept_change(7, 1 << 40)])
+    assert [key for key, _ in metadata.scan(b"kept/")] == [b"kept/" + bytes(7) + b"\x07"]
+    assert load_first_kept(metadata, 7) == 1 << 40
+    assert load_first_kept(metadata, 8) is None
+    metadata.apply([first_kept_change(7, None)])
+    assert load_first_kept(metadata, 7) is None
+    metadata.close()
+
+
+def test_the_first_segment_is_expected_though_it_is_gone() -> None:
+    assert expected_bases([], None) == []
+    assert expected_bases([5, 9], None) == [5, 9]
+    assert expected_bases([5, 9], 5) == [5, 9]
+    assert expected_bases([3, 5], 5) == [3, 5]  # one that was to be removed is still there
+    assert expected_bases([5, 9], 3) == [3, 5, 9]
+    assert expected_bases([], 3) == [3]
+
+
+async def filled(data: Path) -> tuple[LogStore, PartitionLog]:
+    """A store whose partition has several segments, all synced."""
+    store, (partition,) = start_store(data, options=SEGMENTS)
+    for _ in range(24):
+        await durable(store, append(partition, 2))
+    await store._checkpoint(None)
+    assert len(partition.segments) > 3
+    return store, partition
+
+
+async def test_the_oldest_segment_is_missed_with_its_offsets(data: Path) -> None:
+    store, partition = await filled(data)
+    second = partition.segments[1].base_offset
+    await store.aclose()
+    partition.segments[0].path.unlink()
+    store, (partition,) = start_store(data, options=SEGMENTS, epoch=2)
+    (damage,) = partition.damage.found
+    assert (damage.file, damage.first, damage.end) == (f"{0:020d}.log", 0, second)
+    assert damage.reason == "the file is missing"
+    assert await readable(partition) == []
+    # It ends as every quarantine does: when the records concerned are settled.
+    partition.open_cursor().settle(0, second)
+    partition.release()
+    assert await unsettled(partition) == numbered(*range(second, 48))
+    await store.aclose()
+    store, (partition,) = start_store(data, options=SEGMENTS, epoch=3)
+    assert partition.damage.found == []
+    await store.aclose()
+
+
+async def test_an_only_segment_is_missed(data: Path) -> None:
+    store, (partition,) = start_store(data)
+    await durable(store, append(partition, 5))
+    await store.aclose()
+    for path in partition.directory.iterdir():
+        path.unlink()
+    store, (partition,) = start_store(data, epoch=2)
+    (damage,) = partition.damage.found
+    assert (damage.first, damage.end) == (0, 5)
+    # Publishes go on behind it, over restarts.
+    await durable(store, append(partition, 2))
+    await store.aclose()
+    store, (partition,) = start_store(data, epoch=3)
+    assert [each.first for each in partition.damage.found] == [0]
+    assert partition.next_offset == 7
+    await store.aclose()
+
+
+async def test_what_was_let_go_is_not_missed(data: Path) -> None:
+    store, partition = await filled(data)
+    third = partition.segments[2].base_offset
+    partition.open_cursor().settle(0, third)
+    partition.release()
+    oldest = data / f"logs/%2F/q-0/{third:020d}.log"
+    await until(lambda: min(partition.directory.glob("*.log")) == oldest)
+    killed = await crash(store, data, "some-left")
+    partition.open_cursor().settle(third, 48)
+    partition.release()
+    await until(lambda: not list(partition.directory.glob("*.log")))
+    emptied = await crash(store, data, "none-left")
+    await store.aclose()
+    for left, first in (killed, third), (emptied, None), (data, None):
+        store, (partition,) = start_store(left, options=SEGMENTS, epoch=2)
+        assert partition.first_kept == first
+        assert partition.damage.found == []
+        await store.aclose()
+
+
+async def test_a_segment_that_no_checkpoint_covers_is_not_promised(data: Path) -> None:
+    store, (partition,) = start_store(data)
+    await durable(store, append(partition, 5))
+    await store.flush()
+    left = await crash(store, data)
+    await store.aclose()
+    (segment,) = left.glob("logs/*/*/*.log")
+    segment.unlink()  # as a power cut may
+    store, (partition,) = start_store(left, epoch=2)
+    assert partition.damage.found == []
+    assert await unsettled(partition) == numbered(*range(5))
+    await store.aclose()

@@ -1,0 +1,93 @@
+"""A journal file that is gone as a whole is missed, whichever it is."""
+
+import errno
+from pathlib import Path
+
+import pytest
+from unit.log_backend.open_store import (
+    append,
+    crash,
+    durable,
+    fill_journal_file,
+    open_store,
+    start_store,
+    until,
+)
+from unit.log_backend.watched_disk import WatchedDisk, recycled
+
+from log_backend.journal_extent import JournalExtent
+from log_backend.journal_reader import JournalDamaged
+from log_backend.metadata import MetadataStore
+
+
+def test_files_from_the_first_to_the_last_are_missed(tmp_path: Path) -> None:
+    metadata = MetadataStore.open(tmp_path)
+    extent = JournalExtent(metadata)
+    assert (extent.last, extent.missing([])) == (0, [])
+    extent.named(1)
+    extent.named(4)
+    assert extent.missing([2, 4]) == [1, 3]
+    metadata.apply([JournalExtent.begins_with(4)])
+    assert extent.missing([]) == [4]
+    assert extent.missing([4, 5]) == []
+    metadata.apply([JournalExtent.begins_with(5)])
+    assert extent.missing([]) == []  # the next one has no name yet
+    metadata.apply(JournalExtent.only(9))
+    assert (extent.last, extent.missing([8])) == (9, [9])
+    metadata.close()
+
+
+async def aged(data: Path) -> Path:
+    """What a killed broker leaves whose journal has gone round."""
+    store, (partition,) = start_store(data)
+    for _ in range(5):
+        await fill_journal_file(store, partition)
+        await until(lambda: not store._tasks)
+    await durable(store, append(partition))
+    left = await crash(store, data)
+    await store.aclose()
+    return left
+
+
+@pytest.mark.parametrize("which", [0, 1, -1])
+async def test_each_file_is_missed_and_named(data: Path, which: int) -> None:
+    left = await aged(data)
+    journals = sorted((left / "journal").glob("*.journal"))
+    assert len(journals) >= 2
+    journals[which].unlink()
+    store = open_store(left)
+    with pytest.raises(JournalDamaged, match=f"{journals[which].name[:20]}.*the file is missing"):
+        store.recover()
+    store.metadata.close()
+    store._disk.close(store._lock)
+
+
+async def test_a_journal_that_the_metadata_do_not_know_stops_the_start(data: Path) -> None:
+    left = await aged(data)
+    for path in (left / "metadata").iterdir():
+        path.unlink()
+    store = open_store(left)
+    with pytest.raises(JournalDamaged, match="the metadata know nothing of this file"):
+        store.recover()
+    store.metadata.close()
+    store._disk.close(store._lock)
+
+
+async def test_a_file_that_found_no_room_leaves_no_gap(data: Path) -> None:
+    disk = WatchedDisk()
+    store, (partition,) = start_store(data, disk=disk)
+    await durable(store, append(partition))
+    await until(lambda: store.journal._preparing is None)
+    disk.fail("allocate", "*.new", errno.ENOSPC)
+    await fill_journal_file(store, partition)
+    await until(lambda: disk.failed and recycled(disk))
+    disk.repair()
+    store.journal.go_on()
+    await fill_journal_file(store, partition)
+    await until(lambda: not store._tasks)
+    left = await crash(store, data)
+    await store.aclose()
+    numbers = sorted(int(path.name[:20]) for path in (left / "journal").glob("*.journal"))
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    store, _ = start_store(left, epoch=2)
+    await store.aclose()

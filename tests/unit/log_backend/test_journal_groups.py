@@ -1,0 +1,48 @@
+"""What gathers for the journal."""
+
+import pytest
+
+from log_backend.journal_entry import JournalEntry
+from log_backend.journal_groups import COMMIT_BYTES_MAX, JournalGroups
+
+
+class Blob:
+    """A change of any size."""
+
+    kind = 2
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def encode(self) -> bytes:
+        return bytes(self._size)
+
+
+@pytest.fixture
+def groups() -> JournalGroups:
+    groups = JournalGroups(lambda waited: None, lambda pressed: None)
+    groups.start(1)
+    return groups
+
+
+def test_a_block_that_would_grow_too_large_is_followed_by_another(groups: JournalGroups) -> None:
+    positions = [append(groups, COMMIT_BYTES_MAX // 2) for _ in range(3)]
+    assert positions == [1, 2, 3]
+
+
+def test_what_is_held_together_is_one_block_however_large(groups: JournalGroups) -> None:
+    append(groups, COMMIT_BYTES_MAX - 100)
+    with groups.together() as entries:
+        assert append(groups, COMMIT_BYTES_MAX) == 1
+        with groups.together() as inner:
+            assert append(groups, COMMIT_BYTES_MAX) == 1
+        assert append(groups, COMMIT_BYTES_MAX) == 1
+    assert inner is entries
+    assert len(entries) == 3
+    assert append(groups, 8) == 2
+    assert groups.first.bytes > 3 * COMMIT_BYTES_MAX
+
+
+def append(groups: JournalGroups, size: int) -> int:
+    position: int = groups.append(JournalEntry(1, Blob(size)), True, True)
+    return position

@@ -1,0 +1,61 @@
+"""Changes of several partitions that survive a crash together, or not at all."""
+
+from pathlib import Path
+
+import pytest
+from unit.log_backend.log_records import records
+from unit.log_backend.open_store import append, content, durable, start_store, until
+
+from log_backend.durability import Durability
+from log_backend.journal_groups import COMMIT_BYTES_MAX
+from log_backend.partition_log import PartitionLog
+from log_backend.record_batch import Records
+
+LEVELS = [[Durability.DISK, Durability.OS], [Durability.OS, Durability.OS]]
+
+
+def planned(partition: PartitionLog) -> list[int]:
+    writes = partition.plan_flush()
+    partition.flush_refused(writes)
+    return [batch.base_offset for write in writes for batch in write.batches]
+
+
+@pytest.mark.parametrize("levels", LEVELS)
+async def test_nothing_of_it_is_in_a_segment_before_the_journal_has_all_of_it(
+    data: Path, levels: list[Durability]
+) -> None:
+    store, (one, other) = start_store(data, queues=("one", "other"), durabilities=levels)
+    append(one)
+    with store.together():
+        position = append(one, 2)
+        append(other)
+    append(one)
+    assert planned(one) == [0], "what stands before it may be written"
+    assert planned(other) == []
+    await store.flush()
+    assert store.journal.written < position
+    assert one.segments[-1].end_offset == 1
+    await until(lambda: store.journal.written >= position)
+    await store.flush()
+    assert one.segments[-1].end_offset == 4
+    assert other.segments[-1].end_offset == 1
+    await store.aclose()
+    assert [number for number, _ in await content(data, queues=("one", "other"))] == [0, 1, 2, 3]
+
+
+async def test_it_is_one_block_however_large(data: Path) -> None:
+    store, (one, other) = start_store(data, queues=("one", "other"))
+    body = bytes(COMMIT_BYTES_MAX // 2)
+    with store.together():
+        positions = {one.append(big(body)) for _ in range(3)}
+        with store.together():
+            positions |= {other.append(big(body)) for _ in range(3)}
+    assert len(positions) == 1
+    assert one.append(big(body)) > max(positions)
+    await durable(store, max(positions))
+    assert planned(other) == [0, 1, 2]
+    await store.aclose()
+
+
+def big(body: bytes) -> Records:
+    return records([body])

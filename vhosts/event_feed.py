@@ -1,0 +1,69 @@
+"""What happens on a node, told on `amq.rabbitmq.event` of the vhost in which the node tells of itself.
+
+A message without a body: its routing key says what, as `queue.created`, its headers say of what.
+
+Source: RabbitMQ's event exchange plugin.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from exchanges import RoutingTable
+from vhosts.broker_message import EVENT_EXCHANGE, tell
+from vhosts.post import Post
+from vhosts.queue import Queue
+
+
+class TellingVhost(Protocol):
+    """The vhost in which the node tells of itself."""
+
+    routing: RoutingTable
+    post: Post
+
+
+class TellEvent(Protocol):
+    """Tells of something; `key` is the routing key, the rest are headers."""
+
+    def __call__(self, key: str, **headers: Any) -> None:
+        """It has happened."""
+
+
+def tell_nobody(key: str, **headers: Any) -> None:
+    """Where nobody listens."""
+
+
+class EventFeed:
+    """Tells of what happens, if somebody is bound.
+
+    Args:
+        vhost: the one to tell it in; None: it is not there.
+        now: microseconds since 1970.
+    """
+
+    def __init__(self, vhost: Callable[[], TellingVhost | None], now: Callable[[], int]) -> None:
+        self._vhost = vhost
+        self._now = now
+
+    def tell(self, key: str, **headers: Any) -> None:
+        """See `TellEvent`. What is None is left out."""
+        vhost = self._vhost()
+        if vhost is None or not vhost.routing.route(EVENT_EXCHANGE, key.encode()):
+            return
+        milliseconds = self._now() // 1_000
+        said = {name: value for name, value in headers.items() if value is not None}
+        said["timestamp_in_ms"] = milliseconds
+        tell(vhost.post, EVENT_EXCHANGE, key, said, timestamp=milliseconds // 1_000)
+
+
+def tell_of_queue(tell: TellEvent, what: str, queue: Queue) -> None:
+    """A queue has come or gone."""
+    told = queue.properties
+    tell(
+        what,
+        name=queue.name,
+        vhost=queue.vhost,
+        durable=told.durable,
+        auto_delete=told.auto_delete,
+        exclusive=told.exclusive,
+        arguments=dict(told.arguments),
+    )
