@@ -1,6 +1,7 @@
 """Topology methods on a channel that writes down what it answers, and when."""
 
 from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,10 @@ class Channel:
         self.connection_id = object()
         self.last_queue = ""
         self.answers: list[tuple[Durable, dict[str, Any]]] = []
+
+    def cancels_behind_reply(self) -> AbstractContextManager[None]:
+        """See `TopologyChannel`."""
+        return nullcontext()
 
     def reply(self, durable: Durable, nowait: bool, kind: type[Any], **values: Any) -> None:
         """See `TopologyChannel`."""
