@@ -102,9 +102,9 @@ class DelayBook:
         Returns:
             Metadata changes to apply together with its deletion, and what to call when they are durable.
         """
-        if exchange.type != DELAYED_TYPE:
+        held = self._held.pop(exchange.name, None)
+        if held is None:
             return [], []
-        held = self._held.pop(exchange.name)
         self._deliveries.pop(exchange.name).stop()
         held.schedule.delete()
         changes: list[Change] = []

@@ -106,6 +106,36 @@ def test_what_is_due_is_routed_by_the_inner_type(channel, name, kind):
     assert drain(channel, queue) == ([b"1", b"2"] if kind == "fanout" else [b"1"])
 
 
+@pytest.mark.parametrize("kind", ["x-consistent-hash", "x-modulus-hash", "x-random"])
+def test_what_is_due_goes_one_way_where_the_inner_type_chooses(channel, name, kind):
+    exchange(channel, name, kind)
+    queues = [bound(channel, name, "1") for _ in range(2)]
+    for at in range(20):
+        channel.basic_publish(name, f"key {at}", b"%d" % at, delayed(100))
+    wait_until(lambda: sum(ready_count(channel, queue) for queue in queues) == 20)
+    came = [drain(channel, queue) for queue in queues]
+    assert sorted(came[0] + came[1], key=int) == [b"%d" % at for at in range(20)]
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_message_that_was_seen_is_not_held_or_not_delivered(channel, name, before):
+    once, later = f"{name}.once", f"{name}.later"
+    channel.exchange_declare(once, "x-message-deduplication", arguments={"x-cache-size": 9})
+    exchange(channel, later, "fanout")
+    first, last = (once, later) if before else (later, once)
+    channel.exchange_bind(last, first)
+    queue = bound(channel, last)
+    channel.confirm_delivery()
+    for body, key in ((b"1", "a"), (b"again", "a"), (b"2", "b")):
+        sent = delayed(200, headers={"x-deduplication-header": key})
+        channel.basic_publish(first, "k", body, sent)
+    wait_until(lambda: ready_count(channel, queue) == 2)
+    late = delayed(None, headers={"x-deduplication-header": "c"})
+    channel.basic_publish(first, "k", b"3", late)
+    wait_until(lambda: ready_count(channel, queue) == 3)
+    assert drain(channel, queue) == [b"1", b"2", b"3"]
+
+
 def test_routing_is_decided_when_a_message_is_due(channel, name):
     exchange(channel, name)
     channel.basic_publish(name, "k", b"m", delayed(300))
