@@ -10,7 +10,14 @@ import pytest
 from pamqp import commands
 from queue_samples import Node, running_node
 
-from log_backend import LogOptions, Records, ScheduledRecord, encode_records
+from exchanges import ExchangeNotFound
+from log_backend import (
+    LogOptions,
+    MetadataUnavailable,
+    Records,
+    ScheduledRecord,
+    encode_records,
+)
 from log_backend.log_directory import EXCHANGE_MARK, partition_directory
 from vhosts import HeldMessages, Queue, QueueProperties
 from vhosts.due_delivery import COMING_MAX
@@ -288,6 +295,29 @@ async def test_an_exchange_that_is_not_durable_ends_with_the_run(tmp_path: Path)
         assert await node.logs.schedules.read(number, NOTHING_BEFORE, 10) == []
         logs = tmp_path / "data" / "logs"
         assert not partition_directory(logs, "/", EXCHANGE_MARK + "later", 0).exists()
+
+
+async def test_an_exchange_that_cannot_be_stored_is_not_there(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> int:
+        raise MetadataUnavailable("full")
+
+    monkeypatch.setattr(node.logs.metadata, "apply", fail)
+    with pytest.raises(MetadataUnavailable):
+        await later(node)
+    with pytest.raises(MetadataUnavailable):
+        node.vhost.declare_exchange(
+            "another",
+            "x-delayed-message",
+            durable=True,
+            auto_delete=False,
+            internal=False,
+            arguments={"x-delayed-type": "fanout"},
+        )
+    assert node.vhost.delays.held("another") is None
+    with pytest.raises(ExchangeNotFound):
+        node.vhost.routing.exchange("another")
 
 
 async def test_a_transient_message_is_kept_and_goes_on_as_one(node: Node) -> None:
