@@ -97,7 +97,6 @@ class LogStore:
         self._flusher = Flusher(loop, disk, self.metadata)
         self.reads = ColdReads(disk, loop, options.memory_loaded_bytes)
         self.loaded_pieces, self.load = self.reads.pieces, self.reads.load  # see `LogOwner`
-        self._flusher = Flusher(loop, disk, self.metadata)
         self._journal_files = ThreadPoolExecutor(1, thread_name_prefix="journal-files")
         self.journal = Journal(
             data / "journal",
