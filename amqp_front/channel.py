@@ -12,7 +12,7 @@ from pamqp import commands
 
 from amqp_front import topology_methods
 from amqp_front.client_socket import ClientSocket, ends_name
-from amqp_front.command import Frame, PublishRun, SettleRun
+from amqp_front.command import ACK, DISCARD, REFUSE, REQUEUE, Frame, PublishRun, SettleRun
 from amqp_front.commit import Commit
 from amqp_front.consumption import Consumption
 from amqp_front.content import PartialContent
@@ -335,7 +335,8 @@ class Channel:
         # A settlement that did not qualify for a run: content of this connection is in pieces.
         tag = method.delivery_tag
         requeue = getattr(method, "requeue", None)
-        outcome = 0 if requeue is None else 1 if requeue else 2
+        again = REFUSE if isinstance(method, commands.Basic.Reject) else REQUEUE
+        outcome = ACK if requeue is None else again if requeue else DISCARD
         self.settle(SettleRun(self.number, outcome, tag, tag, getattr(method, "multiple", False)))
 
     # -- classes confirm and tx

@@ -7,6 +7,7 @@ from pamqp import commands
 
 from amqp_front.content_frames import body_view, content_frames, is_large, large_deliveries
 from amqp_front.deliver_frames import encode_deliveries
+from amqp_front.delivery_lease import DeliveryLease
 from amqp_front.properties import Properties, visible_properties
 from amqp_front.unacked import UnackedRun
 from log_backend import BLIND_COPIES, Octets
@@ -53,18 +54,24 @@ class ChannelConsumer:
         tag: consumer tag.
         prefetch: deliveries it may have unsettled; 0 is no limit.
         unacked: deliveries it has unsettled.
+        lease: ends the time that it has for them; None: it has all the time there is.
+        timeout: milliseconds that it may take, as it said itself; None: it did not.
+        timed_out: deliveries that were taken back.
     """
 
     __slots__ = (
         "_channel",
         "_wire_tag",
         "exclusive",
+        "lease",
         "no_ack",
         "prefetch",
         "priority",
         "queue",
         "source",
         "tag",
+        "timed_out",
+        "timeout",
         "unacked",
     )
 
@@ -89,6 +96,9 @@ class ChannelConsumer:
         self.priority = priority
         self.prefetch = prefetch
         self.unacked = 0
+        self.lease: DeliveryLease[ChannelConsumer] | None = None
+        self.timeout: int | None = None
+        self.timed_out = 0
 
     @property
     def group(self) -> str:
@@ -113,6 +123,8 @@ class ChannelConsumer:
             self.unacked += count
             run = UnackedRun(first_tag, end_tag, delivery.partition, delivery.offset, self)
             channel.add_unacked(run)
+            if self.lease is not None and not self.lease.runs:
+                self.lease.begin()
         try:
             parts = self._parts(delivery, first_tag)
         except Exception as error:  # a fault of ours: it must not stop the queue for others

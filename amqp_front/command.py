@@ -14,7 +14,8 @@ CARBON_COPY = 1  # in property flags, where the wire has 0: the headers hold CC 
 TOPOLOGY_WEIGHT = 32  # of a declaration, binding or deletion: some 150 us each
 MESSAGES_OF_WEIGHT = 16  # messages of a run that cost as much as another command
 
-ACK, REQUEUE, DISCARD = range(3)  # what a settlement does with its messages
+# What a settlement does with its messages; REFUSE requeues them, too: by basic.reject.
+ACK, REQUEUE, DISCARD, REFUSE = range(4)
 
 _METHOD = 1  # kind of a frame
 _TOPOLOGY_CLASSES = (b"\x00\x28", b"\x00\x32")  # exchange, queue
@@ -41,7 +42,7 @@ class SettleRun:
     """Acks, nacks or rejects that came in a row on one channel.
 
     Attributes:
-        outcome: ACK, REQUEUE or DISCARD.
+        outcome: ACK, REQUEUE, DISCARD or REFUSE.
         method_id: of basic.ack or basic.nack, for the answer to a mistake.
         first, last: delivery tags, inclusive.
         multiple: everything up to `last` that is unsettled (0: all of it); `first` means nothing then.
@@ -62,7 +63,7 @@ class SettleRun:
     @property
     def method_id(self) -> int:
         """Of the method that did it."""
-        return 80 if self.outcome == ACK else 120
+        return {ACK: 80, REFUSE: 90}.get(self.outcome, 120)
 
 
 class PublishRun:

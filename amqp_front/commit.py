@@ -5,6 +5,7 @@ from amqp_front.errors import INTERNAL_ERROR, HardError
 from amqp_front.journal_positions import JournalPositions
 from amqp_front.services import Services
 from amqp_front.unacked import Taken
+from vhosts import Comeback
 
 
 class Commit:
@@ -39,7 +40,7 @@ class Commit:
     def journal_failed(self) -> None:
         """See `Waiter`: nobody knows whether it is durable, so nothing is settled."""
         for taken in self._taken:
-            self._consumption.finish(Taken(taken.runs, None))
+            self._consumption.finish(Taken(taken.runs, Comeback.FAILED))
         reason = "the journal failed before the transaction was durable"
         self._end(HardError(INTERNAL_ERROR, reason))
 

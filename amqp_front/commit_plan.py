@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from amqp_front.errors import PRECONDITION_FAILED, SoftError
 from amqp_front.journal_positions import JournalPositions
 from log_backend import Records
-from vhosts import Queue
+from vhosts import Recipient
 
 COMMIT_BYTES_MAX = (
     256 * 1024 * 1024
 )  # of all queues together: one block of the journal, built in memory
 
-Batch = tuple[Records, Sequence[Queue], Sequence[int]]
+Batch = tuple[Records, Sequence[Recipient], Sequence[int]]
 
 
 class CommitPlan:
@@ -37,7 +37,7 @@ class CommitPlan:
             SoftError: 406, a queue is full, or the commit would write more than COMMIT_BYTES_MAX.
         """
         size = 0
-        wanted: dict[Queue, tuple[int, int]] = {}
+        wanted: dict[Recipient, tuple[int, int]] = {}
         for records, queues, _ in self.batches:
             size += len(queues) * records.batch_bytes
             for queue in queues:

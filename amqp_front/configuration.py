@@ -58,6 +58,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     amqp_extensions: bool = False  # what RabbitMQ answers with 540
     queues_max: Annotated[int, Meta(ge=1)] = 200_000  # of a vhost; each costs some 10 KB of memory
 
+    # How long a delivery may be unsettled before it is taken back; 0: for ever. RabbitMQ's default.
+    consumer_timeout_seconds: Annotated[float, Meta(ge=0)] = 1_800.0
+
     journal_file_bytes: Annotated[int, Meta(ge=MIB)] = 64 * MIB
     journal_files_max: Annotated[int, Meta(ge=2)] = 8  # one is written while one is checkpointed
     # Positions in a segment's index are 32 bits wide.

@@ -79,6 +79,7 @@ def _consumer_snapshot(channel: Channel, consumer: ChannelConsumer) -> ConsumerS
         prefetch=consumer.prefetch,
         priority=consumer.priority,
         unacknowledged=consumer.unacked,
+        timed_out=consumer.timed_out,
     )
 
 

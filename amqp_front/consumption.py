@@ -1,5 +1,6 @@
 """The consuming side of a channel: consumers, prefetch, unsettled deliveries, basic.get."""
 
+import logging
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -7,9 +8,10 @@ from typing import Protocol
 from pamqp import commands
 
 from amqp_front.channel_consumer import COUNT_HEADER, ChannelConsumer, delivery_counts
-from amqp_front.command import ACK, REQUEUE, SettleRun
+from amqp_front.command import ACK, DISCARD, REFUSE, REQUEUE, SettleRun
 from amqp_front.content_frames import body_view, content_frames
 from amqp_front.deliver_frames import encode_deliveries
+from amqp_front.delivery_lease import DeliveryLease
 from amqp_front.errors import (
     NOT_ALLOWED,
     NOT_IMPLEMENTED,
@@ -26,6 +28,7 @@ from log_backend import Octets, Reason, Records, random_name
 from vhosts import (
     CREDIT_UNLIMITED,
     GROUP,
+    Comeback,
     ConsumerGroup,
     Delivery,
     Durable,
@@ -35,8 +38,18 @@ from vhosts import (
 )
 
 STREAM_OFFSET = "x-stream-offset"
+CONSUMER_TIMEOUT = "x-consumer-timeout"  # ms, also of a queue; 0: none
 CONSUMERS_MAX = 1_024  # of one channel; each costs memory on the word of a stranger
 CONNECTION_CONSUMERS_MAX = 16_384  # of all channels: when they go at once, nobody else has a turn
+
+log = logging.getLogger(__name__)
+
+_OUTCOMES: Mapping[int, Reason | Comeback] = {
+    ACK: Reason.ACKED,
+    DISCARD: Reason.REJECTED,
+    REQUEUE: Comeback.RETURNED,
+    REFUSE: Comeback.FAILED,
+}
 
 _GET_EMPTY = struct.pack(">HHB", 60, 72, 0)
 
@@ -143,6 +156,21 @@ class Consumption:
         """See `ConsumingChannel`."""
         self._channel.fail(error)
 
+    def end_leases(self, holder: ChannelConsumer, end_tag: int) -> int:
+        """See `LeasedConsumption`."""
+        ended = self.unacked.end_leases(holder, end_tag)
+        for run in ended:
+            run.partition.give_back(run.offset, run.end_offset, Comeback.RETURNED)
+            run.partition.on_ready()
+        if ended:
+            count = sum(map(len, ended))
+            holder.timed_out += count
+            if holder.source is holder.queue:
+                holder.queue.stand_aside(holder)
+            where = (holder.queue, holder.tag, self.number)
+            log.warning("%s: consumer '%s' on channel %d: %d not settled in time", *where, count)
+        return self.unacked.leased(holder)
+
     def consumer_failed(self, consumer: ChannelConsumer, error: Exception) -> None:
         """See `ConsumingChannel`."""
         if consumer.tag in self.consumers:  # the channel may just have been closed for another
@@ -173,12 +201,13 @@ class Consumption:
 
         Raises:
             HardError: 530, the tag is in use or there are too many consumers.
-            SoftError: 406, a priority that is no integer.
+            SoftError: 406, a priority or a timeout that cannot be.
         """
         tag = self._free_tag(tag)
         priority = arguments.get("x-priority", 0)
         if isinstance(priority, bool) or not isinstance(priority, int):
             raise SoftError(PRECONDITION_FAILED, "x-priority is not an integer")
+        timeout = _timeout(arguments)
         if GROUP in arguments:
             kind: type[ChannelConsumer] = StreamConsumer
             self._check_prefetch(queue, needed=queue.is_stream and not no_ack)
@@ -187,7 +216,7 @@ class Consumption:
             self._check_reader(queue, no_ack=no_ack)
         else:
             kind = ChannelConsumer
-        return kind(
+        consumer = kind(
             self,
             queue,
             tag,
@@ -196,6 +225,8 @@ class Consumption:
             priority=priority,
             prefetch=self.prefetch,
         )
+        consumer.timeout = timeout
+        return consumer
 
     def _check_reader(self, queue: Queue, *, no_ack: bool) -> None:
         if no_ack:
@@ -247,10 +278,27 @@ class Consumption:
             consumer.queue.add_reader(consumer, wanted, self._channel.services.clock.now())
         else:
             consumer.queue.add_consumer(consumer)
+        if not consumer.no_ack and not (isinstance(consumer, StreamConsumer) and group is None):
+            consumer.lease = self._lease(consumer)
         self.consumers[consumer.tag] = consumer
         if len(consumer.queue.partitions) > 1:
             self._partitioned.add(consumer)
         self._channel.connection.consumers += 1
+
+    def _lease(self, consumer: ChannelConsumer) -> DeliveryLease[ChannelConsumer]:
+        services = self._channel.services
+        default = services.config.consumer_timeout_seconds
+
+        def seconds() -> float | None:
+            timeout = consumer.timeout
+            if timeout is None:
+                value = consumer.queue.effective.values.get(CONSUMER_TIMEOUT)
+                timeout = value if isinstance(value, int) else None
+            return (default if timeout is None else timeout / 1_000) or None
+
+        return DeliveryLease(
+            self, consumer, seconds, services.clock.monotonic, services.loop.call_later
+        )
 
     def cancel(self, tag: str) -> ChannelConsumer | None:
         """Forget a consumer; the caller takes it off its queue. Its deliveries stay unsettled."""
@@ -377,25 +425,23 @@ class Consumption:
             runs = unacked.take_up_to(last) if run.multiple else unacked.take(run.first, last)
         except UnknownDeliveryTag as error:
             raise SoftError(PRECONDITION_FAILED, str(error)) from None
-        if run.outcome == REQUEUE:
-            return Taken(runs, None)
-        return Taken(runs, Reason.ACKED if run.outcome == ACK else Reason.REJECTED)
+        return Taken(runs, _OUTCOMES[run.outcome])
 
     def recover(self) -> None:
         """Return everything that is unsettled."""
-        self.finish(Taken(self.unacked.take_all(), None))
+        self.finish(Taken(self.unacked.take_all(), Comeback.RETURNED))
 
     def finish(self, taken: Taken) -> None:
         """Settle or return deliveries that were taken."""
-        reason = taken.reason
+        outcome = taken.outcome
         for run in taken.runs:
             if run.consumer is not None:
                 run.consumer.unacked -= len(run)
                 self._held -= len(run)
-            if reason is None:
-                run.partition.give_back(run.offset, run.end_offset)
+            if isinstance(outcome, Comeback):
+                run.partition.give_back(run.offset, run.end_offset, outcome)
             else:
-                run.partition.settle(run.offset, run.end_offset, reason)
+                run.partition.settle(run.offset, run.end_offset, outcome)
             if run.partition.ready or (self._partitioned and run.consumer in self._partitioned):
                 run.partition.on_ready()  # the queue's other partitions may have what is ready
         if self.channel_prefetch:
@@ -417,10 +463,22 @@ class Consumption:
         self.consumers.clear()
         self._partitioned.clear()
         self._channel.connection.consumers -= len(consumers)
+        for consumer in consumers:
+            if consumer.lease is not None:
+                consumer.lease.stop()
         of_queue: dict[Queue, set[ChannelConsumer]] = {}
         for consumer in consumers:
             of_queue.setdefault(consumer.queue, set()).add(consumer)
         for queue, gone in of_queue.items():
             queue.remove_consumers(gone)
-        self.recover()
+        self.finish(Taken(self.unacked.take_all(), Comeback.FAILED))
         return list(of_queue)
+
+
+def _timeout(arguments: Mapping[str, object]) -> int | None:
+    timeout = arguments.get(CONSUMER_TIMEOUT)
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, int) or timeout < 0:
+        raise SoftError(PRECONDITION_FAILED, f"{CONSUMER_TIMEOUT} is no number of milliseconds")
+    return timeout

@@ -223,7 +223,7 @@ class FrameCutter:
             multiple = (flags & 1) != 0
             outcome = 1 if flags & 2 else 2
         else:
-            outcome = 1 if flags & 1 else 2
+            outcome = 3 if flags & 1 else 2
         last = first
         at += 21
         # Further single settlements of the next tags are frames that differ in the tag alone.

@@ -28,14 +28,14 @@ from amqp_front.errors import (
 from amqp_front.journal_positions import NOTHING, JournalPositions
 from amqp_front.properties import EXPIRATION, REPLY_TO, USER_ID, Properties, copies
 from amqp_front.services import Services
-from exchanges import BARE_MESSAGE, Message, Route
+from exchanges import BARE_MESSAGE, Message, Route, holding_exchange
 from log_backend import BLIND_COPIES, EXPIRING, PERSISTENT, Durability, JournalFailed, Records
 from vhosts import (
     AccessRefused,
     Passage,
     PermissionCache,
     PublishRefused,
-    Queue,
+    Recipient,
     ResourceKind,
     Verb,
     VirtualHost,
@@ -257,20 +257,20 @@ class Publisher:
 
     @cython.locals(written=cython.longlong, durable=cython.longlong, position=cython.longlong)
     def _append(
-        self, batches: Iterable[tuple[Records, Sequence[Queue], Sequence[int]]]
+        self, batches: Iterable[tuple[Records, Sequence[Recipient], Sequence[int]]]
     ) -> JournalPositions:
         # With the indexes of the records in their run.
         if self._planned is not None:
             for batch in batches:
                 self._planned.batches.append(batch)
                 if self._reached is not None:
-                    self._reached += [queue.name for queue in batch[1]]
+                    self._reached += _queue_names(batch[1])
             return NOTHING
         written = durable = 0
         waited = self.waited
         for records, queues, indexes in batches:
             if self._reached is not None:
-                self._reached += [queue.name for queue in queues]
+                self._reached += _queue_names(queues)
             for queue in queues:
                 try:
                     position = queue.publish(records, waited)
@@ -504,6 +504,10 @@ def _by_route(found: list[Route]) -> dict[Route, list[int]]:
         else:
             indexes.append(at)
     return chosen
+
+
+def _queue_names(recipients: Sequence[Recipient]) -> list[str]:
+    return [each.name for each in recipients if holding_exchange(each.name) is None]
 
 
 def _message(properties: Properties) -> Message:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from log_backend import Reason, SettledRange
-from vhosts import DeliverySource
+from vhosts import Comeback, DeliverySource
 
 
 class Holder(Protocol):
@@ -20,6 +20,35 @@ class UnknownDeliveryTag(Exception):
     def __init__(self, tag: int) -> None:
         super().__init__(f"unknown delivery tag {tag}")
         self.tag = tag
+
+
+class EndedLease:
+    """Where deliveries came from that were taken back: settling them does nothing but make room for others."""
+
+    def __init__(self, source: DeliverySource) -> None:
+        self._source = source
+
+    @property
+    def ready(self) -> int:
+        """See `DeliverySource`."""
+        return self._source.ready
+
+    def on_ready(self) -> None:
+        """See `DeliverySource`."""
+        self._source.on_ready()
+
+    def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
+        """See `DeliverySource`: somebody else may have the messages."""
+
+    def settlement(self, first: int, end: int, reason: Reason) -> None:
+        """See `DeliverySource`: nothing is settled."""
+
+    def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
+        """See `DeliverySource`: they are back."""
+
+    def delivery_count(self, offset: int) -> int:
+        """See `DeliverySource`; nothing is delivered from here."""
+        return 0
 
 
 class UnackedRun:
@@ -59,17 +88,17 @@ class Taken(NamedTuple):
     """Deliveries on their way out.
 
     Attributes:
-        reason: why they are settled; None: they go back to their queues.
+        outcome: why they are settled, or how they come back to their queues.
     """
 
     runs: list[UnackedRun]
-    reason: Reason | None
+    outcome: Reason | Comeback
 
     def settlements(self) -> Iterator[SettledRange]:
         """What the journal may know before they are settled."""
-        if self.reason is not None:
+        if isinstance(self.outcome, Reason):
             for run in self.runs:
-                settled = run.partition.settlement(run.offset, run.end_offset, self.reason)
+                settled = run.partition.settlement(run.offset, run.end_offset, self.outcome)
                 if settled is not None:
                     yield settled
 
@@ -147,6 +176,28 @@ class Unacked:
         runs, self._runs, self.count = self._runs, [], 0
         return runs
 
+    def end_leases(self, consumer: Holder, end_tag: int) -> list[UnackedRun]:
+        """Let go of what a consumer holds with tags below; the tags stay known, and mean nothing."""
+        ended: list[UnackedRun] = []
+        runs: list[UnackedRun] = []
+        for run in self._runs:
+            if run.first_tag >= end_tag or not _is_leased(run, consumer):
+                runs.append(run)
+                continue
+            part = run.cut(run.first_tag, min(end_tag, run.end_tag))
+            ended.append(part)
+            over = EndedLease(run.partition)
+            runs.append(UnackedRun(part.first_tag, part.end_tag, over, part.offset, consumer))
+            if part.end_tag < run.end_tag:
+                runs.append(run.cut(part.end_tag, run.end_tag))
+        if ended:
+            self._runs = runs
+        return ended
+
+    def leased(self, consumer: Holder) -> int:
+        """How many deliveries of a consumer have not been taken back."""
+        return sum(len(run) for run in self._runs if _is_leased(run, consumer))
+
     def _index(self, tag: int) -> int:
         if self._runs and tag < self._runs[0].end_tag:
             return 0  # acks come in order, nearly always
@@ -168,6 +219,10 @@ class Unacked:
 
     def __iter__(self) -> Iterator[UnackedRun]:
         return iter(self._runs)
+
+
+def _is_leased(run: UnackedRun, consumer: Holder) -> bool:
+    return run.consumer is consumer and not isinstance(run.partition, EndedLease)
 
 
 def _first_tag(run: UnackedRun) -> int:

@@ -38,8 +38,11 @@ Folder = Annotated[Path | None, typer.Option(help="Where the data lies; the disk
 class RestartedBroker:
     """One broker process after the other on one data directory."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, *, management: bool = False) -> None:
         self._data = data
+        self._settings = {"ROUTELOG_MANAGEMENT": "false"}
+        if management:
+            self._settings = {"ROUTELOG_MANAGEMENT_PORT": "0"}
         self.url = ""
         self._process: subprocess.Popen[str] | None = None
 
@@ -49,7 +52,7 @@ class RestartedBroker:
         command = [sys.executable, "-m", "amqp_front", "serve", "--host", "127.0.0.1"]
         self._process = subprocess.Popen(
             [*command, "--port", "0", "--data-dir", str(self._data)],
-            env={**os.environ, "ROUTELOG_MANAGEMENT": "false"},
+            env={**os.environ, **self._settings},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,

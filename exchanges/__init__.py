@@ -12,6 +12,13 @@ from exchanges.deduplication_index import (
     deduplication_options,
     whole_number,
 )
+from exchanges.delayed_index import (
+    DELAY_HEADER,
+    DELAYED_TYPE,
+    delay_milliseconds,
+    held_name,
+    holding_exchange,
+)
 from exchanges.errors import (
     DefaultExchangeProtected,
     ExchangeInequivalent,
@@ -42,6 +49,8 @@ __all__ = [
     "BARE_MESSAGE",
     "DEDUPLICATION",
     "DEFAULT_EXCHANGE",
+    "DELAYED_TYPE",
+    "DELAY_HEADER",
     "EXCHANGE_TYPES",
     "NAME_BYTES_MAX",
     "NODE_EXCHANGES",
@@ -76,8 +85,11 @@ __all__ = [
     "check_not_reserved",
     "comparable",
     "deduplication_options",
+    "delay_milliseconds",
     "field_type",
+    "held_name",
     "history_length",
+    "holding_exchange",
     "octets",
     "type_table",
     "whole_number",

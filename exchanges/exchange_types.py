@@ -13,6 +13,7 @@ from exchanges.deduplication_index import (
     DeduplicationIndex,
     deduplication_options,
 )
+from exchanges.delayed_index import DELAYED_TYPE, delayed_index
 from exchanges.direct_index import DirectIndex
 from exchanges.exchange import Exchange
 from exchanges.fanout_index import FanoutIndex
@@ -33,7 +34,7 @@ def type_table(random_below: RandomBelow) -> dict[str, IndexFactory]:
     Args:
         random_below: where random exchanges have their choice from.
     """
-    return {
+    types: dict[str, IndexFactory] = {
         "direct": lambda exchange: DirectIndex(),
         "fanout": lambda exchange: FanoutIndex(),
         "topic": lambda exchange: TopicIndex(),
@@ -44,7 +45,9 @@ def type_table(random_below: RandomBelow) -> dict[str, IndexFactory]:
         "x-local-random": lambda exchange: RandomIndex(random_below, local=True),
         RECENT_HISTORY: _recent_history,
         DEDUPLICATION: _deduplication,
+        DELAYED_TYPE: lambda exchange: delayed_index(exchange, types),
     }
+    return types
 
 
 def _recent_history(exchange: Exchange) -> BindingIndex:

@@ -49,9 +49,12 @@ from log_backend.record_batch import (
     new_buffer,
 )
 from log_backend.record_encoding import encode_parts, encode_records, routing_keys
+from log_backend.record_fetch import StoredRecord, record_at
 from log_backend.record_selection import key_partition, split_by_routing_key, split_records
 from log_backend.retention import Retention
-from log_backend.segment import SegmentDamaged
+from log_backend.schedule import Schedule
+from log_backend.schedule_store import ScheduledRecord, ScheduleStore
+from log_backend.segment import Segment, SegmentDamaged
 from log_backend.single_record import SingleRecord
 from log_backend.stored_log import StoredExtent, StoredLogs, StoredStretch
 
@@ -88,6 +91,10 @@ __all__ = [
     "Repaired",
     "Retention",
     "RevisionConflict",
+    "Schedule",
+    "ScheduleStore",
+    "ScheduledRecord",
+    "Segment",
     "SegmentDamaged",
     "SettledRange",
     "SingleRecord",
@@ -95,6 +102,7 @@ __all__ = [
     "StoredExtent",
     "StoredLogs",
     "StoredPartition",
+    "StoredRecord",
     "StoredStretch",
     "SystemClock",
     "SystemDisk",
@@ -111,6 +119,7 @@ __all__ = [
     "random_below",
     "random_key",
     "random_name",
+    "record_at",
     "routing_keys",
     "split_by_routing_key",
     "split_records",

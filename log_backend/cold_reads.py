@@ -3,14 +3,15 @@
 import asyncio
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from log_backend.disk import Disk
 from log_backend.loaded_pieces import PieceBudget
 from log_backend.record_batch import RecordBatch
+from log_backend.record_fetch import StoredRecord, fetch_records
 from log_backend.segment import Segment, read_batches
 
 THREADS = 2  # one slow read does not keep all others waiting
@@ -34,7 +35,7 @@ class ColdReads:
         self._loop = loop
         self.pieces = PieceBudget(bytes_max)
         self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="reader")
-        self._tasks: set[asyncio.Task[list[RecordBatch]]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     def load(self, segment: Segment, offset: int) -> asyncio.Future[list[RecordBatch]]:
         """Batches of a segment, from the one that holds an offset or follows it: about READ_BYTES."""
@@ -48,6 +49,28 @@ class ColdReads:
             offset,
             segment.lowest_offset_at(position),
         )
+        return self._begin(work)
+
+    def fetch(
+        self, segment: Segment, offsets: Sequence[int], bytes_max: int
+    ) -> asyncio.Future[Mapping[int, StoredRecord]]:
+        """Single records of a segment, wherever they lie in it.
+
+        Args:
+            offsets: ascending.
+            bytes_max: of all of them; the first one may be larger.
+
+        Returns:
+            By offset, those up to the limit; one that is not in the segment is left out.
+        """
+        places = [(offset, segment.position_of(offset)) for offset in offsets]
+        wanted = [
+            (offset, position, segment.lowest_offset_at(position)) for offset, position in places
+        ]
+        end = segment.written_size
+        return self._begin(partial(fetch_records, self._disk, segment.path, wanted, end, bytes_max))
+
+    def _begin(self, work: Callable[[], Result]) -> "asyncio.Task[Result]":
         task = self._loop.create_task(self._read(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -41,10 +41,10 @@ from log_backend.log_transaction import SettledRange, commit_together, together
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 from log_backend.partition_log import PartitionLog
 from log_backend.partition_removal import PartitionRemoval, empty_spill
-from log_backend.record_batch import RecordBatch
 from log_backend.recovery import Recovery
 from log_backend.retention import Retention
 from log_backend.retention_timer import RetentionTimer
+from log_backend.schedule_store import ScheduleStore
 from log_backend.scrub import Scrub
 from log_backend.segment import Segment
 from log_backend.segment_compressor import SegmentCompressor
@@ -58,6 +58,7 @@ class LogStore:
 
     Attributes:
         metadata: the store for topology and users.
+        schedules, reads: what is due when; what brings back records that left memory.
         intake: what partitions share when they grow.
         scrub: reads sealed segments in the background.
         on_durable: set by the owner; called with the journal position that is durable.
@@ -86,6 +87,7 @@ class LogStore:
         disk.make_directory(data / "logs")
         empty_spill(data, disk)
         self.metadata = MetadataStore.open(data / "metadata")
+        self.schedules = ScheduleStore(self.metadata, loop)
         self._started = False
         self.segment_bytes = options.segment_bytes
         self.on_durable: Callable[[int], None] = lambda position: None
@@ -93,8 +95,8 @@ class LogStore:
         self.on_failure: Callable[[Exception], None] = lambda error: None
         self.on_pressure: Callable[[frozenset[str]], None] = lambda reasons: None
         self._flusher = Flusher(loop, disk, self.metadata)
-        self._reads = ColdReads(disk, loop, options.memory_loaded_bytes)
-        self.loaded_pieces = self._reads.pieces
+        self.reads = ColdReads(disk, loop, options.memory_loaded_bytes)
+        self.loaded_pieces, self.load = self.reads.pieces, self.reads.load  # see `LogOwner`
         self._journal_files = ThreadPoolExecutor(1, thread_name_prefix="journal-files")
         self.journal = Journal(
             data / "journal",
@@ -132,7 +134,7 @@ class LogStore:
         self._partitions: dict[int, PartitionLog] = {}
         self.scrub = Scrub(
             self._partitions,
-            self._reads.run,
+            self.reads.run,
             disk,
             clock,
             bytes_per_second=options.scrub_bytes_per_second,
@@ -188,6 +190,7 @@ class LogStore:
         await self.scrub.aclose()
         self._compressor.stop()
         self._retention_timer.stop()
+        await self.schedules.aclose()
         if self.journal.failure is None and self._failure is None:
             await self._checkpoint(None)
         if self._refused or self.journal.refused:
@@ -196,7 +199,7 @@ class LogStore:
         self._removal.give_up()  # which only closes files: what is in them stays
         self._space.stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._reads.aclose()
+        await self.reads.aclose()
         for executor in (self._flusher, self._journal_files):
             executor.shutdown(wait=True)
         self._compressor.close()
@@ -308,10 +311,6 @@ class LogStore:
         self._with_unflushed.add(partition)
         if partition.durable:
             self._changed.add(partition)
-
-    def load(self, segment: Segment, offset: int) -> asyncio.Future[list[RecordBatch]]:
-        """See `LogOwner`."""
-        return self._reads.load(segment, offset)
 
     def remove_segments(self, partition: PartitionLog, segments: list[Segment]) -> None:
         """See `LogOwner`."""

@@ -140,12 +140,15 @@ class MetadataStore:
         with self._lock:
             return self._get(key)
 
-    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, Entry]]:
+    def scan(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, Entry]]:
         """Yield the entries whose keys begin with `prefix`, in the order of their keys.
 
         It reads page by page, so changes made meanwhile may be seen or missed.
+
+        Args:
+            start: keys below are passed over.
         """
-        start = prefix or FIRST_FREE_KEY
+        start = max(start, prefix) or FIRST_FREE_KEY
         while page := self._page(prefix, start):
             yield from page
             start = page[-1][0] + b"\x00"
@@ -178,6 +181,20 @@ class MetadataStore:
         if synced:
             self.sync()
         return revision
+
+    def delete_range(self, first: bytes, end: bytes) -> None:
+        """Delete the entries with keys in [first, end); as durable as the next sync.
+
+        Raises:
+            MetadataUnavailable: closed or failed.
+        """
+        if not FIRST_FREE_KEY <= first <= end:
+            raise ValueError(f"[{first!r}, {end!r}) is no range of keys")
+        batch = WriteBatch(raw_mode=True)
+        batch.delete_range(first, end)
+        with self._lock:
+            self._refuse_if_unavailable()
+            self._write_batch(batch)
 
     def sync(self) -> None:
         """Make all that was applied durable; this blocks.
@@ -253,11 +270,14 @@ class MetadataStore:
             else:
                 batch.put(change.key, stamp + change.value)
         batch.put(STORE_KEY, _STORE_RECORD.pack(FORMAT_VERSION, revision))
+        self._write_batch(batch)
+        self._revision = revision
+
+    def _write_batch(self, batch: WriteBatch) -> None:
         try:
             self._engine.write(batch)
         except Exception as error:
             raise self._failed("write", error) from error
-        self._revision = revision
 
     def _read_latest_revision(self) -> int:
         with _engine_errors():

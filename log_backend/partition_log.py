@@ -180,6 +180,10 @@ class PartitionLog(LogEnd, QuarantinedLog):
             return False
         return self._find(offset) is None
 
+    def segment_of(self, offset: int) -> Segment | None:
+        """The segment on the disk that holds an offset, if one does."""
+        return next((each for each in self.segments if each.written_end > offset), None)
+
     def load(self, offset: int, done: Callable[[], None]) -> None:
         """Bring the records at an offset into memory; calls `done` when a load has ended.
 
@@ -187,7 +191,7 @@ class PartitionLog(LogEnd, QuarantinedLog):
         """
         if self.closed or offset >= self.blocked_from:
             return
-        segment = next((each for each in self.segments if each.written_end > offset), None)
+        segment = self.segment_of(offset)
         if segment is None:
             return
         loading = bool(self._awaiting_load)

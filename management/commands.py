@@ -1,20 +1,14 @@
-"""`routelog list | user | permission | vhost | policy | definitions | close-connection | trace_on | ...`."""
+"""`routelog list | user | permission | vhost | policy | definitions | delayed | close-connection | ...`."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from management.client import AnswerRefused, ManagementClient
+from management.delayed_commands import delayed
+from management.options import HERE, AsJson, DataDir, Vhost, command_group
 from management.terminal import complaints, show
-
-DataDir = Annotated[
-    Path, typer.Option(envvar="ROUTELOG_DATA_DIR", help="The running broker's data directory.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON Lines with all there is to say.")]
-Vhost = Annotated[str, typer.Option(help="The virtual host.")]
-HERE = Path("data")
 
 COLUMNS = {
     "queues": ("vhost", "name", "type", "durable", "policy", "messages_ready",
@@ -29,20 +23,16 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def _group(name: str, text: str) -> typer.Typer:
-    return typer.Typer(name=name, help=text, no_args_is_help=True, pretty_exceptions_enable=False)
-
-
-users = _group("user", "Add, change and delete users of the running broker.")
-permissions = _group("permission", "Say what users may do in virtual hosts.")
-vhosts = _group("vhost", "Add and delete virtual hosts.")
-policies = _group("policy", "Set and clear policies.")
-definitions = _group("definitions", "Export and import users, virtual hosts and topology.")
+users = command_group("user", "Add, change and delete users of the running broker.")
+permissions = command_group("permission", "Say what users may do in virtual hosts.")
+vhosts = command_group("vhost", "Add and delete virtual hosts.")
+policies = command_group("policy", "Set and clear policies.")
+definitions = command_group("definitions", "Export and import users, virtual hosts and topology.")
 
 
 def operator_commands(command_line: typer.Typer) -> None:
     """Add these commands to the program's."""
-    for group in (users, permissions, vhosts, policies, definitions):
+    for group in (users, permissions, vhosts, policies, definitions, delayed):
         command_line.add_typer(group)
     command_line.command("list")(list_things)
     command_line.command("close-connection")(close_connection)

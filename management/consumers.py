@@ -60,6 +60,7 @@ def _row(broker: BrokerSide, connection: Any, consumer: Any) -> Row:
         "activity_status": "up",
         "arguments": {"x-priority": consumer.priority} if consumer.priority else {},
         "messages_unacknowledged": consumer.unacknowledged,
+        "messages_timed_out": consumer.timed_out,
         "channel_details": {
             "name": f"{name} ({consumer.channel})",
             "number": consumer.channel,

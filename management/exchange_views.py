@@ -9,6 +9,7 @@ from exchanges import Exchange
 from management.answer import Answer, Empty, Listing, Row, Value, put
 from management.bindings import binding_row, bindings_from, exchange_name
 from management.call import Call
+from management.delayed import delayed_count
 from management.failures import bad_request, not_found
 from vhosts import ResourceKind, Verb, VirtualHost, checked_arguments, plain_arguments
 
@@ -64,6 +65,7 @@ def exchange_row(vhost: VirtualHost, exchange: Exchange) -> Row:
         "internal": exchange.internal,
         "arguments": plain_arguments(exchange.arguments),
         "policy": None if policy is None else policy.name,
+        **delayed_count(vhost, exchange),
     }
 
 

@@ -89,7 +89,8 @@ def queue_row(queue: Queue, node: str) -> Row | None:
             effective.policy, effective.operator_policy
         ),
         "consumers": queue.consumer_count,
-        "messages": ready + unacked,
+        "messages": ready + unacked + queue.delayed,
+        "messages_delayed": queue.delayed,
         "messages_ready": ready,
         "messages_unacknowledged": unacked,
         "partitions": len(queue.partitions),

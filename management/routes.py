@@ -8,6 +8,7 @@ from management import (
     bindings,
     connections,
     consumers,
+    delayed,
     exchange_views,
     log_readers,
     log_views,
@@ -73,6 +74,7 @@ def _log(path: str, handler: Handler, method: str = "GET") -> Route:
 _BINDING = "/bindings/{vhost}/e/{source}/{kind:[qe]}/{destination}"
 _QUEUE = "/queues/{vhost}/{name}"
 _EXCHANGE = "/exchanges/{vhost}/{name}"
+_DELAYED = f"{_EXCHANGE}/delayed"
 _HEALTH = "/health/checks"
 _LOG = "/{queue}/{partition}"
 
@@ -119,6 +121,9 @@ ROUTES: tuple[Route, ...] = (
     _get(f"{_EXCHANGE}/bindings/source", exchange_views.list_bindings_from),
     _get(f"{_EXCHANGE}/bindings/destination", exchange_views.list_bindings_to),
     _change("POST", f"{_EXCHANGE}/publish", exchange_views.publish),
+    Route("GET", _DELAYED, Need.MANAGEMENT, delayed.list_delayed, Scope.ENTERED),
+    _change("DELETE", _DELAYED, delayed.cancel_all),
+    _change("DELETE", f"{_DELAYED}/{{id}}", delayed.cancel_one),
     # Bindings
     _get("/bindings", bindings.list_bindings),
     _get("/bindings/{vhost}", bindings.list_bindings_of_vhost),

@@ -24,7 +24,7 @@ from amqp_front.errors import AmqpError, HardError
 from amqp_front.methods import decode_method
 from amqp_front.properties import Properties
 
-ACK, REQUEUE, DISCARD = range(3)
+ACK, REQUEUE, DISCARD, REFUSE = range(4)
 
 MESSAGE_BYTES_MAX = 1 << 20
 
@@ -207,7 +207,8 @@ def _has_copies(properties: bytes) -> bool | None:
 def flat_settlement(channel: int, decoded: Any) -> Flat:
     """A settlement that came as a frame."""
     requeue = getattr(decoded, "requeue", None)
-    outcome = ACK if requeue is None else REQUEUE if requeue else DISCARD
+    again = REFUSE if isinstance(decoded, commands.Basic.Reject) else REQUEUE
+    outcome = ACK if requeue is None else again if requeue else DISCARD
     parts = (outcome, decoded.delivery_tag, getattr(decoded, "multiple", False))
     return Flat("settle", channel, parts)
 

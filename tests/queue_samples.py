@@ -85,6 +85,11 @@ class Turns:
             self.run()
         self.clock.microseconds = end
 
+    @property
+    def waiting(self) -> int:
+        """How many calls are to come at a time."""
+        return sum(not alarm.cancelled for alarm in self._alarms)
+
     def call_soon(self, call: Callable[[], None]) -> None:
         """See the event loop's method of this name."""
         self._calls.append(call)

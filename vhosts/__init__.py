@@ -2,6 +2,7 @@
 
 from vhosts.admission import Admission
 from vhosts.broker_message import EVENT_EXCHANGE, LOG_EXCHANGE, TRACE_EXCHANGE, tell
+from vhosts.comeback import Comeback
 from vhosts.compatibility import RABBITMQ_PRODUCT, RABBITMQ_VERSION
 from vhosts.consumer import CREDIT_UNLIMITED, Consumer
 from vhosts.consumer_group import ConsumerGroup
@@ -63,6 +64,8 @@ from vhosts.event_feed import EventFeed
 from vhosts.global_parameters import GlobalParameters
 from vhosts.group_expiry import GroupExpiry
 from vhosts.group_options import GROUP, GROUP_EXPIRES, GroupOptions, wanted_group
+from vhosts.held_messages import HeldMessages
+from vhosts.held_page import NOTHING_BEFORE, HeldMessage
 from vhosts.imported_password import DEFAULT_ALGORITHM, imported_hash, split_imported_hash
 from vhosts.json_arguments import checked_arguments, plain_arguments
 from vhosts.limits import USER_LIMITS, VHOST_LIMITS, Limits, checked_limits
@@ -73,11 +76,13 @@ from vhosts.permission import FULL_PERMISSION, Permission, Verb
 from vhosts.permission_book import PermissionBook, ResourceKind
 from vhosts.permission_cache import PermissionCache
 from vhosts.policy import Policy
+from vhosts.post import Recipient
 from vhosts.queue import Queue
 from vhosts.queue_declaration import server_name
 from vhosts.queue_partition import QueuePartition
 from vhosts.queue_properties import QueueProperties
 from vhosts.snapshot import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot, TakenMessage
+from vhosts.timer import Timer
 from vhosts.topic_permission import TopicPermission
 from vhosts.topology_keeper import Durable
 from vhosts.topology_record import VhostRecord, partition_names
@@ -95,6 +100,7 @@ __all__ = [
     "GROUP",
     "GROUP_EXPIRES",
     "LOG_EXCHANGE",
+    "NOTHING_BEFORE",
     "RABBITMQ_PRODUCT",
     "RABBITMQ_VERSION",
     "TRACE_EXCHANGE",
@@ -105,6 +111,7 @@ __all__ = [
     "AuthenticationBusy",
     "AuthenticationRefused",
     "ChannelSnapshot",
+    "Comeback",
     "ConnectionLimitReached",
     "ConnectionSnapshot",
     "Consumer",
@@ -122,6 +129,8 @@ __all__ = [
     "GlobalParameters",
     "GroupExpiry",
     "GroupOptions",
+    "HeldMessage",
+    "HeldMessages",
     "InvalidArguments",
     "InvalidConsumerArgument",
     "InvalidDefinition",
@@ -157,8 +166,10 @@ __all__ = [
     "QueueQuarantined",
     "QueueStopped",
     "QueueUnreadable",
+    "Recipient",
     "ResourceKind",
     "TakenMessage",
+    "Timer",
     "TooLargeToRemember",
     "TooManyGroups",
     "TopicPermission",

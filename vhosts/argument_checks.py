@@ -12,6 +12,7 @@ _AGE = re.compile(r"([0-9]{1,9})([smhdDMY])")
 QUEUE_TYPES = ("classic", "quorum", "stream")
 OVERFLOWS = ("drop-head", "reject-publish", "reject-publish-dlx")
 COMPRESSIONS = ("none", "zstd", "lz4")
+RETRIES = ("disabled", "all", "failed", "returned")
 STRATEGIES = ("at-most-once", "at-least-once")
 
 HEADER_NAME_BYTES_MAX = 255  # a short string: no longer name can be in a message

@@ -6,6 +6,7 @@ from asyncio import Future
 from collections.abc import Mapping, Sequence
 
 from log_backend import PartitionLog, Reason
+from vhosts.comeback import Comeback
 from vhosts.consumer import Consumer
 from vhosts.dispatcher import HEADED_BYTES_MIN, Dispatcher
 from vhosts.group_record import GroupRecord
@@ -85,9 +86,9 @@ class GroupPartition(QueuePartition):
         self._settled_ahead = self.cursor.settled.count_from(self.next_offset, self.log.next_offset)
         log.warning("%s lost %d messages to the retention of its log", self._group, lost)
 
-    def give_back(self, first: int, end: int) -> None:
+    def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
         """See `DeliverySource`; what retention took meanwhile does not come back."""
         begin = min(max(first, self.cursor.low_water), end)
         self.in_flight -= begin - first
         if begin < end:
-            super().give_back(begin, end)
+            super().give_back(begin, end, comeback)

@@ -75,7 +75,7 @@ def dead_letter(properties: bytes, exchange: bytes, routing_key: bytes, death: D
     except MalformedProperties:
         return DeadLetter(properties, (death.routing_key or routing_key,), frozenset())
     headers = parts.headers
-    copies = _strings(headers.get(b"CC", b""))
+    copies = strings(headers.get(b"CC", b""))
     own = {
         b"count": _long(1),
         b"exchange": _text(exchange),
@@ -92,7 +92,7 @@ def dead_letter(properties: bytes, exchange: bytes, routing_key: bytes, death: D
     _mark(headers, "x-first-death", deaths[-1], replace=False)
     _mark(headers, "x-last-death", own, replace=True)
     if death.routing_key is None:
-        blind = _strings(headers.get(b"BCC", b""))
+        blind = strings(headers.get(b"BCC", b""))
         keys: tuple[bytes, ...] = (routing_key, *copies, *blind)
     else:
         keys = (death.routing_key,)
@@ -137,7 +137,8 @@ def _tables(value: bytes) -> list[dict[bytes, bytes]]:
     return [dict(fields(each, 5, len(each))) for each in _items(value) if each[:1] == b"F"]
 
 
-def _strings(value: bytes) -> list[bytes]:
+def strings(value: bytes) -> list[bytes]:
+    """The routing keys in the array of a header, with its letter; none when it is no array."""
     return [each[5:] for each in _items(value) if each[:1] == b"S" and len(each) <= 5 + 255]
 
 

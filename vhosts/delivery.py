@@ -4,6 +4,7 @@ from bisect import bisect_right
 from typing import Protocol
 
 from log_backend import Reason, Records, SettledRange
+from vhosts.comeback import Comeback
 
 
 class DeliverySource(Protocol):
@@ -22,7 +23,7 @@ class DeliverySource(Protocol):
     def settlement(self, first: int, end: int, reason: Reason) -> SettledRange | None:
         """What the journal may know before such messages are settled; None: nothing."""
 
-    def give_back(self, first: int, end: int) -> None:
+    def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
         """Make messages ready again that were handed out, in their old place."""
 
     def delivery_count(self, offset: int) -> int:

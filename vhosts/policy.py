@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from log_backend import Durability
 from vhosts.argument_checks import (
     OVERFLOWS,
+    RETRIES,
     STRATEGIES,
     Check,
     age,
@@ -35,6 +36,9 @@ QUEUE_KEYS: Mapping[str, Check] = {
     "dead-letter-routing-key": text,
     "dead-letter-strategy": one_of(*STRATEGIES),
     "delivery-limit": integer(-1),
+    "delayed-retry-type": one_of(*RETRIES),
+    "delayed-retry-min": integer(1),
+    "delayed-retry-max": integer(1),
     "consumer-timeout": integer(0),
     "max-age": age,
     "durability": one_of(*Durability),

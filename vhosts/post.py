@@ -31,14 +31,21 @@ class PostRouting(Protocol):
 
 
 class Recipient(Protocol):
-    """A queue that messages come to."""
+    """A queue that messages come to, or what holds them until they go on."""
+
+    @property
+    def name(self) -> str:
+        """What a route leads to it by."""
 
     @property
     def durability(self) -> Durability:
         """What a position of the journal must reach for it."""
 
-    def publish(self, records: Records, *, waited: bool) -> int:
+    def publish(self, records: Records, waited: bool) -> int:
         """Append records; see `Queue.publish`."""
+
+    def takes(self, count: int, size: int) -> bool:
+        """Whether it refuses none of so many messages, of so many bytes of bodies, at once."""
 
 
 class Outgoing(NamedTuple):
@@ -63,11 +70,13 @@ class Posted(NamedTuple):
         written, durable: how far the journal has to come until they are as safe as their queues promise.
         untaken: indexes of those that no queue took, or that one refused; what had to go to no queue is not
             among them.
+        refused: those of them that a queue refused.
     """
 
     written: int
     durable: int
     untaken: frozenset[int]
+    refused: frozenset[int] = frozenset()
 
 
 class Post:
@@ -101,7 +110,7 @@ class Post:
         """Publish messages to an exchange; one that is not there takes none.
 
         Args:
-            attributes: of their batches: PERSISTENT, or none.
+            attributes: of their batches, but KEY_COLUMN.
             origin: name of the exchange that they are said to come from; None: this one.
 
         Raises:
@@ -122,12 +131,15 @@ class Post:
         # One by one: what becomes of a message may hang on the one before it.
         written = durable = 0
         untaken: set[int] = set()
+        refused: set[int] = set()
         for place, message in enumerate(messages):
             posted = self._remembered(exchange, message, attributes, origin)
             written, durable = max(written, posted.written), max(durable, posted.durable)
             if posted.untaken:
                 untaken.add(place)
-        return Posted(written, durable, frozenset(untaken))
+            if posted.refused:
+                refused.add(place)
+        return Posted(written, durable, frozenset(untaken), frozenset(refused))
 
     def _remembered(
         self, exchange: str, message: Outgoing, attributes: int, origin: bytes
@@ -154,17 +166,18 @@ class Post:
             max(posted.written, passage.written),
             max(posted.durable, passage.durable),
         )
-        return Posted(written, durable, posted.untaken)
+        return Posted(written, durable, posted.untaken, posted.refused)
 
     def _delivered(
         self,
         chosen: dict[str, list[int]],
-        untaken: set[int],
+        unrouted: set[int],
         messages: Sequence[Outgoing],
         attributes: int,
         origin: bytes,
     ) -> Posted:
         written = durable = 0
+        refused: set[int] = set()
         made: dict[tuple[int, ...], Records] = {}
         for name, places in chosen.items():
             selection = tuple(places)
@@ -174,14 +187,14 @@ class Post:
             queue = self._recipient(name)
             try:
                 position = queue.publish(part, waited=True)
-            except PublishRefused as refused:
-                position = refused.position
-                untaken.update(places[at] for at in refused.refused)
+            except PublishRefused as error:
+                position = error.position
+                refused.update(places[at] for at in error.refused)
             if queue.durability is Durability.DISK:
                 durable = max(durable, position)
             else:
                 written = max(written, position)
-        return Posted(written, durable, frozenset(untaken))
+        return Posted(written, durable, frozenset(unrouted | refused), frozenset(refused))
 
     def _chosen(
         self, exchange: str, messages: Sequence[Outgoing]

@@ -149,7 +149,8 @@ class PriorityPartition(QueuePartition):
                 self._held.pop(offset, None)
         super().settle(first, end, reason)
 
-    def _make_ready(self, first: int, end: int) -> None:
+    def make_ready(self, first: int, end: int) -> None:
+        """See `QueuePartition`."""
         start, level = first, self._held.pop(first, 0)
         for offset in range(first + 1, end):
             other = self._held.pop(offset, 0)

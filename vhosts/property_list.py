@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from vhosts.message_header import value_place
 
 HEADERS = 1 << 13
+DELIVERY_MODE = 1 << 12
 PRIORITY = 1 << 11
 EXPIRATION = 1 << 8
 
 _FIRST_FLAG = 1 << 15
 _LAST_FLAG = 1 << 2
 _SIZES = {
-    1 << 12: 1,
+    DELIVERY_MODE: 1,
     PRIORITY: 1,
     1 << 6: 8,
 }  # delivery mode, priority, timestamp; others are strings
@@ -95,6 +96,13 @@ def expiration(raw: bytes) -> int | None:
     if content is None or not content[1:].isdigit() or len(content) > _EXPIRATION_DIGITS_MAX + 1:
         return None
     return int(content[1:])
+
+
+def is_persistent(raw: bytes) -> bool:
+    """Whether the delivery mode of a message is 2."""
+    if not int.from_bytes(raw[:2], "big") & DELIVERY_MODE:
+        return False
+    return _content(raw, DELIVERY_MODE) == b"\x02"
 
 
 def priority(raw: bytes) -> int:

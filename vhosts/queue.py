@@ -196,8 +196,15 @@ class Queue(Dispatcher):
     @property
     def counts_deliveries(self) -> bool:
         """What it delivers again says how often: `x-delivery-count`."""
-        limited = self.rules is not None and self.rules.delivery_limit is not None
-        return limited or counts_deliveries(self.properties.arguments)
+        rules = self.rules
+        if rules is not None and (rules.delivery_limit is not None or rules.backoff.options):
+            return True
+        return counts_deliveries(self.properties.arguments)
+
+    @property
+    def delayed(self) -> int:
+        """Messages that came back, and wait before they are ready again."""
+        return 0 if self.rules is None else self.rules.backoff.count
 
     @property
     def ready(self) -> int:
@@ -330,6 +337,15 @@ class Queue(Dispatcher):
                 self.consumers.append(following)
                 self.wake()
         self.used()
+
+    def stand_aside(self, consumer: Consumer) -> None:
+        """Let another consumer be the single active one, if one waits: this one does not settle."""
+        if self._standby is not None and consumer in self.consumers:
+            following = self._standby.take()
+            if following is not None:
+                self.consumers[self.consumers.index(consumer)] = following
+                self._standby.add(consumer)
+                self.wake()
 
     def get(self) -> Delivery | None:
         """Hand out one message; None when nothing is ready in memory.

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from log_backend import EXPIRING, PartitionLog, Reason, SettledRange
+from vhosts.comeback import Comeback
 from vhosts.delivery import Delivery, fitting
 
 
@@ -21,9 +22,9 @@ class PartitionRules(Protocol):
         """Messages [first, end) are not ready any more."""
 
     def returnable(
-        self, partition: "QueuePartition", first: int, end: int
+        self, partition: "QueuePartition", first: int, end: int, comeback: Comeback
     ) -> Iterable[tuple[int, int]]:
-        """Which of [first, end), that were handed out, come back; the others have left the queue."""
+        """Which of [first, end), that were handed out, are ready; others left the queue, or wait."""
 
     def returned(self, partition: "QueuePartition", first: int, end: int) -> None:
         """Messages that were handed out are ready again."""
@@ -181,17 +182,18 @@ class QueuePartition:
             self.cursor.settle(first, end, reason)
             self.log.release()
 
-    def give_back(self, first: int, end: int) -> None:
+    def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
         """Make messages ready again that were handed out, in their old place."""
         self.in_flight -= end - first
         if self.rules is None:
-            self._make_ready(first, end)
+            self.make_ready(first, end)
             return
-        for returned in self.rules.returnable(self, first, end):
-            self._make_ready(*returned)
+        for returned in self.rules.returnable(self, first, end, comeback):
+            self.make_ready(*returned)
             self.rules.returned(self, *returned)
 
-    def _make_ready(self, first: int, end: int) -> None:
+    def make_ready(self, first: int, end: int) -> None:
+        """Take messages that came back into their old place."""
         self._returned_count += end - first
         at = bisect_left(self.returned, (first, end))
         if at > 0 and self.returned[at - 1][1] == first:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from log_backend import Reason, Records, split_records
+from vhosts.comeback import Comeback
 from vhosts.dead_letters import DeadLetters, LetterSurroundings, letter_address
 from vhosts.death import DeathReason
 from vhosts.delivery_limit import delivery_limit, within_limit
@@ -15,10 +16,12 @@ from vhosts.expiry import MILLISECOND, ExpiringQueue, Expiry, ExpirySurroundings
 from vhosts.length_limit import LengthLimit, LengthOptions, LimitedQueue, length_options
 from vhosts.queue_lease import LeasedQueue, LeaseSurroundings, QueueLease
 from vhosts.queue_partition import QueuePartition
+from vhosts.retry_backoff import RETRY_TYPE, RetryBackoff, retry_options
 
 RULE_ARGUMENTS = frozenset(
     (
         "x-dead-letter-exchange",
+        RETRY_TYPE,
         "x-expires",
         "x-max-length",
         "x-max-length-bytes",
@@ -44,6 +47,7 @@ class QueueRules:
         delivery_limit: how often a message may be delivered again; None: for ever.
         length: its limit; None: it has none.
         lease: when its own time is over; None: never.
+        backoff: what came back and waits before it is ready again.
     """
 
     def __init__(self, queue: RuledQueue, surroundings: RuleSurroundings) -> None:
@@ -54,6 +58,7 @@ class QueueRules:
         self.delivery_limit: int | None = None
         self.length: LengthLimit | None = None
         self.lease: QueueLease | None = None
+        self.backoff = RetryBackoff(surroundings, self._waited)
 
     def apply(self, arguments: Mapping[str, object]) -> None:
         """Go by other arguments from here on."""
@@ -65,6 +70,7 @@ class QueueRules:
         self.expiry.look_soon()
         self._limit(length_options(arguments))
         self.delivery_limit = delivery_limit(arguments)
+        self.backoff.options = retry_options(arguments)
         if self.lease is not None:
             self.lease.stop()
         expires = arguments.get("x-expires")
@@ -86,6 +92,7 @@ class QueueRules:
     def stop(self) -> None:
         """The queue is gone."""
         self.expiry.stop()
+        self.backoff.stop()
         if self.lease is not None:
             self.lease.stop()
 
@@ -98,8 +105,9 @@ class QueueRules:
             self.delivery_limit,
             self.length,
             self.lease,
+            self.backoff.options,
         )
-        under_way = self.expiry.expected or self.dead_letters.waiting
+        under_way = self.expiry.expected or self.dead_letters.waiting or self.backoff.count
         return not under_way and all(each is None for each in asked)
 
     def admit(self, records: Records) -> tuple[Records | None, Sequence[int]]:
@@ -132,15 +140,19 @@ class QueueRules:
             self.length.left(partition, first, end)
 
     def returnable(
-        self, partition: QueuePartition, first: int, end: int
+        self, partition: QueuePartition, first: int, end: int, comeback: Comeback
     ) -> Iterable[tuple[int, int]]:
         """See `PartitionRules`."""
-        if self.delivery_limit is None:
-            return ((first, end),)
-        kept, over = within_limit(partition, first, end, self.delivery_limit)
-        for each in over:
-            self.dead_letters.discard(partition, *each, DeathReason.DELIVERY_LIMIT)
-        return kept
+        kept = [(first, end)]
+        if self.delivery_limit is not None:
+            kept, over = within_limit(partition, first, end, self.delivery_limit)
+            for each in over:
+                self.dead_letters.discard(partition, *each, DeathReason.DELIVERY_LIMIT)
+        if not self.backoff.holds(comeback):
+            return kept
+        for each in kept:
+            self.backoff.hold(partition, *each)
+        return ()
 
     def returned(self, partition: QueuePartition, first: int, end: int) -> None:
         """See `PartitionRules`."""
@@ -159,6 +171,11 @@ class QueueRules:
             return False
         self.dead_letters.discard(partition, first, end, DeathReason.REJECTED)
         return True
+
+    def _waited(self, partition: QueuePartition, first: int, end: int) -> None:
+        partition.make_ready(first, end)
+        self.returned(partition, first, end)
+        partition.on_ready()
 
     def _expired(self, partition: QueuePartition, first: int, end: int) -> None:
         self.dead_letters.discard(partition, first, end, DeathReason.EXPIRED)

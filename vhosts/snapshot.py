@@ -52,6 +52,7 @@ class ConsumerSnapshot:
     prefetch: int
     priority: int
     unacknowledged: int
+    timed_out: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from exchanges import field_type
 from log_backend import PartitionLog, Reason
+from vhosts.comeback import Comeback
 from vhosts.consumer import Consumer
 from vhosts.delivery import Delivery, fitting
 from vhosts.errors import InvalidStreamOffset
@@ -113,7 +114,7 @@ class StreamReader:
     def settlement(self, first: int, end: int, reason: Reason) -> None:
         """See `DeliverySource`: nothing is settled."""
 
-    def give_back(self, first: int, end: int) -> None:
+    def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
         """See `DeliverySource`: what was read is not read again."""
         self.in_flight -= end - first
 

@@ -1,11 +1,12 @@
 """What the rules of a vhost's queues need of the node around them."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 
-from log_backend import LogStore, Records
+from log_backend import LogStore, Records, Segment, StoredRecord
 from vhosts.death import Death
 from vhosts.letter_post import LetterPost
-from vhosts.post import Posted
+from vhosts.post import Outgoing, Post, Posted
 from vhosts.timer import CallLater, CallSoon, Timer
 
 
@@ -21,13 +22,14 @@ class Surroundings:
     def __init__(
         self,
         logs: LogStore,
-        post: LetterPost,
+        post: Post,
         remove: Callable[[str], None],
         call_soon: CallSoon,
         call_later: CallLater,
     ) -> None:
         self._logs = logs
         self._post = post
+        self._letters = LetterPost(post)
         self.remove = remove
         self._call_soon = call_soon
         self._call_later = call_later
@@ -50,7 +52,28 @@ class Surroundings:
 
     def send(self, records: Records, index: int, count: int, exchange: str, death: Death) -> Posted:
         """See `LetterPost`."""
-        return self._post.send(records, index, count, exchange, death)
+        return self._letters.send(records, index, count, exchange, death)
+
+    def publish(
+        self, exchange: str, messages: Sequence[Outgoing], attributes: int, origin: bytes
+    ) -> Posted:
+        """See `Post`."""
+        return self._post.publish(exchange, messages, attributes, origin)
+
+    def fetch(
+        self,
+        segment: Segment,
+        offsets: Sequence[int],
+        bytes_max: int,
+        done: Callable[[Mapping[int, StoredRecord] | None], None],
+    ) -> None:
+        """Call `done` with records of a segment, see `ColdReads.fetch`; None: that failed."""
+
+        def fetched(future: asyncio.Future[Mapping[int, StoredRecord]]) -> None:
+            if not future.cancelled():
+                done(None if future.exception() is not None else future.result())
+
+        self._logs.reads.fetch(segment, offsets, bytes_max).add_done_callback(fetched)
 
     def when_reached(self, posted: Posted, done: Callable[[], None]) -> None:
         """Call `done` when the journal is where letters need it; at once when they need nothing."""

@@ -6,6 +6,7 @@ from functools import partial
 
 from exchanges import RoutingTable, TopologyChange
 from log_backend import Change, LogStore, MetadataUnavailable
+from vhosts.delay_book import DelayBook
 from vhosts.event_feed import TellEvent
 from vhosts.exchange_memories import ExchangeMemories
 from vhosts.topology_record import binding_change, exchange_change
@@ -28,6 +29,7 @@ class TopologyKeeper:
         writer: TopologyWriter,
         logs: LogStore,
         memories: ExchangeMemories,
+        delays: DelayBook,
         follow: Callable[[str], None],
         tell: TellEvent,
     ) -> None:
@@ -36,6 +38,7 @@ class TopologyKeeper:
         self._writer = writer
         self._logs = logs
         self._memories = memories
+        self._delays = delays
         self._follow = follow
         self._tell = tell
         self._submitted: asyncio.Future[int] | None = None  # the last change
@@ -53,6 +56,7 @@ class TopologyKeeper:
         except MetadataUnavailable:
             self._routing.undo(change)
             self._memories.undone(change.exchanges_declared)
+            self._delays.undone(change.exchanges_declared)
             raise
 
     def store(self, change: TopologyChange, more: Sequence[Change] = ()) -> Durable:
@@ -66,9 +70,9 @@ class TopologyKeeper:
             self._writer.check()  # before anything is closed
         removals: list[Callable[[], None]] = []
         for exchange in change.exchanges_deleted:
-            gone, removed = self._memories.deleted(exchange)
-            changes += gone
-            removals += removed
+            for gone, removed in (self._memories.deleted(exchange), self._delays.deleted(exchange)):
+                changes += gone
+                removals += removed
             if exchange.durable:
                 changes.append(exchange_change(self._vhost, exchange, deleted=True))
         removed_bindings = [each for each in change.bindings_removed if each.durable]
@@ -76,6 +80,7 @@ class TopologyKeeper:
         for exchange in change.exchanges_declared:
             number, taken = self._memories.declared(exchange)
             changes += taken
+            changes += self._delays.declared(exchange)
             if exchange.durable:
                 changes.append(exchange_change(self._vhost, exchange, number))
             self._follow(exchange.name)

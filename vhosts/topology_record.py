@@ -4,6 +4,7 @@
     vhosts/<vhost>                                                   {"version":1,"name":...,"limits":{...}}
     exchanges/<vhost>/<exchange>                                     {"version":1,"name":...,"type":...}
     queues/<vhost>/<queue>                                           {"version":1,"name":...,"partitions":[n]}
+    delays/<vhost>/<exchange>                                        {"version":1,"partitions":[n],...}
     bindings/<vhost>/<source>/<kind>/<destination>/<key>/<arguments> {"version":1,...}
     next-partition                                                   the next partition number, decimal
 
@@ -79,6 +80,14 @@ class QueueRecord(msgspec.Struct, frozen=True):
         )
 
 
+class DelayRecord(msgspec.Struct, frozen=True):
+    """Where a durable delayed message exchange holds its messages: the numbers of its partitions."""
+
+    exchange: str
+    partitions: list[int]
+    version: Literal[1] = 1
+
+
 class BindingRecord(msgspec.Struct, frozen=True):
     """A durable binding as stored."""
 
@@ -134,6 +143,15 @@ def queue_change(
     return Change(record_key("queues", vhost, queue.name), value)
 
 
+def delay_change(
+    vhost: str, exchange: str, partitions: list[int], *, deleted: bool = False
+) -> Change:
+    """Write or delete where an exchange holds its messages."""
+    record = DelayRecord(exchange, partitions)
+    value = None if deleted else msgspec.json.encode(record)
+    return Change(record_key("delays", vhost, exchange), value)
+
+
 def binding_change(vhost: str, binding: Binding, *, deleted: bool = False) -> Change:
     """Write or delete the binding."""
     arguments = encode_arguments(binding.arguments)
@@ -162,6 +180,11 @@ def partition_names(store: MetadataStore) -> dict[int, tuple[str, str, int]]:
     For an exchange's, EXCHANGE_MARK stands before the name.
     """
     names = {}
+    for key, entry in store.scan(b"delays/"):
+        vhost = unquote(key.split(b"/")[1].decode())
+        delay = msgspec.json.decode(entry.value, type=DelayRecord)
+        for index, number in enumerate(delay.partitions):
+            names[number] = (vhost, EXCHANGE_MARK + delay.exchange, index)
     for key, entry in store.scan(b"exchanges/"):
         vhost = unquote(key.split(b"/")[1].decode())
         exchange = msgspec.json.decode(entry.value, type=ExchangeRecord)

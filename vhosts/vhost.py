@@ -32,16 +32,16 @@ from log_backend import (
     unawaited,
 )
 from vhosts.consumer import Consumer
+from vhosts.delay_book import DelayBook
 from vhosts.errors import QueueInUse, QueueLimitReached, QueueNotEmpty
 from vhosts.event_feed import TellEvent, tell_nobody, tell_of_queue
 from vhosts.exchange_memories import ExchangeMemories
 from vhosts.group_book import GroupBook
-from vhosts.letter_post import LetterPost
 from vhosts.limits import MAX_QUEUES, Limits, reached
 from vhosts.partition_numbers import PartitionNumbers
 from vhosts.partitioner import partition_count
 from vhosts.passage import Passage
-from vhosts.post import Post
+from vhosts.post import Post, Recipient
 from vhosts.priority_partition import PriorityPartition
 from vhosts.queue import Queue
 from vhosts.queue_arguments import compression, durability, priority_max, retention
@@ -77,6 +77,7 @@ class VirtualHost:
 
     Attributes:
         record: its name, and what an operator said of it.
+        delays: what its delayed message exchanges hold.
         firehose: who is told of every message; None: nobody. The owner of the channels sets it.
 
     Args:
@@ -118,13 +119,15 @@ class VirtualHost:
         self.policies = VhostPolicies(
             name, writer, self.routing, self.queues, default_durability, tell
         )
-        follow = self.policies.follow_exchange
-        self._keeper = TopologyKeeper(self.routing, writer, logs, self.memories, follow, tell)
-        self._targets: dict[tuple[str, ...], tuple[Queue, ...]] = {}
+        self._targets: dict[tuple[str, ...], tuple[Recipient, ...]] = {}
         self._targets_version = -1
-        self.post = Post(self.routing, self.passage, self.queues.__getitem__, logs.now)
-        letters = LetterPost(self.post)
-        self._surroundings = Surroundings(logs, letters, self._expire, call_soon, call_later)
+        self.post = Post(self.routing, self.passage, self._recipient, logs.now)
+        self._surroundings = Surroundings(logs, self.post, self._expire, call_soon, call_later)
+        self.delays = DelayBook(name, logs, numbers, self._surroundings, default_durability)
+        follow = self.policies.follow_exchange
+        self._keeper = TopologyKeeper(
+            self.routing, writer, logs, self.memories, self.delays, follow, tell
+        )
 
     def load(self, store: MetadataStore) -> None:
         """Fill an empty vhost with what the store holds."""
@@ -133,6 +136,7 @@ class VirtualHost:
             exchange = record.exchange()
             self.routing.restore_exchange(exchange)
             self.memories.restore(exchange, record.partition)
+        self.delays.load(store)
         self.groups.load(store)
         for _, entry in store.scan(prefix("queues", self.name)):
             queue = msgspec.json.decode(entry.value, type=QueueRecord)
@@ -150,6 +154,7 @@ class VirtualHost:
             queue.apply(queue.properties.arguments)
             self.groups.recovered(queue)
         self.policies.recovered()
+        self.delays.recovered()
 
     @property
     def limits(self) -> Limits:
@@ -158,15 +163,15 @@ class VirtualHost:
 
     # -- routing
 
-    def targets(self, route: tuple[str, ...]) -> tuple[Queue, ...]:
-        """The queues of a route."""
+    def targets(self, route: tuple[str, ...]) -> tuple[Recipient, ...]:
+        """The queues of a route, and what holds its messages first."""
         known = self.known_targets()
         queues = known.get(route)
         if queues is None:
-            queues = known[route] = tuple(self.queues[name] for name in route)
+            queues = known[route] = tuple(map(self._recipient, route))
         return queues
 
-    def known_targets(self) -> dict[tuple[str, ...], tuple[Queue, ...]]:
+    def known_targets(self) -> dict[tuple[str, ...], tuple[Recipient, ...]]:
         """The queues of the routes that were asked for so far: read it in this turn, never write.
 
         `targets` adds what is missing.
@@ -175,6 +180,9 @@ class VirtualHost:
             self._targets.clear()
             self._targets_version = self.routing.version
         return self._targets
+
+    def _recipient(self, name: str) -> Recipient:
+        return self.delays.recipient(name) or self.queues[name]
 
     def passage(self, undecided: set[tuple[str, bytes]] | None = None) -> Passage:
         """The way of one publish through exchanges that remember; see `Passage`."""
@@ -359,7 +367,7 @@ class VirtualHost:
         """
         if if_unused and queue.consumer_count:
             raise QueueInUse(queue.name, self.name)
-        if if_empty and queue.ready:
+        if if_empty and (queue.ready or queue.delayed):
             raise QueueNotEmpty(queue.name, self.name)
         stored = queue.properties.is_stored
         if stored:

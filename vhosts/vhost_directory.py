@@ -65,6 +65,8 @@ class VhostDirectory:
 
     def recovered(self) -> None:
         """The log store has recovered."""
+        held = [number for vhost in self._vhosts.values() for number in vhost.delays.schedules]
+        self._logs.schedules.keep_only(held)
         for vhost in self._vhosts.values():
             vhost.recovered()
 

@@ -58,6 +58,20 @@ def test_what_is_published_is_told(traced, clients: Clients, channel: BlockingCh
     assert lost[1].headers["routed_queues"] == []
 
 
+def test_what_is_held_has_come_to_no_queue_yet(
+    traced, clients: Clients, channel: BlockingChannel, name: str
+) -> None:
+    inbox = tap(clients, f"publish.{name}")
+    channel.exchange_declare(name, "x-delayed-message", arguments={"x-delayed-type": "fanout"})
+    queue = declare(channel)
+    channel.queue_bind(queue, name)
+    for delay in (100, 0):
+        channel.basic_publish(name, "", b"m", BasicProperties(headers={"x-delay": delay}))
+    told = [each.headers["routed_queues"] for _, each, _ in inbox.wait_for(2).deliveries]
+    assert told == [[], [queue]]
+    Inbox(channel, queue, auto_ack=True).wait_for(2)
+
+
 def test_what_is_delivered_is_told(traced, clients: Clients, channel: BlockingChannel) -> None:
     queue = declare(channel)
     inbox = tap(clients, f"deliver.{queue}")

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from queue_samples import records
+from queue_samples import Turns, records
 
 from amqp_front import consumption
 from amqp_front.channel_consumer import ChannelConsumer
@@ -26,7 +26,13 @@ class Channel:
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
-        self.services: Any = SimpleNamespace(replies=DirectReplies())
+        turns = Turns()
+        self.services: Any = SimpleNamespace(
+            replies=DirectReplies(),
+            config=SimpleNamespace(consumer_timeout_seconds=0.0),
+            clock=turns.clock,
+            loop=turns,
+        )
         self.vhost: Any = SimpleNamespace(firehose=None)
         self.written = b""
 

@@ -4,13 +4,14 @@ import pytest
 
 from amqp_front.unacked import Unacked, UnackedRun, UnknownDeliveryTag
 from log_backend import Reason
+from vhosts import Comeback
 
 
 class Source:
     ready = 0
 
     def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None: ...
-    def give_back(self, first: int, end: int) -> None: ...
+    def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None: ...
     def on_ready(self) -> None: ...
 
     def delivery_count(self, offset: int) -> int:
@@ -85,3 +86,27 @@ def test_up_to_an_unknown_tag_takes_nothing(tag: int) -> None:
     with pytest.raises(UnknownDeliveryTag):
         unacked.take_up_to(tag)
     assert unacked.count == 6
+
+
+class Consumer:
+    """Who holds deliveries."""
+
+    unacked = 0
+
+
+def test_a_lease_ends_below_a_tag_for_one_consumer_and_its_tags_stay_known() -> None:
+    mine, other = Consumer(), Consumer()
+    unacked = Unacked()
+    for first, end, holder in ((1, 6, mine), (6, 8, other), (8, 11, mine)):
+        unacked.add(UnackedRun(first, end, SOURCE, 100 + first, holder))
+    assert tags(unacked.end_leases(mine, 3)) == [(1, 3, 101)]
+    assert tags(unacked.end_leases(mine, 3)) == []
+    assert tags(unacked.end_leases(mine, 10)) == [(3, 6, 103), (8, 10, 108)]
+    assert (unacked.leased(mine), unacked.leased(other), unacked.count) == (1, 2, 10)
+    late = unacked.take_up_to(10)
+    assert [run.partition is SOURCE for run in late] == [False, False, True, False, True]
+    late[0].partition.settle(1, 3)
+    late[0].partition.give_back(1, 3)  # nothing happens: SOURCE would count on neither
+    assert unacked.count == 0
+    with pytest.raises(UnknownDeliveryTag):
+        unacked.take(1, 1)

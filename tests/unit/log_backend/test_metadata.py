@@ -332,3 +332,27 @@ def test_of_many_threads_that_compare_and_set_each_step_is_won_by_one(store: Met
     for thread in threads:
         thread.join()
     assert store.get(b"n") == Entry(b"200", 201)
+
+
+def test_a_scan_may_begin_within_a_prefix(store: MetadataStore) -> None:
+    store.apply([Change(b"a%d" % number, b"") for number in range(5)])
+    assert [key for key, _ in store.scan(b"a", b"a3")] == [b"a3", b"a4"]
+    assert [key for key, _ in store.scan(b"a", b"A")] == [b"a%d" % number for number in range(5)]
+    assert list(store.scan(b"a", b"b")) == []
+
+
+def test_a_range_is_deleted_and_nothing_beside_it(path: Path) -> None:
+    store = MetadataStore.open(path)
+    store.apply([Change(b"a%d" % number, b"") for number in range(5)])
+    revision = store.revision
+    store.delete_range(b"a1", b"a3")
+    store.close()
+    store = MetadataStore.open(path)
+    assert [key for key, _ in store.scan(b"a")] == [b"a0", b"a3", b"a4"]
+    assert store.revision == revision
+    for first, end in ((b"b", b"a"), (b"\x00", b"a")):
+        with pytest.raises(ValueError, match="is no range of keys"):
+            store.delete_range(first, end)
+    store.close()
+    with pytest.raises(MetadataUnavailable):
+        store.delete_range(b"a", b"b")

@@ -7,7 +7,7 @@ from unit.log_backend.compressed_bytes import packed
 from unit.spark_bridge.log_files import LogFiles, batch_bytes, numbered, records
 
 from log_backend.compressed_segment import ZSTD
-from log_backend.log_directory import compressed_path, segment_path
+from log_backend.log_directory import EXCHANGE_MARK, compressed_path, segment_path
 from spark_bridge.errors import BadOption, DamagedSegment, RecordsLost
 from spark_bridge.log_directory import LogDirectory
 from spark_bridge.log_store import Cut, LogPartition, OffsetRange
@@ -50,6 +50,13 @@ def test_names_are_found_however_odd(tmp_path: Path, vhost: str, queue: str) -> 
     assert store.partitions(vhost, None) == expected
     assert store.partitions(vhost, {queue, "another"}) == expected
     assert store.extents(expected[0])[0].end == 2
+
+
+@pytest.mark.parametrize("exchange", ["later", "x" * 250])
+def test_what_an_exchange_holds_is_no_queue(tmp_path: Path, exchange: str) -> None:
+    LogFiles(tmp_path, EXCHANGE_MARK + exchange).numbered_segment(0, 2)
+    LogFiles(tmp_path, "audit").numbered_segment(0, 2)
+    assert LogDirectory(tmp_path).partitions("/", None) == [AUDIT]
 
 
 def test_a_queue_with_a_shortened_directory_name_is_found_by_name_only(tmp_path: Path) -> None:
