@@ -123,7 +123,7 @@ async def read_all(data: Path, caplog: pytest.LogCaptureFixture) -> Outcome:
 
 def leave(store: LogStore) -> None:
     """Let go of a store that could not start."""
-    for executor in (store._flusher, store._reads._executor, store._journal_files):
+    for executor in (store._flusher, store.reads._executor, store._journal_files):
         executor.shutdown()
     store.metadata.close()
     store._disk.close(store._lock)
