@@ -48,7 +48,10 @@ class Connection:
     def _shake_hands(self, endpoint: Endpoint) -> None:
         self.send(header.ProtocolHeader(0, 9, 1).marshal())
         properties = self._expect(commands.Connection.Start).server_properties or {}
-        self.server = " ".join(str(properties[key]) for key in _SERVER_KEYS if key in properties)
+        platform = str(properties.get("platform", ""))
+        named = " ".join(str(properties[key]) for key in _SERVER_KEYS if key in properties)
+        # Others than RabbitMQ call themselves so for their clients' sake.
+        self.server = platform if platform.startswith("RouteLog") else named
         start_ok = commands.Connection.StartOk(
             {
                 "product": "routelog perf",
