@@ -10,26 +10,10 @@ from typing import Protocol
 
 from amqp_front.command import PublishRun
 from amqp_front.errors import AmqpError
-from amqp_front.properties import Properties, visible_properties
+from amqp_front.properties import PROPERTY_NAMES, Properties, visible_properties
 from vhosts import TRACE_EXCHANGE, Delivery, VirtualHost, tell
 
 _NUMBERS = {"delivery_mode", "priority"}
-_SHOWN = (
-    "content_type",
-    "content_encoding",
-    "headers",
-    "delivery_mode",
-    "priority",
-    "correlation_id",
-    "reply_to",
-    "expiration",
-    "message_id",
-    "timestamp",
-    "type",
-    "user_id",
-    "app_id",
-    "cluster_id",
-)
 
 
 class TracedChannel(Protocol):
@@ -106,7 +90,7 @@ def _property_table(raw: bytes) -> dict[str, object]:
     table: dict[str, object] = {}
     try:
         properties = Properties(raw)
-        for name in _SHOWN:
+        for name in PROPERTY_NAMES:
             value = properties.value(name)
             if name == "headers" and value is not None:
                 table[name] = dict(properties.headers())

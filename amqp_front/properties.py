@@ -17,7 +17,7 @@ USER_ID = 1 << 4
 
 EXPIRATION_MAX = 10 * 365 * 86_400_000  # milliseconds; RabbitMQ's limit of ten years
 
-_NAMES = (
+PROPERTY_NAMES = (
     "content_type",
     "content_encoding",
     "headers",
@@ -56,7 +56,7 @@ class Properties:
         if flags & 3 or len(raw) < 2:
             raise HardError(FRAME_ERROR, "the property flags of a content header are not valid")
         at = 2
-        for bit, name in zip(range(15, 1, -1), _NAMES, strict=True):
+        for bit, name in zip(range(15, 1, -1), PROPERTY_NAMES, strict=True):
             if flags >> bit & 1:
                 at = self._place(name, at)
         if at != len(raw):
