@@ -183,6 +183,7 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         alarms=lambda: sorted(services.gate.alarms),
         trace=partial(_trace, services.cluster_name),
         logs=logs,
+        reader_hold_bytes_max=config.reader_hold_bytes_max,
         log_token_key=_kept_key(address.data_dir / LOG_TOKEN_FILE),
     )
     server = ManagementServer(side, token)

@@ -28,6 +28,8 @@ from amqp_front.proxy_header import Endpoint
 from amqp_front.services import Services
 from exchanges import InvalidName
 from log_backend import (
+    BadBucket,
+    Bucket,
     DirectoryLocked,
     Durability,
     JournalDamaged,
@@ -37,10 +39,12 @@ from log_backend import (
     MetadataStore,
     MetadataUnavailable,
     MetadataWriter,
+    RemoteStorage,
     SystemClock,
     SystemDisk,
     UnknownEntry,
     doubt,
+    open_bucket,
     random_key,
 )
 from vhosts import (
@@ -106,6 +110,7 @@ class Broker:
         self._opening: set[Connection] = set()  # those that have not logged in
         self._all_closed: asyncio.Event | None = None
         self._group_expiry: GroupExpiry | None = None
+        self._remote: RemoteStorage | None = None
 
     async def start(self) -> BrokerAddress:
         """Recover, then listen.
@@ -116,7 +121,10 @@ class Broker:
         loop = asyncio.get_running_loop()
         config = self._config
         try:
+            bucket = _bucket(config)
             self._logs = logs = _open_logs(config, loop)
+        except BadBucket as error:
+            raise StartError(f"remote_storage: {error}") from None
         except DirectoryLocked as error:
             raise StartError(str(error)) from None
         except START_FAULTS as error:
@@ -145,6 +153,7 @@ class Broker:
             logs.on_pressure = gate.close_for
             log.info("recovered %d journal entries", replayed)
             logs.start(self._claim_epoch(logs.metadata))
+            self._start_remote(bucket, loop)
             await vhosts.load_memories()
             await self._populate(vhosts, users, parameters)
         except START_FAULTS as error:
@@ -186,6 +195,21 @@ class Broker:
         address = await self._listen(loop)
         self.loop_monitor.start()
         return address
+
+    def _start_remote(self, bucket: Bucket | None, loop: asyncio.AbstractEventLoop) -> None:
+        logs = self._logs
+        if bucket is None:
+            return
+        self._remote = RemoteStorage(
+            bucket,
+            logs.partitions,
+            logs.metadata,
+            SystemDisk(),
+            SystemClock(),
+            bytes_per_second=self._config.remote_storage_bytes_per_second,
+        )
+        logs.on_removed = self._remote.removed
+        self._remote.start(loop)
 
     @property
     def services(self) -> Services:
@@ -289,6 +313,8 @@ class Broker:
         self._passwords.close()
         if self._group_expiry is not None:
             self._group_expiry.stop()
+        if self._remote is not None:
+            await self._remote.aclose()
         await self._writer.aclose()
         await self._logs.aclose()
 
@@ -342,6 +368,11 @@ def run(
     uvloop.run(serve())
 
 
+def _bucket(config: BrokerConfig) -> Bucket | None:
+    url = config.remote_storage
+    return open_bucket(url, SystemDisk()) if url else None
+
+
 def _open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStore:
     options = LogOptions(
         journal_file_bytes=config.journal_file_bytes,
@@ -355,6 +386,7 @@ def _open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStor
         disk_reserve_bytes=config.disk_reserve_bytes,
         compression=config.default_compression,
         retention_seconds=config.retention_seconds,
+        has_remote=bool(config.remote_storage),
     )
     disk = SystemDisk()
     logs = LogStore(config.data_dir, disk, SystemClock(), loop, options)

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta
 
+from log_backend import without_secrets
+
 KIB = 1024
 MIB = 1024 * KIB
 
@@ -77,6 +79,11 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     default_compression: Literal["none", "zstd", "lz4"] = "none"
     default_durability: Literal["memory", "os", "disk"] = "disk"
     retention_seconds: Seconds = 30.0
+    # Of what a log would let go, by partition: a reader that is gone must not fill the disk.
+    reader_hold_bytes_max: Annotated[int, Meta(ge=0)] = 16 * 1024 * MIB
+
+    remote_storage: str = ""  # empty: none; may hold keys
+    remote_storage_bytes_per_second: Annotated[int, Meta(ge=0)] = 64 * MIB  # 0: no limit
 
     management: bool = True
     management_host: str = ""  # empty: as `host`
@@ -92,7 +99,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     log_format: Literal["text", "json"] = "text"
 
     def __repr__(self) -> str:
-        fields = msgspec.structs.asdict(self) | {"default_password": "***"}
+        hidden = {"default_password": "***", "remote_storage": without_secrets(self.remote_storage)}
+        fields = msgspec.structs.asdict(self) | hidden
         return f"BrokerConfig({', '.join(f'{key}={value!r}' for key, value in fields.items())})"
 
 

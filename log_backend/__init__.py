@@ -5,6 +5,8 @@ from log_backend import pure_mode
 
 pure_mode.install()
 
+from log_backend.bucket import BadBucket, Bucket
+from log_backend.bucket_address import open_bucket, without_secrets
 from log_backend.clock import Clock, SystemClock
 from log_backend.cursor import Cursor
 from log_backend.cursor_snapshot import SnapshotDamaged
@@ -51,7 +53,8 @@ from log_backend.record_batch import (
 from log_backend.record_encoding import encode_parts, encode_records, routing_keys
 from log_backend.record_fetch import StoredRecord, record_at
 from log_backend.record_selection import key_partition, split_by_routing_key, split_records
-from log_backend.retention import Retention
+from log_backend.remote_storage import RemoteStorage
+from log_backend.retention import Hold, Retention
 from log_backend.schedule import Schedule
 from log_backend.schedule_store import ScheduledRecord, ScheduleStore
 from log_backend.segment import Segment, SegmentDamaged
@@ -63,6 +66,8 @@ __all__ = [
     "EXCHANGE_MARK",
     "EXPIRING",
     "PERSISTENT",
+    "BadBucket",
+    "Bucket",
     "Change",
     "Clock",
     "Cursor",
@@ -72,6 +77,7 @@ __all__ = [
     "Durability",
     "Entry",
     "Finding",
+    "Hold",
     "JournalDamaged",
     "JournalFailed",
     "LogOptions",
@@ -87,6 +93,7 @@ __all__ = [
     "Reason",
     "RecordBatch",
     "Records",
+    "RemoteStorage",
     "Repair",
     "Repaired",
     "Retention",
@@ -114,6 +121,7 @@ __all__ = [
     "journal_reports",
     "key_partition",
     "new_buffer",
+    "open_bucket",
     "open_metadata",
     "partition_report",
     "random_below",
@@ -125,4 +133,5 @@ __all__ = [
     "split_records",
     "stored_records",
     "unawaited",
+    "without_secrets",
 ]

@@ -19,6 +19,7 @@ class LogOptions:
         disk_reserve_bytes: publishers wait when less is free; at most an eighth of the file system.
         compression: of sealed segments, where a partition does not say: none, zstd, lz4.
         retention_seconds: how often segments past their retention are looked for.
+        has_remote: there is remote storage for the logs of queues that ask for it.
     """
 
     journal_file_bytes: int = 64 * 1024 * 1024
@@ -32,3 +33,4 @@ class LogOptions:
     disk_reserve_bytes: int = 256 * 1024 * 1024
     compression: str = "none"
     retention_seconds: float = 30.0
+    has_remote: bool = False

@@ -20,6 +20,7 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+from log_backend.background import Background
 from log_backend.checkpoint import snapshots, store
 from log_backend.clock import Clock
 from log_backend.cold_reads import ColdReads
@@ -60,10 +61,13 @@ class LogStore:
         metadata: the store for topology and users.
         schedules, reads: what is due when; what brings back records that left memory.
         intake: what partitions share when they grow.
+        partitions: by number; read by others, changed only here.
+        has_remote: there is remote storage for logs.
         scrub: reads sealed segments in the background.
         on_durable: set by the owner; called with the journal position that is durable.
         on_written: set by the owner; called with the position that is written and not yet durable.
         on_failure: set by the owner; called once when the disk failed.
+        on_removed: set by the owner; called when nothing can bring back a deleted partition.
         pressures: why publishers should wait, of "disk", "journal" and "memory"; none: they may go on.
         on_pressure: set by the owner before `start`; called with `pressures` when they change.
     """
@@ -90,10 +94,14 @@ class LogStore:
         self.schedules = ScheduleStore(self.metadata, loop)
         self._started = False
         self.segment_bytes = options.segment_bytes
+        self.has_remote = options.has_remote
         self.on_durable: Callable[[int], None] = lambda position: None
         self.on_written: Callable[[int], None] = lambda position: None
         self.on_failure: Callable[[Exception], None] = lambda error: None
+        self.on_removed: Callable[[PartitionLog], None] = lambda partition: None
         self.on_pressure: Callable[[frozenset[str]], None] = lambda reasons: None
+        self._background = Background(loop)
+        self._run = self._background.run
         self._flusher = Flusher(loop, disk, self.metadata)
         self.reads = ColdReads(disk, loop, options.memory_loaded_bytes)
         self.loaded_pieces, self.load = self.reads.pieces, self.reads.load  # see `LogOwner`
@@ -131,9 +139,9 @@ class LogStore:
         )
         self._removal = PartitionRemoval(data, self._writer, self.metadata, self._flusher.do)
         self._recovery = Recovery(disk, self.metadata, self._writer, self._removal.remove_directory)
-        self._partitions: dict[int, PartitionLog] = {}
+        self.partitions: dict[int, PartitionLog] = {}
         self.scrub = Scrub(
-            self._partitions,
+            self.partitions,
             self.reads.run,
             disk,
             clock,
@@ -152,7 +160,6 @@ class LogStore:
         self._flush_timer: asyncio.TimerHandle | None = None
         self._retention_timer = RetentionTimer(loop, options.retention_seconds)
         self._flush_soon = False
-        self._tasks: set[asyncio.Task[None]] = set()
         self._failure: Exception | None = None
 
     # -- life
@@ -163,7 +170,7 @@ class LogStore:
         Raises:
             JournalDamaged: what was durable cannot be read.
         """
-        return self._recovery.replay(self.journal.recover(), self._partitions)
+        return self._recovery.replay(self.journal.recover(), self.partitions)
 
     def start(self, leader_epoch: int) -> None:
         """Begin to accept appends.
@@ -176,7 +183,7 @@ class LogStore:
         self._started = True
         self.journal.start()
         self._removal.resume()
-        for partition in self._partitions.values():
+        for partition in self.partitions.values():
             self._compressor.look(partition)
         self._flush_timer = self._loop.call_later(self._options.flush_seconds, self._flush_later)
         self.scrub.start(self._loop)
@@ -198,7 +205,7 @@ class LogStore:
         await self.journal.aclose()
         self._removal.give_up()  # which only closes files: what is in them stays
         self._space.stop()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.ended()
         await self.reads.aclose()
         for executor in (self._flusher, self._journal_files):
             executor.shutdown(wait=True)
@@ -248,18 +255,18 @@ class LogStore:
         # deletion may not be durable yet.
         if durable and not self._started and self._recovery.load(partition, cursors):
             self._changed.add(partition)
-        self._partitions[number] = partition
+        self.partitions[number] = partition
         if retention is not None:
             self._retention_timer.partitions.add(partition)
         return partition
 
     def commit_together(self, append: Callable[[], object], settled: Iterable[SettledRange]) -> int:
         """Journal what a function appends, and what will be settled, as one: see `log_transaction`."""
-        return commit_together(self.journal, self._partitions, append, settled)
+        return commit_together(self.journal, self.partitions, append, settled)
 
     def together(self) -> AbstractContextManager[object]:
         """What is appended meanwhile survives a crash together, or not at all: see `log_transaction`."""
-        return together(self.journal, self._partitions)
+        return together(self.journal, self.partitions)
 
     def cursor_removal(self, partition: PartitionLog, cursor: int) -> list[Change]:
         """Metadata changes to apply together with a cursor's removal from the topology."""
@@ -274,7 +281,7 @@ class LogStore:
             fails, `deletion_failed`.
         """
         self.intake.grew(-partition.close())
-        self._partitions.pop(partition.number, None)
+        self.partitions.pop(partition.number, None)
         for partitions in (
             self._with_state,
             self._with_unflushed,
@@ -293,6 +300,7 @@ class LogStore:
         Not earlier: a crash would bring the queue back without its records.
         """
         self._removal.remove(partition)
+        self.on_removed(partition)
 
     def deletion_failed(self, error: Exception) -> None:
         """Nobody knows whether deleted partitions come back, so their journal is kept: stop here."""
@@ -435,7 +443,7 @@ class LogStore:
         excess = self.intake.tail_bytes - self._tail_bytes_max
         if excess > 0:
             excess += self._tail_bytes_max // 4  # not again at once
-            self.intake.tail_bytes -= evict(self._partitions.values(), excess)
+            self.intake.tail_bytes -= evict(self.partitions.values(), excess)
         self._press("memory", self.intake.tail_bytes > 2 * self._tail_bytes_max)
 
     # -- space, pressure and failure
@@ -485,14 +493,3 @@ class LogStore:
             self.journal.stop(error)  # which says so in the log
             self._press("journal", False)  # nothing waits for it any more; publishers hear so
             self.on_failure(error)
-
-    def _run(self, work: "asyncio._CoroutineLike[None]") -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(_report)
-
-
-def _report(future: "asyncio.Future[None]") -> None:
-    if not future.cancelled() and (error := future.exception()) is not None:
-        log.error("background work of the log failed", exc_info=error)

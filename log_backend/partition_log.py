@@ -23,7 +23,8 @@ from log_backend.log_end import LogEnd
 from log_backend.log_intake import LogIntake
 from log_backend.quarantine import QuarantinedLog
 from log_backend.record_batch import RecordBatch
-from log_backend.retention import Retention
+from log_backend.remote_log import RemoteLog
+from log_backend.retention import Hold, Retention
 from log_backend.segment import Segment, SegmentDamaged
 from log_backend.segment_writer import SegmentWrite
 from log_backend.tail import Tail
@@ -64,11 +65,13 @@ class PartitionLog(LogEnd, QuarantinedLog):
 
     Attributes:
         retention: what is kept longer than consumers need; None: nothing.
+        remote: what remote storage has; None: that is not known, or nothing.
         compression: of sealed segments: none, zstd, lz4.
         synced_offset: segments hold, synced, what is needed of the records below.
         first_kept: base offset of the oldest segment, when that is synced: see first_kept.py.
         overtaken: by number of a cursor, what settles it up to an offset when a forced retention
             goes on without it.
+        held: by number of a cursor, how much is kept for it beyond retention; others: all.
     """
 
     def __init__(
@@ -94,12 +97,14 @@ class PartitionLog(LogEnd, QuarantinedLog):
         QuarantinedLog.__init__(self, directory)
         self._owner = owner
         self.retention = retention
+        self.remote: RemoteLog | None = None
         self.compression = compression
         self.synced_offset = 0
         self.first_kept: int | None = None
         self.segments: list[Segment] = []
         self.cursors: dict[int, Cursor] = {}
         self.overtaken: dict[int, Callable[[int], None]] = {}
+        self.held: dict[int, Hold] = {}
         self._flushing = False
         self._held_back: deque[int] = deque()  # first offsets of what is not in the journal yet
         self._loaded = LoadedPieces(owner.loaded_pieces)
@@ -269,6 +274,7 @@ class PartitionLog(LogEnd, QuarantinedLog):
         """Forget a cursor: it holds nothing any more, and its number is not used again."""
         self.cursors.pop(number, None)
         self.overtaken.pop(number, None)
+        self.held.pop(number, None)
         if not self.closed:
             self.release()
 
@@ -277,15 +283,16 @@ class PartitionLog(LogEnd, QuarantinedLog):
         retention = self.retention
         if retention is None or not self.segments or self.closed:
             return
-        own = self.open_cursor()
-        ended = retention.ended(self.segments, own.low_water, self._owner.now())
-        if ended:
-            end = self.segments[ended - 1].end_offset
-            if self.is_stream:
-                own.settle(own.low_water, end, Reason.EXPIRED)
-            if retention.is_forced:
-                for overtake in list(self.overtaken.values()):
-                    overtake(end)
+        own, now = self.open_cursor(), self._owner.now()
+        ended = retention.ended(self.segments, own.low_water, now)
+        gone = max(ended, retention.copied(self.segments, self._copied_end, now))
+        if self.is_stream and gone:
+            own.settle(own.low_water, self.segments[gone - 1].end_offset, Reason.EXPIRED)
+        for hold in list(self.held.values()):
+            hold.check(self.segments[:gone])
+        if ended and retention.is_forced:
+            for overtake in list(self.overtaken.values()):
+                overtake(self.segments[ended - 1].end_offset)
         self.release()
 
     def release(self) -> None:
@@ -301,17 +308,21 @@ class PartitionLog(LogEnd, QuarantinedLog):
         self.lift_quarantine()
 
     def _remove_settled_segments(self, low_water: int) -> None:
-        limit = None
+        if self.segments[0].end_offset > low_water:
+            return
         if self.retention is not None:
-            limit = self._owner.now() - self.retention.settled_age
-        removed = []
-        while self.segments and self.segments[0].end_offset <= low_water:
-            if limit is not None and self.segments[0].last_time > limit:
-                break
-            removed.append(self.segments.pop(0))
+            now = self._owner.now()
+            count = self.retention.removable(self.segments, low_water, self._copied_end, now)
+        else:
+            count = bisect_right(self.segments, low_water, key=_end_offset)
+        removed, self.segments[:count] = self.segments[:count], []
         if removed:
             self._loaded.clear()
             self._owner.remove_segments(self, removed)
+
+    @property
+    def _copied_end(self) -> int:
+        return 0 if self.remote is None else self.remote.end
 
     def first_kept_moved(self) -> bool:
         """See where the log begins; whether `first_kept` is another since. Not while it is flushed."""

@@ -18,6 +18,7 @@ from the batches.
 
 import struct
 from array import array
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,6 +50,21 @@ class SegmentIndex:
     offsets: "array[int]" = field(default_factory=lambda: array("Q"))
     positions: "array[int]" = field(default_factory=lambda: array("Q"))
     times: "array[int]" = field(default_factory=lambda: array("q"))
+
+    def position_before(self, offset: int) -> int:
+        """A position at or before the batch with an offset, which is relative; 0 when none is known."""
+        at = bisect_right(self.offsets, offset) - 1
+        return self.positions[at] if at >= 0 else 0
+
+    def position_behind(self, offset: int) -> int:
+        """A position behind all batches that begin below an offset, which is relative."""
+        at = bisect_left(self.offsets, offset)
+        return self.positions[at] if at < len(self.positions) else self.size
+
+    def position_before_time(self, time: int) -> int:
+        """A position before the first batch of a time or later; 0 when none is known."""
+        at = bisect_left(self.times, time) - 1
+        return self.positions[at] if at >= 0 else 0
 
     def encode(self) -> tuple[bytes, bytes]:
         """The content of the index and the time index file."""

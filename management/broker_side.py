@@ -109,6 +109,7 @@ class BrokerSide:
         alarms: why publishers wait now; empty when they do not.
         trace: switches the firehose of a vhost on or off.
         logs: what is stored of them.
+        reader_hold_bytes_max: the most that a log keeps for a reader beyond its retention.
         log_token_key: signs the tokens of those who read logs.
     """
 
@@ -124,4 +125,5 @@ class BrokerSide:
     alarms: Callable[[], list[str]]
     trace: Callable[[VirtualHost, bool], None]
     logs: StoredLogs
+    reader_hold_bytes_max: int
     log_token_key: bytes

@@ -1,4 +1,4 @@
-"""`routelog list | user | permission | vhost | policy | definitions | delayed | close-connection | ...`."""
+"""`routelog list | user | permission | vhost | policy | definitions | delayed | reader | ...`."""
 
 from typing import Annotated, Any
 
@@ -8,6 +8,7 @@ import typer
 from management.client import AnswerRefused, ManagementClient
 from management.delayed_commands import delayed
 from management.options import HERE, AsJson, DataDir, Vhost, command_group
+from management.reader_commands import reader
 from management.terminal import complaints, show
 
 COLUMNS = {
@@ -32,7 +33,7 @@ definitions = command_group("definitions", "Export and import users, virtual hos
 
 def operator_commands(command_line: typer.Typer) -> None:
     """Add these commands to the program's."""
-    for group in (users, permissions, vhosts, policies, definitions, delayed):
+    for group in (users, permissions, vhosts, policies, definitions, delayed, reader):
         command_line.add_typer(group)
     command_line.command("list")(list_things)
     command_line.command("close-connection")(close_connection)

@@ -3,13 +3,14 @@
 A reader is a consumer group of the queue that has no consumers: what it has read, it has settled.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from management.answer import Answer, Empty, Value
 from management.call import Call
-from management.failures import bad_request, not_found
+from management.failures import Refused, bad_request, not_found
 from vhosts import (
     GROUP,
     GROUP_EXPIRES,
@@ -22,10 +23,11 @@ from vhosts import (
 
 
 class ProgressBody(msgspec.Struct):
-    """By partition, the next offset that the reader reads; and how long the hold outlives reports."""
+    """By partition, the next offset that the reader reads; how long the hold outlives reports; its bytes."""
 
     offsets: dict[str, int]
     expires: str = "7D"
+    hold_bytes: int | None = None
 
 
 def list_readers(call: Call) -> Answer:
@@ -35,13 +37,17 @@ def list_readers(call: Call) -> Answer:
 
 
 async def put_reader(call: Call) -> Answer:
-    """Note how far a reader is; it is made with the first report, and goes forwards only."""
+    """Note how far a reader is; it is made with the first report, and goes forwards only.
+
+    When what the reader reads next is gone, that is noted all the same, and the answer names what is missing.
+    """
     body = await call.body(ProgressBody)
     queue = _queue(call)
     offsets = _offsets(queue, body)
     arguments: dict[str, object] = {GROUP: call.path("name"), GROUP_EXPIRES: body.expires}
     options = wanted_group(arguments)
     assert options is not None
+    options = replace(options, hold_bytes=_hold_bytes(call, body))
     group, durable = call.vhost.groups.join(queue, options, "first", call.broker.clock.now())
     if durable is not None:
         await durable
@@ -50,6 +56,8 @@ async def put_reader(call: Call) -> Answer:
     if group.consumers:
         raise bad_request(f"{group} has consumers, who settle messages themselves")
     group.pass_by(offsets)
+    for number, offset in offsets.items():
+        _check_kept(group, number, offset)
     return Empty()
 
 
@@ -86,12 +94,37 @@ def _offsets(queue: Queue, body: ProgressBody) -> dict[int, int]:
     return found
 
 
+def _hold_bytes(call: Call, body: ProgressBody) -> int:
+    most = call.broker.reader_hold_bytes_max
+    wanted = most if body.hold_bytes is None else body.hold_bytes
+    if not 0 <= wanted <= most:
+        raise bad_request(f"hold_bytes: expected 0 to {most}, reader_hold_bytes_max, not {wanted}")
+    return wanted
+
+
+def _check_kept(group: ConsumerGroup, number: int, offset: int) -> None:
+    log = group.partitions[number].log
+    first = log.first_offset
+    if log.remote is not None and log.remote.segments:
+        first = min(first, log.remote.segments[0].base_offset)
+    if offset < first:
+        gone = f"offsets {offset} to {first - 1} of partition {number} are not in the log any more"
+        held = f"of what retention ends it holds {group.record.hold_bytes} bytes"
+        raise Refused(409, "lapsed", f"{gone}: for {group}, {held}")
+
+
 def _row(group: ConsumerGroup) -> dict[str, Any]:
     return {
         "name": group.record.name,
         "consumers": len(group.consumers),
         "partitions": [
-            {"next_offset": each.cursor.low_water, "messages_ready": each.ready}
-            for each in group.partitions
+            {
+                "next_offset": each.cursor.low_water,
+                "messages_ready": each.ready,
+                "bytes_behind": each.bytes_behind,
+                "lapsed": each.lapsed,
+            }
+            for each in group.places
         ],
+        "hold_bytes": group.record.hold_bytes,
     }

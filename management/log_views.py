@@ -65,6 +65,8 @@ def get_log(call: Call) -> Answer:
             "end_offset": extents[-1].end,
             "next_offset": log.next_offset,
             "segments": extents,
+            "number": log.number,
+            "remote": _remote(log),
         }
     )
 
@@ -93,6 +95,19 @@ async def get_records(call: Call) -> Answer:
     if stretch is None:
         raise Refused(404, "not_stored", f"offsets from {start} to {end - 1} are not in the log")
     return Stored(stretch)
+
+
+def _remote(log: PartitionLog) -> dict[str, int] | None:
+    remote = log.remote
+    if remote is None:
+        return None
+    segments = remote.segments
+    return {
+        "first_offset": segments[0].base_offset if segments else remote.end,
+        "end_offset": remote.end,
+        "segments": len(segments),
+        "bytes": remote.bytes,
+    }
 
 
 def _named_queues(call: Call) -> frozenset[str] | None:

@@ -59,8 +59,19 @@ class ServiceUnreachable(Exception):
         )
 
 
+class StorageUnreachable(Exception):
+    """Remote storage does not answer, or refuses."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(f"option remote: {place} cannot be read: {reason}")
+
+
 class ServiceRefused(Exception):
     """The broker's HTTP log service answers with an error that no option explains."""
+
+
+class HoldLapsed(ServiceRefused):
+    """The broker has let go of what a named reader has not read: that was more than it holds for it."""
 
 
 class BadRow(ValueError):

@@ -57,6 +57,14 @@ UrlOption = Annotated[
         help="The broker's HTTP API: http://user:password@host:15672",
     ),
 ]
+RemoteOption = Annotated[
+    str | None,
+    typer.Option(
+        "--remote",
+        envvar="ROUTELOG_REMOTE_STORAGE",
+        help="Remote storage with the older part: s3://bucket/prefix?region=...",
+    ),
+]
 VhostOption = Annotated[str, typer.Option(help="The queues' vhost.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON Lines instead of text.")]
 FollowOption = Annotated[
@@ -74,6 +82,7 @@ def run(
     pattern: Annotated[str | None, typer.Option(help="Queues whose whole name matches.")] = None,
     path: PathOption = None,
     url: UrlOption = None,
+    remote: RemoteOption = None,
     vhost: VhostOption = "/",
     table_format: Annotated[TableFormat, typer.Option("--format")] = TableFormat.DELTA,
     name: Annotated[
@@ -114,7 +123,7 @@ def run(
         layout = table_layout(columns, body_format, envelope=envelope, body=body)
         with progress_bar() as (bar, advance):
             exporter = Exporter(
-                open_store(path, url),
+                open_store(path, url, remote),
                 vhost,
                 selection,
                 RecordRows(layout),
@@ -159,22 +168,22 @@ def vacuum(
         tell({"files_removed": len(vacuum_table(table, hours, dry_run=dry_run))}, as_json=as_json)
 
 
-def open_store(path: Path | None, url: str | None) -> "LogStore":
+def open_store(path: Path | None, url: str | None, remote: str | None) -> "LogStore":
     """Where the logs are.
 
     Raises:
-        BadOption: neither or both are given, or there is nothing.
+        BadOption: no place is given, or two, or there is nothing.
     """
     from spark_bridge.errors import BadOption
     from spark_bridge.http_endpoint import parse_endpoint
-    from spark_bridge.http_logs import HttpLogs
-    from spark_bridge.log_directory import LogDirectory
+    from spark_bridge.log_place import LogPlace
 
-    if path is not None and url is None:
-        return LogDirectory(path)
-    if url is None or path is not None:
+    if path is not None and url is not None:
         raise BadOption("--path", "give either the data directory or --url")
-    return HttpLogs(parse_endpoint(url, {}, FETCH_SECONDS, FETCH_RETRIES), {})
+    if path is None and url is None and remote is None:
+        raise BadOption("--path", "give the data directory, --url or --remote")
+    endpoint = None if url is None else parse_endpoint(url, {}, FETCH_SECONDS, FETCH_RETRIES)
+    return LogPlace(path, endpoint, remote or "").open()
 
 
 def table_layout(columns: str, body_format: str, *, envelope: bool, body: bool) -> "TableLayout":

@@ -100,6 +100,11 @@ class HttpLogs:
                         reached = max(reached, batch.end_offset)
                     reached = end
 
+    def number(self, partition: LogPartition) -> int | None:
+        """The partition's number on its broker; None when the queue is gone."""
+        found = self._get(partition)
+        return None if found is None else found["number"]
+
     def report(self, consumer: str, position: Mapping[LogPartition, int]) -> None:
         """Tell the broker how far a consumer has read: it keeps the rest for him, and shows his lag.
 

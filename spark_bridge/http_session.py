@@ -12,7 +12,13 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from log_backend import SystemClock
-from spark_bridge.errors import BadOption, DamagedSegment, ServiceRefused, ServiceUnreachable
+from spark_bridge.errors import (
+    BadOption,
+    DamagedSegment,
+    HoldLapsed,
+    ServiceRefused,
+    ServiceUnreachable,
+)
 from spark_bridge.http_endpoint import HttpEndpoint
 
 BACK_OFF_SECONDS = (
@@ -176,6 +182,8 @@ class HttpSession:
             return BadOption("url", f"{self._endpoint} refuses user '{user}': {reason}")
         if error == "damaged":
             return DamagedSegment(str(self._endpoint), 0, reason)
+        if error == "lapsed":
+            return HoldLapsed(f"{self._endpoint}: {reason}")
         if answer.status == 503:
             return ConnectionError(reason)
         return ServiceRefused(f"{self._endpoint}: {reason}")

@@ -14,6 +14,7 @@ from spark_bridge.export_commands import (
     FollowOption,
     JsonOption,
     PathOption,
+    RemoteOption,
     TableFormat,
     UrlOption,
     complaints,
@@ -89,6 +90,7 @@ def update(
     names: Annotated[list[str] | None, typer.Argument(help="Indexes; all without.")] = None,
     path: PathOption = None,
     url: UrlOption = None,
+    remote: RemoteOption = None,
     follow: FollowOption = False,
     every: EveryOption = 60.0,
     as_json: JsonOption = False,
@@ -102,7 +104,7 @@ def update(
 
         book = IndexBook(folder, SystemDisk())
         chosen = [book.find(name) for name in names] if names else book.all()
-        store = open_store(path, url)
+        store = open_store(path, url, remote)
         with progress_bar() as (bar, advance):
             exporters = [
                 Exporter(

@@ -6,7 +6,7 @@ newest, it is the end.
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise, zip_longest
@@ -19,6 +19,7 @@ from log_backend.log_directory import (
     directory_name,
     partition_directory,
 )
+from log_backend.partition_file import PARTITION_FILE, decode_number
 from log_backend.record_batch import RecordBatch
 from spark_bridge.errors import BadOption, DamagedSegment, RecordsLost
 from spark_bridge.log_store import Cut, LogPartition, OffsetRange, Ticket
@@ -142,6 +143,17 @@ class LogDirectory:
                 return
         if lost_is_error:
             raise RecordsLost(wanted.partition, reached, wanted.end)
+
+    def number(self, partition: LogPartition) -> int | None:
+        """The partition's number on its broker; None when nothing of it is stored."""
+        try:
+            with (self._directory(partition) / PARTITION_FILE).open("rb") as file:
+                return decode_number(file.read())
+        except FileNotFoundError:
+            return None
+
+    def report(self, consumer: str, position: Mapping[LogPartition, int]) -> None:
+        """Nobody is told: there is no broker to speak to."""
 
     def _segments(self, partition: LogPartition) -> list[Path]:
         known = self._neighbours.setdefault(partition, set())

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from spark_bridge.errors import BadOption
 from spark_bridge.http_endpoint import TLS_OPTIONS, HttpEndpoint, parse_endpoint
-from spark_bridge.http_logs import HttpLogs
-from spark_bridge.log_directory import LogDirectory
+from spark_bridge.log_place import NO_TICKET, LogPlace
 from spark_bridge.log_store import LogStore, Ticket
 from spark_bridge.offset_limit import (
     EARLIEST,
@@ -44,6 +43,7 @@ OPTIONS = (
     "minPartitions",
     "path",
     "pushdown",
+    "remote",
     "schemaStyle",
     "startingOffsets",
     "startingOffsetsByTimestamp",
@@ -54,8 +54,6 @@ OPTIONS = (
     "url",
     "vhost",
 )
-
-NO_TICKET: Ticket = {}
 
 _LIMIT_KINDS = ("Offsets", "OffsetsByTimestamp", "Timestamp")  # of startings and endings
 
@@ -81,8 +79,7 @@ class ReadOptions:
     """What one query asks for.
 
     Attributes:
-        path: the broker's data directory; None: the logs are read from an endpoint.
-        endpoint: the broker's HTTP log service; None: they are read from the directory.
+        place: where the logs are.
         consumer: the name under which a stream tells the broker how far it is; empty: it does not.
         vhost: of the queues.
         selection: which of its queues.
@@ -99,8 +96,7 @@ class ReadOptions:
         pushdown: conditions on offset, partition and time choose what is read.
     """
 
-    path: Path | None
-    endpoint: HttpEndpoint | None
+    place: LogPlace
     consumer: str
     vhost: str
     selection: QueueSelection
@@ -126,10 +122,7 @@ class ReadOptions:
         Raises:
             BadOption: they are not there, as seen from this host.
         """
-        if self.endpoint is not None:
-            return HttpLogs(self.endpoint, ticket)
-        assert self.path is not None
-        return LogDirectory(self.path)
+        return self.place.open(ticket)
 
     def check_batch(self) -> None:
         """Refuse what makes sense in streams only.
@@ -153,11 +146,9 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
     """
     options = canonical_names(given, OPTIONS)
     values = OptionValues(options)
-    path, endpoint = _place(values)
     style = values.choice("schemaStyle", "routelog", "routelog", "kafka")
     return ReadOptions(
-        path,
-        endpoint,
+        _place(values),
         values.text("consumerName", ""),
         options.get("vhost", "/"),
         parse_selection(options),
@@ -176,21 +167,27 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
     )
 
 
-def _place(values: OptionValues) -> tuple[Path | None, HttpEndpoint | None]:
-    path, url = values.text("path", ""), values.text("url", "")
-    if bool(path) == bool(url):
+def _place(values: OptionValues) -> LogPlace:
+    path, url, remote = (values.text(option, "") for option in ("path", "url", "remote"))
+    if path and url:
+        raise BadOption("path", "give either path or url")
+    if not (path or url or remote):
         reason = "give the broker's data directory, or its HTTP address with the option url"
-        raise BadOption("path", reason if not path else "give either path or url")
-    if path:
-        for option in HTTP_OPTIONS:
-            if option in values:
-                raise BadOption(option, "is for logs that are read from a url")
-        return Path(path), None
+        raise BadOption("path", f"{reason}, or remote storage with the option remote")
+    if url:
+        return LogPlace(None, _endpoint(values, url), remote)
+    for option in HTTP_OPTIONS:
+        if option in values:
+            raise BadOption(option, "is for logs that are read from a url")
+    return LogPlace(Path(path) if path else None, None, remote)
+
+
+def _endpoint(values: OptionValues, url: str) -> HttpEndpoint:
     tls = {option: values.text(option, "") for option in TLS_OPTIONS if option in values}
     timeout = values.seconds("fetchTimeout", "2m")
     if not timeout:
         raise BadOption("fetchTimeout", "expected more than 0")
-    return None, parse_endpoint(url, tls, timeout, values.number("fetchRetries", 3))
+    return parse_endpoint(url, tls, timeout, values.number("fetchRetries", 3))
 
 
 def _starting(values: OptionValues) -> Limit:

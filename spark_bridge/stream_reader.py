@@ -1,5 +1,6 @@
 """A streaming query: Spark asks on the driver's side where micro-batches end, and tasks read them."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -8,11 +9,13 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from log_backend import SystemClock
+from spark_bridge.errors import HoldLapsed
 from spark_bridge.http_logs import HttpLogs
 from spark_bridge.log_store import LogPartition
 from spark_bridge.micro_batches import MicroBatches, Offsets
 from spark_bridge.read_options import ReadOptions
 from spark_bridge.task_reader import TaskReader, task_partitions
+from spark_bridge.tiered_logs import TieredLogs
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
@@ -24,6 +27,8 @@ else:
         class SupportsTriggerAvailableNow:
             """What nobody asks for."""
 
+
+log = logging.getLogger(__name__)
 
 # An offset as Spark stores it, as text: queue -> partition -> the next offset to read.
 StoredOffsets = dict[str, dict[str, int]]
@@ -105,8 +110,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _report(self, begin: Offsets) -> None:
         # Where a micro-batch begins, those before have ended: Spark says so later, and not of the last one.
         store, consumer = self._batches.store, self._options.consumer
-        if consumer and isinstance(store, HttpLogs):
-            store.report(consumer, begin)
+        if consumer and isinstance(store, HttpLogs | TieredLogs):
+            try:
+                store.report(consumer, begin)
+            except HoldLapsed as error:
+                if self._options.fail_on_data_loss:
+                    raise
+                log.warning("%s", error)
 
     def _offsets(self, stored: Mapping[str, Mapping[str, int]]) -> Offsets:
         return {

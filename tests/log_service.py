@@ -38,7 +38,7 @@ def wait_until(done: Callable[[], bool]) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
     while not done():
         assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.01)
+        time.sleep(0.02)
 
 
 def wait_until_stored(store: LogStore, partition: LogPartition, count: int) -> None:

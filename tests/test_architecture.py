@@ -32,9 +32,13 @@ COMPOSITION_ROOT = "amqp_front/__main__.py"
 
 # Spark's executors find and decode records by the stored formats, and know nothing else of the log.
 FORMAT_MODULES = {
+    "log_backend.bucket",
+    "log_backend.bucket_address",
     "log_backend.compressed_segment",
     "log_backend.log_directory",
+    "log_backend.partition_file",
     "log_backend.record_batch",
+    "log_backend.remote_segment",
     "log_backend.segment_index",
 }
 
@@ -278,7 +282,11 @@ def test_every_folder_of_modules_is_a_package() -> None:
 def declared_libraries(package: str) -> set[str]:
     """Import names of the libraries that pyproject.toml gives a package."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = {"spark_bridge": ["lake", "spark"], "benchmarks": ["dev", "spark"]}.get(package, [])
+    extras = {
+        "benchmarks": ["dev", "spark"],
+        "log_backend": ["remote"],
+        "spark_bridge": ["lake", "spark"],
+    }.get(package, [])
     wanted = [*project["dependencies"]]
     for extra in extras:
         wanted += project["optional-dependencies"][extra]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 
@@ -10,6 +11,7 @@ from vhosts.definitions import Definitions, named
 from vhosts.errors import InvalidDefinition, QueueLimitReached, VhostNotFound
 from vhosts.global_parameters import GlobalParameters
 from vhosts.limits import MAX_QUEUES, Limits, reached
+from vhosts.queue_declaration import check_declaration
 from vhosts.queue_properties import QueueProperties
 from vhosts.topology_keeper import Durable
 from vhosts.topology_record import VhostRecord
@@ -129,6 +131,8 @@ class DefinitionsImport:
             await _rest(at)
         for at, (vhost, properties) in enumerate(definitions.queues):
             place = f"queues '{properties.name}'"
+            has_remote = self._vhosts.has_remote
+            named(place, partial(check_declaration, vhost, has_remote=has_remote), properties)
             named(place, _stage(stages, place, vhost).queue, properties)
             await _rest(at)
         for at, (vhost, binding) in enumerate(definitions.bindings):

@@ -72,6 +72,7 @@ class GroupBook:
         """The group of this name; made when there is none.
 
         Args:
+            options: a group that exists takes over how much is held for it, if that is said.
             wanted: where a group that is made begins; see `stream_position`. What is not there yet
                 is the next record. A group that exists goes on where it is.
             now: microseconds since 1970.
@@ -92,11 +93,13 @@ class GroupBook:
             begins.append(min(begin, partition.log.next_offset))
         group = queue.groups.get(options.name)
         if group is not None:
-            return group, group.creating
+            return group, self._limit(group, options.hold_bytes) or group.creating
         if len(queue.groups) >= GROUPS_MAX:
             raise TooManyGroups(queue.name, self._vhost, GROUPS_MAX)
         cursor = self._next_cursors.get(queue.name, 1)
-        record = GroupRecord(queue.name, options.name, cursor, begins, options.expires)
+        record = GroupRecord(
+            queue.name, options.name, cursor, begins, options.expires, options.hold_bytes
+        )
         durable: Awaitable[int] | None = None
         if queue.is_stored:
             next_cursor = next_cursor_change(self._vhost, queue.name, cursor + 1)
@@ -156,6 +159,16 @@ class GroupBook:
         queue.groups[record.name] = group
         self.queues[group] = queue
         return group
+
+    def _limit(self, group: ConsumerGroup, hold_bytes: int | None) -> Awaitable[int] | None:
+        if hold_bytes in (None, group.record.hold_bytes) or group.creating is not None:
+            return None
+        record = msgspec.structs.replace(group.record, hold_bytes=hold_bytes)
+        durable: Awaitable[int] | None = None
+        if self.queues[group].is_stored:
+            durable = self._writer.submit([group_change(self._vhost, record)])
+        group.hold(record)
+        return durable
 
     def _forget(self, group: ConsumerGroup) -> None:
         queue = self.queues.pop(group, None)

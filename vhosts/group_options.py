@@ -16,10 +16,16 @@ EXPIRES_MAX = 100 * 31_536_000_000_000  # us, a hundred years: beyond, say 'neve
 
 @dataclass(frozen=True, slots=True)
 class GroupOptions:
-    """A group by name, and how long it stays without consumers (us; None: for ever)."""
+    """A group by name.
+
+    Attributes:
+        expires: how long it stays without consumers (us; None: for ever).
+        hold_bytes: of what the log would let go, by partition, so many are kept for it; None: all.
+    """
 
     name: str
     expires: int | None = EXPIRES_DEFAULT
+    hold_bytes: int | None = None
 
 
 def wanted_group(arguments: Mapping[str, object]) -> GroupOptions | None:

@@ -1,7 +1,8 @@
 """How consumer groups are kept in the metadata store::
 
     key                              value, JSON
-    groups/<vhost>/<queue>/<group>   {"version":1,"queue":...,"name":...,"cursor":n,"begins":[n],"expires":us}
+    groups/<vhost>/<queue>/<group>   {"version":1,"queue":...,"name":...,"cursor":n,"begins":[n],"expires":us,
+                                      "hold_bytes":n}
     next-cursors/<vhost>/<queue>     {"version":1,"queue":...,"cursor":n}
 
 `begins` has an offset for each partition: the group has no use for records below. The cursor number of
@@ -25,6 +26,7 @@ class GroupRecord(msgspec.Struct, frozen=True):
     cursor: int
     begins: list[int]
     expires: int | None
+    hold_bytes: int | None = None
     version: Literal[1] = 1
 
 

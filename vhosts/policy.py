@@ -10,6 +10,7 @@ from vhosts.argument_checks import (
     STRATEGIES,
     Check,
     age,
+    flag,
     integer,
     one_of,
     text,
@@ -42,6 +43,9 @@ QUEUE_KEYS: Mapping[str, Check] = {
     "consumer-timeout": integer(0),
     "max-age": age,
     "durability": one_of(*Durability),
+    "remote-storage": flag,
+    "local-max-age": age,
+    "local-max-length-bytes": integer(0),
 }
 
 

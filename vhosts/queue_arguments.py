@@ -1,6 +1,7 @@
 """Queue arguments: which values each one takes, and when two declarations mean the same."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from exchanges import comparable, field_type
 from log_backend import Durability, Retention
@@ -48,12 +49,17 @@ KNOWN: Mapping[str, Check] = {
     "x-partitions": integer(1, PARTITIONS_MAX),
     "x-partition-key": header_name,
     "x-compression": one_of(*COMPRESSIONS),
+    "x-remote-storage": flag,
+    "x-local-max-age": age,
+    "x-local-max-length-bytes": integer(0),
 }
 
 # Arguments that say nothing without another one.
 NEEDED: Mapping[str, str] = {
     "x-dead-letter-routing-key": "x-dead-letter-exchange",
     "x-partition-key": "x-partitions",
+    "x-local-max-age": "x-remote-storage",
+    "x-local-max-length-bytes": "x-remote-storage",
 }
 
 
@@ -106,6 +112,27 @@ def check_durability(queue: str, vhost: str, arguments: Mapping[str, object], st
         raise InvalidQueueArgument(queue, vhost, "x-durability", reason)
 
 
+def check_remote(
+    queue: str, vhost: str, arguments: Mapping[str, object], stored: bool, has_remote: bool
+) -> None:
+    """Refuse to copy segments that there are not, or to where nothing is.
+
+    Raises:
+        InvalidQueueArgument: says what is missing.
+    """
+    reason = None
+    if arguments.get("x-remote-storage") is not True:
+        return
+    if not has_remote:
+        reason = "this broker has no remote storage: 'remote_storage' in its configuration"
+    elif not stored:
+        reason = "only durable queues that are not exclusive have a log to copy"
+    elif retention(arguments) is None:
+        reason = "the queue keeps no log: it is no stream and has no 'x-retention'"
+    if reason is not None:
+        raise InvalidQueueArgument(queue, vhost, "x-remote-storage", reason)
+
+
 def durability(arguments: Mapping[str, object], default: Durability) -> Durability:
     """What a confirm promises in a durable queue: its argument says it, else the default."""
     return Durability(str(arguments.get("x-durability", default)))
@@ -135,17 +162,27 @@ def counts_deliveries(arguments: Mapping[str, object]) -> bool:
 def retention(arguments: Mapping[str, object]) -> Retention | None:
     """What a queue keeps longer than its consumers need; None: nothing."""
     settled_age = age_microseconds(arguments.get("x-retention"))
-    is_forced = arguments.get("x-retention-force") is True
-    if is_stream(arguments):
-        bytes_max = arguments.get("x-max-length-bytes")
-        return Retention(
-            settled_age=settled_age or 0,
-            is_stream=True,
-            age_max=age_microseconds(arguments.get("x-max-age")),
-            bytes_max=bytes_max if isinstance(bytes_max, int) else None,
-            is_forced=is_forced,
-        )
-    return None if settled_age is None else Retention(settled_age, is_forced=is_forced)
+    if settled_age is None and not is_stream(arguments):
+        return None
+    limits = Retention(
+        settled_age=settled_age or 0,
+        is_forced=arguments.get("x-retention-force") is True,
+        is_remote=arguments.get("x-remote-storage") is True,
+        local_age_max=age_microseconds(arguments.get("x-local-max-age")),
+        local_bytes_max=_size(arguments.get("x-local-max-length-bytes")),
+    )
+    if not is_stream(arguments):
+        return limits
+    return replace(
+        limits,
+        is_stream=True,
+        age_max=age_microseconds(arguments.get("x-max-age")),
+        bytes_max=_size(arguments.get("x-max-length-bytes")),
+    )
+
+
+def _size(value: object) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def compression(arguments: Mapping[str, object]) -> str | None:

@@ -5,7 +5,12 @@ from dataclasses import replace
 from log_backend import random_name
 from vhosts.errors import InvalidQueueProperty, QueueInequivalent, QueueLocked
 from vhosts.queue import Queue
-from vhosts.queue_arguments import check_arguments, check_durability, check_equivalent
+from vhosts.queue_arguments import (
+    check_arguments,
+    check_durability,
+    check_equivalent,
+    check_remote,
+)
 from vhosts.queue_properties import QueueProperties
 
 QUEUE_TYPE = "x-queue-type"
@@ -19,15 +24,20 @@ def with_type(properties: QueueProperties, default_type: str | None) -> QueuePro
     return replace(properties, arguments={**properties.arguments, QUEUE_TYPE: default_type})
 
 
-def check_declaration(vhost: str, properties: QueueProperties) -> None:
+def check_declaration(vhost: str, properties: QueueProperties, has_remote: bool = True) -> None:
     """Refuse a declaration that no queue can fulfil.
+
+    Args:
+        has_remote: this broker has remote storage.
 
     Raises:
         InvalidQueueArgument, InvalidQueueProperty: names what cannot be.
     """
-    check_arguments(properties.name, vhost, properties.arguments)
+    name, arguments, is_stored = properties.name, properties.arguments, properties.is_stored
+    check_arguments(name, vhost, arguments)
     _check_type(vhost, properties)
-    check_durability(properties.name, vhost, properties.arguments, properties.is_stored)
+    check_durability(name, vhost, arguments, is_stored)
+    check_remote(name, vhost, arguments, is_stored, has_remote)
 
 
 def _check_type(vhost: str, properties: QueueProperties) -> None:

@@ -310,7 +310,7 @@ class VirtualHost:
         check_name("queue", properties.name)
         if not server_named:
             check_not_reserved("queue", properties.name)
-        check_declaration(self.name, properties)
+        check_declaration(self.name, properties, self._logs.has_remote)
         self._check_queue_limit(properties.name)
         numbers, number_change = self._numbers.take(partition_count(properties.arguments))
         owner = connection if properties.exclusive else None

@@ -25,6 +25,7 @@ class VhostDirectory:
 
     Attributes:
         queues_max: of a vhost that has no limit of its own.
+        has_remote: there is remote storage for logs.
         default_vhost: name of the one in which the node tells of itself.
         events: where what happens is told.
         on_deleted: called with the name of each vhost that is deleted.
@@ -47,6 +48,7 @@ class VhostDirectory:
         self._call_later = call_later
         self._default_durability = default_durability
         self.queues_max = queues_max
+        self.has_remote = logs.has_remote
         self.default_vhost = default_vhost
         self._next_partition = 1
         self.events = EventFeed(lambda: self._vhosts.get(default_vhost), logs.now)

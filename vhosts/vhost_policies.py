@@ -103,7 +103,7 @@ class VhostPolicies:
         for partition in queue.partitions:
             log = partition.log
             log.promise(durability(values, self._default_durability))
-            if log.is_stream:  # other queues have no limits that end what is not consumed
+            if log.retention is not None:
                 log.retention = retention(values)
 
     async def _follow_all(self) -> None:

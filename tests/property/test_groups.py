@@ -290,7 +290,7 @@ class GroupMachine(RuleBasedStateMachine):
             barrier.release()
             if flushed:
                 await logs.flush()
-            await asyncio.gather(*logs._tasks)
+            await asyncio.gather(*logs._background.tasks)
             for executor in (logs.journal._executor, logs._flusher):
                 await self.loop.run_in_executor(executor, str)
             self.copies += 1

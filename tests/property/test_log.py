@@ -282,7 +282,7 @@ class LogMachine(RuleBasedStateMachine):
         barrier.release()
 
     async def _quiet(self) -> None:
-        await asyncio.gather(*self.store._tasks)
+        await asyncio.gather(*self.store._background.tasks)
         for executor in (self.store.journal._executor, self.store._flusher):
             await self.loop.run_in_executor(executor, str)
 
@@ -315,7 +315,7 @@ class LogMachine(RuleBasedStateMachine):
         """The disk is sound, so the store must be."""
         assert self.store.journal.failure is None
         assert self.store._failure is None
-        total = sum(log.tail_bytes() for log in self.store._partitions.values())
+        total = sum(log.tail_bytes() for log in self.store.partitions.values())
         assert self.store.intake.tail_bytes == total
 
 

@@ -42,7 +42,7 @@ async def aged(data: Path) -> Path:
     store, (partition,) = start_store(data)
     for _ in range(5):
         await fill_journal_file(store, partition)
-        await until(lambda: not store._tasks)
+        await until(lambda: not store._background.tasks)
     await durable(store, append(partition))
     left = await crash(store, data)
     await store.aclose()
@@ -84,7 +84,7 @@ async def test_a_file_that_found_no_room_leaves_no_gap(data: Path) -> None:
     disk.repair()
     store.journal.go_on()
     await fill_journal_file(store, partition)
-    await until(lambda: not store._tasks)
+    await until(lambda: not store._background.tasks)
     left = await crash(store, data)
     await store.aclose()
     numbers = sorted(int(path.name[:20]) for path in (left / "journal").glob("*.journal"))

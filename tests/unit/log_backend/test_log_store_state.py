@@ -47,7 +47,7 @@ async def worked(data: Path, *, checkpoint: bool) -> tuple[LogStore, PartitionLo
     cursor.redeliver(1, 3)
     if checkpoint:
         await fill_journal_file(store, partition)
-        await until(lambda: not store._tasks)
+        await until(lambda: not store._background.tasks)
     cursor.hand_out(8)
     cursor.redeliver(2, 4)
     cursor.settle(3, 6, Reason.REJECTED)
@@ -81,7 +81,9 @@ async def test_what_is_replayed_outlives_the_file_it_was_in(tmp_path: Path) -> N
     left = await crash(store, data)
     await store.aclose()
     store, (partition,) = start_store(left, epoch=2)
-    await until(lambda: not store._tasks)  # the old files are checkpointed and given back
+    await until(
+        lambda: not store._background.tasks
+    )  # the old files are checkpointed and given back
     last = await crash(store, data, "last")
     await store.aclose()
     for journal in (last / "journal").iterdir():

@@ -38,7 +38,7 @@ async def store(tmp_path: Path) -> AsyncIterator[LogStore]:
 
 @pytest.fixture
 def partition(store: LogStore) -> PartitionLog:
-    return store._partitions[1]
+    return store.partitions[1]
 
 
 def append(

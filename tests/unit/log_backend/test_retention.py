@@ -58,3 +58,39 @@ def test_a_queues_own_messages_are_never_ended_by_age(low_water: int, ended: int
 def test_nothing_stored_is_nothing_ended() -> None:
     for rule in (Retention(0), Retention(0, True, 0, 0)):
         assert rule.ended([], 0, NOW) == 0
+
+
+def sealed(*ages: int) -> list[Segment]:
+    """Segments that each name the one behind them; the newest is still written."""
+    made = segments(*ages)
+    for segment in made[:-1]:
+        segment.next_base = segment.end_offset
+    return made
+
+
+@pytest.mark.parametrize(
+    ("age_max", "bytes_max", "copied_end", "count"),
+    [
+        (None, None, 50, 0),  # copies are kept beside
+        (4 * HOUR, None, 50, 2),
+        (4 * HOUR, None, 19, 1),  # what is not copied stays
+        (0, 0, 0, 0),
+        (0, 0, 50, 4),  # the newest is not sealed
+        (None, 3_000, 50, 2),
+    ],
+)
+def test_only_what_was_copied_leaves_the_disk_early(
+    age_max: int | None, bytes_max: int | None, copied_end: int, count: int
+) -> None:
+    rule = Retention(1_000 * HOUR, is_remote=True, local_age_max=age_max, local_bytes_max=bytes_max)
+    found = sealed(9, 5, 4, 1, 0)
+    assert rule.copied(found, copied_end, NOW) == count
+    assert rule.removable(found, 50, copied_end, NOW) == count
+    assert rule.removable(found, 9, copied_end, NOW) == 0, "somebody needs it"
+
+
+def test_nothing_goes_before_it_is_copied_whatever_the_limits_in_all_say() -> None:
+    found = sealed(9, 5, 4, 1, 0)
+    assert Retention(4 * HOUR).removable(found, 50, 0, NOW) == 3
+    assert Retention(4 * HOUR, is_remote=True).removable(found, 50, 0, NOW) == 0
+    assert Retention(4 * HOUR, is_remote=True).removable(found, 50, 20, NOW) == 2

@@ -56,7 +56,7 @@ def files(partition: PartitionLog) -> dict[str, list[str]]:
 
 async def idle(store: LogStore) -> None:
     """Nothing is compressed, flushed or removed any more."""
-    await until(lambda: not store._tasks)
+    await until(lambda: not store._background.tasks)
     await asyncio.sleep(0)
     await asyncio.get_running_loop().run_in_executor(store._flusher, str)
 
@@ -291,7 +291,7 @@ async def test_what_fails_costs_space_and_nothing_else(
     assert len(files(partition)[".log"]) == len(partition.segments)
     assert await unsettled(partition) == expected
     store._compressor.look(partition)
-    assert not store._tasks, "tried again"
+    assert not store._background.tasks, "tried again"
     await store.aclose()
 
     store, (partition,) = start_store(data, options=TINY, compression="zstd", epoch=2)

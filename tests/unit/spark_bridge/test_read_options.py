@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from spark_bridge.errors import BadOption
+from spark_bridge.log_place import LogPlace
 from spark_bridge.log_store import LogPartition, LogStore, OffsetRange
 from spark_bridge.offset_limit import Limit
 from spark_bridge.read_options import OPTIONS, ReadOptions, parse_read_options
@@ -38,7 +39,7 @@ def limit_of(limit: Limit, partition: LogPartition, earliest: int, latest: int) 
 
 def test_the_defaults_read_everything_in_the_default_vhost() -> None:
     options = parse()
-    assert (options.path, options.endpoint, options.vhost) == (Path("/data"), None, "/")
+    assert (options.place, options.vhost) == (LogPlace(Path("/data")), "/")
     assert limit_of(options.starting, PARTITIONS[0], 5, 9) == 5
     assert limit_of(options.ending, PARTITIONS[0], 5, 9) == 9
     assert (options.partitions_min, options.records_max) == (None, None)

@@ -17,6 +17,9 @@ VALUES: Mapping[str, object] = {
     "dead-letter-strategy": "at-least-once",
     "delivery-limit": -1,
     "durability": "os",
+    "local-max-age": "1h",
+    "local-max-length-bytes": 1_000,
+    "remote-storage": True,
     "delayed-retry-max": 60_000,
     "delayed-retry-min": 1_000,
     "delayed-retry-type": "failed",
@@ -57,7 +60,7 @@ def test_every_key_is_tried() -> None:
 @pytest.mark.parametrize("key", CHECKS)
 def test_a_key_takes_its_value_and_refuses_others(key: str) -> None:
     Policy("p", ".*", with_needed(key, VALUES[key]))
-    for bad in (None, 1.5, {}, True, -2, [1]):
+    for bad in (None, 1.5, {}, not isinstance(VALUES[key], bool) or "yes", -2, [1]):
         with pytest.raises(InvalidPolicy, match=f"policy 'p': {key}"):
             Policy("p", ".*", with_needed(key, bad))
 

@@ -1,0 +1,65 @@
+"""What remote storage holds of one partition's log, and which of it the log's retention ends."""
+
+from collections.abc import Sequence
+
+from log_backend.remote_segment import RemoteSegment
+from log_backend.retention import Retention
+
+
+class RemoteLog:
+    """The segments of a partition in remote storage, oldest first; known and changed on the loop only.
+
+    Attributes:
+        folder: of its objects.
+        segments: those that are whole there.
+    """
+
+    def __init__(self, folder: str, segments: Sequence[RemoteSegment]) -> None:
+        self.folder = folder
+        self.segments = list(segments)
+        self._end = segments[-1].next_base if segments else 0
+
+    @property
+    def end(self) -> int:
+        """All that was sealed below was copied."""
+        return self._end
+
+    @property
+    def bytes(self) -> int:
+        """Of all segments, as they are stored."""
+        return sum(each.bytes for each in self.segments)
+
+    def add(self, segment: RemoteSegment) -> None:
+        """A segment is whole: behind the others, or in place of the last one, which was written on."""
+        if self.segments and self.segments[-1].base_offset == segment.base_offset:
+            self.segments.pop()
+        self.segments.append(segment)
+        self._end = segment.next_base
+
+    def drop(self, count: int) -> None:
+        """The oldest segments are gone."""
+        del self.segments[:count]
+
+    def ended(self, retention: Retention, local_bytes: int, low_water: int, now: int) -> int:
+        """How many of the segments, oldest first, a retention does not keep any more.
+
+        Args:
+            local_bytes: of the log that is not here.
+            low_water: every cursor of the queue has settled what is below.
+        """
+        kept = self.bytes + local_bytes
+        count = 0
+        for segment in self.segments:
+            if retention.is_stream:
+                too_old = (
+                    retention.age_max is not None and now - segment.last_time > retention.age_max
+                )
+                too_much = retention.bytes_max is not None and kept > retention.bytes_max
+                is_over = too_old or too_much
+            else:
+                is_over = segment.next_base <= low_water
+            if not is_over or segment.last_time > now - retention.settled_age:
+                break
+            kept -= segment.bytes
+            count += 1
+        return count
