@@ -3,7 +3,8 @@
     python -m benchmarks.log_service --path DATA --url http://guest:guest@127.0.0.1:15672 --queue Q --pid PID
 
 Reads a queue of a broker that runs on this machine whole, in turns from its files and over HTTP, every batch
-verified; prints the best of each, in processor time of the reader and of the broker.
+verified; prints the best of each, in processor time of the reader and of the broker. With `--spark`, Spark reads
+it, in two tasks and the columns of `benchmarks.spark_read`, into its no-op sink.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import os
 import time
 from pathlib import Path
 
+from benchmarks.spark_read import COLUMNS, WARM_UP_ROUNDS, read_cost, spark_session
 from spark_bridge.http_endpoint import parse_endpoint
 from spark_bridge.http_logs import HttpLogs
 from spark_bridge.log_directory import LogDirectory
@@ -36,6 +38,36 @@ def _read(store: LogStore, queue: str, pid: int) -> tuple[float, float, int, int
     return time.process_time() - own, _broker_seconds(pid) - broker, size, batches
 
 
+def _compare_queries(given: argparse.Namespace) -> None:
+    """Print what the best query of each kind took, by the clock and of all processors."""
+    spark = spark_session()
+    try:
+        places = {"files": ("path", str(given.path)), "HTTP": ("url", given.url)}
+        frames = {
+            name: spark.read.format("routelog")
+            .schema(COLUMNS)
+            .option("subscribe", given.queue)
+            .option(*place)
+            .load()
+            for name, place in places.items()
+        }
+        found: dict[str, list[tuple[float, float]]] = {name: [] for name in frames}
+        for _ in range(given.rounds + WARM_UP_ROUNDS):
+            for name, frame in frames.items():
+                broker = _broker_seconds(given.pid)
+                seconds, cpu = read_cost(spark, frame)
+                found[name].append((seconds, cpu + _broker_seconds(given.pid) - broker))
+    finally:
+        spark.stop()
+    print("| Query | Seconds | CPU s, with the broker's |\n|---|---|---|")
+    best = {}
+    for name, rounds in found.items():
+        best[name] = [min(column) for column in zip(*rounds[WARM_UP_ROUNDS:], strict=True)]
+        print(f"| {name} | {best[name][0]:.2f} | {best[name][1]:.2f} |")
+    seconds, cpu = (best["files"][unit] / best["HTTP"][unit] for unit in (0, 1))
+    print(f"speed over HTTP to that of files: {seconds:.2f}; of the processors: {cpu:.2f}")
+
+
 def main() -> None:
     """Read, in turns, and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -44,7 +76,11 @@ def main() -> None:
     parser.add_argument("--queue", required=True)
     parser.add_argument("--pid", type=int, required=True, help="the broker's process")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--spark", action="store_true", help="whole queries")
     given = parser.parse_args()
+    if given.spark:
+        _compare_queries(given)
+        return
     stores: dict[str, LogStore] = {
         "files": LogDirectory(given.path),
         "HTTP": HttpLogs(parse_endpoint(given.url, {}, 60.0, 0), {}),

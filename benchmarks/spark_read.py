@@ -74,7 +74,8 @@ def write_logs(data: Path, megabytes: int) -> int:
     return size
 
 
-def _session() -> SparkSession:
+def spark_session() -> SparkSession:
+    """A session of Spark on this machine that knows the format."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     spark = (
@@ -108,7 +109,7 @@ def _descends(process: int, root: int, parents: dict[int, int]) -> bool:
     return process == root
 
 
-def _cost(spark: SparkSession, frame: DataFrame) -> tuple[float, float]:
+def read_cost(spark: SparkSession, frame: DataFrame) -> tuple[float, float]:
     """Seconds, and seconds of the processors, of reading all of a frame."""
     jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
     cpu, begun = _cpu_seconds(jvm), time.perf_counter()
@@ -121,7 +122,9 @@ def compare_reads(spark: SparkSession, logs: DataFrame, parquet: str, rounds: in
     logs.write.mode("overwrite").parquet(parquet)
     rows = logs.count()
     files = spark.read.parquet(parquet)
-    measured = [(_cost(spark, logs), _cost(spark, files)) for _ in range(rounds + WARM_UP_ROUNDS)]
+    measured = [
+        (read_cost(spark, logs), read_cost(spark, files)) for _ in range(rounds + WARM_UP_ROUNDS)
+    ]
     pairs = measured[WARM_UP_ROUNDS:]
     print("| No-op read | Seconds | Records/s | CPU seconds |\n|---|---|---|---|")
     best = []
@@ -170,7 +173,7 @@ def main() -> None:
         data = Path(folder) / "data"
         size = write_logs(data, given.megabytes)
         print(f"{size / 1e6:,.0f} MB of segments, {PARTITIONS} partitions")
-        spark = _session()
+        spark = spark_session()
         try:
             reader = spark.read.format("routelog").schema(COLUMNS)
             logs = reader.options(path=str(data), subscribe="orders").load()

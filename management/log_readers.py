@@ -39,7 +39,7 @@ def list_readers(call: Call) -> Answer:
 async def put_reader(call: Call) -> Answer:
     """Note how far a reader is; it is made with the first report, and goes forwards only.
 
-    When what the reader reads next is gone, that is noted all the same, and the answer names what is missing.
+    When its hold has lapsed, and what it reads next is gone, the answer names what is missing; the report counts.
     """
     body = await call.body(ProgressBody)
     queue = _queue(call)
@@ -103,11 +103,11 @@ def _hold_bytes(call: Call, body: ProgressBody) -> int:
 
 
 def _check_kept(group: ConsumerGroup, number: int, offset: int) -> None:
-    log = group.partitions[number].log
-    first = log.first_offset
+    place = group.places[number]
+    log, first = place.log, place.log.first_offset
     if log.remote is not None and log.remote.segments:
         first = min(first, log.remote.segments[0].base_offset)
-    if offset < first:
+    if place.lapsed is not None and offset < min(place.lapsed[1], first):
         gone = f"offsets {offset} to {first - 1} of partition {number} are not in the log any more"
         held = f"of what retention ends it holds {group.record.hold_bytes} bytes"
         raise Refused(409, "lapsed", f"{gone}: for {group}, {held}")

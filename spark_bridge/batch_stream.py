@@ -9,10 +9,13 @@ from log_backend.record_batch import (
     batch_bytes,
     decode_batch,
     decode_header,
+    new_buffer,
 )
 from spark_bridge.errors import DamagedSegment
 
-STRETCH_BYTES = 1024 * 1024  # taken at once: more does not fit into a processor's cache
+STRETCH_BYTES = (
+    2 * 1024 * 1024
+)  # taken at once; what of a batch is behind its end is copied to the next
 
 
 def batch_stream(
@@ -33,7 +36,7 @@ def batch_stream(
     try:
         while done < size:
             wanted = max(STRETCH_BYTES, _length(rest))
-            buffer = memoryview(bytearray(min(wanted, size - done)))
+            buffer = memoryview(new_buffer(min(wanted, size - done)))
             buffer[: len(rest)] = rest
             _fill(buffer, len(rest), read_into)
             at = 0
