@@ -41,8 +41,9 @@ from enum import IntEnum
 from itertools import chain
 from typing import NamedTuple
 
-from log_backend.checksum import Octets, crc32c
+from log_backend.checksum import crc32c
 from log_backend.journal_entry import BATCH, ENTRY_HEADER_BYTES, JournalEntry, entry_header
+from log_backend.journal_groups import JournalGroup
 from log_backend.record_batch import decode_batch
 from log_backend.settled_chunk import set_bits
 
@@ -239,28 +240,15 @@ class Block:
         self.entries = entries
 
 
-def block_buffers(
-    mark: FileMark, position: int, first: int, durable: int, count: int, pieces: Sequence[Octets]
-) -> list[bytes]:
-    """The bytes of a block, padded to a multiple of 4,096, in parts to be written one behind the other.
-
-    Args:
-        count: entries of the block.
-        pieces: their bytes, one behind the other.
-    """
-    length = BLOCK_HEADER_BYTES + sum(map(len, pieces))
-    marks = _BLOCK.pack(*mark, position, first, durable, length, count)
-    body = b"".join((marks, *pieces))
-    head = MAGIC + struct.pack("<I", crc32c(body))
-    return [head, body, bytes(-length % BLOCK_ALIGNMENT)]
-
-
 def encode_block(
     mark: FileMark, position: int, first: int, durable: int, entries: Sequence[JournalEntry]
 ) -> bytes:
     """The bytes of a block with these entries."""
-    pieces = [entry.encode() for entry in entries]
-    return b"".join(block_buffers(mark, position, first, durable, len(entries), pieces))
+    group = JournalGroup(position)
+    for entry in entries:
+        group.content.add(entry.encode())
+        group.count += 1
+    return bytes(group.block(*mark, first, durable))
 
 
 def decode_block(buffer: bytearray | memoryview, at: int, mark: FileMark) -> Block | None:
@@ -330,7 +318,6 @@ __all__ = [
     "StateChange",
     "UnknownEntry",
     "aligned",
-    "block_buffers",
     "decode_block",
     "encode_block",
 ]
