@@ -57,7 +57,9 @@ REDELIVERED = 4
 
 _BLOCK = struct.Struct("<QQQQQII")
 _SETTLED = struct.Struct("<IBB2x")
+_ONE_SETTLED = struct.Struct("<IBB2xQQ")
 _CURSOR = struct.Struct("<I4x")
+_HANDED_OUT = struct.Struct("<I4xQ")
 _U64 = struct.Struct("<Q")
 _U64_BYTES = _U64.size
 
@@ -130,6 +132,8 @@ class Settlement:
         """The content of a SETTLED entry."""
         if self.bitmap is not None:
             return _SETTLED.pack(self.cursor, self.reason, 1) + _pack((self.first,)) + self.bitmap
+        if len(self._ranges) == 1:  # nearly always
+            return _ONE_SETTLED.pack(self.cursor, self.reason, 0, *self._ranges[0])
         ranges = _pack(chain.from_iterable(self._ranges))
         return _SETTLED.pack(self.cursor, self.reason, 0) + ranges
 
@@ -161,7 +165,7 @@ class HandedOut:
 
     def encode(self) -> bytes:
         """The content of a HANDED_OUT entry."""
-        return _CURSOR.pack(self.cursor) + _pack((self.end,))
+        return _HANDED_OUT.pack(self.cursor, self.end)
 
     @classmethod
     def decode(cls, content: bytes | memoryview) -> "HandedOut":
