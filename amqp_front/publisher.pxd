@@ -16,10 +16,12 @@ cdef class Publisher:
     cdef long long _known_version
     cdef set _refused
     cdef list _reached
+    cpdef publish(self, run)
     cdef _publish(self, run)
     cdef _to_routes(self, run, found)
     cdef _to_route(self, run, route)
     cdef int _attributes(self, run) except? -1
     cdef _append(self, batches)
+    cdef _check_flags(self, run)
     cdef _check_exchange(self, name)
     cdef _answer(self, taken, method)

@@ -128,13 +128,24 @@ class Publisher:
             SoftError: 403, 404, 406; what came before a message that is refused has been given.
             HardError: 540 for immediate.
         """
-        self._check_exchange(run.exchange)
-        if run.immediate:
-            raise HardError(NOT_IMPLEMENTED, "immediate=true")
+        self._check_flags(run)
+        return self._checked(run)
+
+    def _checked(self, run: PublishRun) -> Iterator[PublishRun]:
         if self._channel.permissions.topics:
             return self._within_topics(run)
         return self._inspected(run) if run.property_flags & _INSPECTED else iter((run,))
 
+    def carry(self, run: PublishRun) -> None:
+        """Check a run and carry it out; see `check` and `publish`."""
+        self._check_flags(run)
+        if self._channel.permissions.topics or run.property_flags & _INSPECTED:
+            for checked in self._checked(run):
+                self.publish(checked)
+        else:
+            self.publish(run)
+
+    @cython.ccall
     def publish(self, run: PublishRun) -> JournalPositions:
         """Carry out a checked run.
 
@@ -410,6 +421,12 @@ class Publisher:
             self._channel.write(b"".join(parts))
 
     # -- checks
+
+    @cython.cfunc
+    def _check_flags(self, run: PublishRun) -> None:
+        self._check_exchange(run.exchange)
+        if run.immediate:
+            raise HardError(NOT_IMPLEMENTED, "immediate=true")
 
     @cython.cfunc
     def _check_exchange(self, name: bytes) -> None:
