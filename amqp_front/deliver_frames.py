@@ -10,6 +10,7 @@ Source: AMQP 0-9-1 specification, sections 4.2.3 to 4.2.6 and class basic, metho
 """
 
 import struct
+from typing import Any
 
 import cython
 
@@ -119,10 +120,7 @@ def _encode(
     out = new_buffer(size)
     put_octets(out, 0, head)
     put_octets(out, tag_at + 8, tail)
-    if cython.compiled:
-        target = cython.cast(cython.p_uchar, PyByteArray_AS_STRING(out))
-    else:
-        target = out
+    target = cython.cast(cython.p_uchar, PyByteArray_AS_STRING(out)) if cython.compiled else out
     at = 0
     for i in range(first, last):
         body = _sum(payload, 0, i, i + 1)
@@ -231,7 +229,7 @@ def _sum(payload: memoryview, column: int, first: int, last: int) -> int:
     size=cython.Py_ssize_t,
     payload_bytes=cython.Py_ssize_t,
 )
-def _copy(target: bytearray, at: int, payload: memoryview, start: int, size: int) -> int:
+def _copy(target: Any, at: int, payload: memoryview, start: int, size: int) -> int:
     # The caller answers for the target.
     payload_bytes = payload.shape[0] if cython.compiled else len(payload)
     if start + size > payload_bytes:
@@ -248,7 +246,7 @@ def _copy(target: bytearray, at: int, payload: memoryview, start: int, size: int
 @cython.returns(cython.int)
 @cython.exceptval(check=False)
 @cython.locals(target=cython.p_uchar, at=cython.Py_ssize_t, value=cython.ulonglong)
-def _put_u32(target: bytearray, at: int, value: int) -> int:
+def _put_u32(target: Any, at: int, value: int) -> int:
     target[at] = (value >> 24) & 0xFF
     target[at + 1] = (value >> 16) & 0xFF
     target[at + 2] = (value >> 8) & 0xFF
