@@ -45,6 +45,7 @@ REFUSALS: dict[type[Exception], tuple[int, type[AmqpError]]] = {
     vhosts.QueueQuarantined: (INTERNAL_ERROR, SoftError),
     vhosts.QueueUnreadable: (INTERNAL_ERROR, SoftError),
     vhosts.InvalidConsumerArgument: (PRECONDITION_FAILED, SoftError),
+    vhosts.GroupInUse: (PRECONDITION_FAILED, SoftError),
     vhosts.TooManyGroups: (PRECONDITION_FAILED, SoftError),
     vhosts.QueueInUse: (PRECONDITION_FAILED, SoftError),
     vhosts.QueueNotEmpty: (PRECONDITION_FAILED, SoftError),

@@ -44,6 +44,8 @@ REFUSALS: dict[type[Exception], tuple[int, str]] = {
     vhosts.GetRefused: BAD_REQUEST,
     vhosts.InvalidConsumerArgument: BAD_REQUEST,
     vhosts.NotReadable: BAD_REQUEST,
+    vhosts.GroupInUse: BAD_REQUEST,
+    vhosts.InvalidStreamOffset: BAD_REQUEST,
     vhosts.TooManyGroups: BAD_REQUEST,
     vhosts.TooLargeToRemember: BAD_REQUEST,
     vhosts.UserNotFound: NOT_FOUND,

@@ -4,6 +4,7 @@ A reader is a consumer group of the queue that has no consumers: what it has rea
 """
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -59,6 +60,34 @@ async def put_reader(call: Call) -> Answer:
     for number, offset in offsets.items():
         _check_kept(group, number, offset)
     return Empty()
+
+
+class PlaceBody(msgspec.Struct):
+    """Where to go on: "first", "last", "next", an offset, a time (ISO 8601), or an age such as "1h"."""
+
+    to: int | str
+
+
+async def move_reader(call: Call) -> Answer:
+    """Let a group, or a reader, go on elsewhere in the log; nobody may consume by it meanwhile."""
+    body = await call.body(PlaceBody)
+    group = _queue(call).groups.get(call.path("name"))
+    if group is None:
+        raise not_found()
+    durable = call.vhost.groups.move(group, _place(body.to), call.broker.clock.now())
+    if durable is not None:
+        await durable
+    return Empty()
+
+
+def _place(text: int | str) -> object:
+    if isinstance(text, int) or (text.isdecimal() and text.isascii()):
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 async def delete_reader(call: Call) -> Answer:

@@ -18,7 +18,9 @@ COLUMNS = (
     "lapsed",
 )
 
-reader = command_group("reader", "List and delete the readers that a queue keeps its log for.")
+reader = command_group(
+    "reader", "List, move and delete the readers that a queue keeps its log for."
+)
 
 QueueName = Annotated[str, typer.Argument(help="A queue that keeps its log.")]
 
@@ -36,6 +38,23 @@ def list_readers(
             for number, place in enumerate(each["partitions"])
         ]
         show(rows, COLUMNS, as_json=as_json)
+
+
+@reader.command("move")
+def move_reader(
+    queue: QueueName,
+    name: str,
+    to: Annotated[
+        str,
+        typer.Option(help="first, last, next, an offset, a time (ISO 8601), or an age such as 1h."),
+    ],
+    vhost: Vhost = "/",
+    data_dir: DataDir = HERE,
+) -> None:
+    """Let a reader or a group that nobody consumes by go on elsewhere in the log."""
+    with complaints():
+        path = ("logs", vhost, queue, "readers", name, "position")
+        ManagementClient(data_dir).ask("PUT", *path, body={"to": to})
 
 
 @reader.command("delete")

@@ -226,6 +226,7 @@ ROUTES: tuple[Route, ...] = (
     _log("/{queue}/readers", log_readers.list_readers),
     _log("/{queue}/readers/{name}", log_readers.put_reader, "PUT"),
     _log("/{queue}/readers/{name}", log_readers.delete_reader, "DELETE"),
+    _log("/{queue}/readers/{name}/position", log_readers.move_reader, "PUT"),
     _log(_LOG, log_views.get_log),
     _log(f"{_LOG}/offset", log_views.get_offset),
     _log(f"{_LOG}/body-sizes", log_views.get_body_sizes),

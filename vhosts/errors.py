@@ -326,6 +326,16 @@ class InvalidConsumerArgument(Exception):
         self.reason = reason
 
 
+class GroupInUse(Exception):
+    """A consumer group cannot be moved while somebody consumes by it."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__(
+            f"{group} is used: it has consumers, or messages that are not acknowledged"
+        )
+        self.group = group
+
+
 class TooManyGroups(Exception):
     """A queue has as many consumer groups as one may have."""
 

@@ -8,7 +8,7 @@ import msgspec
 
 from log_backend import Change, LogStore, MetadataStore, unawaited
 from vhosts.consumer_group import ConsumerGroup
-from vhosts.errors import NotReadable, TooManyGroups
+from vhosts.errors import GroupInUse, NotReadable, TooManyGroups
 from vhosts.group_options import GroupOptions
 from vhosts.group_record import (
     GroupRecord,
@@ -85,12 +85,7 @@ class GroupBook:
             InvalidStreamOffset: there is no such place.
             TooManyGroups: the queue has GROUPS_MAX.
         """
-        begins: list[int] = []
-        for partition in queue.partitions:
-            if partition.log.retention is None:
-                raise NotReadable(queue.name, self._vhost)
-            begin = stream_position(partition.log, wanted, now).offset
-            begins.append(min(begin, partition.log.next_offset))
+        begins = self._begins(queue, wanted, now)
         group = queue.groups.get(options.name)
         if group is not None:
             return group, self._limit(group, options.hold_bytes) or group.creating
@@ -100,15 +95,62 @@ class GroupBook:
         record = GroupRecord(
             queue.name, options.name, cursor, begins, options.expires, options.hold_bytes
         )
+        group = self._make(queue, record, [])
+        return group, group.creating
+
+    def move(self, group: ConsumerGroup, wanted: object, now: int) -> Awaitable[int] | None:
+        """Let a group go on elsewhere in the log, as if it began there.
+
+        Args:
+            wanted, now: as for `join`.
+
+        Returns:
+            What to await: a crash may bring the group back where it was until then.
+
+        Raises:
+            GroupInUse: it has consumers, or messages that they had and did not settle.
+            InvalidStreamOffset: there is no such place.
+            MetadataUnavailable: nothing more can be written; nothing has happened.
+        """
+        if group.is_used or group.creating is not None:
+            raise GroupInUse(str(group))
+        queue = self.queues[group]
+        begins = self._begins(queue, wanted, now)
+        # With a cursor of its own: the journal may still hold what the old one has settled.
+        cursor = self._next_cursors[queue.name]
+        record = msgspec.structs.replace(group.record, cursor=cursor, begins=begins)
+        gone: list[Change] = []
+        for partition in group.partitions:
+            gone += self._logs.cursor_removal(partition.log, group.record.cursor)
+        moved = self._make(queue, record, gone)
+        self.queues.pop(group)
+        group.delete()
+        if moved.creating is None:
+            _close_cursors(group)
+        else:
+            moved.creating.add_done_callback(partial(_deleted, group))
+        return moved.creating
+
+    def _begins(self, queue: Queue, wanted: object, now: int) -> list[int]:
+        begins: list[int] = []
+        for partition in queue.partitions:
+            if partition.log.retention is None:
+                raise NotReadable(queue.name, self._vhost)
+            begin = stream_position(partition.log, wanted, now).offset
+            begins.append(min(begin, partition.log.next_offset))
+        return begins
+
+    def _make(self, queue: Queue, record: GroupRecord, gone: list[Change]) -> ConsumerGroup:
         durable: Awaitable[int] | None = None
         if queue.is_stored:
-            next_cursor = next_cursor_change(self._vhost, queue.name, cursor + 1)
-            durable = self._writer.submit([next_cursor, group_change(self._vhost, record)])
-        self._next_cursors[queue.name] = cursor + 1
+            next_cursor = next_cursor_change(self._vhost, queue.name, record.cursor + 1)
+            changes = [next_cursor, group_change(self._vhost, record), *gone]
+            durable = self._writer.submit(changes)
+        self._next_cursors[queue.name] = record.cursor + 1
         group = self._open(queue, record)
         if durable is not None:
             group.creating = unawaited(asyncio.ensure_future(self._admit(group, durable)))
-        return group, group.creating
+        return group
 
     async def _admit(self, group: ConsumerGroup, durable: Awaitable[int]) -> int:
         try:

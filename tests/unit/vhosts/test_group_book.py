@@ -12,6 +12,7 @@ from log_backend import LogOptions, MetadataUnavailable
 from vhosts import (
     ConsumerGroup,
     ConsumptionRefused,
+    GroupInUse,
     GroupOptions,
     InvalidStreamOffset,
     NotReadable,
@@ -353,3 +354,44 @@ async def test_the_journal_hears_nothing_of_a_group_that_a_crash_may_take_back(n
     assert queue.partitions[0].log.cursors[group.record.cursor].take_changes() == []
     assert durable is not None
     await durable
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+@pytest.mark.parametrize(("wanted", "left"), [("first", 10), (4, 6), ("next", 0)])
+async def test_a_moved_group_goes_on_there_after_a_restart_too(
+    tmp_path: Path, wanted: object, left: int, checkpoint: bool
+) -> None:
+    async with running_node(tmp_path, OPTIONS) as node:
+        queue = await declare(node, **KEPT)
+        fill(queue, 10)
+        group = await join(node, queue, "g")
+        taker = consume(queue, group)
+        node.turns.run()
+        with pytest.raises(GroupInUse):
+            node.vhost.groups.move(group, wanted, 0)
+        queue.remove_consumer(taker)
+        with pytest.raises(GroupInUse):
+            node.vhost.groups.move(group, wanted, 0)
+        for delivery in taker.take():
+            settle(delivery)
+        moved = node.vhost.groups.move(group, wanted, 0)
+        assert moved is not None
+        await moved
+        assert (group.deleted, queue.groups["g"].ready) == (True, left)
+        if checkpoint:
+            await node.logs._checkpoint(None)
+    async with running_node(tmp_path, OPTIONS) as node:
+        queue = node.vhost.queues["q"]
+        taker = consume(queue, queue.groups["g"])
+        expected = [f"m{number}" for number in range(10 - left, 10)]
+        assert await delivered(node, taker, left) == expected
+        assert list(queue.partitions[0].log.cursors) == [0, queue.groups["g"].record.cursor]
+
+
+async def test_a_move_to_nowhere_changes_nothing(node: Node) -> None:
+    queue = await declare(node, **STREAM)
+    fill(queue, 3)
+    group = await join(node, queue, "g", 1)
+    with pytest.raises(InvalidStreamOffset):
+        node.vhost.groups.move(group, "somewhere", 0)
+    assert (queue.groups["g"], group.ready, group.deleted) == (group, 2, False)
