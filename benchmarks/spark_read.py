@@ -74,8 +74,12 @@ def write_logs(data: Path, megabytes: int) -> int:
     return size
 
 
-def spark_session() -> SparkSession:
-    """A session of Spark on this machine that knows the format."""
+def spark_session(*, unix_socket: bool = False) -> SparkSession:
+    """A session of Spark on this machine that knows the format.
+
+    Args:
+        unix_socket: between the JVM and Python, from Spark 4.1 on, rather than TCP.
+    """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     spark = (
@@ -83,6 +87,7 @@ def spark_session() -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "3g")
         .config("spark.sql.streaming.pollingDelay", "1ms")
+        .config("spark.python.unix.domain.socket.enabled", str(unix_socket).lower())
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
@@ -168,12 +173,13 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=1_000, help="of bodies")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="for the data; default: below /tmp")
+    parser.add_argument("--unix-socket", action="store_true", help="between JVM and Python")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="routelog-spark-", dir=given.folder) as folder:
         data = Path(folder) / "data"
         size = write_logs(data, given.megabytes)
         print(f"{size / 1e6:,.0f} MB of segments, {PARTITIONS} partitions")
-        spark = spark_session()
+        spark = spark_session(unix_socket=given.unix_socket)
         try:
             reader = spark.read.format("routelog").schema(COLUMNS)
             logs = reader.options(path=str(data), subscribe="orders").load()

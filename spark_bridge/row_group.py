@@ -16,6 +16,8 @@ from spark_bridge.log_store import LogPartition, OffsetRange
 # save nothing more and take memory on both sides.
 GROUP_ROWS_MAX = 8_192
 GROUP_BYTES_MAX = 4 * 1024 * 1024
+# A slice of so much is a group of its own: then its bodies are not copied, which would take longer.
+SLICE_BYTES_ALONE = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +81,14 @@ def row_groups(wanted: OffsetRange, batches: Iterable[RecordBatch]) -> Iterator[
         for each in _slices(batch, wanted):
             rows += each.rows
             size += each.body_bytes
-            if pending and (rows > GROUP_ROWS_MAX or size > GROUP_BYTES_MAX):
+            alone = each.body_bytes >= SLICE_BYTES_ALONE
+            if pending and (alone or rows > GROUP_ROWS_MAX or size > GROUP_BYTES_MAX):
                 yield RowGroup(wanted.partition, pending)
                 pending, rows, size = [], each.rows, each.body_bytes
             pending.append(each)
+            if alone:
+                yield RowGroup(wanted.partition, pending)
+                pending, rows, size = [], 0, 0
     if pending:
         yield RowGroup(wanted.partition, pending)
 

@@ -5,7 +5,13 @@ from unit.spark_bridge.log_files import numbered, records
 
 from log_backend.record_batch import RecordBatch
 from spark_bridge.log_store import LogPartition, OffsetRange
-from spark_bridge.row_group import GROUP_BYTES_MAX, GROUP_ROWS_MAX, RowGroup, row_groups
+from spark_bridge.row_group import (
+    GROUP_BYTES_MAX,
+    GROUP_ROWS_MAX,
+    SLICE_BYTES_ALONE,
+    RowGroup,
+    row_groups,
+)
 
 PARTITION = LogPartition("/", "audit", 0)
 
@@ -39,9 +45,16 @@ def test_groups_have_a_limit_of_rows() -> None:
 
 
 def test_groups_have_a_limit_of_bytes() -> None:
-    content = records([bytes(GROUP_BYTES_MAX // 2)])
-    groups = grouped(0, 9, *(RecordBatch(content, at, 1) for at in range(5)))
-    assert [group.rows for group in groups] == [2, 2, 1]
+    content = records([bytes(SLICE_BYTES_ALONE - 1)])
+    fitting = GROUP_BYTES_MAX // (SLICE_BYTES_ALONE - 1)
+    groups = grouped(0, 99, *(RecordBatch(content, at, 1) for at in range(2 * fitting + 1)))
+    assert [group.rows for group in groups] == [fitting, fitting, 1]
+
+
+def test_what_is_large_enough_is_not_copied_to_join_others() -> None:
+    sizes = (10, SLICE_BYTES_ALONE, 10, 10, SLICE_BYTES_ALONE + 1)
+    batches = [RecordBatch(records([bytes(size)]), at, 1) for at, size in enumerate(sizes)]
+    assert [offsets(group) for group in grouped(0, 9, *batches)] == [[0], [1], [2, 3], [4]]
 
 
 def test_a_large_batch_is_cut_between_bodies() -> None:
