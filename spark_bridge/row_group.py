@@ -16,8 +16,6 @@ from spark_bridge.log_store import LogPartition, OffsetRange
 # save nothing more and take memory on both sides.
 GROUP_ROWS_MAX = 8_192
 GROUP_BYTES_MAX = 4 * 1024 * 1024
-# A slice of so much is a group of its own: then its bodies are not copied, which would take longer.
-SLICE_BYTES_ALONE = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +71,21 @@ class RowGroup:
         return pa.array(self.run_ends, pa.int32())
 
 
-def row_groups(wanted: OffsetRange, batches: Iterable[RecordBatch]) -> Iterator[RowGroup]:
-    """Group the records of a range; offsets outside of it are left out."""
+def row_groups(
+    wanted: OffsetRange, batches: Iterable[RecordBatch], bytes_alone: int = GROUP_BYTES_MAX
+) -> Iterator[RowGroup]:
+    """Group the records of a range; offsets outside of it are left out.
+
+    Args:
+        bytes_alone: a slice of so much is a group of its own, whose bodies are not copied.
+    """
     pending: list[BatchSlice] = []
     rows = size = 0
     for batch in batches:
         for each in _slices(batch, wanted):
             rows += each.rows
             size += each.body_bytes
-            alone = each.body_bytes >= SLICE_BYTES_ALONE
+            alone = each.body_bytes >= bytes_alone
             if pending and (alone or rows > GROUP_ROWS_MAX or size > GROUP_BYTES_MAX):
                 yield RowGroup(wanted.partition, pending)
                 pending, rows, size = [], each.rows, each.body_bytes

@@ -8,7 +8,6 @@ from spark_bridge.log_store import LogPartition, OffsetRange
 from spark_bridge.row_group import (
     GROUP_BYTES_MAX,
     GROUP_ROWS_MAX,
-    SLICE_BYTES_ALONE,
     RowGroup,
     row_groups,
 )
@@ -45,16 +44,17 @@ def test_groups_have_a_limit_of_rows() -> None:
 
 
 def test_groups_have_a_limit_of_bytes() -> None:
-    content = records([bytes(SLICE_BYTES_ALONE - 1)])
-    fitting = GROUP_BYTES_MAX // (SLICE_BYTES_ALONE - 1)
-    groups = grouped(0, 99, *(RecordBatch(content, at, 1) for at in range(2 * fitting + 1)))
-    assert [group.rows for group in groups] == [fitting, fitting, 1]
+    content = records([bytes(GROUP_BYTES_MAX // 2)])
+    groups = grouped(0, 9, *(RecordBatch(content, at, 1) for at in range(5)))
+    assert [group.rows for group in groups] == [2, 2, 1]
 
 
 def test_what_is_large_enough_is_not_copied_to_join_others() -> None:
-    sizes = (10, SLICE_BYTES_ALONE, 10, 10, SLICE_BYTES_ALONE + 1)
-    batches = [RecordBatch(records([bytes(size)]), at, 1) for at, size in enumerate(sizes)]
-    assert [offsets(group) for group in grouped(0, 9, *batches)] == [[0], [1], [2, 3], [4]]
+    batches = [
+        RecordBatch(records([bytes(size)]), at, 1) for at, size in enumerate((9, 99, 9, 9, 100))
+    ]
+    groups = row_groups(OffsetRange(PARTITION, 0, 9, 0), batches, 99)
+    assert [offsets(group) for group in groups] == [[0], [1], [2, 3], [4]]
 
 
 def test_a_large_batch_is_cut_between_bodies() -> None:
