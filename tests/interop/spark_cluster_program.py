@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from interop.spark_stream import run_to_its_end
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import concat_ws, udf
@@ -87,9 +88,8 @@ def main() -> None:
     rows = stream.select(troubled(place).alias("body"))
     writer = rows.writeStream.format("routelog").options(**GIVEN["sink"])
     writer.option("checkpointLocation", GIVEN["checkpoint"]).trigger(availableNow=True)
-    query = writer.start()
-    query.awaitTermination()
-    say("batches", len([each for each in query.recentProgress if each["numInputRows"]]))
+    run_to_its_end(writer, Path(GIVEN["checkpoint"]))
+    say("done", True)
     spark.stop()
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
+from interop.spark_stream import run_to_its_end
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -26,9 +28,9 @@ def read(spark: SparkSession, **options: str) -> DataFrame:
 
 
 def run(writer: DataStreamWriter, name: str) -> None:
-    writer.option("checkpointLocation", f"{GIVEN['directory']}/{name}-checkpoint")
-    query = writer.trigger(availableNow=True).start()
-    query.awaitTermination()
+    checkpoint = Path(GIVEN["directory"]) / f"{name}-checkpoint"
+    writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    run_to_its_end(writer, checkpoint)
 
 
 def main() -> None:

@@ -22,7 +22,6 @@ from interop.spark_stream import run_to_its_end
 from log_service import http_logs, service_url
 from pika_client import Clients
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import DataStreamWriter
 
 from spark_bridge import delta_batches
 from spark_bridge.log_store import LogPartition, LogStore
@@ -65,7 +64,8 @@ def stored(logs: LogStore) -> int:
     )
 
 
-def writer(spark: SparkSession, url: str, root: Path) -> DataStreamWriter:
+def run(spark: SparkSession, url: str, root: Path) -> None:
+    """Read what there is into the table."""
     source = spark.readStream.format("routelog").options(
         url=url, subscribe=",".join(QUEUES), maxOffsetsPerTrigger=str(PER_TRIGGER)
     )
@@ -76,8 +76,10 @@ def writer(spark: SparkSession, url: str, root: Path) -> DataStreamWriter:
         "timestamp",
         "cast(get_json_object(cast(body as string), '$.id') as long) as id",
     )
-    table = rows.writeStream.foreachBatch(delta_batches(str(root / "table")))
-    return table.option("checkpointLocation", str(root / "checkpoint")).trigger(availableNow=True)
+    writer = rows.writeStream.foreachBatch(delta_batches(str(root / "table")))
+    checkpoint = root / "checkpoint"
+    writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    run_to_its_end(writer, checkpoint)
 
 
 def test_the_delta_table_has_what_was_confirmed(
@@ -104,7 +106,7 @@ def test_the_delta_table_has_what_was_confirmed(
         logs = http_logs(broker)
         wait_until(lambda: stored(logs) > 0)
         while publisher.poll() is None:
-            run_to_its_end(writer(spark, service_url(broker), tmp_path))
+            run(spark, service_url(broker), tmp_path)
             runs += 1
     finally:
         publisher.kill()
@@ -113,7 +115,7 @@ def test_the_delta_table_has_what_was_confirmed(
     numbers = {queue: confirmed(queue) for queue in QUEUES}
     records = sum(map(len, numbers.values()))
     wait_until(lambda: stored(logs) == records)
-    run_to_its_end(writer(spark, service_url(broker), tmp_path))
+    run(spark, service_url(broker), tmp_path)
     seconds = time.monotonic() - began
 
     table = DeltaTable(tmp_path / "table")

@@ -125,7 +125,7 @@ def test_a_cluster_is_exact_while_tasks_fail_stall_and_a_worker_is_killed(
         driver.wait_for_marks(marks, {f"2-{task}-0" for task in range(PARTITIONS)})
         cluster.workers[0].kill()
         (marks / "killed").touch()
-        assert json.loads(driver.wait_for("batches ")) == 3
+        driver.wait_for("done ")
         driver.finish()
     finally:
         driver.kill()

@@ -26,7 +26,7 @@ def run(spark: SparkSession, root: Path, *columns: str, checkpoint: str = "check
     writer = source.load().select(*columns).writeStream
     writer.foreachBatch(delta_batches(str(root / "table")))
     writer.option("checkpointLocation", str(root / checkpoint)).trigger(availableNow=True)
-    run_to_its_end(writer)
+    run_to_its_end(writer, root / checkpoint)
 
 
 def offsets(table: DeltaTable) -> list[int]:
