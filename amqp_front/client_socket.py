@@ -30,7 +30,7 @@ class ClientIdentity:
 
 
 class ClientSocket:
-    """A connected socket.
+    """A connected socket. The event loop has set TCP_NODELAY on it.
 
     Attributes:
         peer: address of the client, of a Unix socket its path, mostly empty; None when it cannot be told.
@@ -75,7 +75,6 @@ class ClientSocket:
             self.peer, self.name = address[0], f"{address[0]}:{address[1]}"
         elif isinstance(address, str):
             self.peer = address
-        self._set_option(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
     def ends(self) -> tuple[tuple[str, int], tuple[str, int]]:
         """Address and port of the client's end and of ours; empty when it is no network socket."""
