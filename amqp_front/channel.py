@@ -180,11 +180,12 @@ class Channel:
         Raises:
             AmqpError, or an error of the refusals table.
         """
-        for checked in self.publisher.check(run):
+        publisher = self.publisher
+        for checked in publisher.check(run):
             if self._transaction is not None:
                 self._transaction.publish(checked)
             else:
-                self.publisher.publish(checked)
+                publisher.publish(checked)
 
     @property
     def transactional(self) -> bool:
@@ -411,6 +412,11 @@ class Channel:
         for queue in self.consumption.close():
             self.vhost.consumers_left(queue)
         self._transaction = None
+
+    def end(self) -> None:
+        """It is closed on both sides: nothing is left for the garbage collector."""
+        self.closing = True  # whoever waited for something finds nobody to tell
+        del self.publisher, self.consumption
 
 
 _HANDLERS: Mapping[type[Any], Callable[[Channel, Any], None]] = {

@@ -96,7 +96,9 @@ class ChannelTable:
 
     def closed(self, number: int) -> None:
         """A channel is closed on both sides."""
-        if self._channels.pop(number, None) is not None:
+        channel = self._channels.pop(number, None)
+        if channel is not None:
+            channel.end()
             self._connection.services.admission.channel_closed(self._connection.user)
 
     def release(self) -> None:
@@ -107,6 +109,11 @@ class ChannelTable:
             self._connection.services.admission.channel_closed(self._connection.user)
             if not channel.closing:
                 channel.release()
+            channel.end()
+
+    def end(self) -> None:
+        """The connection is gone: nothing is left for the garbage collector."""
+        del self._connection
 
     def _open(self, frame: Frame) -> None:
         number = frame.channel

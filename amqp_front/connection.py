@@ -122,7 +122,7 @@ class Connection(asyncio.BufferedProtocol):
         """The socket is connected."""
         # uvloop's transport is one in all but its base class.
         transport = cast(asyncio.Transport, transport)
-        self.socket = ClientSocket(transport, self.services.loop, self._proxied)
+        self.socket = ClientSocket(transport, self.services.loop, self, self._proxied)
         self.name = self.socket.name
         if self.state is State.CLOSED:  # refused before it was connected
             self.socket.abort()
@@ -146,6 +146,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         """The client has ended its side: so do we."""
+        if self.socket is not None:
+            self.socket.hand_over()
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -155,9 +157,11 @@ class Connection(asyncio.BufferedProtocol):
         for timer in (self.socket, self.heartbeat):
             if timer is not None:
                 timer.stop()
-        self.hold.leave()
         self._keeper.closed(self)
         self.release()
+        self.hold.end()
+        self.channels.end()
+        self.socket = None
 
     def pause_writing(self) -> None:
         """The client does not read: deliver nothing more."""
@@ -165,6 +169,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         """The client reads again."""
+        if self.socket is not None and not self.socket.resumed():
+            return
         self.stalled = False
         for channel in self.channels:
             channel.consumption.wake()

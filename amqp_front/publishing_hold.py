@@ -67,3 +67,8 @@ class PublishingHold:
             self._gate.forget(self)
             self._told = self.active = False
             self._owner.hold_changed()
+
+    def end(self) -> None:
+        """The connection is gone: nothing is left for the garbage collector."""
+        self.leave()
+        del self._owner
