@@ -12,7 +12,6 @@ from amqp_front import garbage_pace
 from amqp_front.garbage_pace import TICK_SECONDS, GarbagePace
 from log_backend import SystemClock
 
-
 WHOLE_MIN, WHOLE_MAX = 400_000, 2_000_000  # a tenth of what they are: memory
 
 
