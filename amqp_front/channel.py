@@ -180,12 +180,11 @@ class Channel:
         Raises:
             AmqpError, or an error of the refusals table.
         """
-        publisher = self.publisher
-        for checked in publisher.check(run):
-            if self._transaction is not None:
-                self._transaction.publish(checked)
-            else:
-                publisher.publish(checked)
+        if self._transaction is None:
+            self.publisher.carry(run)
+            return
+        for checked in self.publisher.check(run):
+            self._transaction.publish(checked)
 
     @property
     def transactional(self) -> bool:
