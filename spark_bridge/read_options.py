@@ -149,7 +149,7 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
     style = values.choice("schemaStyle", "routelog", "routelog", "kafka")
     return ReadOptions(
         _place(values),
-        values.text("consumerName", ""),
+        _consumer(values),
         options.get("vhost", "/"),
         parse_selection(options),
         _starting(values),
@@ -188,6 +188,13 @@ def _endpoint(values: OptionValues, url: str) -> HttpEndpoint:
     if not timeout:
         raise BadOption("fetchTimeout", "expected more than 0")
     return parse_endpoint(url, tls, timeout, values.number("fetchRetries", 3))
+
+
+def _consumer(values: OptionValues) -> str:
+    name = values.name("consumerName")
+    if name == "":
+        raise BadOption("consumerName", "is empty")
+    return name or ""
 
 
 def _starting(values: OptionValues) -> Limit:
