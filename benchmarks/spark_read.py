@@ -3,8 +3,9 @@
     python -m benchmarks.spark_read --megabytes 1000 --folder DIR
 
 Orders as JSON in segments of several partitions, and the same records as Parquet. Both are read whole into
-Spark's no-op sink, in turns, and with `--write` copied to Parquet; then a stream reads them in small micro-batches
-of two tasks. Of the processors' time the median counts: what Python processes that Spark ends took is not known.
+Spark's no-op sink, in turns, and with `--write` copied to Parquet; then a stream reads them in small
+micro-batches of two tasks. Of the processors' time the median counts: Spark ends Python processes, and what
+those took is not known.
 """
 
 import argparse

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from log_backend import BadBucket, check_address, without_secrets
 from spark_bridge.errors import BadOption
 from spark_bridge.http_endpoint import TLS_OPTIONS, HttpEndpoint, parse_endpoint
 from spark_bridge.log_place import NO_TICKET, LogPlace
@@ -169,6 +170,8 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
 
 def _place(values: OptionValues) -> LogPlace:
     path, url, remote = (values.text(option, "") for option in ("path", "url", "remote"))
+    if remote:
+        _check_remote(remote)
     if path and url:
         raise BadOption("path", "give either path or url")
     if not (path or url or remote):
@@ -180,6 +183,13 @@ def _place(values: OptionValues) -> LogPlace:
         if option in values:
             raise BadOption(option, "is for logs that are read from a url")
     return LogPlace(Path(path) if path else None, None, remote)
+
+
+def _check_remote(remote: str) -> None:
+    try:
+        check_address(remote)
+    except BadBucket as error:
+        raise BadOption("remote", f"{without_secrets(remote)}: {error}") from None
 
 
 def _endpoint(values: OptionValues, url: str) -> HttpEndpoint:

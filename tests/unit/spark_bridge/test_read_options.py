@@ -148,6 +148,8 @@ BAD_SELECTIONS = [
     ("assign", '{"audit": [-1]}'),
     ("assign", '{"audit": [true]}'),
     ("assign", "{}"),
+    ("remote", "ftp://host/x"),
+    ("remote", "file://folder"),
 ]
 BAD_PLACES = [
     ("path", ""),
@@ -310,3 +312,19 @@ def test_a_strategy_alone_is_no_start() -> None:
     assert not parse(**LATEST_IF_NONE).starting_is_given
     for option, value in (("startingOffsets", "latest"), ("startingTimestamp", "0")):
         assert parse(**{option: value}).starting_is_given
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({"remote": "file:///cold"}, LogPlace(remote="file:///cold")),
+        (
+            {"remote": "file:///cold", "path": "/data"},
+            LogPlace(Path("/data"), remote="file:///cold"),
+        ),
+    ],
+)
+def test_remote_storage_is_a_place_alone_or_beside_another(
+    given: dict[str, str], place: LogPlace
+) -> None:
+    assert parse_read_options({"subscribe": "audit", **given}).place == place
