@@ -3,8 +3,8 @@
     python -m benchmarks.log_service --path DATA --url http://guest:guest@127.0.0.1:15672 --queue Q --pid PID
 
 Reads a queue of a broker that runs on this machine whole, in turns from its files and over HTTP, every batch
-verified; prints the best of each, in processor time of the reader and of the broker. With `--spark`, Spark reads
-it, in two tasks and the columns of `benchmarks.spark_read`, into its no-op sink.
+verified; prints the best of each, in processor time of the reader and of the broker. With `--spark`, Spark
+reads it, in two tasks and the columns of `benchmarks.spark_read`, into its no-op sink.
 """
 
 import argparse

@@ -6,7 +6,7 @@ from log_backend import pure_mode
 pure_mode.install()
 
 from log_backend.bucket import BadBucket, Bucket
-from log_backend.bucket_address import open_bucket, without_secrets
+from log_backend.bucket_address import check_address, open_bucket, without_secrets
 from log_backend.clock import Clock, SystemClock
 from log_backend.cursor import Cursor
 from log_backend.cursor_snapshot import SnapshotDamaged
@@ -115,6 +115,7 @@ __all__ = [
     "SystemDisk",
     "UnknownEntry",
     "Verification",
+    "check_address",
     "doubt",
     "encode_parts",
     "encode_records",

@@ -17,18 +17,28 @@ def open_bucket(url: str, disk: Disk) -> Bucket:
     Raises:
         BadBucket: the address makes no sense, or it is S3 and pyarrow is not installed.
     """
+    check_address(url)
+    if urlsplit(url).scheme == "file":
+        return FolderBucket(disk, Path(unquote(urlsplit(url).path)))
+    try:
+        from log_backend.s3_bucket import S3Bucket
+    except ImportError:
+        raise BadBucket("S3 needs pyarrow: pip install 'routelog[remote]'") from None
+    return S3Bucket(url)
+
+
+def check_address(url: str) -> None:
+    """See what can be seen without going there.
+
+    Raises:
+        BadBucket: the address makes no sense.
+    """
     parts = urlsplit(url)
-    if parts.scheme == "file":
-        if parts.netloc or not parts.path.startswith("/") or parts.query:
-            raise BadBucket("expected file:///folder, with the whole path")
-        return FolderBucket(disk, Path(unquote(parts.path)))
-    if parts.scheme == "s3":
-        try:
-            from log_backend.s3_bucket import S3Bucket
-        except ImportError:
-            raise BadBucket("S3 needs pyarrow: pip install 'routelog[remote]'") from None
-        return S3Bucket(url)
-    raise BadBucket(f"expected s3://... or file:///..., not {parts.scheme or 'no'}://")
+    if parts.scheme not in ("file", "s3"):
+        raise BadBucket(f"expected s3://... or file:///..., not {parts.scheme or 'no'}://")
+    is_whole = parts.path.startswith("/") and not (parts.netloc or parts.query)
+    if parts.scheme == "file" and not is_whole:
+        raise BadBucket("expected file:///folder, with the whole path")
 
 
 def without_secrets(url: str) -> str:

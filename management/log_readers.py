@@ -40,7 +40,7 @@ def list_readers(call: Call) -> Answer:
 async def put_reader(call: Call) -> Answer:
     """Note how far a reader is; it is made with the first report, and goes forwards only.
 
-    When its hold has lapsed, and what it reads next is gone, the answer names what is missing; the report counts.
+    When its hold has lapsed and what it reads next is gone, the answer names what is missing; it counts.
     """
     body = await call.body(ProgressBody)
     queue = _queue(call)

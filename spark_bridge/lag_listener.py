@@ -14,9 +14,8 @@ from pyspark.sql.streaming.listener import (
 
 from log_backend import SystemClock
 from spark_bridge.http_endpoint import parse_endpoint
-from spark_bridge.http_logs import HttpLogs
 from spark_bridge.lag import StreamLag, partition_lags
-from spark_bridge.log_directory import LogDirectory
+from spark_bridge.log_place import LogPlace
 from spark_bridge.log_store import LogPartition, LogStore
 
 log = logging.getLogger(__name__)
@@ -37,6 +36,7 @@ class LagListener(StreamingQueryListener):
         place: the broker's data directory, or the address of its HTTP API, as the queries' option
             `path` or `url`.
         vhost: of their queues.
+        remote: of remote storage, as the queries' option of this name; empty: there is none.
         query: its name, for sessions with several sources; None takes every query whose offsets
             name logs of this vhost.
         report: called after each micro-batch; by default a line of the log.
@@ -50,11 +50,12 @@ class LagListener(StreamingQueryListener):
         place: str,
         vhost: str = "/",
         *,
+        remote: str = "",
         query: str | None = None,
         report: Report | None = None,
     ) -> None:
         self.lags: dict[str, StreamLag] = {}
-        self._store = _store(place)
+        self._store = _store(place, remote)
         self._vhost = vhost
         self._query = query
         self._report = report or _log
@@ -99,10 +100,11 @@ class LagListener(StreamingQueryListener):
         return {each: position[each] for each in there if each in position}
 
 
-def _store(place: str) -> LogStore:
+def _store(place: str, remote: str) -> LogStore:
     if place.startswith(("http://", "https://")):
-        return HttpLogs(parse_endpoint(place, {}, FETCH_SECONDS, FETCH_RETRIES), {})
-    return LogDirectory(Path(place))
+        endpoint = parse_endpoint(place, {}, FETCH_SECONDS, FETCH_RETRIES)
+        return LogPlace(endpoint=endpoint, remote=remote).open()
+    return LogPlace(Path(place), remote=remote).open()
 
 
 def _log(lag: StreamLag) -> None:

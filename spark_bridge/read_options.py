@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from log_backend import BadBucket, check_address, without_secrets
 from spark_bridge.errors import BadOption
 from spark_bridge.http_endpoint import TLS_OPTIONS, HttpEndpoint, parse_endpoint
 from spark_bridge.log_place import NO_TICKET, LogPlace
@@ -149,7 +150,7 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
     style = values.choice("schemaStyle", "routelog", "routelog", "kafka")
     return ReadOptions(
         _place(values),
-        values.text("consumerName", ""),
+        _consumer(values),
         options.get("vhost", "/"),
         parse_selection(options),
         _starting(values),
@@ -169,6 +170,8 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
 
 def _place(values: OptionValues) -> LogPlace:
     path, url, remote = (values.text(option, "") for option in ("path", "url", "remote"))
+    if remote:
+        _check_remote(remote)
     if path and url:
         raise BadOption("path", "give either path or url")
     if not (path or url or remote):
@@ -182,12 +185,26 @@ def _place(values: OptionValues) -> LogPlace:
     return LogPlace(Path(path) if path else None, None, remote)
 
 
+def _check_remote(remote: str) -> None:
+    try:
+        check_address(remote)
+    except BadBucket as error:
+        raise BadOption("remote", f"{without_secrets(remote)}: {error}") from None
+
+
 def _endpoint(values: OptionValues, url: str) -> HttpEndpoint:
     tls = {option: values.text(option, "") for option in TLS_OPTIONS if option in values}
     timeout = values.seconds("fetchTimeout", "2m")
     if not timeout:
         raise BadOption("fetchTimeout", "expected more than 0")
     return parse_endpoint(url, tls, timeout, values.number("fetchRetries", 3))
+
+
+def _consumer(values: OptionValues) -> str:
+    name = values.name("consumerName")
+    if name == "":
+        raise BadOption("consumerName", "is empty")
+    return name or ""
 
 
 def _starting(values: OptionValues) -> Limit:

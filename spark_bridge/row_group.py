@@ -71,18 +71,28 @@ class RowGroup:
         return pa.array(self.run_ends, pa.int32())
 
 
-def row_groups(wanted: OffsetRange, batches: Iterable[RecordBatch]) -> Iterator[RowGroup]:
-    """Group the records of a range; offsets outside of it are left out."""
+def row_groups(
+    wanted: OffsetRange, batches: Iterable[RecordBatch], bytes_alone: int = GROUP_BYTES_MAX
+) -> Iterator[RowGroup]:
+    """Group the records of a range; offsets outside of it are left out.
+
+    Args:
+        bytes_alone: a slice of so much is a group of its own, whose bodies are not copied.
+    """
     pending: list[BatchSlice] = []
     rows = size = 0
     for batch in batches:
         for each in _slices(batch, wanted):
             rows += each.rows
             size += each.body_bytes
-            if pending and (rows > GROUP_ROWS_MAX or size > GROUP_BYTES_MAX):
+            alone = each.body_bytes >= bytes_alone
+            if pending and (alone or rows > GROUP_ROWS_MAX or size > GROUP_BYTES_MAX):
                 yield RowGroup(wanted.partition, pending)
                 pending, rows, size = [], each.rows, each.body_bytes
             pending.append(each)
+            if alone:
+                yield RowGroup(wanted.partition, pending)
+                pending, rows, size = [], 0, 0
     if pending:
         yield RowGroup(wanted.partition, pending)
 

@@ -212,7 +212,10 @@ class SegmentFile:
         """Bytes of the file, fewer at its end."""
         at = position - self._stretch_at
         if at < 0 or at + size > len(self._stretch):
-            self._stretch = memoryview(self._read(position, max(size, STRETCH_BYTES)))
+            # Of a large batch no more than itself, and the header that says how long the next one is: what
+            # is read of that one would be read again.
+            wanted = STRETCH_BYTES if size < STRETCH_BYTES // 4 else size + HEADER_BYTES
+            self._stretch = memoryview(self._read(position, wanted))
             self._stretch_at = position
             at = 0
         return self._stretch[at : at + size]

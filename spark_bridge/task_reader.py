@@ -13,6 +13,9 @@ from spark_bridge.read_plan import Task
 from spark_bridge.record_columns import arrow_batch
 from spark_bridge.row_group import row_groups
 
+# To copy so many bodies, to join others, takes longer than another Arrow batch does.
+BYTES_ALONE = 512 * 1024
+
 
 class TaskPartition(InputPartition):
     """A task on its way to an executor.
@@ -53,5 +56,5 @@ class TaskReader:
         store = self._options.open_store(partition.ticket)
         for wanted in partition.value:
             batches = store.read(wanted, lost_is_error=self._options.fail_on_data_loss)
-            for group in row_groups(wanted, batches):
+            for group in row_groups(wanted, batches, BYTES_ALONE):
                 yield arrow_batch(group, schema)

@@ -5,7 +5,12 @@ from unit.spark_bridge.log_files import numbered, records
 
 from log_backend.record_batch import RecordBatch
 from spark_bridge.log_store import LogPartition, OffsetRange
-from spark_bridge.row_group import GROUP_BYTES_MAX, GROUP_ROWS_MAX, RowGroup, row_groups
+from spark_bridge.row_group import (
+    GROUP_BYTES_MAX,
+    GROUP_ROWS_MAX,
+    RowGroup,
+    row_groups,
+)
 
 PARTITION = LogPartition("/", "audit", 0)
 
@@ -42,6 +47,14 @@ def test_groups_have_a_limit_of_bytes() -> None:
     content = records([bytes(GROUP_BYTES_MAX // 2)])
     groups = grouped(0, 9, *(RecordBatch(content, at, 1) for at in range(5)))
     assert [group.rows for group in groups] == [2, 2, 1]
+
+
+def test_what_is_large_enough_is_not_copied_to_join_others() -> None:
+    batches = [
+        RecordBatch(records([bytes(size)]), at, 1) for at, size in enumerate((9, 99, 9, 9, 100))
+    ]
+    groups = row_groups(OffsetRange(PARTITION, 0, 9, 0), batches, 99)
+    assert [offsets(group) for group in groups] == [[0], [1], [2, 3], [4]]
 
 
 def test_a_large_batch_is_cut_between_bodies() -> None:
