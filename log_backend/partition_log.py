@@ -285,14 +285,14 @@ class PartitionLog(LogEnd, QuarantinedLog):
             return
         own, now = self.open_cursor(), self._owner.now()
         ended = retention.ended(self.segments, own.low_water, now)
-        gone = max(ended, retention.copied(self.segments, self._copied_end, now))
+        gone = self.segments[: max(ended, retention.copied(self.segments, self._copied_end, now))]
         if self.is_stream and gone:
-            own.settle(own.low_water, self.segments[gone - 1].end_offset, Reason.EXPIRED)
+            own.settle(own.low_water, gone[-1].end_offset, Reason.EXPIRED)
         for hold in list(self.held.values()):
-            hold.check(self.segments[:gone])
+            hold.check(gone)
         if ended and retention.is_forced:
             for overtake in list(self.overtaken.values()):
-                overtake(self.segments[ended - 1].end_offset)
+                overtake(gone[ended - 1].end_offset)
         self.release()
 
     def release(self) -> None:

@@ -12,11 +12,13 @@ class RemoteLog:
     Attributes:
         folder: of its objects.
         segments: those that are whole there.
+        bytes: of all of them, as they are stored.
     """
 
     def __init__(self, folder: str, segments: Sequence[RemoteSegment]) -> None:
         self.folder = folder
         self.segments = list(segments)
+        self.bytes = sum(each.bytes for each in segments)
         self._end = segments[-1].next_base if segments else 0
 
     @property
@@ -24,20 +26,17 @@ class RemoteLog:
         """All that was sealed below was copied."""
         return self._end
 
-    @property
-    def bytes(self) -> int:
-        """Of all segments, as they are stored."""
-        return sum(each.bytes for each in self.segments)
-
     def add(self, segment: RemoteSegment) -> None:
         """A segment is whole: behind the others, or in place of the last one, which was written on."""
         if self.segments and self.segments[-1].base_offset == segment.base_offset:
-            self.segments.pop()
+            self.bytes -= self.segments.pop().bytes
         self.segments.append(segment)
+        self.bytes += segment.bytes
         self._end = segment.next_base
 
     def drop(self, count: int) -> None:
         """The oldest segments are gone."""
+        self.bytes -= sum(each.bytes for each in self.segments[:count])
         del self.segments[:count]
 
     def ended(self, retention: Retention, local_bytes: int, low_water: int, now: int) -> int:

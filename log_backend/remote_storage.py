@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0  # between looks for sealed segments: one takes longer to fill
 BACK_OFF_SECONDS_MAX = 60.0  # between tries while the storage does not answer
+PARTITIONS_MAX = 1_024  # looked at in a turn of the loop: below 1 ms when nothing is to be done
 _OWNER_KEY = b"remote-owner"
 
 Result = TypeVar("Result")
@@ -89,7 +90,9 @@ class RemoteStorage:
 
     def removed(self, partition: PartitionLog) -> None:
         """A partition is deleted for good, and so are its copies."""
-        self._gone.append(partition_folder(partition.directory, partition.number))
+        is_wanted = partition.retention is not None and partition.retention.is_remote
+        if is_wanted or partition.remote is not None:
+            self._gone.append(partition_folder(partition.directory, partition.number))
 
     async def _run(self) -> None:
         if not await self._persist(self._claim):
@@ -167,7 +170,9 @@ class RemoteStorage:
         while self._gone:
             await self._in_thread(partial(self._bucket.remove_folder, self._gone[0]))
             self._gone.pop(0)
-        for partition in list(self._partitions.values()):
+        for at, partition in enumerate(list(self._partitions.values())):
+            if at % PARTITIONS_MAX == PARTITIONS_MAX - 1:
+                await asyncio.sleep(0)
             retention = partition.retention
             if not partition.closed and partition.durable and retention is not None:
                 if retention.is_remote:

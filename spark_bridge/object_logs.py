@@ -24,6 +24,11 @@ class RemoteFolder:
         self.name = name
         self.segments = segments
 
+    @property
+    def end(self) -> int:
+        """Behind the last segment."""
+        return self.segments[-1].next_base if self.segments else 0
+
     def holding(self, offset: int) -> RemoteSegment | None:
         """The segment in which an offset is, or was before it was settled."""
         at = bisect_right(self.segments, offset, key=lambda each: each.base_offset) - 1

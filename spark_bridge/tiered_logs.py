@@ -49,10 +49,7 @@ class TieredLogs:
     def extents(self, partition: LogPartition) -> list[OffsetRange]:
         """Those of remote storage, then what only the broker has; gaps have one without bytes."""
         near = self._broker.extents(partition)
-        if self._begins.get(partition) != near[0].start:  # else it has all that it had then
-            self._begins[partition] = near[0].start
-            self._look(partition)
-        far = self._folder(partition).extents(partition)
+        far = self._known(partition, near).extents(partition)
         if not far:
             return near
         end = far[-1].end
@@ -108,6 +105,15 @@ class TieredLogs:
 
     def _left(self, wanted: OffsetRange, is_near: bool) -> Iterator[RecordBatch]:
         return self._broker.read(wanted, lost_is_error=False) if is_near else iter(())
+
+    def _known(self, partition: LogPartition, near: list[OffsetRange]) -> RemoteFolder:
+        """What remote storage has; listed again when the broker has not all that it had the last time."""
+        known = self._folders.get(partition)
+        begins, self._begins[partition] = self._begins.get(partition), near[0].start
+        was_declared_again = known is not None and near[-1].end < known.end
+        if known is None or begins != near[0].start or was_declared_again:
+            return self._look(partition)
+        return known
 
     def _is_remote(self, wanted: OffsetRange) -> bool:
         return self._folder(wanted.partition).holding(wanted.start) is not None

@@ -315,11 +315,15 @@ def test_a_deleted_queue_leaves_no_objects_and_its_successor_has_its_own(
     wait_until_copied(broker)
     place = bucket(folder)
     (before,) = place.folders("%2F/audit-0")
+    readers = stores(broker, folder)  # which go on while the queue changes, as a stream does
+    assert [bodies_of(each) for each in readers] == [BODIES, BODIES]
     ManagementDoor(broker).do("DELETE", "queues", "/", "audit")
-    fill(broker, BODIES[::-1], **STREAM)
+    fill(broker, BODIES[90::-1], **STREAM)
+    wait_until_stored(http_logs(broker), AUDIT, 91)
+    assert [bodies_of(each) for each in readers] == [BODIES[90::-1], BODIES[90::-1]]
     wait_until_copied(broker)
     wait_until(lambda: before not in place.folders("%2F/audit-0"))
-    assert bodies_of(stores(broker, folder)[0]) == BODIES[::-1]
+    assert bodies_of(stores(broker, folder)[0]) == BODIES[90::-1]
 
 
 def test_a_queue_deleted_before_a_crash_is_swept_by_the_next_start(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from log_backend.retention import Retention
+from log_backend.retention import Hold, Retention
 from log_backend.segment import Segment
 
 HOUR = 3_600_000_000
@@ -94,3 +94,12 @@ def test_nothing_goes_before_it_is_copied_whatever_the_limits_in_all_say() -> No
     assert Retention(4 * HOUR).removable(found, 50, 0, NOW) == 3
     assert Retention(4 * HOUR, is_remote=True).removable(found, 50, 0, NOW) == 0
     assert Retention(4 * HOUR, is_remote=True).removable(found, 50, 20, NOW) == 2
+
+
+@pytest.mark.parametrize(("bytes_max", "lapsed"), [(0, [30]), (1_500, [20]), (3_000, [])])
+def test_a_hold_lapses_for_the_oldest_of_what_retention_would_let_go(
+    bytes_max: int, lapsed: list[int]
+) -> None:
+    told: list[int] = []
+    Hold(bytes_max, told.append).check(segments(9, 5, 4))
+    assert told == lapsed
