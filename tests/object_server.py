@@ -78,6 +78,9 @@ class ObjectServer:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()
             self._process = None
+            for port in self._ports:  # killed, it leaves its sockets where it put them
+                for socket_file in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
+                    socket_file.unlink(missing_ok=True)
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + READY_SECONDS_MAX
