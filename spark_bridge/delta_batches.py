@@ -62,11 +62,12 @@ def _write(
     frame.sparkSession.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
     frame.write.mode("overwrite").option("compression", "zstd").parquet(str(folder))
     now = clock.now() // 1_000
-    actions = [_action(path, table_path, now, disk) for path in sorted(folder.glob("*.parquet"))]
-    for directory in (folder, folder.parent, table_path):
-        disk.sync_directory(directory)
+    files = sorted(folder.glob("*.parquet"))
+    synced = [_action(path, table_path, now, disk) for path in files]
+    for each in (folder, folder.parent, table_path):
+        disk.sync_directory(each)
     table.create_write_transaction(
-        actions,
+        [*synced],
         "append",
         table.schema(),
         commit_properties=CommitProperties(
