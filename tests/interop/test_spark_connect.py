@@ -72,7 +72,6 @@ def test_a_connect_client_reads_streams_and_writes(
         assert "give delta_batches an application" in json.loads(driver.wait_for("nameless "))
         assert json.loads(driver.wait_for("jvm ")) is False
         driver.wait_for("done ")
-        driver.finish()
     finally:
         driver.kill()
     found = duckdb.read_parquet(DeltaTable(tmp_path / "table").file_uris()).order("offset")
