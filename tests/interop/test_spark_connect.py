@@ -74,7 +74,7 @@ def test_a_connect_client_reads_streams_and_writes(
         driver.wait_for("done ")
     finally:
         driver.kill()
-    found = duckdb.read_parquet(DeltaTable(tmp_path / "table").file_uris()).order("offset")
+    found = duckdb.read_parquet(DeltaTable(tmp_path / "table").file_uris()).order('"offset"')
     assert found.fetchall() == [(offset,) for offset in range(COUNT)]
     bodies = []
     while (got := channel.basic_get(queue, auto_ack=True))[0]:
