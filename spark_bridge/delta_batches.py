@@ -1,6 +1,7 @@
 """A Delta table that holds each record of a stream once, whoever reads it."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
     from log_backend import Clock, Disk
 
+_APPLICATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _QUERY_ID = "sql.streaming.queryId"  # of Spark's StreamExecution
 _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 
@@ -27,8 +29,13 @@ def delta_batches(directory: str, application: str = "") -> "Callable[[DataFrame
         directory: of the table, on storage that driver and executors share; made by the first micro-batch.
         application: whose micro-batches these are. The query's id, which lasts as long as its checkpoint, when
             it is empty; Spark Connect does not tell it. With a new checkpoint, which counts from 0 again,
-            a given one must be new, too.
+            a given one must be new, too. Letters, digits and any of `._-`, as it names a folder.
+
+    Raises:
+        ValueError: the application's name has other characters.
     """
+    if application and not _APPLICATION.fullmatch(application):
+        raise ValueError(f"application: expected letters, digits and ._-, not '{application}'")
 
     def write(frame: "DataFrame", batch: int) -> None:
         # Spark's workers import the package for its data source, and may lack what storage needs.
@@ -55,8 +62,12 @@ def _write(
     frame.sparkSession.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
     frame.write.mode("overwrite").option("compression", "zstd").parquet(str(folder))
     now = clock.now() // 1_000
+    files = sorted(folder.glob("*.parquet"))
+    synced = [_action(path, table_path, now, disk) for path in files]
+    for each in (folder, folder.parent, table_path):
+        disk.sync_directory(each)
     table.create_write_transaction(
-        [_action(path, table_path, now, disk) for path in sorted(folder.glob("*.parquet"))],
+        [*synced],
         "append",
         table.schema(),
         commit_properties=CommitProperties(

@@ -72,10 +72,9 @@ def test_a_connect_client_reads_streams_and_writes(
         assert "give delta_batches an application" in json.loads(driver.wait_for("nameless "))
         assert json.loads(driver.wait_for("jvm ")) is False
         driver.wait_for("done ")
-        driver.finish()
     finally:
         driver.kill()
-    found = duckdb.read_parquet(DeltaTable(tmp_path / "table").file_uris()).order("offset")
+    found = duckdb.read_parquet(DeltaTable(tmp_path / "table").file_uris()).order('"offset"')
     assert found.fetchall() == [(offset,) for offset in range(COUNT)]
     bodies = []
     while (got := channel.basic_get(queue, auto_ack=True))[0]:

@@ -73,3 +73,10 @@ def test_another_query_is_no_replay_and_other_columns_are_refused(
     assert offsets(DeltaTable(tmp_path / "table")) == sorted([*range(10), *range(10)])
     with pytest.raises(StreamingQueryException, match="the table has other columns: offset"):
         run(spark, tmp_path, "offset", "queue", checkpoint="third")
+
+
+def test_a_name_that_is_no_folder_is_refused(tmp_path: Path) -> None:
+    for name in ("../elsewhere", "a/b", "_hidden", "a b"):
+        with pytest.raises(ValueError, match="application: expected letters, digits"):
+            delta_batches(str(tmp_path / "table"), name)
+    assert list(tmp_path.iterdir()) == []
