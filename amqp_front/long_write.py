@@ -58,7 +58,8 @@ class LongWrite:
 
     def hand_over(self) -> None:
         """Hand over everything at once."""
-        self._transport.writelines(self._parts)
+        if not self._transport.is_closing():
+            self._transport.writelines(self._parts)
         self._parts.clear()
         self.bytes = 0
 

@@ -236,7 +236,7 @@ def test_a_proxied_client_counts_as_where_it_comes_from(fresh_broker) -> None:
     broker = fresh_broker(ROUTELOG_PROXY_PROTOCOL_SOURCES="127.0.0.0/8")
     assert login(tcp(broker), LOOPBACK_PROXIED)[7:11] == struct.pack(">HH", 10, 30)
     assert login(tcp(broker), PROXIED) == b""  # guest is for this machine only
-    assert "192.0.2.7:40312" in broker.log_text()
+    wait_until(lambda: "192.0.2.7:40312" in broker.log_text())
 
 
 def test_a_proxy_that_sends_no_header_is_dropped(fresh_broker) -> None:

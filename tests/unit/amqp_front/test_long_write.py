@@ -157,3 +157,12 @@ def test_less_goes_out_at_once() -> None:
     connection.socket.write([b"a" * (MIB - 1), b"b"])
     assert len(connection.transport.written) == MIB
     assert not connection.stalled
+
+
+def test_nothing_is_handed_to_a_transport_that_is_gone() -> None:
+    connection = Connection()
+    connection.socket.write([content(3 * MIB), b"end"])
+    connection.transport.closed = True
+    connection.loop.turn()
+    connection.socket.close()
+    assert len(connection.transport.written) == MIB
