@@ -24,7 +24,6 @@ from amqp_front.command import Frame, PublishRun, SettleRun
 from amqp_front.connection_state import HANDSHAKE, State
 from amqp_front.errors import (
     CHANNEL_ERROR,
-    NOT_ALLOWED,
     UNEXPECTED_FRAME,
     AmqpError,
     HardError,
@@ -410,8 +409,9 @@ class Connection(asyncio.BufferedProtocol):
         self._method(commands.Connection.CloseOk)
         self._drop()
 
-    def _update_secret(self, method: Any) -> None:
-        raise HardError(NOT_ALLOWED, "credentials of this user cannot be updated")
+    def _update_secret(self, _: Any) -> None:
+        # Users of our own have secrets that do not end: as in RabbitMQ, nothing changes.
+        self._method(commands.Connection.UpdateSecretOk)
 
     # -- heartbeat (HeartbeatOwner)
 

@@ -3,6 +3,7 @@
 import logging
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Protocol
 
 from pamqp import commands
@@ -39,7 +40,7 @@ from vhosts import (
 
 STREAM_OFFSET = "x-stream-offset"
 CONSUMER_TIMEOUT = "x-consumer-timeout"  # ms, also of a queue; 0: none
-CONSUMERS_MAX = 1_024  # of one channel; each costs memory on the word of a stranger
+CONSUMERS_MAX = 4_096  # of one channel; each costs memory on the word of a stranger
 CONNECTION_CONSUMERS_MAX = 16_384  # of all channels: when they go at once, nobody else has a turn
 
 log = logging.getLogger(__name__)
@@ -122,6 +123,7 @@ class Consumption:
         self._held = 0  # unsettled deliveries of consumers, not of basic.get
         self.consumers: dict[str, ChannelConsumer] = {}
         self._reply_tag: str | None = None
+        self._first_woken = 0
         self._is_closed = False
 
     # -- what consumers need (ConsumingChannel)
@@ -304,6 +306,8 @@ class Consumption:
         """Forget a consumer; the caller takes it off its queue. Its deliveries stay unsettled."""
         if tag == self._reply_tag:
             self._close_replies()
+        if tag in self.consumers:
+            self.consumers[tag].queue.serve_due()  # to this one too
         return self._forget(tag)
 
     def _forget(self, tag: str) -> ChannelConsumer | None:
@@ -434,6 +438,8 @@ class Consumption:
     def finish(self, taken: Taken) -> None:
         """Settle or return deliveries that were taken."""
         outcome = taken.outcome
+        if self.channel_prefetch:
+            self.wake()  # ahead of the queues that the deliveries are of: each has its turn
         for run in taken.runs:
             if run.consumer is not None:
                 run.consumer.unacked -= len(run)
@@ -444,12 +450,12 @@ class Consumption:
                 run.partition.settle(run.offset, run.end_offset, outcome)
             if run.partition.ready or (self._partitioned and run.consumer in self._partitioned):
                 run.partition.on_ready()  # the queue's other partitions may have what is ready
-        if self.channel_prefetch:
-            self.wake()
 
     def wake(self) -> None:
-        """There may be credit again: let the queues of all consumers look."""
-        for consumer in self.consumers.values():
+        """There may be credit again: let the queues of all consumers look, another one first each time."""
+        consumers = list(self.consumers.values())
+        self._first_woken = (self._first_woken + 1) % max(1, len(consumers))
+        for consumer in chain(consumers[self._first_woken :], consumers[: self._first_woken]):
             # A reader may be behind where its queue has nothing ready.
             if isinstance(consumer, StreamConsumer) or consumer.source.ready:
                 consumer.source.wake()
