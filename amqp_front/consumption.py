@@ -2,7 +2,7 @@
 
 import logging
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Protocol
 
@@ -147,7 +147,7 @@ class Consumption:
 
     def add_unacked(self, run: UnackedRun) -> None:
         """See `ConsumingChannel`."""
-        self._held += len(run)
+        self._held += run.end_tag - run.first_tag
         self.unacked.add(run)
 
     def trace(self, queue: str, delivery: Delivery) -> None:
@@ -416,7 +416,7 @@ class Consumption:
         Raises:
             SoftError: 406, a delivery tag is unknown.
         """
-        self.finish(self.take(run))
+        self._finish(self._taken(run), _OUTCOMES[run.outcome])
 
     def take(self, run: SettleRun) -> Taken:
         """Take deliveries off the unsettled ones; `finish` them.
@@ -424,12 +424,14 @@ class Consumption:
         Raises:
             SoftError: 406, a delivery tag is unknown.
         """
+        return Taken(self._taken(run), _OUTCOMES[run.outcome])
+
+    def _taken(self, run: SettleRun) -> list[UnackedRun]:
+        unacked, last = self.unacked, run.last
         try:
-            unacked, last = self.unacked, run.last
-            runs = unacked.take_up_to(last) if run.multiple else unacked.take(run.first, last)
+            return unacked.take_up_to(last) if run.multiple else unacked.take(run.first, last)
         except UnknownDeliveryTag as error:
             raise SoftError(PRECONDITION_FAILED, str(error)) from None
-        return Taken(runs, _OUTCOMES[run.outcome])
 
     def recover(self) -> None:
         """Return everything that is unsettled."""
@@ -437,19 +439,23 @@ class Consumption:
 
     def finish(self, taken: Taken) -> None:
         """Settle or return deliveries that were taken."""
-        outcome = taken.outcome
+        self._finish(taken.runs, taken.outcome)
+
+    def _finish(self, runs: Iterable[UnackedRun], outcome: Reason | Comeback) -> None:
         if self.channel_prefetch:
             self.wake()  # ahead of the queues that the deliveries are of: each has its turn
-        for run in taken.runs:
-            if run.consumer is not None:
-                run.consumer.unacked -= len(run)
-                self._held -= len(run)
+        for run in runs:
+            count = run.end_tag - run.first_tag
+            consumer, partition, offset = run.consumer, run.partition, run.offset
+            if consumer is not None:
+                consumer.unacked -= count
+                self._held -= count
             if isinstance(outcome, Comeback):
-                run.partition.give_back(run.offset, run.end_offset, outcome)
+                partition.give_back(offset, offset + count, outcome)
             else:
-                run.partition.settle(run.offset, run.end_offset, outcome)
-            if run.partition.ready or (self._partitioned and run.consumer in self._partitioned):
-                run.partition.on_ready()  # the queue's other partitions may have what is ready
+                partition.settle(offset, offset + count, outcome)
+            if partition.ready or (self._partitioned and consumer in self._partitioned):
+                partition.on_ready()  # the queue's other partitions may have what is ready
 
     def wake(self) -> None:
         """There may be credit again: let the queues of all consumers look, another one first each time."""
