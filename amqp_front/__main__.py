@@ -23,6 +23,7 @@ from amqp_front.broker import Broker, BrokerAddress, StartError, run
 from amqp_front.configuration import BrokerConfig, ConfigurationError, load_configuration
 from amqp_front.firehose import Firehose
 from amqp_front.logs import escape_control, set_up_logs
+from amqp_front.memory_allocator import give_large_blocks_back
 from amqp_front.open_files import raise_open_files_limit
 from amqp_front.service_manager import ServiceManager
 from log_backend import StoredLogs, SystemDisk, random_key, random_name
@@ -101,6 +102,7 @@ def serve(
         raise typer.Exit(EXIT_CONFIGURATION) from None
     set_up_logs(configuration.log_level, configuration.log_format)
     raise_open_files_limit()
+    give_large_blocks_back()
     _run(configuration, ServiceManager.from_environment(os.environ))
 
 
