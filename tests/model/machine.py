@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -346,7 +347,7 @@ class QueueMachine(RuleBasedStateMachine):
         """Let everything that is due arrive; then nothing else may."""
         QueueMachine.steps += 1
         if QueueMachine.steps % STEPS_TOLD == 0:
-            print(f"{QueueMachine.steps} steps as the model says", flush=True)
+            sys.stderr.write(f"{QueueMachine.steps} steps as the model says\n")
         due = {
             queue.name: {message.number for message in queue.due()}
             for queue in self.queues
