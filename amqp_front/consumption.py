@@ -3,7 +3,6 @@
 import logging
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
 from typing import Protocol
 
 from pamqp import commands
@@ -306,8 +305,6 @@ class Consumption:
         """Forget a consumer; the caller takes it off its queue. Its deliveries stay unsettled."""
         if tag == self._reply_tag:
             self._close_replies()
-        if tag in self.consumers:
-            self.consumers[tag].queue.serve_due()  # to this one too
         return self._forget(tag)
 
     def _forget(self, tag: str) -> ChannelConsumer | None:
@@ -462,10 +459,9 @@ class Consumption:
     def wake(self) -> None:
         """There may be credit again: let the queues of all consumers look, another one first each time."""
         consumers = list(self.consumers.values())
-        self._first_woken = (self._first_woken + 1) % max(1, len(consumers))
-        for consumer in chain(consumers[self._first_woken :], consumers[: self._first_woken]):
-            # A reader may be behind where its queue has nothing ready.
-            if isinstance(consumer, StreamConsumer) or consumer.source.ready:
+        first = self._first_woken = (self._first_woken + 1) % max(1, len(consumers))
+        for consumer in consumers[first:] + consumers[:first]:
+            if isinstance(consumer, StreamConsumer) or consumer.source.ready:  # readers may lag
                 consumer.source.wake()
 
     def close(self) -> list[Queue]:
