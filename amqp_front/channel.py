@@ -293,7 +293,10 @@ class Channel:
         self.reply(None, method.nowait, commands.Basic.ConsumeOk, consumer_tag=consumer.tag)
 
     def _cancel(self, method: Any) -> None:
-        consumer = self.consumption.cancel(method.consumer_tag)
+        consumer = self.consumption.consumers.get(method.consumer_tag)
+        if consumer is not None:
+            consumer.queue.serve_due()  # to this one too
+        self.consumption.cancel(method.consumer_tag)
         done = self.vhost.remove_consumer(consumer.queue, consumer) if consumer else None
         self.reply(done, method.nowait, commands.Basic.CancelOk, consumer_tag=method.consumer_tag)
 

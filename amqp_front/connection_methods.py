@@ -13,7 +13,7 @@ from amqp_front.channel_table import ChannelTable
 from amqp_front.client_socket import ClientSocket
 from amqp_front.command import Frame
 from amqp_front.connection_state import HANDSHAKE, State
-from amqp_front.errors import CHANNEL_ERROR, NOT_ALLOWED, HardError
+from amqp_front.errors import CHANNEL_ERROR, HardError
 from amqp_front.handshake import agreed_tuning, client_capability, client_identity, tune_frame
 from amqp_front.heartbeat import Heartbeat
 from amqp_front.inlet import Inlet
@@ -165,7 +165,8 @@ def _close(connection: MethodConnection, method: Any) -> None:
 
 
 def _update_secret(connection: MethodConnection, method: Any) -> None:
-    raise HardError(NOT_ALLOWED, "credentials of this user cannot be updated")
+    # Users of our own have secrets that do not end: as in RabbitMQ, nothing changes.
+    connection.send_method(commands.Connection.UpdateSecretOk)
 
 
 _HANDLERS: dict[tuple[State, type[Any]], _Handler] = {

@@ -9,11 +9,8 @@ from amqp_front.channel import Channel
 from amqp_front.channel_consumer import ChannelConsumer
 from amqp_front.client_socket import ClientSocket, ends_name
 from amqp_front.connection import Connection
-from amqp_front.connection_state import State
 from amqp_front.frame_cutter import FRAME_OVERHEAD
 from vhosts import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot
-
-_STATES = {State.OPEN: "running", State.CLOSING: "closing", State.CLOSED: "closed"}
 
 
 def connection_name(connection: Connection) -> str:
@@ -34,7 +31,7 @@ def connection_snapshot(connection: Connection) -> ConnectionSnapshot:
         peer_port=peer[1],
         host=own[0],
         port=own[1],
-        state="blocked" if connection.hold.active else _STATES.get(connection.state, "starting"),
+        state="blocked" if connection.hold.active else "running",
         channels=len(connection.channels),
         channel_max=connection.channels.channel_max,
         frame_max=connection.body_frame_max + FRAME_OVERHEAD,

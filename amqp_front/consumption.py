@@ -39,7 +39,7 @@ from vhosts import (
 
 STREAM_OFFSET = "x-stream-offset"
 CONSUMER_TIMEOUT = "x-consumer-timeout"  # ms, also of a queue; 0: none
-CONSUMERS_MAX = 1_024  # of one channel; each costs memory on the word of a stranger
+CONSUMERS_MAX = 4_096  # of one channel; each costs memory on the word of a stranger
 CONNECTION_CONSUMERS_MAX = 16_384  # of all channels: when they go at once, nobody else has a turn
 
 log = logging.getLogger(__name__)
@@ -122,6 +122,7 @@ class Consumption:
         self._held = 0  # unsettled deliveries of consumers, not of basic.get
         self.consumers: dict[str, ChannelConsumer] = {}
         self._reply_tag: str | None = None
+        self._first_woken = 0
         self._is_closed = False
 
     # -- what consumers need (ConsumingChannel)
@@ -440,6 +441,8 @@ class Consumption:
         self._finish(taken.runs, taken.outcome)
 
     def _finish(self, runs: Iterable[UnackedRun], outcome: Reason | Comeback) -> None:
+        if self.channel_prefetch:
+            self.wake()  # ahead of the queues that the deliveries are of: each has its turn
         for run in runs:
             count = run.end_tag - run.first_tag
             consumer, partition, offset = run.consumer, run.partition, run.offset
@@ -452,14 +455,13 @@ class Consumption:
                 partition.settle(offset, offset + count, outcome)
             if partition.ready or (self._partitioned and consumer in self._partitioned):
                 partition.on_ready()  # the queue's other partitions may have what is ready
-        if self.channel_prefetch:
-            self.wake()
 
     def wake(self) -> None:
-        """There may be credit again: let the queues of all consumers look."""
-        for consumer in self.consumers.values():
-            # A reader may be behind where its queue has nothing ready.
-            if isinstance(consumer, StreamConsumer) or consumer.source.ready:
+        """There may be credit again: let the queues of all consumers look, another one first each time."""
+        consumers = list(self.consumers.values())
+        first = self._first_woken = (self._first_woken + 1) % max(1, len(consumers))
+        for consumer in consumers[first:] + consumers[:first]:
+            if isinstance(consumer, StreamConsumer) or consumer.source.ready:  # readers may lag
                 consumer.source.wake()
 
     def close(self) -> list[Queue]:

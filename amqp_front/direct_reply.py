@@ -22,8 +22,8 @@ class DirectReplies:
         self._consumers: dict[bytes, ReplyConsumer] = {}
 
     def open(self, consumer: ReplyConsumer) -> str:
-        """A new address for a consumer."""
-        address = ADDRESS_PREFIX + random_name().encode()
+        """A new address for a consumer; two words in Base64 as RabbitMQ's, which clients take apart."""
+        address = ADDRESS_PREFIX + f"{random_name()}.{random_name()}==".encode()
         self._consumers[address] = consumer
         return address.decode()
 

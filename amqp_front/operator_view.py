@@ -9,6 +9,7 @@ from amqp_front.connection_snapshot import (
     connection_snapshot,
     consumer_snapshots,
 )
+from amqp_front.connection_state import State
 from amqp_front.errors import CONNECTION_FORCED, HardError
 from vhosts import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot
 
@@ -33,8 +34,8 @@ class OperatorView:
         return len(self._connections) - len(self._opening)
 
     def connections(self) -> list[Connection]:
-        """Handles of all connections: what follows is asked with them."""
-        return [each for each in list(self._connections) if each.admitted]
+        """Handles of all connections but those that are being closed: what follows is asked with them."""
+        return [each for each in list(self._connections) if each.state is State.OPEN]
 
     def name(self, connection: Connection) -> str:
         """What a connection is called."""

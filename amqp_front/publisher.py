@@ -388,10 +388,8 @@ class Publisher:
 
     def _publish_copies(self, run: PublishRun, exchange: str) -> JournalPositions:
         message = _message(Properties(run.properties(0)))
-        names: dict[str, None] = {}
-        for key in (run.keys()[0], *copies(message.headers)):
-            names.update(dict.fromkeys(self._vhost.routing.route(exchange, key, message)))
-        return self._to_route(run, tuple(names))
+        keys = (run.keys()[0], *copies(message.headers))
+        return self._to_route(run, self._vhost.routing.route_all(exchange, keys, message))
 
     def _reply(self, run: PublishRun, address: bytes) -> JournalPositions:
         consumer = self._channel.services.replies.find(address)
@@ -404,6 +402,8 @@ class Publisher:
     def _return(self, run: PublishRun, indexes: Sequence[int]) -> None:
         if not run.mandatory:
             return
+        if self.confirming:
+            self.journal_reached(self._board.reached)  # of what came before
         run = _without_blind_copies(run)
         keys = run.keys()
         for at in indexes:

@@ -8,6 +8,8 @@ from pamqp import commands
 
 from amqp_front.direct_reply import PSEUDO_QUEUE
 from amqp_front.errors import ACCESS_REFUSED, NOT_FOUND, NOT_IMPLEMENTED, HardError, SoftError
+from amqp_front.services import Services
+from exchanges import QueueNotFound
 from vhosts import (
     Durable,
     PermissionCache,
@@ -21,6 +23,7 @@ from vhosts import (
 
 EXCHANGE, QUEUE = ResourceKind.EXCHANGE, ResourceKind.QUEUE
 CONFIGURE, WRITE, READ = Verb.CONFIGURE, Verb.WRITE, Verb.READ
+_LINE_ENDS = {ord("\r"): None, ord("\n"): None}  # left out of names, as RabbitMQ does
 
 
 class TopologyChannel(Protocol):
@@ -29,6 +32,7 @@ class TopologyChannel(Protocol):
     vhost: VirtualHost
     permissions: PermissionCache
     connection_id: object
+    services: Services
     last_queue: str
 
     def cancels_behind_reply(self) -> AbstractContextManager[None]:
@@ -44,6 +48,7 @@ def queue_name(channel: TopologyChannel, name: str) -> str:
     Raises:
         SoftError: 404, none was.
     """
+    name = name.translate(_LINE_ENDS)
     if name:
         return name
     if not channel.last_queue:
@@ -54,7 +59,7 @@ def queue_name(channel: TopologyChannel, name: str) -> str:
 def exchange_declare(channel: TopologyChannel, method: Any) -> None:
     """Declare an exchange, or ask whether there is one."""
     vhost = channel.vhost
-    name = method.exchange
+    name = method.exchange.translate(_LINE_ENDS)
     done: Durable = None
     if method.passive:
         channel.permissions.authorize_any(EXCHANGE, name)
@@ -75,8 +80,9 @@ def exchange_declare(channel: TopologyChannel, method: Any) -> None:
 
 def exchange_delete(channel: TopologyChannel, method: Any) -> None:
     """Delete an exchange."""
-    channel.permissions.authorize(EXCHANGE, method.exchange, CONFIGURE)
-    done = channel.vhost.delete_exchange(method.exchange, if_unused=method.if_unused)
+    name = method.exchange.translate(_LINE_ENDS)
+    channel.permissions.authorize(EXCHANGE, name, CONFIGURE)
+    done = channel.vhost.delete_exchange(name, if_unused=method.if_unused)
     channel.reply(done, method.nowait, commands.Exchange.DeleteOk)
 
 
@@ -99,6 +105,10 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
     vhost = channel.vhost
     done: Durable = None
     if method.queue.startswith(PSEUDO_QUEUE):
+        if method.queue != PSEUDO_QUEUE and not channel.services.replies.find(
+            method.queue.encode()
+        ):
+            raise QueueNotFound(method.queue, vhost.name)
         channel.reply(None, method.nowait, commands.Queue.DeclareOk, queue=method.queue)
         return
     if method.passive:
@@ -108,7 +118,7 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
         done = queue.declaring
         queue.used()
     else:
-        name = method.queue or server_name()
+        name = method.queue.translate(_LINE_ENDS) or server_name()
         channel.permissions.authorize(QUEUE, name, CONFIGURE)
         _authorize_dead_letters(channel, name, method.arguments)
         properties = QueueProperties(
@@ -118,6 +128,7 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
             properties, channel.connection_id, server_named=not method.queue
         )
     channel.last_queue = queue.name
+    queue.serve_due()
     channel.reply(
         done,
         method.nowait,

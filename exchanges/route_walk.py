@@ -1,7 +1,8 @@
 """From an exchange to queues: along bindings between exchanges, and along alternates."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from exchanges.graph_nodes import ExchangeNode
 from exchanges.message import Message
@@ -25,7 +26,7 @@ class WalkTraits:
 def walk(
     exchanges: Exchanges,
     start: ExchangeNode,
-    routing_key: bytes,
+    routing_keys: Sequence[bytes],
     message: Message,
     visit: Visit | None = None,
 ) -> Route:
@@ -37,6 +38,7 @@ def walk(
     does not exist is passed over.
 
     Args:
+        routing_keys: all that the message has; each counts at every exchange.
         visit: asked at exchanges that remember; None: all of them let the message through.
     """
     queues: set[str] = set()
@@ -46,7 +48,7 @@ def walk(
         node = pending.pop()
         if visit is not None and node.index.remembers and not visit(node.exchange.name):
             continue
-        for name in _exchanges_after(node, routing_key, message, queues):
+        for name in _exchanges_after(node, routing_keys, message, queues):
             if name not in seen and name in exchanges:
                 seen.add(name)
                 pending.append(exchanges[name])
@@ -64,10 +66,10 @@ def walk_traits(exchanges: Exchanges, start: ExchangeNode) -> WalkTraits:
 
 
 def _exchanges_after(
-    node: ExchangeNode, routing_key: bytes, message: Message, queues: set[str]
+    node: ExchangeNode, routing_keys: Sequence[bytes], message: Message, queues: set[str]
 ) -> Iterator[str]:
     matched = False
-    for binding in node.index.match(routing_key, message):
+    for binding in chain.from_iterable(node.index.match(key, message) for key in routing_keys):
         matched = True
         if binding.destination_kind == "queue":
             queues.add(binding.destination)

@@ -1,6 +1,7 @@
 """The way of a message through a vhost's topology, remembered until the topology changes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from exchanges.exchange import Exchange
 from exchanges.exchange_types import EXCHANGE_TYPES, IndexFactory
@@ -47,12 +48,24 @@ class RoutingTable(Topology):
         """
         routes = self._routes(exchange)
         if routes is None:
-            return self._walk(exchange, routing_key, message, visit)
+            return self._walk(exchange, (routing_key,), message, visit)
         route = routes.get(routing_key)
         if route is None:
-            route = self._walk(exchange, routing_key, BARE_MESSAGE)
+            route = self._walk(exchange, (routing_key,), BARE_MESSAGE)
             self._cache.keep(routes, routing_key, route)
         return route
+
+    def route_all(
+        self,
+        exchange: str,
+        routing_keys: Sequence[bytes],
+        message: Message = BARE_MESSAGE,
+        visit: Visit | None = None,
+    ) -> Route:
+        """As `route`, of a message with several keys: all of them count at every exchange on the way."""
+        if len(routing_keys) == 1:
+            return self.route(exchange, routing_keys[0], message, visit)
+        return self._walk(exchange, routing_keys, message, visit)
 
     def cached_routes(self, exchange: str) -> dict[bytes, Route] | None:
         """Return the routes of an exchange found so far, by key: read it, never write.
@@ -93,19 +106,22 @@ class RoutingTable(Topology):
             return self._cache.open(exchange, traits)
 
     def _walk(
-        self, exchange: str, routing_key: bytes, message: Message, visit: Visit | None = None
+        self,
+        exchange: str,
+        routing_keys: Sequence[bytes],
+        message: Message,
+        visit: Visit | None = None,
     ) -> Route:
         if exchange == DEFAULT_EXCHANGE:
-            return self._default_route(routing_key)
+            return tuple(sorted(set(self._default_route(routing_keys))))
         start = self._exchange_node(exchange)
-        return walk(self._graph.exchanges, start, routing_key, message, visit)
+        return walk(self._graph.exchanges, start, routing_keys, message, visit)
 
-    def _default_route(self, routing_key: bytes) -> Route:
-        try:
-            queue = routing_key.decode()
-        except UnicodeDecodeError:
-            return ()
-        return (queue,) if self.has_queue(queue) else ()
+    def _default_route(self, routing_keys: Sequence[bytes]) -> Iterator[str]:
+        for key in routing_keys:
+            with suppress(UnicodeDecodeError):
+                if self.has_queue(queue := key.decode()):
+                    yield queue
 
     def _topology_changed(self) -> None:
         super()._topology_changed()

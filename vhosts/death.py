@@ -78,11 +78,11 @@ def dead_letter(properties: bytes, exchange: bytes, routing_key: bytes, death: D
     copies = strings(headers.get(b"CC", b""))
     own = {
         b"count": _long(1),
-        b"exchange": _text(exchange),
-        b"queue": _text(death.queue.encode()),
         b"reason": _text(death.reason.encode()),
-        b"routing-keys": _array([_text(key) for key in (routing_key, *copies)]),
+        b"queue": _text(death.queue.encode()),
         b"time": b"T" + death.time.to_bytes(8, "big"),
+        b"exchange": _text(exchange),
+        b"routing-keys": _array([_text(key) for key in (routing_key, *copies)]),
     }
     expiration = parts.pop(EXPIRATION)
     if expiration is not None:
@@ -109,7 +109,7 @@ def _with_death(
         if each.get(b"queue") == own[b"queue"] and each.get(b"reason") == own[b"reason"]:
             counted = {**each, b"count": _long(_count(each.get(b"count", b"")) + 1)}
             return [counted, *deaths[:at], *deaths[at + 1 :]]
-    return [dict(sorted(own.items())), *deaths]
+    return [own, *deaths]
 
 
 def _mark(

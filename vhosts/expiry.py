@@ -84,6 +84,11 @@ class Expiry:
             self._looking = True
             self._surroundings.call_soon(self._look)
 
+    def look_now(self) -> None:
+        """Look at once if that is due after this turn."""
+        if self._looking:
+            self._look()
+
     def stop(self) -> None:
         """Look no more: the queue is gone."""
         if self._timer is not None:

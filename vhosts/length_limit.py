@@ -154,6 +154,11 @@ class LengthLimit:
             self._scheduled = True
             self._call_soon(self._turn)
 
+    def enforce_now(self) -> None:
+        """Let them leave at once if that is due after this turn."""
+        if self._scheduled:
+            self._turn()
+
     def _turn(self) -> None:
         self._scheduled = False
         if self._queue.deleted:

@@ -87,9 +87,7 @@ class Passage:
                         self.durable = max(self.durable, memory.durable)
             return name not in stopped
 
-        names: dict[str, None] = {}
-        for key in keys:
-            names.update(dict.fromkeys(self._routing.route(exchange, key, message, visit)))
+        names = self._routing.route_all(exchange, keys, message, visit)
         if undecided:
             return None
         for name, note in met.items():
@@ -98,7 +96,7 @@ class Passage:
         if stopped:
             self._logs.journal.check()  # what it is a duplicate of may be lost
             self.duplicates.add(place)
-        return tuple(names) if len(keys) == 1 else tuple(sorted(names))
+        return names
 
     def _note(self, place: int, name: str, note: Note) -> None:
         memory = self._memories[name]

@@ -16,8 +16,10 @@ from vhosts.property_list import MalformedProperties, PropertyList, encode_table
 class PostRouting(Protocol):
     """What the post needs of a vhost's routing."""
 
-    def route(self, exchange: str, routing_key: bytes, message: Message = BARE_MESSAGE) -> Route:
-        """The queues that a message goes to.
+    def route_all(
+        self, exchange: str, routing_keys: Sequence[bytes], message: Message = BARE_MESSAGE
+    ) -> Route:
+        """The queues that a message goes to by its keys.
 
         Raises:
             ExchangeNotFound: the exchange is not there.
@@ -205,9 +207,7 @@ class Post:
         reads_headers = self._routing.needs_headers(exchange)
         for place, message in enumerate(messages):
             seen = decoded_message(message.properties) if reads_headers else BARE_MESSAGE
-            names: dict[str, None] = {}
-            for key in message.keys:
-                names.update(dict.fromkeys(self._routing.route(exchange, key, seen)))
+            names = self._routing.route_all(exchange, message.keys, seen)
             if not names:
                 untaken.add(place)
             for name in names:

@@ -358,6 +358,7 @@ class Queue(Dispatcher):
         if self._standby is not None:
             raise GetRefused(self.name, self.vhost)
         self.used()
+        self.serve_due()
         delivery = self._take(1)
         if delivery is None and self._is_blocked():
             raise self._why_stopped()
@@ -393,6 +394,13 @@ class Queue(Dispatcher):
         if self.consumers:
             self._serve()
 
+    def serve_due(self) -> None:
+        """Do at once what is due after this turn: who takes or counts comes behind consumers and limits."""
+        if self._scheduled:
+            self._dispatch()
+        if self.rules is not None:
+            self.rules.serve_due()
+
     def _feed(self, reader: StreamReader | PartitionedReader) -> None:
         sent = 0
         while not self.deleted and (credit := reader.consumer.credit()) > 0:
@@ -411,6 +419,7 @@ class Queue(Dispatcher):
 
     def purge(self) -> int:
         """Settle everything that is ready; returns how many messages that were."""
+        self.serve_due()
         return sum(partition.purge() for partition in self.partitions)
 
     def delete(self) -> None:

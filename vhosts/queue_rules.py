@@ -129,6 +129,12 @@ class QueueRules:
         if self.length is not None:
             self.length.published()
 
+    def serve_due(self) -> None:
+        """Do at once what is due after this turn."""
+        self.expiry.look_now()
+        if self.length is not None:
+            self.length.enforce_now()
+
     def takeable(self, partition: QueuePartition, count_max: int) -> int:
         """See `PartitionRules`."""
         return self.expiry.takeable(partition, count_max)

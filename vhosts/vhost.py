@@ -365,6 +365,7 @@ class VirtualHost:
             QueueInUse, QueueNotEmpty: by the conditions asked for.
             MetadataUnavailable: nothing more can be written; nothing has happened.
         """
+        queue.serve_due()
         if if_unused and queue.consumer_count:
             raise QueueInUse(queue.name, self.name)
         if if_empty and (queue.ready or queue.delayed):

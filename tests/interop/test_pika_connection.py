@@ -134,3 +134,10 @@ def test_a_named_connection_is_accepted(clients):
     connection = clients.connect(client_properties={"connection_name": "report 7"})
     wait_until(lambda: connection.is_open)
     declare(connection.channel())
+
+
+def test_a_new_secret_is_accepted_and_changes_nothing(clients):
+    connection = clients.connect()
+    connection.update_secret("another", "the old one ends")
+    declare(connection.channel())
+    declare(clients.channel())

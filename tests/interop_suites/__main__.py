@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,6 +21,13 @@ from interop_suites.suite import SUITES, Suite
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "interop"
 NOTHING_FAILED = 0
 SOMETHING_FAILED = 1  # pytest's exit codes; others: the tests did not run
+NO_TESTS = 5  # nothing had failed
+TEST_SECONDS_MAX = 600  # then a test that hangs has failed, and the next one begins
+_NAMES = [suite.name for suite in SUITES]
+
+
+class NotRun(Exception):
+    """The tests of a suite could not be run; the message says where to look."""
 
 
 def main() -> int:
@@ -27,14 +35,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="interop_suites", description=__doc__)
     parser.add_argument("--broker", choices=BROKERS, default="routelog")
     parser.add_argument(
-        "suites", nargs="*", metavar="SUITE", help="one of those of suite.py; default: all"
+        "suites", nargs="*", metavar="SUITE", help=f"of {', '.join(_NAMES)}; default: all"
+    )
+    parser.add_argument(
+        "--again", action="store_true", help="only what failed in the run before, if there is one"
     )
     options = parser.parse_args()
+    if unknown := [name for name in options.suites if name not in _NAMES]:
+        parser.error(f"no suite is called {', '.join(unknown)}")
     chosen = [suite for suite in SUITES if not options.suites or suite.name in options.suites]
     FOLDER.mkdir(parents=True, exist_ok=True)
     sources = {suite.distribution: unpacked(suite, FOLDER) for suite in SUITES}
     programs = environment(FOLDER / "venv", sources.values())
     certificates = sources["amqp"] / "t" / "certs"
+    ended: list[str] = []
     failed = 0
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="interop-")))
@@ -44,28 +58,48 @@ def main() -> int:
             print(
                 f"{suite.name}: {suite.distribution} {suite.version}, {options.broker}", flush=True
             )
-            result = run(suite, sources[suite.distribution], programs, services)
+            began = time.monotonic()
+            try:
+                result = run(
+                    suite, sources[suite.distribution], programs, services, again=options.again
+                )
+            except NotRun as error:
+                failed += 1
+                ended.append(f"{suite.name}: {error}")
+                print(error, flush=True)
+                continue
             print("\n".join(result.lines()), flush=True)
             failed += len(result.failed)
+            minutes = (time.monotonic() - began) / 60
+            ended.append(f"{suite.name}: {result.counts}; {minutes:.0f} minutes")
+    print("\n".join(["all together:", *ended]))
     return SOMETHING_FAILED if failed else NOTHING_FAILED
 
 
-def run(suite: Suite, source: Path, programs: Path, services: Mapping[str, str]) -> Outcome:
+def run(
+    suite: Suite, source: Path, programs: Path, services: Mapping[str, str], *, again: bool
+) -> Outcome:
     """Run a suite, then once more what failed.
 
+    Args:
+        again: only the latter, if the suite was run before.
+
     Raises:
-        SystemExit: the tests could not be run.
+        NotRun: pytest ended in another way than with results.
     """
     cache = FOLDER / f"{suite.name}.cache"
-    reports = [FOLDER / f"{suite.name}.{name}.xml" for name in ("first", "second")]
-    for report in reports:
-        report.unlink(missing_ok=True)
-    code = pytest(suite, source, programs, services, cache, reports[0])
+    first, second = (FOLDER / f"{suite.name}.{name}.xml" for name in ("first", "second"))
+    second.unlink(missing_ok=True)
+    code = SOMETHING_FAILED
+    if not again or not first.exists():
+        first.unlink(missing_ok=True)
+        code = pytest(suite, source, programs, services, cache, first)
     if code == SOMETHING_FAILED:
-        code = pytest(suite, source, programs, services, cache, reports[1], "--last-failed")
-    if code not in (NOTHING_FAILED, SOMETHING_FAILED):
-        raise SystemExit(f"{suite.name}: pytest ended with {code}; see {FOLDER / suite.name}.log")
-    return outcome(suite.name, *reports)
+        options = ("--last-failed", "--last-failed-no-failures=none")
+        code = pytest(suite, source, programs, services, cache, second, *options)
+    if code not in (NOTHING_FAILED, SOMETHING_FAILED, NO_TESTS):
+        raise NotRun(f"pytest ended with {code}; see {FOLDER / suite.name}.log")
+    return outcome(suite.name, first, second)
 
 
 def pytest(
@@ -84,7 +118,8 @@ def pytest(
         return subprocess.run(
             [
                 *(str(programs / "python"), "-m", "pytest", "-q", "-W", "ignore"),
-                *("-o", f"cache_dir={cache}", f"--junitxml={report}", *options),
+                *("-o", f"cache_dir={cache}", f"--junitxml={report}"),
+                *(f"--timeout={TEST_SECONDS_MAX}", *options),
                 *(f"--ignore={ignored}" for ignored in suite.ignored),
                 *suite.tests,
             ],

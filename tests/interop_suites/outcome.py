@@ -27,12 +27,17 @@ class Outcome:
     known: dict[str, str]
     failed: list[str]
 
-    def lines(self) -> Iterator[str]:
-        """What to print."""
+    @property
+    def counts(self) -> str:
+        """How many tests there are of each kind."""
         counts = (
             f"{self.passed} passed, {len(self.failed)} failed, {len(self.known)} failed as known"
         )
-        yield f"{counts}, {len(self.unstable)} passed when tried again, {self.skipped} skipped"
+        return f"{counts}, {len(self.unstable)} passed when tried again, {self.skipped} skipped"
+
+    def lines(self) -> Iterator[str]:
+        """What to print."""
+        yield self.counts
         for test, reason in self.known.items():
             yield f"  known: {test}: {reason}"
         for test in self.unstable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -26,6 +27,7 @@ from pika_client import cut
 WAIT_SECONDS = 10  # for a delivery that is due
 # A restart takes as long as hundreds of other steps. Not an end of the range: these come often.
 CHANCES, RESTART = 100, 37
+STEPS_TOLD = 10_000
 CHANNELS_MAX, QUEUES_MAX, CONSUMERS_MAX = 4, 3, 4
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 KINDS = (
@@ -344,6 +346,8 @@ class QueueMachine(RuleBasedStateMachine):
     def _settled_down(self) -> None:
         """Let everything that is due arrive; then nothing else may."""
         QueueMachine.steps += 1
+        if QueueMachine.steps % STEPS_TOLD == 0:
+            sys.stderr.write(f"{QueueMachine.steps} steps as the model says\n")
         due = {
             queue.name: {message.number for message in queue.due()}
             for queue in self.queues

@@ -20,19 +20,21 @@ def test_queues_consumers_and_settlement_do_as_the_model_says(
 ) -> None:
     QueueMachine.broker = fresh_broker()
     QueueMachine.steps = 0
-    run_state_machine_as_test(
-        QueueMachine,
-        settings=settings(
-            max_examples=max(1, STEPS // STEPS_OF_A_RUN),
-            stateful_step_count=STEPS_OF_A_RUN,
-            deadline=None,
-            database=None,
-            derandomize=STEPS <= 600,
-            suppress_health_check=list(HealthCheck),
-            phases=(Phase.generate,),
-        ),
-    )
-    record_property("figures", f"{QueueMachine.steps} steps as the model says")
+    try:
+        run_state_machine_as_test(
+            QueueMachine,
+            settings=settings(
+                max_examples=max(1, STEPS // STEPS_OF_A_RUN),
+                stateful_step_count=STEPS_OF_A_RUN,
+                deadline=None,
+                database=None,
+                derandomize=STEPS <= 600,
+                suppress_health_check=list(HealthCheck),
+                phases=(Phase.generate,),
+            ),
+        )
+    finally:
+        record_property("figures", f"{QueueMachine.steps} steps as the model says")
 
 
 @pytest.mark.parametrize("kill", [False, True])

@@ -9,7 +9,7 @@ from scenarios.raw_client import message
 
 Basic, Queue, Tx, Confirm = commands.Basic, commands.Queue, commands.Tx, commands.Confirm
 
-CONSUMERS_MAX = 1_024  # per channel
+CONSUMERS_MAX = 4_096  # per channel
 REPLY_TO = "amq.rabbitmq.reply-to"
 
 

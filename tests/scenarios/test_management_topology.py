@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pika
 import pytest
 from broker_process import BrokerProcess
 from management_door import ManagementDoor
+from pamqp import commands
 from pika_client import Clients, Inbox, send, wait_until
+from scenarios.raw_client import RawClient
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
 
@@ -242,6 +245,16 @@ def test_connections_channels_and_consumers_are_listed_and_closed(world, door, c
         connection.process_data_events(5)
     assert (closed.value.reply_code, closed.value.reply_text) == (320, "CONNECTION_FORCED - enough")
     assert door.ask("GET", "queues", "/", name)[0] == 404
+
+
+def test_a_connection_that_is_being_closed_is_listed_no_more(world, door):
+    with RawClient("127.0.0.1", world.port) as client:
+        client.open()
+        mine = "{}:{} -> 127.0.0.1:{}".format(*client.socket.getsockname(), world.port)
+        assert mine in [each["name"] for each in door.get("connections")]
+        assert door.raw("DELETE", f"/connections/{quote(mine)}")[0] == 204
+        assert mine not in [each["name"] for each in door.get("connections")]
+        client.expect(commands.Connection.Close)
 
 
 def test_bodies_have_a_limit_however_they_come(door):

@@ -192,3 +192,18 @@ def test_the_predeclared_exchanges_are_there(channel):
     for exchange in ("amq.direct", "amq.fanout", "amq.topic", "amq.headers", "amq.match"):
         channel.exchange_declare(exchange, passive=True)
     channel.exchange_declare("amq.direct", "direct", durable=True, passive=True)
+
+
+def test_every_key_of_a_message_counts_at_every_exchange_on_its_way(clients, name):
+    channel = clients.channel()
+    outer, inner = f"{name}.outer", f"{name}.inner"
+    channel.exchange_declare(outer, "direct", auto_delete=True)
+    channel.exchange_declare(inner, "topic", auto_delete=True)
+    channel.queue_declare(name, exclusive=True)
+    channel.exchange_bind(inner, outer, "to.inner")
+    channel.queue_bind(name, inner, "to.queue")
+    copied = pika.BasicProperties(headers={"CC": ["to.inner"], "BCC": ["to.queue"]})
+    channel.basic_publish(outer, "", b"x", copied)
+    assert drain(channel, name) == [b"x"]
+    channel.basic_publish(outer, "", b"y", pika.BasicProperties(headers={"CC": ["to.inner"]}))
+    assert drain(channel, name) == []

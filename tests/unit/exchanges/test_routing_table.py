@@ -104,3 +104,12 @@ def test_a_missing_exchange_has_no_routes(table: RoutingTable) -> None:
     table.delete("x")
     with pytest.raises(ExchangeNotFound):
         table.route("x", b"k")
+
+
+def test_all_keys_of_a_message_count_at_every_exchange_on_the_way(table: RoutingTable) -> None:
+    table.declare("outer", "direct")
+    table.bind_exchange("x", "outer", "in")
+    assert table.route_all("outer", [b"in"]) == table.route_all("outer", [b"a.b"]) == ()
+    assert table.route_all("outer", [b"a.b", b"in"]) == ("q",)
+    table.add_queue("p", durable=False)
+    assert table.route_all("", [b"q", b"none", b"\xff", b"p", b"q"]) == ("p", "q")

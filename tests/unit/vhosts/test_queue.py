@@ -285,9 +285,14 @@ def test_a_purge_drops_what_is_ready_only(node: Node, queue: Queue) -> None:
 
 
 def test_a_deleted_queue_takes_and_delivers_nothing(node: Node, queue: Queue) -> None:
-    takers = consume(queue, Taker(), Taker())
+    takers = consume(queue, Taker(1), Taker(1))
     fill(queue, 3)
     node.vhost.delete_queue(queue)
+    handed_out = [taker.take() for taker in takers]
+    assert [len(each) for each in handed_out] == [1, 1]  # they were due before
+    for taker, each in zip(takers, handed_out, strict=True):
+        taker.unacked = 0
+        settle(each[0])
     node.turns.run()
     assert [(taker.deleted, taker.deliveries) for taker in takers] == [(1, []), (1, [])]
     with pytest.raises(PartitionClosed):
