@@ -88,7 +88,7 @@ ROUTES: tuple[Route, ...] = (
     # Health
     _get(f"{_HEALTH}/alarms", node_views.check_alarms),
     _get(f"{_HEALTH}/local-alarms", node_views.check_alarms),
-    _get(f"{_HEALTH}/certificate-expiration/{{within}}/{{unit}}", node_views.check_ok),
+    _get(f"{_HEALTH}/certificate-expiration/{{within}}/{{unit}}", node_views.check_certificates),
     _get(f"{_HEALTH}/virtual-hosts", node_views.check_ok),
     _get(f"{_HEALTH}/ready-to-serve-clients", node_views.check_ok),
     _get(f"{_HEALTH}/node-is-quorum-critical", node_views.check_quorum),

@@ -18,7 +18,11 @@ READY_LINE = re.compile(r"^routelog ready (amqp://\S+:(\d+)) data=(.*) pid=(\d+)
 READY_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 15.0
 COMMAND_VARIABLE = "ROUTELOG_TEST_COMMAND"  # an installed program to test instead of the sources
-TEST_LIMITS = {"ROUTELOG_HANDSHAKE_SECONDS": "5", "ROUTELOG_MANAGEMENT_PORT": "0"}
+TEST_LIMITS = {
+    "ROUTELOG_HANDSHAKE_SECONDS": "5",
+    "ROUTELOG_MANAGEMENT_PORT": "0",
+    "ROUTELOG_MANAGEMENT_TLS_PORT": "0",
+}
 
 
 class BrokerFailed(Exception):
