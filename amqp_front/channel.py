@@ -119,6 +119,11 @@ class Channel:
         return ends_name(self.connection.socket)
 
     @property
+    def impersonates(self) -> bool:
+        """Its user may publish in another's name."""
+        return self.services.users.impersonates(self.user)
+
+    @property
     def stalled(self) -> bool:
         """The client does not read what we send."""
         return self.connection.stalled

@@ -24,7 +24,7 @@ _PROTOCOLS = {
 async def overview(call: Call) -> Answer:
     """What the node is, and how much of everything the caller sees."""
     broker, node = call.broker, call.broker.node
-    vhosts = [vhost for vhost in broker.vhosts.all() if call.caller.sees(vhost.name)]
+    vhosts = [vhost for vhost in broker.vhosts.all() if call.caller.knows(vhost.name)]
     ready, unacked = await counted_messages(vhosts)
     row: Row = {
         "management_version": node.version,
