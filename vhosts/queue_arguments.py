@@ -45,6 +45,7 @@ KNOWN: Mapping[str, Check] = {
     "x-retention": age,
     "x-retention-force": flag,
     "x-durability": one_of(*Durability),
+    "x-message-deduplication": flag,
     "x-partitions": integer(1, PARTITIONS_MAX),
     "x-partition-key": header_name,
     "x-compression": one_of(*COMPRESSIONS),
@@ -76,6 +77,9 @@ def check_arguments(queue: str, vhost: str, arguments: Mapping[str, object]) -> 
             "only a stream lets go of messages by age; to keep consumed messages use 'x-retention'"
         )
         raise InvalidQueueArgument(queue, vhost, "x-max-age", reason)
+    if "x-message-deduplication" in arguments and is_stream(arguments):
+        reason = "a stream keeps every message; an exchange can let those with a new key through"
+        raise InvalidQueueArgument(queue, vhost, "x-message-deduplication", reason)
     if "x-retention-force" in arguments and retention(arguments) is None:
         reason = "the queue keeps no log: it is no stream and has no 'x-retention'"
         raise InvalidQueueArgument(queue, vhost, "x-retention-force", reason)
