@@ -6,8 +6,10 @@ from typing import Any, Protocol
 
 from pamqp import commands
 
-from amqp_front.direct_reply import PSEUDO_QUEUE
+from amqp_front.direct_reply import ADDRESS_PREFIX, PSEUDO_QUEUE
 from amqp_front.errors import ACCESS_REFUSED, NOT_FOUND, NOT_IMPLEMENTED, HardError, SoftError
+from amqp_front.services import Services
+from exchanges import DefaultExchangeProtected
 from vhosts import (
     Durable,
     PermissionCache,
@@ -26,6 +28,7 @@ CONFIGURE, WRITE, READ = Verb.CONFIGURE, Verb.WRITE, Verb.READ
 class TopologyChannel(Protocol):
     """What topology methods need of their channel."""
 
+    services: Services
     vhost: VirtualHost
     permissions: PermissionCache
     connection_id: object
@@ -57,6 +60,8 @@ def exchange_declare(channel: TopologyChannel, method: Any) -> None:
     name = method.exchange
     done: Durable = None
     if method.passive:
+        if not name:
+            raise DefaultExchangeProtected(vhost.name)
         channel.permissions.authorize_any(EXCHANGE, name)
         done = vhost.exchange_declared(name)
     else:
@@ -98,8 +103,8 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
     """Declare a queue, or ask for its counts."""
     vhost = channel.vhost
     done: Durable = None
-    if method.queue.startswith(PSEUDO_QUEUE):
-        channel.reply(None, method.nowait, commands.Queue.DeclareOk, queue=method.queue)
+    if method.queue == PSEUDO_QUEUE or method.queue.encode().startswith(ADDRESS_PREFIX):
+        _reply_queue(channel, method)
         return
     if method.passive:
         name = queue_name(channel, method.queue)
@@ -126,6 +131,14 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
         message_count=queue.ready,
         consumer_count=queue.consumer_count,
     )
+
+
+def _reply_queue(channel: TopologyChannel, method: Any) -> None:
+    # Whoever is to reply may ask whether somebody waits for it still.
+    name = method.queue
+    if name != PSEUDO_QUEUE and channel.services.replies.find(name.encode()) is None:
+        raise SoftError(NOT_FOUND, f"no queue '{name}' in vhost '{channel.vhost.name}'")
+    channel.reply(None, method.nowait, commands.Queue.DeclareOk, queue=name, consumer_count=1)
 
 
 def queue_bind(channel: TopologyChannel, method: Any) -> None:

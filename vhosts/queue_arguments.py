@@ -51,6 +51,9 @@ KNOWN: Mapping[str, Check] = {
     "x-compression": one_of(*COMPRESSIONS),
 }
 
+# What an argument means that is left out, so that who says it means the same.
+UNSAID: Mapping[str, object] = {"x-queue-type": "classic"}
+
 # Arguments that say nothing without another one.
 NEEDED: Mapping[str, str] = {
     "x-dead-letter-routing-key": "x-dead-letter-exchange",
@@ -94,9 +97,10 @@ def check_equivalent(
         QueueInequivalent: names the first one.
     """
     for name in KNOWN:
-        has, asked = current.get(name), received.get(name)
+        unsaid = UNSAID.get(name)
+        has, asked = current.get(name, unsaid), received.get(name, unsaid)
         if comparable(has) != comparable(asked):
-            raise QueueInequivalent(queue, vhost, name, _described(asked), _described(has))
+            raise QueueInequivalent(queue, vhost, name, *_differing(asked, has))
 
 
 def check_durability(queue: str, vhost: str, arguments: Mapping[str, object], stored: bool) -> None:
@@ -158,5 +162,16 @@ def compression(arguments: Mapping[str, object]) -> str | None:
     return chosen if isinstance(chosen, str) else None
 
 
+def _differing(asked: object, has: object) -> tuple[str, str]:
+    # As RabbitMQ writes it: types are told when there are two.
+    if asked is None or has is None or field_type(asked) != field_type(has):
+        return _described(asked), _described(has)
+    return f"'{_plain(asked)}'", f"'{_plain(has)}'"
+
+
 def _described(value: object) -> str:
-    return "none" if value is None else f"the value '{value}' of type '{field_type(value)}'"
+    return "none" if value is None else f"the value '{_plain(value)}' of type '{field_type(value)}'"
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
