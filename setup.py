@@ -27,6 +27,7 @@ HOT_MODULES = (
     "log_backend/tail.py",
     "amqp_front/frame_cutter.py",
     "amqp_front/deliver_frames.py",
+    "amqp_front/confirms.py",
     "amqp_front/publisher.py",
     "vhosts/queue.py",
     "exchanges/topic_trie.py",

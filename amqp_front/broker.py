@@ -222,6 +222,7 @@ class Broker:
         try:
             host, port = await self._listeners.open()
         except CannotListen as error:
+            self.renewal.stop()
             await self._close_stores()
             raise StartError(str(error)) from None
         return BrokerAddress(host, port, self._config.data_dir)

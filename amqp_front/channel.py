@@ -187,11 +187,11 @@ class Channel:
         Raises:
             AmqpError, or an error of the refusals table.
         """
+        if self._transaction is None:
+            self.publisher.carry(run)
+            return
         for checked in self.publisher.check(run):
-            if self._transaction is not None:
-                self._transaction.publish(checked)
-            else:
-                self.publisher.publish(checked)
+            self._transaction.publish(checked)
 
     @property
     def transactional(self) -> bool:

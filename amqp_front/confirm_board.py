@@ -64,5 +64,7 @@ class ConfirmBoard:
 
     def _advance(self, reached: JournalPositions) -> None:
         self.reached = reached
-        done = [waiter for waiter in self._waiters if not waiter.journal_reached(reached)]
-        self._waiters.difference_update(done)
+        waiters = self._waiters
+        if waiters:
+            done = [waiter for waiter in waiters if not waiter.journal_reached(reached)]
+            waiters.difference_update(done)

@@ -1,10 +1,15 @@
+# cython: annotation_typing=False, wraparound=True
 """Publisher confirms of a channel: which publishes wait for which positions of the journal."""
 
 from collections import deque
 
+import cython
+
 from amqp_front.journal_positions import JournalPositions
 
 
+@cython.final
+@cython.cclass
 class Confirms:
     """Publishes in order, each waiting until the journal has come far enough.
 
@@ -23,6 +28,8 @@ class Confirms:
         # Last tag, and what it needs; None: it is refused.
         self._waiting: deque[tuple[int, JournalPositions | None]] = deque()
 
+    @cython.ccall
+    @cython.locals(count=cython.longlong, last=cython.longlong)
     def add(self, count: int, needed: JournalPositions | None) -> None:
         """Count publishes that are confirmed when the journal covers what they need.
 
@@ -36,10 +43,15 @@ class Confirms:
         else:
             self._waiting.append((last, needed))
 
+    @cython.ccall
+    @cython.returns(cython.bint)
+    @cython.exceptval(check=True)
     def waits(self) -> bool:
         """Whether some publish is not confirmed."""
         return bool(self._waiting)
 
+    @cython.ccall
+    @cython.locals(last=cython.longlong)
     def take_covered(self, reached: JournalPositions) -> tuple[int, bool] | None:
         """The tag up to which publishes can be confirmed, and whether that is more than one.
 
@@ -61,6 +73,8 @@ class Confirms:
             last = self._waiting.popleft()[0]
         return self._settled(last)
 
+    @cython.cfunc
+    @cython.locals(last=cython.longlong, several=cython.bint)
     def _settled(self, last: int) -> tuple[int, bool] | None:
         if not last:
             return None

@@ -105,7 +105,7 @@ class Consumption:
 
     def add_unacked(self, run: UnackedRun) -> None:
         """See `ConsumingChannel`."""
-        self._held += len(run)
+        self._held += run.end_tag - run.first_tag
         self.unacked.add(run)
 
     def trace(self, queue: str, delivery: Delivery) -> None:
@@ -372,7 +372,7 @@ class Consumption:
         Raises:
             SoftError: 406, a delivery tag is unknown.
         """
-        self.finish(self.take(run))
+        self._finish(self._taken(run), _OUTCOMES[run.outcome])
 
     def take(self, run: SettleRun) -> Taken:
         """Take deliveries off the unsettled ones; `finish` them.
@@ -380,12 +380,14 @@ class Consumption:
         Raises:
             SoftError: 406, a delivery tag is unknown.
         """
+        return Taken(self._taken(run), _OUTCOMES[run.outcome])
+
+    def _taken(self, run: SettleRun) -> list[UnackedRun]:
+        unacked, last = self.unacked, run.last
         try:
-            unacked, last = self.unacked, run.last
-            runs = unacked.take_up_to(last) if run.multiple else unacked.take(run.first, last)
+            return unacked.take_up_to(last) if run.multiple else unacked.take(run.first, last)
         except UnknownDeliveryTag as error:
             raise SoftError(PRECONDITION_FAILED, str(error)) from None
-        return Taken(runs, _OUTCOMES[run.outcome])
 
     def recover(self) -> None:
         """Return everything that is unsettled."""
@@ -399,9 +401,10 @@ class Consumption:
     def deliver_again(self, run: UnackedRun, deliveries: Iterable[Delivery]) -> None:
         """See `RecoveringConsumption`."""
         self.unacked.take(run.first_tag, run.end_tag - 1)
-        self._let_go(run)
         consumer = self.redeliverable(run)
         assert consumer is not None
+        consumer.unacked -= len(run)
+        self._held -= len(run)
         for delivery in deliveries:
             if consumer in self._partitioned:
                 logs = [partition.log for partition in consumer.queue.partitions]
@@ -417,22 +420,23 @@ class Consumption:
 
     def finish(self, taken: Taken) -> None:
         """Settle or return deliveries that were taken."""
-        outcome = taken.outcome
-        for run in taken.runs:
-            self._let_go(run)
+        self._finish(taken.runs, taken.outcome)
+
+    def _finish(self, runs: Iterable[UnackedRun], outcome: Reason | Comeback) -> None:
+        for run in runs:
+            count = run.end_tag - run.first_tag
+            consumer, partition, offset = run.consumer, run.partition, run.offset
+            if consumer is not None:
+                consumer.unacked -= count
+                self._held -= count
             if isinstance(outcome, Comeback):
-                run.partition.give_back(run.offset, run.end_offset, outcome)
+                partition.give_back(offset, offset + count, outcome)
             else:
-                run.partition.settle(run.offset, run.end_offset, outcome)
-            if run.partition.ready or (self._partitioned and run.consumer in self._partitioned):
-                run.partition.on_ready()  # the queue's other partitions may have what is ready
+                partition.settle(offset, offset + count, outcome)
+            if partition.ready or (self._partitioned and consumer in self._partitioned):
+                partition.on_ready()  # the queue's other partitions may have what is ready
         if self.channel_prefetch:
             self.wake()
-
-    def _let_go(self, run: UnackedRun) -> None:
-        if run.consumer is not None:
-            run.consumer.unacked -= len(run)
-            self._held -= len(run)
 
     def wake(self) -> None:
         """There may be credit again: let the queues of all consumers look."""

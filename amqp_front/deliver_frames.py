@@ -10,12 +10,16 @@ Source: AMQP 0-9-1 specification, sections 4.2.3 to 4.2.6 and class basic, metho
 """
 
 import struct
+from typing import Any
 
 import cython
 
-from log_backend import Records, new_buffer
+from log_backend.record_batch import Records, new_buffer, put_octets
+
+_HEAD = struct.Struct(">BHIHHB")  # of the method frame, up to the length of the consumer tag
 
 
+@cython.locals(records=Records, payload=cython.uchar[::1])
 def encode_deliveries(
     records: Records,
     first: int,
@@ -40,34 +44,21 @@ def encode_deliveries(
     """
     if first < 0 or count < 1 or first + count > records.count:
         raise ValueError(f"records {first} to {first + count} of a batch of {records.count}")
-    exchange = records.exchange
-    head = struct.pack(">HH", 60, 60) + bytes((len(consumer_tag),)) + consumer_tag
-    tail = bytes((redelivered, len(exchange))) + exchange
-    keyed = records.has_key_column
+    payload = records.payload if cython.compiled else memoryview(records.payload)
+    head = _HEAD.pack(1, channel, 0, 60, 60, len(consumer_tag)) + consumer_tag
+    tail = bytes((redelivered, len(records.exchange))) + records.exchange
+    keyed = records.attributes & 1  # KEY_COLUMN
     if not keyed:
-        key = records.routing_key(0)
-        tail += bytes((len(key),)) + key
+        tail += bytes((records.keys_bytes,)) + records.routing_key(0)
     return _encode(
-        memoryview(records.payload),
-        records.offset_columns(),
-        records.count + 1,
-        records.bodies_at,
-        records.properties_at,
-        records.keys_at if keyed else -1,
-        first,
-        count,
-        channel,
-        head,
-        tail,
-        delivery_tag,
-        body_frame_max,
+        payload, records, first, count, channel, head, tail, keyed, delivery_tag, body_frame_max
     )
 
 
 @cython.cfunc
 @cython.locals(
     payload=cython.uchar[::1],
-    offsets=cython.uint[::1],
+    records=Records,
     table=cython.Py_ssize_t,
     bodies_at=cython.Py_ssize_t,
     properties_at=cython.Py_ssize_t,
@@ -75,10 +66,12 @@ def encode_deliveries(
     first=cython.Py_ssize_t,
     count=cython.Py_ssize_t,
     channel=cython.uint,
+    head=bytes,
+    tail=bytes,
+    keyed=cython.bint,
     delivery_tag=cython.ulonglong,
     body_frame_max=cython.Py_ssize_t,
-    head_bytes=cython.Py_ssize_t,
-    tail_bytes=cython.Py_ssize_t,
+    tag_at=cython.Py_ssize_t,
     prefix_bytes=cython.Py_ssize_t,
     body=cython.Py_ssize_t,
     properties=cython.Py_ssize_t,
@@ -90,82 +83,74 @@ def encode_deliveries(
     i=cython.Py_ssize_t,
     last=cython.Py_ssize_t,
     shift=cython.int,
-    template=cython.uchar[::1],
-    target=cython.uchar[::1],
+    out=bytearray,
+    target=cython.p_uchar,
 )
 def _encode(
     payload: memoryview,
-    offsets: memoryview,
-    table: int,
-    bodies_at: int,
-    properties_at: int,
-    keys_at: int,
+    records: Records,
     first: int,
     count: int,
     channel: int,
     head: bytes,
     tail: bytes,
+    keyed: bool,
     delivery_tag: int,
     body_frame_max: int,
 ) -> bytearray:
     # The offsets come from a checked batch, yet each copy below is checked against both buffers.
-    head_bytes, tail_bytes = len(head), len(tail)
+    table = records.count + 1
+    keys_at = (3 if keyed else 2) * 4 * table + len(records.exchange)
+    properties_at = keys_at + records.keys_bytes
+    bodies_at = properties_at + records.properties_bytes
     last = first + count
-    # The part of the method frame that all deliveries share: frame header, then head, tag, tail.
-    template = memoryview(bytearray(struct.pack(">BHI", 1, channel, 0) + head + bytes(8) + tail))
-    prefix_bytes = 7 + head_bytes + 8 + tail_bytes
+    # What the method frames of all deliveries share: head, tag, tail.
+    tag_at = len(head)
+    prefix_bytes = tag_at + 8 + len(tail)
     size = count * (prefix_bytes + 1 + 19 + 1)
-    if keys_at >= 0:
-        size += count + _sum(offsets, 2 * table, first, last)
-    size += _sum(offsets, table, first, last) + _sum(offsets, 0, first, last)
+    if keyed:
+        size += count + _sum(payload, 2 * table, first, last)
+    size += _sum(payload, table, first, last) + _sum(payload, 0, first, last)
     for i in range(first, last):
-        body = cython.cast(cython.Py_ssize_t, offsets[i + 1]) - offsets[i]
+        body = _sum(payload, 0, i, i + 1)
         if body:
             size += 8 * ((body - 1) // body_frame_max + 1)
+    if size < prefix_bytes:
+        raise ValueError("the offset columns of a batch do not add up")
     out = new_buffer(size)
-    target = memoryview(out)
+    put_octets(out, 0, head)
+    put_octets(out, tag_at + 8, tail)
+    target = cython.cast(cython.p_uchar, PyByteArray_AS_STRING(out)) if cython.compiled else out
     at = 0
     for i in range(first, last):
-        body = cython.cast(cython.Py_ssize_t, offsets[i + 1]) - offsets[i]
-        properties = cython.cast(cython.Py_ssize_t, offsets[table + i + 1]) - offsets[table + i]
-        key = 0
-        if keys_at >= 0:
-            key = (
-                cython.cast(cython.Py_ssize_t, offsets[2 * table + i + 1]) - offsets[2 * table + i]
-            )
+        body = _sum(payload, 0, i, i + 1)
+        properties = _sum(payload, table, i, i + 1)
+        key = _sum(payload, 2 * table, i, i + 1) if keyed else 0
         if (
             body < 0
             or properties < 0
             or key < 0
-            or at + prefix_bytes + (key + 1 if keys_at >= 0 else 0) + properties + body + 21 > size
-            or bodies_at + offsets[i] + body > payload.shape[0]
-            or properties_at + offsets[table + i] + properties > payload.shape[0]
+            or at + prefix_bytes + (key + 1 if keyed else 0) + properties + body + 21 > size
         ):
             raise ValueError("the offset columns of a batch do not add up")
         # method frame
-        if cython.compiled:
-            memcpy(cython.address(target[at]), cython.address(template[0]), prefix_bytes)
-        else:
-            target[at : at + prefix_bytes] = template
+        if i > first:
+            if cython.compiled:
+                memcpy(target + at, target, prefix_bytes)
+            else:
+                target[at : at + prefix_bytes] = target[:prefix_bytes]
         for shift in range(8):
-            target[at + 7 + head_bytes + shift] = (delivery_tag >> (56 - 8 * shift)) & 0xFF
+            target[at + tag_at + shift] = (delivery_tag >> (56 - 8 * shift)) & 0xFF
         delivery_tag += 1
         piece = prefix_bytes - 7
-        if keys_at >= 0:
+        if keyed:
             piece += 1 + key
         _put_u32(target, at + 3, piece)
         at += prefix_bytes
-        if keys_at >= 0:
-            target[at] = key
+        if keyed:
+            target[at] = key & 0xFF
             at += 1
-            start = keys_at + offsets[2 * table + i]
-            if start + key > payload.shape[0]:
-                raise ValueError("the routing key column of a batch does not add up")
-            if key:
-                if cython.compiled:
-                    memcpy(cython.address(target[at]), cython.address(payload[start]), key)
-                else:
-                    target[at : at + key] = payload[start : start + key]
+            _copy(target, at, payload, keys_at + _u32(payload, 2 * table + i), key)
             at += key
         target[at] = 0xCE
         at += 1
@@ -178,17 +163,12 @@ def _encode(
         _put_u32(target, at + 11, body >> 32)
         _put_u32(target, at + 15, body & 0xFFFFFFFF)
         at += 19
-        start = properties_at + offsets[table + i]
-        if properties:
-            if cython.compiled:
-                memcpy(cython.address(target[at]), cython.address(payload[start]), properties)
-            else:
-                target[at : at + properties] = payload[start : start + properties]
+        _copy(target, at, payload, properties_at + _u32(payload, table + i), properties)
         at += properties
         target[at] = 0xCE
         at += 1
         # body frames
-        start = bodies_at + offsets[i]
+        start = bodies_at + _u32(payload, i)
         while body > 0:
             piece = body if body < body_frame_max else body_frame_max
             if at + piece + 8 > size:
@@ -198,10 +178,7 @@ def _encode(
             target[at + 2] = channel & 0xFF
             _put_u32(target, at + 3, piece)
             at += 7
-            if cython.compiled:
-                memcpy(cython.address(target[at]), cython.address(payload[start]), piece)
-            else:
-                target[at : at + piece] = payload[start : start + piece]
+            _copy(target, at, payload, start, piece)
             at += piece
             target[at] = 0xCE
             at += 1
@@ -213,23 +190,63 @@ def _encode(
 @cython.cfunc
 @cython.inline
 @cython.returns(cython.Py_ssize_t)
-@cython.exceptval(check=True)
-@cython.locals(
-    offsets=cython.uint[::1],
-    column=cython.Py_ssize_t,
-    first=cython.Py_ssize_t,
-    last=cython.Py_ssize_t,
-)
-def _sum(offsets: memoryview, column: int, first: int, last: int) -> int:
-    return cython.cast(cython.Py_ssize_t, offsets[column + last]) - offsets[column + first]
+@cython.exceptval(-1)
+@cython.locals(payload=cython.uchar[::1], index=cython.Py_ssize_t, number=cython.uint)
+def _u32(payload: memoryview, index: int) -> int:
+    # Of the offset columns, which begin a payload.
+    number = 0
+    if not cython.compiled:
+        return int.from_bytes(payload[4 * index : 4 * index + 4], "little")
+    if 4 * index + 4 > payload.shape[0]:
+        raise ValueError("the offset columns of a batch do not fit into it")
+    memcpy(cython.address(number), cython.address(payload[4 * index]), 4)
+    return number
 
 
 @cython.cfunc
 @cython.inline
+@cython.returns(cython.Py_ssize_t)
 @cython.exceptval(check=True)
+@cython.locals(
+    payload=cython.uchar[::1],
+    column=cython.Py_ssize_t,
+    first=cython.Py_ssize_t,
+    last=cython.Py_ssize_t,
+)
+def _sum(payload: memoryview, column: int, first: int, last: int) -> int:
+    return _u32(payload, column + last) - _u32(payload, column + first)
+
+
+@cython.cfunc
+@cython.inline
 @cython.returns(cython.int)
-@cython.locals(target=cython.uchar[::1], at=cython.Py_ssize_t, value=cython.ulonglong)
-def _put_u32(target: memoryview, at: int, value: int) -> int:
+@cython.exceptval(-1)
+@cython.locals(
+    target=cython.p_uchar,
+    at=cython.Py_ssize_t,
+    payload=cython.uchar[::1],
+    start=cython.Py_ssize_t,
+    size=cython.Py_ssize_t,
+    payload_bytes=cython.Py_ssize_t,
+)
+def _copy(target: Any, at: int, payload: memoryview, start: int, size: int) -> int:
+    # The caller answers for the target.
+    payload_bytes = payload.shape[0] if cython.compiled else len(payload)
+    if start + size > payload_bytes:
+        raise ValueError("the columns of a batch do not add up")
+    if size and cython.compiled:
+        memcpy(target + at, cython.address(payload[start]), size)
+    elif size:
+        target[at : at + size] = payload[start : start + size]
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.returns(cython.int)
+@cython.exceptval(check=False)
+@cython.locals(target=cython.p_uchar, at=cython.Py_ssize_t, value=cython.ulonglong)
+def _put_u32(target: Any, at: int, value: int) -> int:
     target[at] = (value >> 24) & 0xFF
     target[at + 1] = (value >> 16) & 0xFF
     target[at + 2] = (value >> 8) & 0xFF

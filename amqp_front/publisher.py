@@ -71,6 +71,8 @@ class PublishingChannel(Protocol):
         """Send frames to the client."""
 
 
+@cython.final
+@cython.cclass
 class Publisher:
     """Publishes of one channel.
 
@@ -130,13 +132,24 @@ class Publisher:
             SoftError: 403, 404, 406; what came before a message that is refused has been given.
             HardError: 540 for immediate.
         """
-        self._check_exchange(run.exchange)
-        if run.immediate:
-            raise HardError(NOT_IMPLEMENTED, "immediate=true")
+        self._check_flags(run)
+        return self._checked(run)
+
+    def _checked(self, run: PublishRun) -> Iterator[PublishRun]:
         if self._channel.permissions.topics:
             return self._within_topics(run)
         return self._inspected(run) if run.property_flags & _INSPECTED else iter((run,))
 
+    def carry(self, run: PublishRun) -> None:
+        """Check a run and carry it out; see `check` and `publish`."""
+        self._check_flags(run)
+        if self._channel.permissions.topics or run.property_flags & _INSPECTED:
+            for checked in self._checked(run):
+                self.publish(checked)
+        else:
+            self.publish(run)
+
+    @cython.ccall
     def publish(self, run: PublishRun) -> JournalPositions:
         """Carry out a checked run.
 
@@ -174,6 +187,7 @@ class Publisher:
             self._confirms.add(count - at, needed)
         self._refused.clear()
 
+    @cython.cfunc
     @cython.locals(routes=dict, keys=list, found=list)
     def _publish(self, run: PublishRun) -> JournalPositions:
         exchange = run.exchange.decode()
@@ -230,6 +244,7 @@ class Publisher:
         self._refused = refused
         return needed
 
+    @cython.cfunc
     @cython.locals(chosen=dict, known=dict)
     def _to_routes(self, run: PublishRun, found: list[Route]) -> JournalPositions:
         # One batch for each queue, so that its order is the publisher's.
@@ -246,6 +261,7 @@ class Publisher:
         queues = [known.get(route) or self._vhost.targets(route) for route in chosen]
         return self._append(zip(parts, queues, selections, strict=True))
 
+    @cython.cfunc
     def _to_route(self, run: PublishRun, route: Route) -> JournalPositions:
         if not route:
             self._return(run, range(run.count))
@@ -253,12 +269,17 @@ class Publisher:
         records = run.records(self._attributes(run), self._clock.now())
         return self._append(((records, self._vhost.targets(route), range(run.count)),))
 
+    @cython.cfunc
+    @cython.returns(cython.int)
+    @cython.exceptval(-1)
+    @cython.locals(attributes=cython.int)
     def _attributes(self, run: PublishRun) -> int:
         attributes = PERSISTENT if run.persistent else 0
         if run.property_flags & CARBON_COPY and _has_blind_copies(run):
             attributes |= BLIND_COPIES
         return attributes | EXPIRING if run.property_flags & EXPIRATION else attributes
 
+    @cython.cfunc
     @cython.locals(written=cython.longlong, durable=cython.longlong, position=cython.longlong)
     def _append(
         self, batches: Iterable[tuple[Records, Sequence[Recipient], Sequence[int]]]
@@ -405,6 +426,13 @@ class Publisher:
 
     # -- checks
 
+    @cython.cfunc
+    def _check_flags(self, run: PublishRun) -> None:
+        self._check_exchange(run.exchange)
+        if run.immediate:
+            raise HardError(NOT_IMPLEMENTED, "immediate=true")
+
+    @cython.cfunc
     def _check_exchange(self, name: bytes) -> None:
         version = self._vhost.routing.version
         if name == self._name and version == self._known_version:
@@ -476,7 +504,10 @@ class Publisher:
 
     def journal_reached(self, reached: JournalPositions) -> bool:
         """See `Waiter`."""
-        self._answer(self._confirms.take_covered(reached), _ACK)
+        confirms = self._confirms
+        self._answer(confirms.take_covered(reached), _ACK)
+        if not confirms.waits():
+            return False
         while (refused := self._confirms.take_refused()) is not None:
             self._answer(refused, _NACK)
             self._answer(self._confirms.take_covered(reached), _ACK)
@@ -486,6 +517,7 @@ class Publisher:
         """See `Waiter`."""
         self._answer(self._confirms.take_all(), _NACK)
 
+    @cython.cfunc
     def _answer(self, taken: tuple[int, bool] | None, method: int) -> None:
         if taken is not None:
             self._channel.write(_CONFIRM.pack(1, self._channel.number, 13, method, *taken, 0xCE))

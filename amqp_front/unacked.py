@@ -129,18 +129,19 @@ class Unacked:
 
     def add(self, run: UnackedRun) -> None:
         """Add deliveries whose tags are above all others."""
-        self.count += len(run)
-        if self._runs:
-            last = self._runs[-1]
+        self.count += run.end_tag - run.first_tag
+        runs = self._runs
+        if runs:
+            last = runs[-1]
             if (
                 last.end_tag == run.first_tag
                 and last.partition is run.partition
-                and last.end_offset == run.offset
                 and last.consumer is run.consumer
+                and last.end_offset == run.offset
             ):
                 last.end_tag = run.end_tag
                 return
-        self._runs.append(run)
+        runs.append(run)
 
     def take(self, first: int, last: int) -> list[UnackedRun]:
         """Remove the deliveries first to last, all of which must be there.

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from log_backend.disk import Disk
-from log_backend.journal_block import BLOCK_HEADER_BYTES, aligned, block_buffers
+from log_backend.journal_block import BLOCK_HEADER_BYTES, aligned
 from log_backend.journal_files import JournalFile, JournalFiles
 from log_backend.journal_groups import JournalGroup
 
@@ -36,8 +36,7 @@ class BlockWriter:
         end = at + aligned(BLOCK_HEADER_BYTES + group.bytes)
         if end > file.size:  # larger than a whole file
             self._files.grow(file, end)
-        marks = (group.position, file.first, durable)
-        block = block_buffers(file.mark, *marks, group.count, group.content.buffers())
+        block = [group.block(*file.mark, file.first, durable)]
         if group.synced and not self._unsynced:
             self._disk.write_synced(file.file, at, block)
             return

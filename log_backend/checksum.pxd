@@ -21,4 +21,6 @@ cdef unsigned int TABLES[2048]
 
 cpdef object crc32c(object data)
 
+cpdef unsigned int crc32c_between(bytearray buffer, Py_ssize_t at, Py_ssize_t end) noexcept
+
 cdef unsigned int octets_crc(unsigned char* at, Py_ssize_t size) noexcept

@@ -28,6 +28,17 @@ def crc32c(data: Octets) -> int:
     return _crc32c(data if isinstance(data, bytes) else bytes(data))
 
 
+@cython.ccall
+@cython.returns(cython.uint)
+@cython.exceptval(check=False)
+@cython.locals(buffer=bytearray, at=cython.Py_ssize_t, end=cython.Py_ssize_t)
+def crc32c_between(buffer: bytearray, at: int, end: int) -> int:
+    """CRC-32C of [at, end) of a buffer; compiled, the caller answers for the place."""
+    if cython.compiled:
+        return octets_crc(cython.cast(cython.p_uchar, PyByteArray_AS_STRING(buffer)) + at, end - at)
+    return crc32c(buffer[at:end])
+
+
 @cython.cfunc
 @cython.returns(cython.uint)
 @cython.exceptval(check=False)

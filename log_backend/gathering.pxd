@@ -1,5 +1,6 @@
 # What is written one behind the other, for the compiled kernel.
-from cpython.bytearray cimport PyByteArray_Resize
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Resize
+from libc.string cimport memcpy
 
 from log_backend.record_batch cimport RecordBatch, Records, new_buffer, put_header, put_octets
 
@@ -13,4 +14,5 @@ cdef class Gathering:
     cdef int _grow(self, Py_ssize_t size) except? -1
     cpdef int add(self, object octets) except? -1
     cpdef int add_batch(self, RecordBatch batch) except? -1
+    cpdef int copy_to(self, bytearray buffer, Py_ssize_t at) except? -1
     cdef int _close(self) except? -1

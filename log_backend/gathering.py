@@ -97,6 +97,21 @@ class Gathering:
             self._used = 0
         return 0
 
+    @cython.ccall
+    @cython.exceptval(-1)
+    @cython.returns(cython.int)
+    @cython.locals(buffer=bytearray, at=cython.Py_ssize_t)
+    def copy_to(self, buffer: bytearray, at: int) -> int:
+        """Copy everything, in order, to a place in a buffer that has room for it."""
+        for octets in self._whole:
+            put_octets(buffer, at, octets)
+            at += len(octets)
+        if cython.compiled:
+            memcpy(PyByteArray_AS_STRING(buffer) + at, PyByteArray_AS_STRING(self.open), self._used)
+        else:
+            buffer[at : at + self._used] = self.open[: self._used]
+        return 0
+
     def buffers(self) -> list[Octets]:
         """Everything, in order."""
         self._close()

@@ -290,7 +290,8 @@ class Journal:
         group = self.groups.first
         if not (group.count or self._marking):
             return
-        if not self._have_room(aligned(BLOCK_HEADER_BYTES + group.bytes)):
+        size = aligned(BLOCK_HEADER_BYTES + group.bytes)
+        if not self._have_room(size):
             return
         file = self._file
         assert file is not None
@@ -300,7 +301,6 @@ class Journal:
         group.synced |= not group.count  # an empty block stands behind a synced one
         file.first = file.first or group.position
         placed = PlacedGroup(file, file.at, self.durable, group)
-        size = aligned(BLOCK_HEADER_BYTES + group.bytes)
         file.at += size
         if ends_turn and group.waited and size <= LOOP_COMMIT_BYTES_MAX and self._pace.is_quick():
             self._write_here(placed)

@@ -41,8 +41,9 @@ from enum import IntEnum
 from itertools import chain
 from typing import NamedTuple
 
-from log_backend.checksum import Octets, crc32c
+from log_backend.checksum import crc32c
 from log_backend.journal_entry import BATCH, ENTRY_HEADER_BYTES, JournalEntry, entry_header
+from log_backend.journal_groups import JournalGroup
 from log_backend.record_batch import decode_batch
 from log_backend.settled_chunk import set_bits
 
@@ -56,7 +57,9 @@ REDELIVERED = 4
 
 _BLOCK = struct.Struct("<QQQQQII")
 _SETTLED = struct.Struct("<IBB2x")
+_ONE_SETTLED = struct.Struct("<IBB2xQQ")
 _CURSOR = struct.Struct("<I4x")
+_HANDED_OUT = struct.Struct("<I4xQ")
 _U64 = struct.Struct("<Q")
 _U64_BYTES = _U64.size
 
@@ -129,6 +132,8 @@ class Settlement:
         """The content of a SETTLED entry."""
         if self.bitmap is not None:
             return _SETTLED.pack(self.cursor, self.reason, 1) + _pack((self.first,)) + self.bitmap
+        if len(self._ranges) == 1:  # nearly always
+            return _ONE_SETTLED.pack(self.cursor, self.reason, 0, *self._ranges[0])
         ranges = _pack(chain.from_iterable(self._ranges))
         return _SETTLED.pack(self.cursor, self.reason, 0) + ranges
 
@@ -160,7 +165,7 @@ class HandedOut:
 
     def encode(self) -> bytes:
         """The content of a HANDED_OUT entry."""
-        return _CURSOR.pack(self.cursor) + _pack((self.end,))
+        return _HANDED_OUT.pack(self.cursor, self.end)
 
     @classmethod
     def decode(cls, content: bytes | memoryview) -> "HandedOut":
@@ -239,28 +244,15 @@ class Block:
         self.entries = entries
 
 
-def block_buffers(
-    mark: FileMark, position: int, first: int, durable: int, count: int, pieces: Sequence[Octets]
-) -> list[bytes]:
-    """The bytes of a block, padded to a multiple of 4,096, in parts to be written one behind the other.
-
-    Args:
-        count: entries of the block.
-        pieces: their bytes, one behind the other.
-    """
-    length = BLOCK_HEADER_BYTES + sum(map(len, pieces))
-    marks = _BLOCK.pack(*mark, position, first, durable, length, count)
-    body = b"".join((marks, *pieces))
-    head = MAGIC + struct.pack("<I", crc32c(body))
-    return [head, body, bytes(-length % BLOCK_ALIGNMENT)]
-
-
 def encode_block(
     mark: FileMark, position: int, first: int, durable: int, entries: Sequence[JournalEntry]
 ) -> bytes:
     """The bytes of a block with these entries."""
-    pieces = [entry.encode() for entry in entries]
-    return b"".join(block_buffers(mark, position, first, durable, len(entries), pieces))
+    group = JournalGroup(position)
+    for entry in entries:
+        group.content.add(entry.encode())
+        group.count += 1
+    return bytes(group.block(*mark, first, durable))
 
 
 def decode_block(buffer: bytearray | memoryview, at: int, mark: FileMark) -> Block | None:
@@ -330,7 +322,6 @@ __all__ = [
     "StateChange",
     "UnknownEntry",
     "aligned",
-    "block_buffers",
     "decode_block",
     "encode_block",
 ]

@@ -1,7 +1,15 @@
 # What gathers for the journal, for the compiled kernel.
+from log_backend.checksum cimport crc32c_between
 from log_backend.gathering cimport Gathering
 from log_backend.journal_entry cimport put_batch_entry
-from log_backend.record_batch cimport RecordBatch, Records
+from log_backend.record_batch cimport (
+    RecordBatch,
+    Records,
+    new_buffer,
+    put_u32,
+    put_u64,
+    put_zeros,
+)
 
 
 cdef class JournalGroup:

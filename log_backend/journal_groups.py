@@ -6,9 +6,10 @@ from contextlib import contextmanager
 
 import cython
 
+from log_backend.checksum import crc32c_between
 from log_backend.gathering import Gathering
 from log_backend.journal_entry import JournalEntry, put_batch_entry
-from log_backend.record_batch import RecordBatch
+from log_backend.record_batch import RecordBatch, new_buffer, put_u32, put_u64, put_zeros
 
 COMMIT_BYTES_MAX = 4 * 1024 * 1024  # of one block: about 10 ms of a fast disk
 PENDING_BYTES_HIGH = 32 * 1024 * 1024  # publishers stop here, and go on at half of it
@@ -39,6 +40,39 @@ class JournalGroup:
     def bytes(self) -> int:
         """Of all entries."""
         return self.content.bytes
+
+    @cython.locals(
+        number=cython.ulonglong,
+        salt=cython.ulonglong,
+        first=cython.longlong,
+        durable=cython.longlong,
+        length=cython.Py_ssize_t,
+        size=cython.Py_ssize_t,
+        block=bytearray,
+    )
+    def block(self, number: int, salt: int, first: int, durable: int) -> bytearray:
+        """The bytes of its block, padded with zeros: see `journal_block.py`.
+
+        Args:
+            number, salt: of the journal file.
+            first: position of the first block of the file.
+            durable: position that the block calls durable.
+        """
+        length = 56 + self.content.bytes  # BLOCK_HEADER_BYTES
+        size = length + -length % 4_096  # BLOCK_ALIGNMENT
+        block = new_buffer(size)
+        put_u32(block, 0, 0x314A4C52)  # MAGIC
+        put_u64(block, 8, number)
+        put_u64(block, 16, salt)
+        put_u64(block, 24, self.position)
+        put_u64(block, 32, first)
+        put_u64(block, 40, durable)
+        put_u32(block, 48, length)
+        put_u32(block, 52, self.count)
+        self.content.copy_to(block, 56)
+        put_zeros(block, length)
+        put_u32(block, 4, crc32c_between(block, 8, length))
+        return block
 
 
 @cython.final

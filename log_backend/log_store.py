@@ -336,11 +336,11 @@ class LogStore:
             self._evict()
 
     def _journal_state(self) -> None:
+        append = self.journal.groups.append
         for partition in self._with_state:
             for cursor in partition.cursors.values():
                 for change in cursor.take_changes():
-                    entry = JournalEntry(partition.number, change)
-                    self.journal.append(entry, waited=False, synced=partition.synced)
+                    append(JournalEntry(partition.number, change), False, partition.synced)
         self._with_state.clear()
 
     def _flush_later(self) -> None:

@@ -290,15 +290,17 @@ class PartitionLog(LogEnd, QuarantinedLog):
 
     def release(self) -> None:
         """Let go of what is settled: batches in memory, and whole segments past their retention."""
-        low_water = self.low_water()
-        # With retention, what is being written stays: nobody could read it meanwhile.
-        end = low_water if self.retention is None else min(low_water, self._segments_end())
+        end = low_water = self.low_water()
+        if self.retention is not None:
+            # What is being written stays: nobody could read it meanwhile.
+            end = min(end, self._segments_end())
         freed = self._tail.drop_up_to(end)
         if freed:
             self._owner.intake.grew(-freed)
         if self.segments and not self._flushing:
             self._remove_settled_segments(low_water)
-        self.lift_quarantine()
+        if self.is_damaged:
+            self.lift_quarantine()
 
     def _remove_settled_segments(self, low_water: int) -> None:
         limit = None

@@ -27,6 +27,7 @@ HOT_MODULES = (
     "log_backend.tail",
     "amqp_front.frame_cutter",
     "amqp_front.deliver_frames",
+    "amqp_front.confirms",
     "amqp_front.publisher",
     "vhosts.queue",
     "exchanges.topic_trie",

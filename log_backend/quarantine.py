@@ -26,6 +26,11 @@ class QuarantinedLog(ABC):
         self.blocked_from = self.damage.blocked_from
         self.read_error: BaseException | None = None
 
+    @property
+    def is_damaged(self) -> bool:
+        """Something is not handed out."""
+        return self.blocked_from != NOTHING_BLOCKED
+
     def quarantine(self, damage: Damage) -> None:
         """Hand out nothing at or behind a damage, from now on and over restarts.
 

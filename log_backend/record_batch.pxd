@@ -1,9 +1,9 @@
 # What the compiled kernel takes from C, and from Python's C API; classes whose attributes it reads at once.
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
 from cpython.bytes cimport PyBytes_AS_STRING
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
-from log_backend.checksum cimport crc32c, octets_crc
+from log_backend.checksum cimport crc32c, crc32c_between, octets_crc
 
 
 cdef class Records:
@@ -47,5 +47,7 @@ cpdef object new_buffer(Py_ssize_t size)
 cpdef int put_u32(bytearray buffer, Py_ssize_t at, Py_ssize_t value) except? -1
 
 cpdef int put_u64(bytearray buffer, Py_ssize_t at, long long number) except? -1
+
+cpdef int put_zeros(bytearray buffer, Py_ssize_t at) except? -1
 
 cpdef int put_octets(bytearray buffer, Py_ssize_t at, object octets) except? -1

@@ -32,6 +32,7 @@ import cython
 
 from log_backend.checksum import Octets as Octets
 from log_backend.checksum import crc32c as crc32c
+from log_backend.checksum import crc32c_between
 
 MAGIC = b"RLB1"
 HEADER_BYTES = 64
@@ -278,11 +279,7 @@ def put_header(buffer: bytearray, at: int, batch: RecordBatch) -> int:
     put_u32(buffer, at + 52, records.keys_bytes)
     put_u32(buffer, at + 56, records.properties_bytes)
     put_u32(buffer, at + 60, records.bodies_bytes)
-    if cython.compiled:
-        crc = octets_crc(cython.cast(cython.p_uchar, PyByteArray_AS_STRING(buffer)) + at + 12, 52)
-    else:
-        crc = crc32c(buffer[at + 12 : at + 64])
-    put_u32(buffer, at + 8, crc)
+    put_u32(buffer, at + 8, crc32c_between(buffer, at + 12, at + 64))
     return 0
 
 
@@ -412,7 +409,20 @@ def put_u64(buffer: bytearray, at: int, number: int) -> int:
     if cython.compiled:
         memcpy(PyByteArray_AS_STRING(buffer) + at, cython.address(number), 8)
     else:
-        buffer[at : at + 8] = number.to_bytes(8, "little", signed=True)
+        buffer[at : at + 8] = (number & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8, "little")
+    return 0
+
+
+@cython.ccall
+@cython.exceptval(-1)
+@cython.returns(cython.int)
+@cython.locals(buffer=bytearray, at=cython.Py_ssize_t)
+def put_zeros(buffer: bytearray, at: int) -> int:
+    """Fill a buffer with zeros from a place to its end."""
+    if cython.compiled:
+        memset(PyByteArray_AS_STRING(buffer) + at, 0, len(buffer) - at)
+    else:
+        buffer[at:] = bytes(len(buffer) - at)
     return 0
 
 

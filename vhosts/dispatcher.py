@@ -127,6 +127,9 @@ class Dispatcher:
         # Those of the highest priority that have credit take turns.
         consumers = self.consumers
         first, size = 0, len(consumers)
+        if size == 1:
+            credit = consumers[0].credit()
+            return (consumers[0], credit) if credit > 0 else (None, 0)
         while first < size:
             end = self._end_of_priority(first)
             start = self._next_consumer if first <= self._next_consumer < end else first

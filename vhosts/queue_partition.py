@@ -94,8 +94,8 @@ class QueuePartition:
     @property
     def ready(self) -> int:
         """Messages that wait for a consumer."""
-        waiting = self.log.next_offset - self.next_offset - self._settled_ahead
-        return self._returned_count + waiting
+        held = self.next_offset + self._settled_ahead - self._returned_count
+        return self.log.next_offset - held
 
     @property
     def at_damage(self) -> bool:
@@ -141,8 +141,9 @@ class QueuePartition:
             self.on_expiring()
             return self.take(count_max, bytes_max)
         end = min(end, batch.end_offset, first + count_max)
-        index = first - batch.base_offset
-        count = fitting(batch.records, index, end - first, bytes_max)
+        records, index, count = batch.records, first - batch.base_offset, end - first
+        if records.batch_bytes > bytes_max:
+            count = fitting(records, index, count, bytes_max)
         if self.returned:
             redelivered = True
             self._take_returned(count)
@@ -157,7 +158,7 @@ class QueuePartition:
         if self.rules is not None:
             self.rules.left(self, first, first + count)
         self.in_flight += count
-        return Delivery(self, batch.records, index, count, first, redelivered)
+        return Delivery(self, records, index, count, first, redelivered)
 
     def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
         """Be done with messages that were handed out."""

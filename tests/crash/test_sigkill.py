@@ -80,5 +80,5 @@ def summary(history: History) -> str:
     return (
         f"{history.kills} kills (seed {SEED}): {history.confirmed} messages confirmed, "
         f"{history.recovered} recovered and drained, "
-        f"ready at most {history.ready_seconds_max:.2f} s after the start"
+        f"ready after at most {history.ready_seconds_max:.2f} s of processor time"
     )

@@ -154,7 +154,7 @@ async def test_a_failure_on_the_loop_is_final(
     assert len(owner.failures) == 1
 
 
-@pytest.mark.parametrize("step", ["block_writer.block_buffers", "journal_files.JournalFiles.new"])
+@pytest.mark.parametrize("step", ["block_writer.aligned", "journal_files.JournalFiles.new"])
 async def test_a_fault_of_ours_is_as_final_as_one_of_the_disk(
     directory: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

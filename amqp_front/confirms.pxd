@@ -1,0 +1,11 @@
+# Publisher confirms, for the compiled kernel.
+
+
+cdef class Confirms:
+    cdef public long long next_tag
+    cdef long long _confirmed
+    cdef object _waiting
+    cpdef add(self, long long count, needed)
+    cpdef bint waits(self) except *
+    cpdef take_covered(self, reached)
+    cdef _settled(self, long long last)

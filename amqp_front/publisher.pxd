@@ -1,0 +1,27 @@
+# The publishing side of a channel, for the compiled kernel.
+from amqp_front.confirms cimport Confirms
+
+
+cdef class Publisher:
+    cdef object _channel
+    cdef object _vhost
+    cdef object _board
+    cdef object _clock
+    cdef public bint confirming
+    cdef public bint waited
+    cdef Confirms _confirms
+    cdef object _planned
+    cdef bytes _name
+    cdef str _exchange
+    cdef long long _known_version
+    cdef set _refused
+    cdef list _reached
+    cpdef publish(self, run)
+    cdef _publish(self, run)
+    cdef _to_routes(self, run, found)
+    cdef _to_route(self, run, route)
+    cdef int _attributes(self, run) except? -1
+    cdef _append(self, batches)
+    cdef _check_flags(self, run)
+    cdef _check_exchange(self, name)
+    cdef _answer(self, taken, method)
