@@ -140,7 +140,7 @@ BAD: list[tuple[str, Any]] = [
     (r"parameters\[0\] 'o'", {"parameters": [
         {"component": "operator_policy", "name": "o", "vhost": "/", "value": 5}]}),
     (r"parameters\[0\] 'limits'", {"parameters": [
-        {"component": "vhost-limits", "name": "limits", "vhost": "/", "value": []}]}),
+        {"component": "vhost-limits", "name": "limits", "vhost": "/", "value": [1]}]}),
     (r"global_parameters\[0\] 'g'", {"global_parameters": [{"name": "g", "value": "x" * 70_000}]}),
     ("exchanges 'x'", {"exchanges": [{"name": "x", "vhost": "/", "type": "x-delayed-message"}]}),
     ("exchanges 'x'", {"exchanges": [
