@@ -25,10 +25,10 @@ N := 2000
 STEPS := 1000000
 BROKER := routelog
 
-.PHONY: help setup java demo serve test crash model interop check format bench clean
+.PHONY: help setup java demo serve test test-spark-all crash model interop check format bench clean
 
 help: ## list the commands
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
 
 setup: $(COMPILED) ## install everything into .venv and compile the kernel
 	@:
@@ -41,6 +41,10 @@ serve: setup ## run a broker on 127.0.0.1:5672 with its data in ./data
 
 test: setup java ## run every test
 	@$(TESTS)
+
+test-spark-all: setup java ## the tests of Spark with 4.0, 4.1 and 4.2, too; an hour and 5 GB the first time
+	@.ci/spark-matrix
+	@$(TESTS) -m spark
 
 crash: setup ## N=2000: kill -9, power cuts and disk faults, all of them; an hour
 	@.ci/system-packages crash

@@ -25,6 +25,7 @@ from amqp_front.configuration import BrokerConfig, ConfigurationError, load_conf
 from amqp_front.firehose import Firehose
 from amqp_front.listeners import tls_options
 from amqp_front.logs import escape_control, set_up_logs
+from amqp_front.memory_allocator import give_large_blocks_back
 from amqp_front.open_files import raise_open_files_limit
 from amqp_front.service_manager import ServiceManager
 from amqp_front.tls import CertificateUnusable, TlsCertificates
@@ -107,6 +108,7 @@ def serve(
         raise typer.Exit(EXIT_CONFIGURATION) from None
     set_up_logs(configuration.log_level, configuration.log_format)
     raise_open_files_limit()
+    give_large_blocks_back()
     _run(configuration, ServiceManager.from_environment(os.environ))
 
 

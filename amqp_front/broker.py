@@ -20,6 +20,7 @@ from amqp_front.errors import CONNECTION_FORCED, HardError
 from amqp_front.frame_cutter import FrameCutter
 from amqp_front.garbage_pace import GarbagePace
 from amqp_front.gate import Gate
+from amqp_front.heartbeat import HeartbeatWheel
 from amqp_front.listeners import CannotListen, Listeners
 from amqp_front.log_exchange import LogExchange
 from amqp_front.loop_monitor import LoopMonitor
@@ -173,6 +174,7 @@ class Broker:
             admission=Admission(vhosts, users),
             confirms=confirms,
             gate=gate,
+            heartbeats=HeartbeatWheel(loop),
             cluster_name=f"routelog@{config.data_dir.name}",
         )
         self.operators = OperatorView(self._connections, self._opening)
@@ -218,7 +220,7 @@ class Broker:
 
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> BrokerAddress:
         self.renewal = CertificateRenewal(loop)
-        self._listeners = Listeners(self._config, loop, self._accepted, self._closed, self.renewal)
+        self._listeners = Listeners(self._config, loop, self._accepted, self.closed, self.renewal)
         try:
             host, port = await self._listeners.open()
         except CannotListen as error:
@@ -233,7 +235,7 @@ class Broker:
         return self._listeners.tls_address
 
     def _accepted(self, proxied: Endpoint | None) -> Connection:
-        connection = Connection(self._services, self._opened, self._closed, proxied)
+        connection = Connection(self._services, self, proxied)
         if len(self._opening) >= self._config.connections_unauthenticated_max:
             log.warning("too many connections that have not logged in; dropping one")
             self._services.loop.call_soon(connection.abort)
@@ -241,7 +243,8 @@ class Broker:
         self._opening.add(connection)
         return connection
 
-    def _opened(self, connection: Connection) -> None:
+    def opened(self, connection: Connection) -> None:
+        """See `ConnectionKeeper`."""
         self._opening.discard(connection)
         self._tell_of("connection.created", connection)
 
@@ -263,7 +266,8 @@ class Broker:
             for each in sorted(changed):
                 events.tell(what, resource=each, node=self._services.cluster_name)
 
-    def _closed(self, connection: Connection) -> None:
+    def closed(self, connection: Connection) -> None:
+        """See `ConnectionKeeper`."""
         self._connections.discard(connection)
         self._opening.discard(connection)
         if connection.admitted:

@@ -433,6 +433,11 @@ class Channel:
             self.vhost.consumers_left(queue)
         self._transaction = None
 
+    def end(self) -> None:
+        """It is closed on both sides: nothing is left for the garbage collector."""
+        self.closing = True  # whoever waited for something finds nobody to tell
+        del self.publisher, self.consumption
+
 
 _HANDLERS: Mapping[type[Any], Callable[[Channel, Any], None]] = {
     commands.Channel.Open: Channel._open_again,

@@ -30,7 +30,7 @@ class ChannelTable:
     def __init__(self, connection: ChannelConnection) -> None:
         self._connection = connection
         self._channels: dict[int, Channel] = {}
-        self._assembling: set[int] = set()
+        self._assembling: tuple[int, ...] = ()  # nearly always none, and never many
         self.channel_max = 0
 
     def __iter__(self) -> Iterator[Channel]:
@@ -45,10 +45,10 @@ class ChannelTable:
 
     def note(self, channel: Channel) -> None:
         """A frame has been carried out on a channel: see whether it waits for content."""
-        if channel.partial is not None:
-            self._assembling.add(channel.number)
-        else:
-            self._assembling.discard(channel.number)
+        number = channel.number
+        if (channel.partial is not None) is not (number in self._assembling):
+            others = tuple(each for each in self._assembling if each != number)
+            self._assembling = others if channel.partial is None else (*others, number)
 
     def partial(self, number: int) -> PartialContent | None:
         """What a channel waits for more content frames of; None when it waits for none."""
@@ -96,17 +96,24 @@ class ChannelTable:
 
     def closed(self, number: int) -> None:
         """A channel is closed on both sides."""
-        if self._channels.pop(number, None) is not None:
+        channel = self._channels.pop(number, None)
+        if channel is not None:
+            channel.end()
             self._connection.services.admission.channel_closed(self._connection.user)
 
     def release(self) -> None:
         """Release all channels: the connection is gone or closing."""
         channels, self._channels = self._channels, {}
-        self._assembling.clear()
+        self._assembling = ()
         for channel in channels.values():
             self._connection.services.admission.channel_closed(self._connection.user)
             if not channel.closing:
                 channel.release()
+            channel.end()
+
+    def end(self) -> None:
+        """The connection is gone: nothing is left for the garbage collector."""
+        del self._connection
 
     def _open(self, frame: Frame) -> None:
         number = frame.channel

@@ -4,12 +4,13 @@ import asyncio
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from amqp_front.client_certificate import Certificate
+from amqp_front.long_write import OUTBOX_BYTES_HIGH, TURN_BYTES_MAX, LongWrite
 from amqp_front.proxy_header import Endpoint
 from log_backend import Octets
 
-OUTBOX_BYTES_HIGH = 1_048_576  # unsent: no more deliveries; about 8 ms at 1 Gbit/s
 OUTBOX_BYTES_MAX = 64 * 1024 * 1024  # unsent: the client reads nothing; no more commands either
 CLOSE_SECONDS_MAX = 30.0  # for the client to answer connection.close, and to read what is unsent
 
@@ -29,8 +30,18 @@ class ClientIdentity:
     connected_at: int
 
 
+class SocketOwner(Protocol):
+    """The connection."""
+
+    def pause_writing(self) -> None:
+        """The client does not read, or not as fast as it is sent to: deliver nothing more."""
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+
+
 class ClientSocket:
-    """A connected socket.
+    """A connected socket. The event loop has set TCP_NODELAY on it.
 
     Attributes:
         peer: address of the client, of a Unix socket its path, mostly empty; None when it cannot be told.
@@ -44,7 +55,9 @@ class ClientSocket:
 
     __slots__ = (
         "_deadline",
+        "_long",
         "_loop",
+        "_owner",
         "_reading",
         "_transport",
         "certificate",
@@ -57,11 +70,14 @@ class ClientSocket:
         self,
         transport: asyncio.Transport,
         loop: asyncio.AbstractEventLoop,
+        owner: SocketOwner,
         proxied: Endpoint | None = None,
     ) -> None:
         self._transport = transport
         self._loop = loop
         self._deadline: asyncio.TimerHandle | None = None
+        self._owner = owner
+        self._long: LongWrite | None = None
         self._reading = True
         self.identity: ClientIdentity | None = None
         transport.set_write_buffer_limits(high=OUTBOX_BYTES_HIGH)
@@ -75,7 +91,6 @@ class ClientSocket:
             self.peer, self.name = address[0], f"{address[0]}:{address[1]}"
         elif isinstance(address, str):
             self.peer = address
-        self._set_option(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
     def ends(self) -> tuple[tuple[str, int], tuple[str, int]]:
         """Address and port of the client's end and of ours; empty when it is no network socket."""
@@ -102,15 +117,36 @@ class ClientSocket:
 
     def write(self, parts: Sequence[Octets]) -> None:
         """Send what lies in parts, or keep it until the client reads."""
-        if len(parts) == 1:
+        if self._long is not None:
+            self._long.add(parts)
+        elif len(parts) == 1:
             self._transport.write(parts[0])
-        else:
+        elif sum(map(len, parts)) <= TURN_BYTES_MAX:
             self._transport.writelines(parts)
+        else:
+            self._long = LongWrite(self._transport, self._loop, self)
+            self._long.add(parts)
+            self._owner.pause_writing()
+            self._long.go_on()
+
+    def resumed(self) -> bool:
+        """The system takes more; returns whether other things may be sent, too."""
+        if self._long is None:
+            return True
+        self._long.go_on()
+        return False
+
+    def write_ended(self) -> None:
+        """See `LongWriteOwner`."""
+        self._long = None
+        if self._transport.get_write_buffer_size() <= OUTBOX_BYTES_HIGH:
+            self._owner.resume_writing()
 
     @property
     def outbox_full(self) -> bool:
         """More is unsent than a client that reads would leave."""
-        return self._transport.get_write_buffer_size() > OUTBOX_BYTES_MAX
+        waiting = 0 if self._long is None else self._long.bytes
+        return waiting + self._transport.get_write_buffer_size() > OUTBOX_BYTES_MAX
 
     def set_reading(self, reading: bool) -> None:
         """Read from the client, or leave what it sends in its hands."""
@@ -124,8 +160,15 @@ class ClientSocket:
 
     # -- the end
 
+    def hand_over(self) -> None:
+        """Leave what is unsent to the system: the socket is about to be closed."""
+        if self._long is not None:
+            self._long.hand_over()
+            self._long = None
+
     def close(self) -> None:
         """Send what is unsent, then close; a client that does not read it is dropped."""
+        self.hand_over()
         self._transport.close()
         self.abort_after(CLOSE_SECONDS_MAX)
 

@@ -1,6 +1,6 @@
 """A client's connection: bytes in, commands carried out in order, frames out.
 
-States: the table `_CONNECTION_METHODS` says which class-10 method is expected where.
+States: `connection_methods.py` says which class-10 method is expected where.
 
     AWAIT_HEADER -> AWAIT_START_OK -> AUTHENTICATING -> AWAIT_TUNE_OK -> AWAIT_OPEN -> OPEN
     any -> CLOSING (we sent connection.close) -> CLOSED
@@ -13,7 +13,7 @@ the connection reads nothing more until that is done.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from pamqp import commands
 
@@ -21,42 +21,41 @@ from amqp_front.channel import Channel
 from amqp_front.channel_table import ChannelTable
 from amqp_front.client_socket import CLOSE_SECONDS_MAX, ClientSocket
 from amqp_front.command import Frame, PublishRun, SettleRun
-from amqp_front.connection_state import HANDSHAKE, State
-from amqp_front.errors import (
-    CHANNEL_ERROR,
-    NOT_ALLOWED,
-    UNEXPECTED_FRAME,
-    AmqpError,
-    HardError,
-    SoftError,
-    reply_text,
-)
+from amqp_front.connection_methods import connection_method
+from amqp_front.connection_state import State
+from amqp_front.errors import UNEXPECTED_FRAME, AmqpError, HardError, SoftError, reply_text
 from amqp_front.frame_cutter import FRAME_HEARTBEAT, FRAME_METHOD
 from amqp_front.handshake import (
     ACCEPTED_HEADERS,
     FRAME_BEFORE_TUNE,
     PROTOCOL_HEADER,
-    agreed_tuning,
-    client_capability,
-    client_identity,
     start_frame,
-    tune_frame,
 )
 from amqp_front.heartbeat import SILENT_TICKS_MAX, Heartbeat
 from amqp_front.inlet import Inlet
-from amqp_front.login import log_in, offered
-from amqp_front.methods import decode_method, encode_method
+from amqp_front.login import offered
+from amqp_front.methods import encode_method
 from amqp_front.proxy_header import Endpoint
 from amqp_front.publishing_hold import PublishingHold
 from amqp_front.refusals import broker_failure, refusal
-from amqp_front.sasl import MalformedResponse
 from amqp_front.services import Services
 from log_backend import Octets
-from vhosts import PermissionCache, User, VirtualHost
+from vhosts import PermissionCache, VirtualHost
 
 log = logging.getLogger(__name__)
 
-TURN_COMMANDS_MAX = 256  # of one turn: about 5 ms; a change of topology counts for several
+TURN_COMMANDS_MAX = 256  # of one turn: 1 to 2 ms; a change of topology counts for several
+COMMAND_READ_BITS = 12  # every 4 KiB that were read count as a command: 1 MiB is a turn, too
+
+
+class ConnectionKeeper(Protocol):
+    """Who has all connections."""
+
+    def opened(self, connection: "Connection") -> None:
+        """It is in its vhost."""
+
+    def closed(self, connection: "Connection") -> None:
+        """It is gone."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -64,26 +63,25 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_commands_left",
-        "_heartbeat",
-        "_inlet",
-        "_on_closed",
-        "_on_opened",
+        "_keeper",
         "_proxied",
-        "_told_refusals",
         "_waiting",
         "admitted",
         "body_frame_max",
         "cancel_notify",
         "channels",
         "consumers",
+        "heartbeat",
         "heartbeat_seconds",
         "hold",
+        "inlet",
         "name",
         "permissions",
         "services",
         "socket",
         "stalled",
         "state",
+        "told_refusals",
         "user",
         "vhost",
     )
@@ -94,23 +92,22 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(
         self,
         services: Services,
-        on_opened: Callable[["Connection"], None],
-        on_closed: Callable[["Connection"], None],
+        keeper: ConnectionKeeper,
         proxied: Endpoint | None = None,
     ) -> None:
         self.services = services
         self._proxied = proxied
-        self._on_opened, self._on_closed = on_opened, on_closed
+        self._keeper = keeper
         self.state = State.AWAIT_HEADER
         self.socket: ClientSocket | None = None
         self._commands_left = TURN_COMMANDS_MAX
         self._waiting = False
-        self.hold = PublishingHold(services.gate, self._method, self._hold_changed)
+        self.hold = PublishingHold(services.gate, self)
         self.channels = ChannelTable(self)
-        self._inlet = Inlet(services, self.channels)
-        self._heartbeat: Heartbeat | None = None
+        self.inlet = Inlet(services, self.channels)
+        self.heartbeat: Heartbeat | None = None
         self.heartbeat_seconds = 0
-        self._told_refusals = False
+        self.told_refusals = False
         self.body_frame_max = FRAME_BEFORE_TUNE - 8
         self.cancel_notify = False
         self.consumers = 0
@@ -125,7 +122,7 @@ class Connection(asyncio.BufferedProtocol):
         """The socket is connected."""
         # uvloop's transport is one in all but its base class.
         transport = cast(asyncio.Transport, transport)
-        self.socket = ClientSocket(transport, self.services.loop, self._proxied)
+        self.socket = ClientSocket(transport, self.services.loop, self, self._proxied)
         self.name = self.socket.name
         if self.state is State.CLOSED:  # refused before it was connected
             self.socket.abort()
@@ -134,29 +131,37 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next read goes."""
-        return self._inlet.room()
+        return self.inlet.room()
 
     def buffer_updated(self, nbytes: int) -> None:
         """A read is in the buffer."""
-        if self._heartbeat is not None:
-            self._heartbeat.received = True
-        if self._inlet.received(nbytes):
+        if self.heartbeat is not None:
+            self.heartbeat.received = True
+        self._commands_left -= nbytes >> COMMAND_READ_BITS
+        if self.inlet.received(nbytes):
             self._process()
+        elif self._commands_left <= 0:
+            self._rest()
+            self._update_reading()
 
     def eof_received(self) -> bool:
         """The client has ended its side: so do we."""
+        if self.socket is not None:
+            self.socket.hand_over()
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone."""
         self.state = State.CLOSED
-        self._inlet.clear()
-        for timer in (self.socket, self._heartbeat):
+        self.inlet.clear()
+        for timer in (self.socket, self.heartbeat):
             if timer is not None:
                 timer.stop()
-        self.hold.leave()
-        self._on_closed(self)
-        self._release()
+        self._keeper.closed(self)
+        self.release()
+        self.hold.end()
+        self.channels.end()
+        self.socket = None
 
     def pause_writing(self) -> None:
         """The client does not read: deliver nothing more."""
@@ -164,6 +169,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         """The client reads again."""
+        if self.socket is not None and not self.socket.resumed():
+            return
         self.stalled = False
         for channel in self.channels:
             channel.consumption.wake()
@@ -179,10 +186,11 @@ class Connection(asyncio.BufferedProtocol):
         """Send frames to the client that lie in parts; none of them changes any more."""
         if self.socket is not None and self.state is not State.CLOSED:
             self.socket.write(parts)
-            if self._heartbeat is not None:
-                self._heartbeat.sent = True
+            if self.heartbeat is not None:
+                self.heartbeat.sent = True
 
-    def _method(self, kind: type[Any], **values: Any) -> None:
+    def send_method(self, kind: type[Any], **values: Any) -> None:
+        """Send a method on channel 0."""
         self.write(encode_method(0, kind, **values))
 
     # -- reading
@@ -195,7 +203,7 @@ class Connection(asyncio.BufferedProtocol):
             self.fail(error)
         if self.state is State.CLOSED:
             return
-        self._inlet.keep()
+        self.inlet.keep()
         self._update_reading()
 
     def _commands(self) -> None:
@@ -219,6 +227,10 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._run(command)
 
+    def opened(self) -> None:
+        """The client is in its vhost."""
+        self._keeper.opened(self)
+
     @property
     def outbox_full(self) -> bool:
         """The client has not read for long: it is told nothing that it can do without."""
@@ -238,9 +250,9 @@ class Connection(asyncio.BufferedProtocol):
         # After a pause: first what was read before it.
         if self._waiting or self.state is State.CLOSED:
             return
-        if self._heartbeat is not None:
-            self._heartbeat.received = True  # nobody could have been heard
-        self._inlet.again()
+        if self.heartbeat is not None:
+            self.heartbeat.received = True  # nobody could have been heard
+        self.inlet.again()
         self._process()
 
     def _update_reading(self) -> None:
@@ -267,7 +279,8 @@ class Connection(asyncio.BufferedProtocol):
             self.fail(failure)
         self._go_on()
 
-    def _hold_changed(self) -> None:
+    def hold_changed(self) -> None:
+        """See `HoldOwner`."""
         # Nobody listens for the heartbeats of a held client; ours must reach it.
         seconds = self.heartbeat_seconds * SILENT_TICKS_MAX / 2 if self.hold.active else 0
         if self.socket is not None:
@@ -288,7 +301,7 @@ class Connection(asyncio.BufferedProtocol):
         if header is not None or not PROTOCOL_HEADER.startswith(cutter.unread()[:4]):
             log.info("%s speaks another protocol", self.name)
             self.write(PROTOCOL_HEADER)
-            self._drop()
+            self.drop()
         return False
 
     def _run(self, run: PublishRun | SettleRun) -> None:
@@ -313,7 +326,7 @@ class Connection(asyncio.BufferedProtocol):
         if frame.kind == FRAME_HEARTBEAT:
             return
         if frame.channel == 0:
-            self._connection_method(frame)
+            connection_method(self, frame)
         elif self.state is not State.CLOSING:
             self._check_open()
             self._channel_frame(frame)
@@ -333,85 +346,6 @@ class Connection(asyncio.BufferedProtocol):
     def channel_closed(self, number: int) -> None:
         """The channel is closed on both sides."""
         self.channels.closed(number)
-
-    # -- class connection
-
-    def _connection_method(self, frame: Frame) -> None:
-        class_id, method_id = frame.payload[1], frame.payload[3]
-        try:
-            method = decode_method(frame.payload)
-            if frame.payload[:2] != b"\x00\x0a":
-                raise HardError(CHANNEL_ERROR, "a channel method on channel 0")
-            if self.state is State.CLOSING:
-                self._while_connection_closes(method)
-                return
-            handler = _CONNECTION_METHODS.get((self.state, type(method)))
-            if handler is not None:
-                handler(self, method)
-            elif self.state in HANDSHAKE:
-                log.warning("%s: %s in the middle of the handshake", self.name, method.name)
-                self._drop()
-            else:
-                raise HardError(CHANNEL_ERROR, f"{method.name} is not expected here")
-        except Exception as error:
-            self.fail(error, class_id, method_id)
-
-    def _while_connection_closes(self, method: Any) -> None:
-        if isinstance(method, commands.Connection.Close):
-            self._method(commands.Connection.CloseOk)
-        elif isinstance(method, commands.Connection.CloseOk):
-            self._drop()
-
-    def _start_ok(self, method: Any) -> None:
-        properties = method.client_properties
-        self._told_refusals = client_capability(properties, "authentication_failure_close")
-        self.cancel_notify = client_capability(properties, "consumer_cancel_notify")
-        self.hold.tells = client_capability(properties, "connection.blocked")
-        self.state = State.AUTHENTICATING
-        assert self.socket is not None
-        try:
-            login = log_in(self.services, self.socket, method.mechanism, method.response)
-        except MalformedResponse as error:
-            log.warning("%s: login refused: %s", self.name, error)
-            return self._drop()
-        self.socket.identity = client_identity(method, self.services.clock.now())
-        task = self.services.loop.create_task(login)
-        self.wait_for(task, lambda: self._logged_in(task.result()))
-
-    def _logged_in(self, user: User) -> None:
-        self.user = user.name
-        self.state = State.AWAIT_TUNE_OK
-        self.write(tune_frame(self.services.config))
-
-    def _tune_ok(self, method: Any) -> None:
-        tuning = agreed_tuning(self.services.config, method)
-        self._inlet.frame_limit = tuning.frame_max
-        self.body_frame_max = tuning.frame_max - 8
-        self.channels.channel_max = tuning.channel_max
-        self.heartbeat_seconds = tuning.heartbeat
-        self.state = State.AWAIT_OPEN
-
-    def _open_vhost(self, method: Any) -> None:
-        self.vhost = vhost = self.services.admission.admit(self.user, method.virtual_host)
-        self.admitted = True
-        self.permissions = PermissionCache(self.services.users.permissions, self.user, vhost.name)
-        self.state = State.OPEN
-        assert self.socket is not None
-        self.socket.stop()
-        if self.heartbeat_seconds:
-            self._heartbeat = Heartbeat(self.services.loop, self.heartbeat_seconds, self)
-        else:
-            self.socket.keep_alive()
-        self._method(commands.Connection.OpenOk)
-        self._on_opened(self)
-
-    def _close_ok(self, method: Any) -> None:
-        self._release()
-        self._method(commands.Connection.CloseOk)
-        self._drop()
-
-    def _update_secret(self, method: Any) -> None:
-        raise HardError(NOT_ALLOWED, "credentials of this user cannot be updated")
 
     # -- heartbeat (HeartbeatOwner)
 
@@ -440,19 +374,19 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(answer, SoftError) and channel is not None:
             return channel.refuse(answer, class_id, method_id)
         log.warning("%s: %s", self.name, answer)
-        untold = self.state is State.AUTHENTICATING and not self._told_refusals
+        untold = self.state is State.AUTHENTICATING and not self.told_refusals
         if untold or self.state in (State.AWAIT_START_OK, State.AWAIT_HEADER):
-            self._drop()
+            self.drop()
         else:
             self._close(answer, class_id, method_id)
 
     def _close(self, error: AmqpError, class_id: int, method_id: int) -> None:
         if self.state in (State.CLOSING, State.CLOSED):
-            self._drop()
+            self.drop()
             return
-        self._release()
+        self.release()
         self.state = State.CLOSING
-        self._method(
+        self.send_method(
             commands.Connection.Close,
             reply_code=error.code,
             reply_text=reply_text(error.code, error.reason),
@@ -468,7 +402,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.state is State.OPEN:
             self._close(error, 0, 0)
         elif self.state is not State.CLOSING:
-            self._drop()
+            self.drop()
 
     def abort(self) -> None:
         """Drop the socket and what is unsent, at the latest when it is connected."""
@@ -477,24 +411,15 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self.state = State.CLOSED
 
-    def _release(self) -> None:
+    def release(self) -> None:
+        """Let go of the channels, and of the vhost."""
         self.channels.release()
         if self.admitted:
             self.vhost.connection_closed(self)
 
-    def _drop(self) -> None:
+    def drop(self) -> None:
+        """Send what is unsent, then close the socket."""
         self.state = State.CLOSED
-        self._inlet.clear()
+        self.inlet.clear()
         if self.socket is not None:
             self.socket.close()
-
-
-_CONNECTION_METHODS: dict[tuple[State, type[Any]], Callable[[Connection, Any], None]] = {
-    (State.AWAIT_START_OK, commands.Connection.StartOk): Connection._start_ok,
-    (State.AWAIT_TUNE_OK, commands.Connection.TuneOk): Connection._tune_ok,
-    (State.AWAIT_OPEN, commands.Connection.Open): Connection._open_vhost,
-    (State.OPEN, commands.Connection.Close): Connection._close_ok,
-    (State.AWAIT_TUNE_OK, commands.Connection.Close): Connection._close_ok,
-    (State.AWAIT_OPEN, commands.Connection.Close): Connection._close_ok,
-    (State.OPEN, commands.Connection.UpdateSecret): Connection._update_secret,
-}

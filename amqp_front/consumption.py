@@ -271,6 +271,8 @@ class Consumption:
         if consumer is not None:
             self._partitioned.discard(consumer)
             self._channel.connection.consumers -= 1
+            if not consumer.unacked:
+                _end_lease(consumer)
         return consumer
 
     def _free_tag(self, tag: str) -> str:
@@ -456,9 +458,9 @@ class Consumption:
         self.consumers.clear()
         self._partitioned.clear()
         self._channel.connection.consumers -= len(consumers)
-        for consumer in consumers:
-            if consumer.lease is not None:
-                consumer.lease.stop()
+        for holder in (*consumers, *(run.consumer for run in self.unacked)):
+            if isinstance(holder, ChannelConsumer):  # also a cancelled one
+                _end_lease(holder)
         of_queue: dict[Queue, set[ChannelConsumer]] = {}
         for consumer in consumers:
             of_queue.setdefault(consumer.queue, set()).add(consumer)
@@ -466,6 +468,12 @@ class Consumption:
             queue.remove_consumers(gone)
         self.finish(Taken(self.unacked.take_all(), Comeback.FAILED))
         return list(of_queue)
+
+
+def _end_lease(consumer: ChannelConsumer) -> None:
+    if consumer.lease is not None:
+        consumer.lease.stop()
+        consumer.lease = None  # they know each other: nothing is left for the garbage collector
 
 
 def _timeout(arguments: Mapping[str, object]) -> int | None:

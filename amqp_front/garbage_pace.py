@@ -8,12 +8,12 @@ from log_backend import Clock
 
 # Containers that were made and not freed since the last look at the youngest.
 YOUNG_MAX = 700
-YOUNG_LOOKS_MAX = 10  # then at all that came since the last such look: 7,000 of them, about 1 ms
+YOUNG_LOOKS_MAX = 4  # then at all that came since the last such look: 3,500 of them, about 1 ms
 NEVER = 2**31 - 1
 TICK_SECONDS = 1.0
 IDLE_SHARE = 0.1  # of a tick: nobody is likely to wait
-WHOLE_MIN = 400_000  # that came since the last look at the whole, when the loop is idle: some 60 MB
-WHOLE_MAX = 2_000_000  # when it never is: what 60,000 closed connections leave, some 300 MB
+WHOLE_MIN = 4_000_000  # that came since the last look at the whole, when the loop is idle
+WHOLE_MAX = 16_000_000  # when it never is
 WHOLE_SHARE = 0.5  # of what there was: looking at all of it stays rare
 
 
@@ -21,8 +21,8 @@ class GarbagePace:
     """Looks at each object twice while it is young, and then takes it for one that stays.
 
     Python's own pace looks at everything whenever a quarter has come to it: with 100,000 queues, three million
-    objects, for half a second. A deleted queue leaves nothing to find; what does (a connection that had been
-    open for a while) is found when the loop is idle.
+    objects, for half a second. Deleted queues and closed connections leave nothing to find, so a look at the
+    whole is for what nobody thought of: rare, and when the loop is idle.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
@@ -59,7 +59,7 @@ class GarbagePace:
         # The collector calls this wherever it happens to be at work, in any thread.
         if phase == "stop" and info["generation"] == 1:
             gc.freeze()
-            self._came += YOUNG_MAX * YOUNG_LOOKS_MAX
+            self._came += YOUNG_MAX * (YOUNG_LOOKS_MAX + 1)
 
     def _tick(self) -> None:
         before, self._busy = self._busy, self._clock.thread_seconds()

@@ -5,8 +5,10 @@
 Source: AMQP 0-9-1 specification, section 2.2.4; limits and codes as RabbitMQ's.
 """
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
 from typing import Any
@@ -17,6 +19,7 @@ from pamqp import commands
 from amqp_front.client_socket import ClientIdentity
 from amqp_front.configuration import BrokerConfig
 from amqp_front.errors import NOT_ALLOWED, HardError
+from amqp_front.frame_cutter import FRAME_OVERHEAD
 from amqp_front.methods import encode_method
 from vhosts import RABBITMQ_PRODUCT, RABBITMQ_VERSION, plain_arguments
 
@@ -55,8 +58,14 @@ class Tuning:
     frame_max: int
     heartbeat: int
 
+    @property
+    def body_frame_max(self) -> int:
+        """Largest body payload of a frame."""
+        return self.frame_max - FRAME_OVERHEAD
 
-def start_frame(cluster_name: str, mechanisms: Sequence[str]) -> bytes:
+
+@cache
+def start_frame(cluster_name: str, mechanisms: tuple[str, ...]) -> bytes:
     """connection.start, with the SASL mechanisms that the client may choose from."""
     properties = {
         "product": RABBITMQ_PRODUCT,
@@ -115,7 +124,13 @@ def client_identity(method: Any, now: int) -> ClientIdentity:
         now: microseconds since 1970.
     """
     properties = msgspec.json.encode(plain_arguments(method.client_properties))
-    return ClientIdentity(method.mechanism, properties, now // 1_000)
+    return ClientIdentity(sys.intern(method.mechanism), _shared(properties), now // 1_000)
+
+
+@lru_cache(maxsize=64)
+def _shared(properties: bytes) -> bytes:
+    # Clients of one library and version say the same, some half a kilobyte.
+    return properties
 
 
 def client_capability(properties: Mapping[str, object], name: str) -> bool:
@@ -124,6 +139,7 @@ def client_capability(properties: Mapping[str, object], name: str) -> bool:
     return isinstance(capabilities, dict) and capabilities.get(name) is True
 
 
+@cache
 def distribution_version() -> str:
     """Version of the installed distribution."""
     try:

@@ -6,11 +6,21 @@
 Source: RabbitMQ's extension of AMQP 0-9-1, https://www.rabbitmq.com/docs/connection-blocked
 """
 
-from collections.abc import Callable
+from typing import Any, Protocol
 
 from pamqp import commands
 
 from amqp_front.services import PublisherGate
+
+
+class HoldOwner(Protocol):
+    """The connection."""
+
+    def send_method(self, kind: type[Any], **values: Any) -> None:
+        """Send a method of class connection."""
+
+    def hold_changed(self) -> None:
+        """`PublishingHold.active` is another."""
 
 
 class PublishingHold:
@@ -19,20 +29,13 @@ class PublishingHold:
     Attributes:
         active: the connection waits: nothing is read from it.
         tells: its client announced that it understands connection.blocked.
-
-    Args:
-        send: sends a method of class connection.
-        on_change: called when `active` has changed.
     """
 
-    __slots__ = ("_gate", "_on_change", "_send", "_told", "active", "tells")
+    __slots__ = ("_gate", "_owner", "_told", "active", "tells")
 
-    def __init__(
-        self, gate: PublisherGate, send: Callable[..., None], on_change: Callable[[], None]
-    ) -> None:
+    def __init__(self, gate: PublisherGate, owner: HoldOwner) -> None:
         self._gate = gate
-        self._send = send
-        self._on_change = on_change
+        self._owner = owner
         self._told = False
         self.active = False
         self.tells = False
@@ -41,26 +44,31 @@ class PublishingHold:
         """The connection publishes, and the gate is closed."""
         if not self.active:
             self.active = True
-            self._on_change()
+            self._owner.hold_changed()
             self._gate.hold(self)
 
     def tell_blocked(self, reason: str) -> None:
         """See `Held`."""
         if self.tells and not self._told:
             self._told = True
-            self._send(commands.Connection.Blocked, reason=reason)
+            self._owner.send_method(commands.Connection.Blocked, reason=reason)
 
     def let_go(self) -> None:
         """See `Held`."""
         told, self._told = self._told, False
         if told:
-            self._send(commands.Connection.Unblocked)
+            self._owner.send_method(commands.Connection.Unblocked)
         self.active = False
-        self._on_change()
+        self._owner.hold_changed()
 
     def leave(self) -> None:
         """The connection ends: it waits for nothing, and is told nothing more."""
         if self.active:
             self._gate.forget(self)
             self._told = self.active = False
-            self._on_change()
+            self._owner.hold_changed()
+
+    def end(self) -> None:
+        """The connection is gone: nothing is left for the garbage collector."""
+        self.leave()
+        del self._owner

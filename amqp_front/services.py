@@ -9,6 +9,7 @@ from amqp_front.configuration import BrokerConfig
 from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.direct_reply import DirectReplies
 from amqp_front.frame_cutter import FrameCutter
+from amqp_front.heartbeat import HeartbeatWheel
 from log_backend import Clock
 from vhosts import Admission, GlobalParameters, PasswordVerifier, UserDirectory, VhostDirectory
 
@@ -55,5 +56,6 @@ class Services:
     admission: Admission
     confirms: ConfirmBoard
     gate: PublisherGate
+    heartbeats: HeartbeatWheel
     cluster_name: str
     replies: DirectReplies = field(default_factory=DirectReplies)

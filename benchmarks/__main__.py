@@ -52,6 +52,10 @@ def main(
     most: Annotated[
         int, typer.Option(min=1, help="With --growth: leave out larger points.")
     ] = 16_777_216,
+    point_seconds: Annotated[
+        float,
+        typer.Option(min=1.0, help="With --growth: leave out points that seem to take longer."),
+    ] = 60.0,
     seconds: Annotated[float, typer.Option(min=0.1, help="Measured window of a run.")] = 2.0,
     warm_up: Annotated[float, typer.Option(min=0.0, help="Seconds before the window.")] = 0.7,
     runs: Annotated[int, typer.Option(min=1, help="Runs of every case and broker.")] = 5,
@@ -80,7 +84,7 @@ def main(
         brokers = _brokers(stack, data, target, peer, peer_target, ceiling)
         versions = {name: _version(broker) for name, broker in brokers.items()}
         if growth:
-            grown = measure_growth(brokers, curves, window, most, console)
+            grown = measure_growth(brokers, curves, window, most, point_seconds, console)
             if page:
                 PerformancePage(page).write_growth(grown, limits, versions, command)
             failed = any(each.failures for each in grown)

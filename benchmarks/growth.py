@@ -4,6 +4,7 @@ Cost is the broker's processor time for a message where the broker was started h
 from one message to the next.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -55,14 +56,25 @@ class Curve:
     reasons: tuple[tuple[int, str], ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass
 class Grown:
-    """A curve as measured: costs by point, and the points that failed with the reason."""
+    """A curve as measured: costs by point, and the points that failed or were left out with the reason.
+
+    Attributes:
+        took: the last point measured, and how many seconds beside its window.
+    """
 
     curve: Curve
     broker: str
     costs: dict[int, Cost] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
+    left_out: dict[int, str] = field(default_factory=dict)
+    took: tuple[int, float] = (0, 0.0)
+
+    def expected_seconds(self, point: int) -> float:
+        """How long a point may take beside its window: what it needs grows with it at most."""
+        last, seconds = self.took
+        return seconds * point / last if last else 0.0
 
     def bends(self) -> Iterator[tuple[int, float]]:
         """Points that cost half as much again as the one before, or more, and how many times as much."""
@@ -145,12 +157,14 @@ def measure_growth(
     curves: tuple[Curve, ...],
     window: Window,
     most: int,
+    point_seconds: float,
     console: Console,
 ) -> list[Grown]:
     """Every curve for every broker, point by point, in turns.
 
     Args:
         most: points beyond it are left out.
+        point_seconds: a point is left out when the one before lets expect that it takes longer.
     """
     grown = []
     for curve in curves:
@@ -158,7 +172,11 @@ def measure_growth(
         grown += of_brokers
         for point in (p for p in curve.points if p <= most):
             for each in of_brokers:
-                _measure_point(each, brokers[each.broker], point, window, console)
+                expected = each.expected_seconds(point)
+                if expected > point_seconds:
+                    each.left_out[point] = f"it would take some {expected:,.0f} s"
+                else:
+                    _measure_point(each, brokers[each.broker], point, window, console)
     return grown
 
 
@@ -166,6 +184,7 @@ def _measure_point(
     grown: Grown, broker: Broker, point: int, window: Window, console: Console
 ) -> None:
     name = f"{grown.curve.name:12} {point:12,} {grown.broker:12}"
+    began = time.monotonic()
     try:
         cost = grown.curve.measure(broker, point, window)
     except (RunFailed, OSError) as error:
@@ -173,5 +192,7 @@ def _measure_point(
         console.print(f"{name} failed: {error}", markup=False)
         return
     grown.costs[point] = cost
+    took = time.monotonic() - began - window.warm_up_seconds - window.seconds
+    grown.took = point, max(0.0, took)
     cpu, wall = cost.cpu_seconds * 1e6, cost.seconds * 1e6
     console.print(f"{name} {cpu:12,.2f} µs CPU, {wall:12,.2f} µs", highlight=False)

@@ -100,11 +100,14 @@ class PerformancePage:
             yield f"![cost of a message by {curve.axis}]({picture})"
             yield ""
         points = sorted({p for each in of_brokers for p in (*each.costs, *each.failures)})
+        missing = {(each.broker, p): "left out" for each in of_brokers for p in each.left_out}
         yield f"| {curve.axis} | " + " | ".join(f"{e.broker}, µs" for e in of_brokers) + " |"
         yield "|---:" * (1 + len(of_brokers)) + "|"
         for point in points:
             cells = [
-                f"{each.costs[point].value * 1e6:,.2f}" if point in each.costs else "failed"
+                f"{each.costs[point].value * 1e6:,.2f}"
+                if point in each.costs
+                else missing.get((each.broker, point), "failed")
                 for each in of_brokers
             ]
             yield f"| {point:,} | " + " | ".join(cells) + " |"
@@ -116,6 +119,8 @@ class PerformancePage:
                 yield f"- {each.broker} bends at {point:,}, {times:.1f} times: {reason}."
             for point, failure in each.failures.items():
                 yield f"- {each.broker} failed at {point:,}: {failure}."
+            for point, reason in each.left_out.items():
+                yield f"- {each.broker} was not measured at {point:,}: {reason}."
         yield ""
 
     def _replace(self, part: str, content: str) -> None:

@@ -32,6 +32,15 @@ class TopologyListing:
         """Tell whether an exchange exists."""
         return name in self._graph.exchanges
 
+    def leads_on(self, exchange: str) -> bool:
+        """Tell whether a message may leave an exchange, by a binding or to an alternate.
+
+        Raises:
+            ExchangeNotFound: there is none.
+        """
+        node = self._exchange_node(exchange)
+        return bool(node.outgoing) or node.alternate is not None
+
     def exchanges(self) -> list[Exchange]:
         """Return all exchanges, the predeclared ones included."""
         return [node.exchange for node in self._graph.exchanges.values()]

@@ -1,27 +1,54 @@
 """A checkpoint: where the cursors of partitions stand, stored once their segments are synced."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from log_backend.first_kept import first_kept_change
 from log_backend.metadata import Change, MetadataStore
 from log_backend.partition_log import PartitionLog
 
 
-def snapshots(partitions: Collection[PartitionLog]) -> list[Change]:
-    """What to store of partitions whose segments are synced to their ends."""
-    changes: list[Change] = []
-    for partition in partitions:
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A partition as a checkpoint has seen it.
+
+    Attributes:
+        cursors: what to store of them.
+        begins_elsewhere: than the metadata say; stored is where it begins by then: segments may be
+            removed meanwhile, which says so before.
+    """
+
+    partition: PartitionLog
+    cursors: list[Change]
+    begins_elsewhere: bool
+
+    def changes(self) -> list[Change]:
+        """What to store, in any thread; nothing of what was closed: it may have been removed before."""
+        partition = self.partition
         if partition.closed:
-            continue
-        # The file of an empty one may be gone, and what is called synced has to be there.
-        if partition.segments and partition.segments[-1].size:
-            partition.synced_offset = partition.segments[-1].end_offset
-        marks = (partition.number, partition.next_offset, partition.synced_offset)
-        for cursor in partition.cursors.values():
-            changes += cursor.snapshot(*marks)
-        if partition.first_kept_moved():
-            changes.append(first_kept_change(partition.number, partition.first_kept))
-    return changes
+            return []
+        if self.begins_elsewhere:
+            return [*self.cursors, first_kept_change(partition.number, partition.first_kept)]
+        return self.cursors
+
+
+def snapshot(partition: PartitionLog) -> Snapshot:
+    """Look at a partition whose segments are synced to their ends."""
+    # The file of an empty one may be gone, and what is called synced has to be there.
+    if partition.segments and partition.segments[-1].size:
+        partition.synced_offset = partition.segments[-1].end_offset
+    marks = (partition.number, partition.next_offset, partition.synced_offset)
+    cursors = [
+        change for cursor in partition.cursors.values() for change in cursor.snapshot(*marks)
+    ]
+    return Snapshot(partition, cursors, partition.first_kept_moved())
+
+
+def store_snapshots(
+    metadata: MetadataStore, snapshots: Sequence[Snapshot], more: Sequence[Change]
+) -> None:
+    """Make snapshots durable, and other changes with them."""
+    store(metadata, [*(change for each in snapshots for change in each.changes()), *more])
 
 
 def store(metadata: MetadataStore, changes: Sequence[Change]) -> None:

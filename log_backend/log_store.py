@@ -14,13 +14,13 @@ lets go of full journal files: what they hold is in synced segments, or settled 
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from log_backend.checkpoint import snapshots, store
+from log_backend.checkpoint import snapshot, store, store_snapshots
 from log_backend.clock import Clock
 from log_backend.cold_reads import ColdReads
 from log_backend.cursor import NO_CURSORS
@@ -29,6 +29,7 @@ from log_backend.disk import Disk, DiskFull
 from log_backend.disk_space import DiskSpace
 from log_backend.durability import Durability
 from log_backend.eviction import evict
+from log_backend.flush_plan import FlushPlan
 from log_backend.flusher import Flusher
 from log_backend.journal import Journal
 from log_backend.journal_entry import JournalEntry
@@ -48,7 +49,8 @@ from log_backend.schedule_store import ScheduleStore
 from log_backend.scrub import Scrub
 from log_backend.segment import Segment
 from log_backend.segment_compressor import SegmentCompressor
-from log_backend.segment_writer import SegmentWrite, SegmentWriter
+from log_backend.segment_writer import SegmentWriter
+from log_backend.turns import in_turns
 
 log = logging.getLogger(__name__)
 
@@ -143,7 +145,7 @@ class LogStore:
         self._with_state: set[PartitionLog] = set()  # cursors of theirs have changed
         self._with_unflushed: set[PartitionLog] = set()
         self._changed: set[PartitionLog] = set()
-        self._in_flight: list[SegmentWrite] = []
+        self._plan = FlushPlan()  # under way
         self._full_files: list[JournalFile] = []  # that wait for a checkpoint
         self._refused = False  # the disk was full; `_looked_at_space` tries again
         self._closing = False
@@ -365,40 +367,31 @@ class LogStore:
         if self._failure is not None:
             return
         over_budget = self.intake.tail_bytes > self._tail_bytes_max
-        chosen = [p for p in self._with_unflushed if p.durable or over_budget]
-        self._with_unflushed.difference_update(chosen)
-        plans = [(partition, partition.plan_flush()) for partition in chosen]
-        writes = [write for _, plan in plans for write in plan]
-        unsynced = [s for p in to_sync for s in p.segments if s.unsynced]
-        self._in_flight = writes
-        size = sum(write.bytes for write in writes)
+        self._plan = plan = FlushPlan()
+        async for partition in in_turns(list(self._with_unflushed), self._clock):
+            if partition.durable or over_budget:
+                self._with_unflushed.discard(partition)
+                plan.add(partition)
+        await plan.sync(to_sync, self._clock)
         try:
-            if writes or to_sync:  # snapshots follow, if only to say what is settled
+            if to_sync or not plan.is_empty:  # snapshots follow, if only to say what is settled
                 await self._loop.run_in_executor(
-                    self._flusher, self._write_with_room, writes, size, unsynced
+                    self._flusher, plan.write, self._writer, self._space.check
                 )
         except DiskFull as error:
-            for partition, plan in plans:
-                partition.flush_refused(plan)
+            plan.refused()
             if not self._refused:
                 log.warning("no room for segments: %s", error)
             self._refused = True
             self._refused_by_disk()
             return
         finally:
-            self._in_flight = []
+            self._plan = FlushPlan()
         self._refused = False
-        for partition in chosen:
+        async for partition, _ in in_turns(plan.partitions, self._clock):
             partition.flushed()
             self._compressor.look(partition)
-        for segment in unsynced:
-            segment.unsynced = False
-
-    def _write_with_room(
-        self, writes: Sequence[SegmentWrite], size: int, unsynced: Sequence[Segment]
-    ) -> None:
-        self._space.check(size)
-        self._writer.write(writes, unsynced)
+        await plan.synced(self._clock)
 
     def _checkpoint_later(self, file: JournalFile) -> None:
         self._full_files.append(file)
@@ -422,10 +415,11 @@ class LogStore:
                 self._changed |= changed
                 self._full_files = files + self._full_files
                 return
-            changes = snapshots(changed)
-            if files:
-                changes.append(JournalExtent.begins_with(files[-1].mark.number + 1))
-            await self._loop.run_in_executor(self._flusher, store, self.metadata, changes)
+            seen = [snapshot(p) async for p in in_turns(changed, self._clock)]
+            changes = [JournalExtent.begins_with(files[-1].mark.number + 1)] if files else []
+            await self._loop.run_in_executor(
+                self._flusher, store_snapshots, self.metadata, seen, changes
+            )
             self._evict()
             for full in files:
                 # A partition that a crash may bring back needs what the journal has of it.
@@ -441,7 +435,7 @@ class LogStore:
     # -- space, pressure and failure
 
     def _unflushed_bytes(self) -> int:
-        planned = sum(write.bytes for write in self._in_flight if not write.done)
+        planned = self._plan.unwritten_bytes
         return planned + sum(p.unflushed_bytes for p in self._with_unflushed if p.durable)
 
     def _refused_by_disk(self) -> None:

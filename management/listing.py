@@ -91,8 +91,10 @@ async def listed(listing: Listing, query: ListQuery) -> AsyncIterator[bytes]:
         raise Refused(400, "page_out_of_range", f"Page out of range, {reason}")
     first = (query.page - 1) * query.page_size
     shown = items[first : first + query.page_size]
+    filtered = len(items)
+    await _let_go(items)
     head = {
-        "filtered_count": len(items),
+        "filtered_count": filtered,
         "item_count": len(shown),
         "page": query.page,
         "page_count": pages,
@@ -115,7 +117,9 @@ async def _array(
     items: list[Any], listing: Listing, columns: list[list[str]] | None
 ) -> AsyncIterator[bytes]:
     opening = b"["
-    for slice_ in _slices(items, SLICE_ITEMS):
+    items.reverse()
+    while slice_ := items[: -SLICE_ITEMS - 1 : -1]:
+        del items[-SLICE_ITEMS:]  # see `_let_go`
         described = [row for item in slice_ if (row := listing.describe(item)) is not None]
         if described:
             piece = msgspec.json.encode([selected(row, columns) for row in described])
@@ -149,6 +153,7 @@ async def _filtered(items: list[Any], listing: Listing, query: ListQuery) -> lis
         except TimeoutError:
             raise bad_request("the pattern takes too long to match") from None
         await asyncio.sleep(0)
+    await _let_go(items)
     return found
 
 
@@ -179,12 +184,21 @@ async def _sorted(items: list[Any], listing: Listing, query: ListQuery) -> list[
     while part := [items[place] for place in islice(merged, KEY_SLICE_ITEMS)]:
         ordered += part
         await asyncio.sleep(0)
-    while keys:  # to let go of all at once would be a long turn, too
-        del keys[-KEY_SLICE_ITEMS:]
+    while runs:
+        runs.pop()
         await asyncio.sleep(0)
+    await _let_go(keys)
+    await _let_go(items)
     if query.reverse:
         ordered.reverse()
     return ordered
+
+
+async def _let_go(values: list[Any]) -> None:
+    # All at once would be a long turn, too: what is counted down lies all over the memory.
+    while values:
+        del values[-KEY_SLICE_ITEMS:]
+        await asyncio.sleep(0)
 
 
 def _sort_key(listing: Listing, path: list[str] | None) -> Callable[[Any], Any] | None:

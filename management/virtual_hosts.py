@@ -19,7 +19,7 @@ from vhosts import (
     split_tags,
 )
 
-QUEUES_COUNTED = 1_024  # of one turn of the loop: about 1 ms
+QUEUES_COUNTED = 512  # of one turn of the loop: about 1 ms
 
 
 class VhostBody(msgspec.Struct):

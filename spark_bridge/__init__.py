@@ -8,12 +8,14 @@ spark.read.format("routelog").options(path="/var/lib/routelog", subscribe="audit
 
 from typing import TYPE_CHECKING
 
+from spark_bridge.delta_batches import delta_batches
+from spark_bridge.index_views import index_views
 from spark_bridge.parquet_batches import parquet_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["parquet_batches", "register"]
+__all__ = ["delta_batches", "index_views", "parquet_batches", "register"]
 
 
 def register(spark: "SparkSession") -> None:

@@ -11,6 +11,8 @@ _DURATION = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
 _SECONDS = {None: 0.001, "ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)b?")
 _FACTORS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+NUMBER_MAX = 2**63 - 1  # of Java's long, which offsets and limits become
+NAME_BYTES_MAX = 255  # a short string of AMQP
 
 
 def canonical_names(given: Mapping[str, str], known: Sequence[str]) -> dict[str, str]:
@@ -47,6 +49,13 @@ class OptionValues:
         """The value as it is."""
         return self._given.get(option, default)
 
+    def name(self, option: str) -> str | None:
+        """What AMQP can carry as a name, which may be empty; None when the option is not given."""
+        text = self._given.get(option)
+        if text is not None and len(text.encode()) > NAME_BYTES_MAX:
+            raise BadOption(option, f"is longer than {NAME_BYTES_MAX} bytes")
+        return text
+
     def positive(self, option: str) -> int | None:
         """A number above 0; None when the option is not given."""
         text = self._given.get(option)
@@ -54,6 +63,8 @@ class OptionValues:
             return None
         if not text.strip().isdecimal() or int(text) == 0:
             raise BadOption(option, f"expected a number above 0, not '{text}'")
+        if int(text) > NUMBER_MAX:
+            raise BadOption(option, f"expected a number up to {NUMBER_MAX}, not '{text}'")
         return int(text)
 
     def number(self, option: str, default: int) -> int:
@@ -71,7 +82,10 @@ class OptionValues:
         match = _SIZE.fullmatch(text.strip().lower())
         if match is None or int(match[1]) == 0:
             raise BadOption(option, f"expected bytes above 0 like 1000 or 64m, not '{text}'")
-        return int(match[1]) * _FACTORS[match[2]]
+        size = int(match[1]) * _FACTORS[match[2]]
+        if size > NUMBER_MAX:
+            raise BadOption(option, f"expected at most {NUMBER_MAX} bytes, not '{text}'")
+        return size
 
     def seconds(self, option: str, default: str) -> float:
         """A duration as Spark writes it: `500ms`, `30s`, `15m`; milliseconds without a unit."""

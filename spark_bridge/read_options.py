@@ -158,7 +158,7 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
     return ReadOptions(
         path,
         endpoint,
-        values.text("consumerName", ""),
+        _consumer(values),
         options.get("vhost", "/"),
         parse_selection(options),
         _starting(values),
@@ -191,6 +191,13 @@ def _place(values: OptionValues) -> tuple[Path | None, HttpEndpoint | None]:
     if not timeout:
         raise BadOption("fetchTimeout", "expected more than 0")
     return None, parse_endpoint(url, tls, timeout, values.number("fetchRetries", 3))
+
+
+def _consumer(values: OptionValues) -> str:
+    name = values.name("consumerName")
+    if name == "":
+        raise BadOption("consumerName", "is empty")
+    return name or ""
 
 
 def _starting(values: OptionValues) -> Limit:

@@ -77,8 +77,8 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
         raise BadOption("deduplicationCacheSize", "is of no use without applicationId")
     return WriteOptions(
         url,
-        options.get("exchange"),
-        options.get("routingKey"),
+        values.name("exchange"),
+        values.name("routingKey"),
         values.boolean("mandatory", default=True),
         values.boolean("persistent", default=True),
         seconds,

@@ -42,9 +42,10 @@ async def exported_definitions(
     for kind, entries in kinds:
         yield b',"%s":[' % kind.encode()
         left, comma = iter(entries), b""
-        while piece := list(islice(left, TURN_ENTRIES)):
-            yield comma + msgspec.json.encode(piece)[1:-1]
-            comma = b","
+        while looked_at := list(islice(left, TURN_ENTRIES)):
+            if piece := [entry for entry in looked_at if entry is not None]:
+                yield comma + msgspec.json.encode(piece)[1:-1]
+                comma = b","
             await asyncio.sleep(0)
         yield b"]"
     yield b"}"
@@ -52,7 +53,7 @@ async def exported_definitions(
 
 def _people(
     vhosts: list[VirtualHost], users: UserDirectory, parameters: GlobalParameters
-) -> Iterator[tuple[str, Iterable[Entry]]]:
+) -> Iterator[tuple[str, Iterable[Entry | None]]]:
     book = users.permissions
     yield "users", [described_user(user, users) for user in users.users()]
     yield "vhosts", [described_vhost(vhost.record) for vhost in vhosts]
@@ -77,7 +78,8 @@ def _people(
     yield from _of_vhosts(vhosts)
 
 
-def _of_vhosts(vhosts: list[VirtualHost]) -> Iterator[tuple[str, Iterable[Entry]]]:
+def _of_vhosts(vhosts: list[VirtualHost]) -> Iterator[tuple[str, Iterable[Entry | None]]]:
+    # None: something that is in no definitions; to pass over it takes time, too.
     yield "parameters", (entry for vhost in vhosts for entry in _parameters(vhost))
     yield (
         "policies",
@@ -160,17 +162,19 @@ def _parameters(vhost: VirtualHost) -> Iterator[Entry]:
         yield described_parameter(vhost.name, VHOST_LIMITS_COMPONENT, "limits", vhost.limits)
 
 
-def _queues(vhost: VirtualHost) -> Iterator[Entry]:
+def _queues(vhost: VirtualHost) -> Iterator[Entry | None]:
     for queue in list(vhost.queues.values()):
         properties = queue.properties
-        if not properties.exclusive and not queue.deleted:
-            yield {
-                "name": queue.name,
-                "vhost": vhost.name,
-                "durable": properties.durable,
-                "auto_delete": properties.auto_delete,
-                "arguments": plain_arguments(properties.arguments),
-            }
+        if properties.exclusive or queue.deleted:
+            yield None
+            continue
+        yield {
+            "name": queue.name,
+            "vhost": vhost.name,
+            "durable": properties.durable,
+            "auto_delete": properties.auto_delete,
+            "arguments": plain_arguments(properties.arguments),
+        }
 
 
 def _exchanges(vhost: VirtualHost) -> Iterator[Entry]:
@@ -187,12 +191,13 @@ def _exchanges(vhost: VirtualHost) -> Iterator[Entry]:
             }
 
 
-def _bindings(vhost: VirtualHost) -> Iterator[Entry]:
+def _bindings(vhost: VirtualHost) -> Iterator[Entry | None]:
     for exchange in vhost.routing.exchanges():
         if exchange.name == DEFAULT_EXCHANGE or not vhost.routing.has_exchange(exchange.name):
             continue
         for binding in vhost.routing.bindings_from(exchange.name):
             if binding.destination_kind == "queue" and _is_exclusive(vhost, binding.destination):
+                yield None
                 continue
             yield {
                 "source": binding.source,

@@ -47,7 +47,10 @@ class EventFeed:
     def tell(self, key: str, **headers: Any) -> None:
         """See `TellEvent`. What is None is left out."""
         vhost = self._vhost()
-        if vhost is None or not vhost.routing.route(EVENT_EXCHANGE, key.encode()):
+        # Nearly always nobody is bound at all: a route is only remembered until the topology changes.
+        if vhost is None or not vhost.routing.leads_on(EVENT_EXCHANGE):
+            return
+        if not vhost.routing.route(EVENT_EXCHANGE, key.encode()):
             return
         milliseconds = self._now() // 1_000
         said = {name: value for name, value in headers.items() if value is not None}

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from enum import Enum
+from types import MappingProxyType
 
 from vhosts.errors import AccessRefused, VhostAccessRefused
 from vhosts.permission import Permission, Verb
 from vhosts.topic_permission import TopicPermission, TopicRule
 
+NO_TOPICS: Mapping[str, TopicRule] = MappingProxyType({})
 DEFAULT_EXCHANGE_NAME = "amq.default"  # what patterns and messages call the exchange named ""
 
 
@@ -98,7 +100,7 @@ class PermissionBook:
 
     def topics(self, user: str, vhost: str) -> Mapping[str, TopicRule]:
         """The user's topic permissions by exchange; never changed, only replaced."""
-        return self._topics.get((user, vhost), {})
+        return self._topics.get((user, vhost), NO_TOPICS)
 
     def topic_owners(self) -> list[tuple[str, str]]:
         """Users and virtual hosts with topic permissions."""

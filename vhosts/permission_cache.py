@@ -16,6 +16,8 @@ class PermissionCache:
         topics: the user's topic permissions by exchange, as of the last question.
     """
 
+    __slots__ = ("_allowed", "_book", "_revision", "_user", "_vhost", "topics")
+
     def __init__(self, book: PermissionBook, user: str, vhost: str) -> None:
         self._book = book
         self._user = user

@@ -66,7 +66,7 @@ from vhosts.vhost_policies import VhostPolicies
 log = logging.getLogger(__name__)
 
 QUEUES_MAX = 200_000  # where no limit is set: each costs some 10 KB of memory, so about 2 GB
-DELETIONS_MAX = 32  # partitions of one turn, but one queue whole: about 5 ms
+DELETIONS_MAX = 16  # partitions of one turn, but one queue whole: 1 to 2 ms
 
 
 class VirtualHost:

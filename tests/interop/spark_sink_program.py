@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from pathlib import Path
 
-from interop.spark_stream import STARTS_MAX, STARVED
+from interop.spark_stream import run_to_its_end
 from pyspark import TaskContext
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 from pyspark.sql.types import BinaryType
@@ -50,14 +50,7 @@ def main() -> None:
     rows = frame.select(failing_once("body").alias("body"))
     writer = rows.writeStream.format("routelog").options(**given["sink"])
     writer.option("checkpointLocation", given["checkpoint"]).trigger(availableNow=True)
-    for _ in range(STARTS_MAX):
-        query = writer.start()
-        try:
-            query.awaitTermination()
-            break
-        except StreamingQueryException as error:
-            if STARVED not in str(error):
-                raise
+    run_to_its_end(writer, Path(given["checkpoint"]))
     sys.stdout.write("done\n")
 
 

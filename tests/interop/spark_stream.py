@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pyspark.errors import StreamingQueryException
+import pyspark
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
@@ -13,22 +14,42 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 STARVED = "Python worker failed to connect back"
 STARTS_MAX = 10
 
+SPARK = tuple(map(int, pyspark.__version__.split(".")[:2]))
+
 SCHEMA = "queue string, partition int, offset long, body binary"
 
 
-def run_to_its_end(writer: DataStreamWriter) -> None:
-    """Run a query that ends by itself; its checkpoint carries it over starts that fail."""
+def run_to_its_end(writer: DataStreamWriter, checkpoint: Path) -> None:
+    """Run a query that ends by itself until it has read what there is.
+
+    Its checkpoint carries it over starts that fail, and, before Spark 4.2, from one micro-batch to the next.
+    """
+    while True:
+        done = _commits(checkpoint)
+        _run_once(writer)
+        if SPARK >= (4, 2) or _commits(checkpoint) == done:
+            return
+
+
+def _run_once(writer: DataStreamWriter) -> None:
     for _ in range(STARTS_MAX):
-        query = writer.start()
+        query = None
         try:
+            query = writer.start()
             query.awaitTermination()
             return
-        except StreamingQueryException as error:
+        except PySparkException as error:
             if STARVED not in str(error):
                 raise
         finally:
-            query.stop()
+            if query is not None:
+                query.stop()
     raise AssertionError(STARVED)
+
+
+def _commits(checkpoint: Path) -> int:
+    """Micro-batches that have been done."""
+    return sum(path.name.isdecimal() for path in (checkpoint / "commits").glob("*"))
 
 
 class Stream:
@@ -56,7 +77,7 @@ class Stream:
     def run(self) -> list[tuple[str, int, int]]:
         """Read what there is, then stop; returns what arrived meanwhile."""
         before = len(self.offsets)
-        run_to_its_end(self._writer().trigger(availableNow=True))
+        run_to_its_end(self._writer().trigger(availableNow=True), self.checkpoint)
         return self.offsets[before:]
 
     def _writer(self) -> DataStreamWriter:

@@ -1,83 +1,32 @@
-"""SIGKILL of a streaming driver, its JVM included: what it wrote holds each record once."""
+"""SIGKILL of a streaming driver with its JVM, and of the broker: what is written holds each record once."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
+import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from queue import Queue
 
 import pyarrow.dataset
 import pytest
+from conftest import BrokerFactory
+from interop.spark_driver import SparkDriver
+from interop.spark_stream import Stream
+from log_service import http_logs, service_url, wait_until_stored
+from pika_client import PERSISTENT, Clients
+from pyspark.sql import DataFrame, SparkSession
 from unit.spark_bridge.log_files import LogFiles
 
-PROGRAM = Path(__file__).with_name("spark_stream_program.py")
-ROOT = Path(__file__).parents[2]
-WAIT_SECONDS = 240  # a JVM starts in 10 s, or in a minute and more beside others
-ENDED = "the program has ended"
+from spark_bridge.log_store import LogPartition
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
 
-class Driver:
-    """One process of the streaming program."""
-
-    def __init__(self, given: dict[str, object]) -> None:
-        self._lines: Queue[str] = Queue()
-        self._heard: list[str] = []
-        paths = [str(ROOT), str(ROOT / "tests"), os.getenv("PYTHONPATH")]
-        self.process = subprocess.Popen(
-            [sys.executable, str(PROGRAM), json.dumps(given)],
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-                "PYSPARK_PYTHON": sys.executable,
-                "SPARK_LOCAL_IP": "127.0.0.1",
-            },
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,  # so that one signal ends its JVM too
-        )
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def wait_for(self, place: str) -> None:
-        """Wait until the program says that it is there."""
-        deadline = time.monotonic() + WAIT_SECONDS
-        while (line := self._lines.get(timeout=deadline - time.monotonic())) != place:
-            self._heard.append(line)
-            assert line != ENDED, "\n".join(self._heard)
-
-    def kill(self) -> None:
-        """End all of it at once."""
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-
-    def finish(self) -> None:
-        """Let it stop by itself."""
-        assert self.process.stdin
-        self.process.stdin.close()
-        assert self.process.wait(WAIT_SECONDS) == 0
-
-    def _read(self) -> None:
-        assert self.process.stdout
-        for line in self.process.stdout:
-            self._lines.put(line.strip())
-        self._lines.put(ENDED)
-
-
 @pytest.fixture
-def drive(tmp_path: Path) -> Iterator[Callable[[str], Driver]]:
+def drive(tmp_path: Path) -> Iterator[Callable[[str], SparkDriver]]:
     """Starts the program anew on the same checkpoint; it waits to be killed at a place."""
-    drivers: list[Driver] = []
+    drivers: list[SparkDriver] = []
+    (tmp_path / "marks").mkdir()
     options = {
         "path": str(tmp_path),
         "subscribe": "audit",
@@ -85,14 +34,15 @@ def drive(tmp_path: Path) -> Iterator[Callable[[str], Driver]]:
         "maxOffsetsPerTrigger": "300",
     }
 
-    def start(wait_at: str) -> Driver:
+    def start(wait_at: str) -> SparkDriver:
         given = {
             "options": options,
             "checkpoint": str(tmp_path / "checkpoint"),
             "directory": str(tmp_path / "table"),
+            "marks": str(tmp_path / "marks"),
             "wait_at": wait_at,
         }
-        drivers.append(Driver(given))
+        drivers.append(SparkDriver("spark_stream_program.py", given))
         return drivers[-1]
 
     try:
@@ -103,7 +53,7 @@ def drive(tmp_path: Path) -> Iterator[Callable[[str], Driver]]:
 
 
 def test_a_killed_driver_loses_and_repeats_nothing(
-    tmp_path: Path, drive: Callable[[str], Driver]
+    tmp_path: Path, drive: Callable[[str], SparkDriver]
 ) -> None:
     log = LogFiles(tmp_path)
     log.numbered_segment(0, 1_000)
@@ -113,10 +63,20 @@ def test_a_killed_driver_loses_and_repeats_nothing(
     # Behind the start, and before batch 0 was ever done.
     log.numbered_segment(0, 1_000, 700)
 
+    checkpoint, marks = tmp_path / "checkpoint", tmp_path / "marks"
+    # In Spark's log of offsets, and not planned; then half-way through a task.
+    for place in ("planning 1300", "reading 1300"):
+        driver = drive(place)
+        driver.wait_for_marks(marks, {place})
+        assert (checkpoint / "offsets" / "1").exists()
+        driver.kill()
+        assert not (checkpoint / "commits" / "1").exists()
+
     # In the table, and not in the checkpoint.
     second = drive("written 2")
     second.wait_for("written 2")
     second.kill()
+    assert not (checkpoint / "commits" / "2").exists()
 
     last = drive("")
     last.wait_for("caught up")
@@ -125,3 +85,59 @@ def test_a_killed_driver_loses_and_repeats_nothing(
         columns=["offset"]
     )
     assert sorted(rows["offset"].to_pylist()) == list(range(1_000, 1_700))
+
+
+class KillingStream(Stream):
+    """Kills the broker when a micro-batch has been planned and is not read; it comes back later."""
+
+    kill: Callable[[], None]
+
+    def _arrived(self, frame: DataFrame, batch: int) -> None:
+        if batch == 1:
+            self.kill()
+        super()._arrived(frame, batch)
+
+
+def free_port() -> int:
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        port: int = door.getsockname()[1]
+        return port
+
+
+def test_a_killed_broker_loses_and_repeats_nothing(
+    spark: SparkSession, fresh_broker: BrokerFactory, tmp_path: Path
+) -> None:
+    broker = fresh_broker(ROUTELOG_MANAGEMENT_PORT=str(free_port()))
+    channel = Clients(broker.url).connect().channel()
+    channel.queue_declare("audit", durable=True, arguments={"x-queue-type": "stream"})
+    channel.confirm_delivery()
+
+    def publish(first: int, end: int) -> None:
+        for number in range(first, end):
+            channel.basic_publish("", "audit", b"%d" % number, PERSISTENT)
+        wait_until_stored(http_logs(broker), LogPartition("/", "audit", 0), end)
+
+    publish(0, 300)
+    returns = threading.Timer(3.0, broker.start)
+    stream = KillingStream(
+        spark,
+        tmp_path,
+        url=service_url(broker),
+        subscribe="audit",
+        maxOffsetsPerTrigger="100",
+        fetchRetries="20",
+    )
+
+    def kill() -> None:
+        broker.kill()
+        returns.start()
+
+    stream.kill = kill
+    assert stream.run() == [("audit", 0, offset) for offset in range(300)]
+    assert [number for number, _ in stream.batches] == [0, 1, 2]
+    returns.join()
+    channel = Clients(broker.url).connect().channel()
+    channel.confirm_delivery()
+    publish(300, 350)
+    assert stream.run() == [("audit", 0, offset) for offset in range(300, 350)]

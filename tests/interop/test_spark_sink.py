@@ -150,7 +150,7 @@ def test_batches_and_streams_write_to_an_exchange(
     writer = source.options(path=str(tmp_path), subscribe="audit").load().writeStream
     writer.format("routelog").options(**sink, routingKey="made.stream").queryName("to-exchange")
     writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
-    run_to_its_end(writer)
+    run_to_its_end(writer, tmp_path / "checkpoint")
     assert sorted(taken(channel, "spark-sink")) == sorted(b"%d" % n for n in range(20))
 
     with pytest.raises(PySparkException, match="column tenant is no part of a message"):

@@ -57,10 +57,25 @@ class Timers:
         return cast(Any, type("Timer", (), {"cancel": lambda _: self.set.remove(timer)})())
 
 
+class Owner:
+    """A connection that is told when to deliver."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def pause_writing(self) -> None:
+        self.told.append("pause")
+
+    def resume_writing(self) -> None:
+        self.told.append("resume")
+
+
 def connected(address: object = ("192.0.2.1", 7)) -> tuple[ClientSocket, Transport, Timers]:
     transport, timers = Transport(address), Timers()
     loop = cast(asyncio.AbstractEventLoop, timers)
-    return ClientSocket(cast(asyncio.Transport, transport), loop), transport, timers
+    owner = Owner()
+    client = ClientSocket(cast(asyncio.Transport, transport), loop, owner)
+    return client, transport, timers
 
 
 @pytest.mark.parametrize(
@@ -77,7 +92,7 @@ def test_a_connection_is_called_after_its_other_end(
 def test_a_client_behind_a_proxy_is_called_after_itself() -> None:
     transport = cast(asyncio.Transport, Transport(("198.51.100.1", 9)))
     loop = cast(asyncio.AbstractEventLoop, Timers())
-    client = ClientSocket(transport, loop, Endpoint("192.0.2.1", 7))
+    client = ClientSocket(transport, loop, Owner(), Endpoint("192.0.2.1", 7))
     assert (client.peer, client.name) == ("192.0.2.1", "192.0.2.1:7")
 
 

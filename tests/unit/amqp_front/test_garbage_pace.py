@@ -8,8 +8,17 @@ from typing import cast
 
 import pytest
 
-from amqp_front.garbage_pace import TICK_SECONDS, WHOLE_MAX, WHOLE_MIN, GarbagePace
+from amqp_front import garbage_pace
+from amqp_front.garbage_pace import TICK_SECONDS, GarbagePace
 from log_backend import SystemClock
+
+WHOLE_MIN, WHOLE_MAX = 400_000, 2_000_000  # a tenth of what they are: memory
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(garbage_pace, "WHOLE_MIN", WHOLE_MIN)
+    monkeypatch.setattr(garbage_pace, "WHOLE_MAX", WHOLE_MAX)
 
 
 class Cycle:

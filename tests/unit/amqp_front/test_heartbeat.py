@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from amqp_front.heartbeat import Heartbeat
+from amqp_front.heartbeat import BEATS_MAX, Heartbeat, HeartbeatWheel
 
 
 class Timer:
@@ -14,19 +14,32 @@ class Timer:
     def __init__(self) -> None:
         self.now = 0.0
         self._calls: list[tuple[float, Callable[[], None], Handle]] = []
+        self.wheel = HeartbeatWheel(cast(Any, self))
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Handle:
         handle = Handle()
         self._calls.append((self.now + seconds, call, handle))
         return handle
 
+    def call_soon(self, call: Callable[[], None]) -> Handle:
+        return self.call_later(0, call)
+
+    @property
+    def waits(self) -> bool:
+        """Whether anything is to happen at all."""
+        return bool(self._calls)
+
     def run_until(self, end: float) -> None:
-        while due := [c for c in self._calls if c[0] <= end and not c[2].cancelled]:
-            at, call, handle = min(due, key=lambda c: c[0])
-            self._calls = [c for c in self._calls if c[2] is not handle]
-            self.now = at
-            call()
+        while [c for c in self._calls if c[0] <= end and not c[2].cancelled]:
+            self.run_next()
         self.now = end
+
+    def run_next(self) -> None:
+        waiting = [c for c in self._calls if not c[2].cancelled]
+        at, call, handle = min(waiting, key=lambda c: c[0])
+        self._calls = [c for c in self._calls if c[2] is not handle]
+        self.now = at
+        call()
 
 
 class Handle:
@@ -42,7 +55,8 @@ class Owner:
         self._timer = timer
         self.sent_at: list[float] = []
         self.missed_at: list[float] = []
-        self.heartbeat = Heartbeat(cast(Any, timer), interval, self)
+        self.heartbeat = Heartbeat(interval, self)
+        timer.wheel.add(self.heartbeat)
 
     def send_heartbeat(self) -> None:
         self.sent_at.append(self._timer.now)
@@ -100,3 +114,40 @@ def test_nothing_happens_after_the_stop() -> None:
     timer.run_until(1000)
     assert owner.sent_at == [5, 10]
     assert owner.missed_at == []
+
+
+def test_hearts_that_begin_at_any_time_share_one_timer() -> None:
+    timer = Timer()
+    owners = []
+    for tenth in range(30):
+        timer.run_until(tenth / 10)
+        owners.append(Owner(timer, 2))
+    assert len(timer._calls) == 1
+    timer.run_until(10)
+    for tenth, owner in enumerate(owners):
+        first, second = owner.sent_at[:2]
+        assert 0.5 <= first - tenth / 10 <= 1
+        assert second - first == 1
+
+
+def test_more_hearts_than_a_turn_takes_beat_in_several() -> None:
+    timer = Timer()
+    owners = [Owner(timer, 2) for _ in range(2 * BEATS_MAX + 1)]
+    timer.run_until(0.9)
+    turns = 0
+    while not owners[-1].sent_at:
+        timer.run_next()
+        turns += 1
+        beaten = sum(len(owner.sent_at) for owner in owners)
+        assert beaten <= turns * BEATS_MAX
+    assert [owner.sent_at for owner in owners] == [[1]] * len(owners)
+
+
+def test_nothing_is_waited_for_when_nobody_is_there() -> None:
+    timer, owner = silent(2)
+    timer.run_until(5)
+    owner.heartbeat.stop()
+    timer.run_until(10)
+    assert not timer.waits
+    assert Owner(timer, 2) is not None
+    assert timer.waits

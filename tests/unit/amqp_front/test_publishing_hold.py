@@ -26,13 +26,13 @@ class Owner:
         self.gate = FakeGate()
         self.sent: list[tuple[Any, dict[str, Any]]] = []
         self.changes: list[bool] = []
-        self.hold = PublishingHold(self.gate, self._send, self._changed)
+        self.hold = PublishingHold(self.gate, self)
         self.hold.tells = tells
 
-    def _send(self, kind: type[Any], **values: Any) -> None:
+    def send_method(self, kind: type[Any], **values: Any) -> None:
         self.sent.append((kind, values))
 
-    def _changed(self) -> None:
+    def hold_changed(self) -> None:
         self.changes.append(self.hold.active)
 
 

@@ -34,7 +34,8 @@ def _report() -> Report:
 def _grown() -> list[Grown]:
     curve = replace(CURVES[0], points=(1, 10, 100), reasons=((10, "a second page"),))
     costs = {1: Cost(1e-6, 2e-6), 10: Cost(2e-6, 2e-6), 100: Cost(9e-6, 9e-6)}
-    return [Grown(curve, "ours", costs, {1000: "out of files"})]
+    theirs = Grown(curve, "theirs", {1: Cost(1e-5, 1e-5)}, left_out={10: "it would take some 90 s"})
+    return [Grown(curve, "ours", costs, {1000: "out of files"}), theirs]
 
 
 def test_a_higher_rate_and_a_lower_latency_are_both_better() -> None:
@@ -73,3 +74,19 @@ def test_bends_are_named_with_their_reason(tmp_path: Path) -> None:
 
 def test_the_processor_time_of_a_broker_that_is_not_ours_is_not_known() -> None:
     assert Broker("amqp://h").cpu_seconds() == 0.0
+
+
+def test_points_that_were_left_out_have_their_reason_and_no_figure(tmp_path: Path) -> None:
+    page = PerformancePage(tmp_path / "performance.md")
+    page.write_growth(_grown(), None, VERSIONS, "python -m benchmarks --growth")
+    text = page.path.read_text()
+    assert "| 1 | 1.00 | 10.00 |" in text
+    assert "| 10 | 2.00 | left out |" in text
+    assert "- theirs was not measured at 10: it would take some 90 s." in text
+
+
+def test_a_point_may_take_as_much_longer_than_the_last_as_it_is_larger() -> None:
+    grown = Grown(CURVES[0], "ours")
+    assert grown.expected_seconds(100) == 0
+    grown.took = (100, 2.5)
+    assert grown.expected_seconds(1_000) == 25

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from unit.spark_bridge.documented import documented_options
 
 from spark_bridge.errors import BadOption
 from spark_bridge.log_store import LogPartition, LogStore, OffsetRange
@@ -87,80 +88,117 @@ def test_offsets_must_cover_exactly_the_partitions_read() -> None:
         limit.check_covers(PARTITIONS[:1])
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("path", ""),
-        ("subscribe", " , "),
-        ("startingOffsets", "newest"),
-        ("startingOffsets", "17"),
-        ("startingOffsets", "[]"),
-        ("startingOffsets", '{"audit": 17}'),
-        ("startingOffsets", '{"audit": {"0": "17"}}'),
-        ("startingOffsets", '{"audit": {"0": true}}'),
-        ("startingOffsets", '{"audit": {"0": -3}}'),
-        ("startingOffsets", '{"audit": {"x": 1}}'),
-        ("startingOffsets", '{"audit": {"0": 1}'),
-        ("endingOffsets", "Earliest"),
-        ("endingOffsets", '{"audit": {"0": -2}}'),
-        ("endingOffsets", "null"),
-        ("minPartitions", "0"),
-        ("minPartitions", "-1"),
-        ("minPartitions", "many"),
-        ("minPartitions", ""),
-        ("maxRecordsPerPartition", "0"),
-        ("maxRecordsPerPartition", "1.5"),
-        ("failOnDataLoss", "yes"),
-        ("includeHeaders", "1"),
-        ("pushdown", ""),
-        ("schemaStyle", "pulsar"),
-        ("columns", "offset,,body"),
-        ("columns", "offset,offset"),
-        ("columns", ""),
-        ("startingTimestamp", "yesterday"),
-        ("startingTimestamp", "-1"),
-        ("startingTimestamp", ""),
-        ("endingTimestamp", "2024-13-01"),
-        ("startingOffsetsByTimestamp", "1700000000000"),
-        ("startingOffsetsByTimestamp", '{"audit": {"0": "soon"}}'),
-        ("startingOffsetsByTimestamp", '{"audit": {"0": true}}'),
-        ("startingOffsetsByTimestamp", '{"audit": {"0": -1}}'),
-        ("endingOffsetsByTimestamp", '{"audit": [1]}'),
-        ("startingOffsetsByTimestampStrategy", "earliest"),
-        ("maxOffsetsPerTrigger", "0"),
-        ("maxOffsetsPerTrigger", "-5"),
-        ("minOffsetsPerTrigger", "some"),
-        ("maxTriggerDelay", "15 minutes"),
-        ("maxTriggerDelay", "-1s"),
-        ("maxTriggerDelay", ""),
-        ("maxBytesPerTrigger", "0"),
-        ("maxBytesPerTrigger", "0k"),
-        ("maxBytesPerTrigger", "1.5m"),
-        ("maxBytesPerTrigger", "10 parsecs"),
-    ],
-)
+BAD_VALUES = [
+    ("subscribe", " , "),
+    ("startingOffsets", "newest"),
+    ("startingOffsets", "17"),
+    ("startingOffsets", "[]"),
+    ("startingOffsets", '{"audit": 17}'),
+    ("startingOffsets", '{"audit": {"0": "17"}}'),
+    ("startingOffsets", '{"audit": {"0": true}}'),
+    ("startingOffsets", '{"audit": {"0": -3}}'),
+    ("startingOffsets", '{"audit": {"x": 1}}'),
+    ("startingOffsets", '{"audit": {"0": 1}'),
+    ("endingOffsets", "Earliest"),
+    ("endingOffsets", '{"audit": {"0": -2}}'),
+    ("endingOffsets", "null"),
+    ("minPartitions", "0"),
+    ("minPartitions", "-1"),
+    ("minPartitions", "many"),
+    ("minPartitions", ""),
+    ("maxRecordsPerPartition", "0"),
+    ("maxRecordsPerPartition", "1.5"),
+    ("maxRecordsPerPartition", "9223372036854775808"),
+    ("failOnDataLoss", "yes"),
+    ("includeHeaders", "1"),
+    ("pushdown", ""),
+    ("schemaStyle", "pulsar"),
+    ("columns", "offset,,body"),
+    ("columns", "offset,offset"),
+    ("columns", ""),
+    ("startingTimestamp", "yesterday"),
+    ("startingTimestamp", "-1"),
+    ("startingTimestamp", ""),
+    ("endingTimestamp", "2024-13-01"),
+    ("startingOffsetsByTimestamp", "1700000000000"),
+    ("startingOffsetsByTimestamp", '{"audit": {"0": "soon"}}'),
+    ("startingOffsetsByTimestamp", '{"audit": {"0": true}}'),
+    ("startingOffsetsByTimestamp", '{"audit": {"0": -1}}'),
+    ("endingOffsetsByTimestamp", '{"audit": [1]}'),
+    ("startingOffsetsByTimestampStrategy", "earliest"),
+    ("maxOffsetsPerTrigger", "0"),
+    ("maxOffsetsPerTrigger", "-5"),
+    ("minOffsetsPerTrigger", "some"),
+    ("maxTriggerDelay", "15 minutes"),
+    ("maxTriggerDelay", "-1s"),
+    ("maxTriggerDelay", ""),
+    ("maxBytesPerTrigger", "0"),
+    ("maxBytesPerTrigger", "0k"),
+    ("maxBytesPerTrigger", "1.5m"),
+    ("maxBytesPerTrigger", "10 parsecs"),
+    ("maxBytesPerTrigger", "8388608t"),
+]
+BAD_SELECTIONS = [
+    ("subscribePattern", "a("),
+    ("assign", "audit"),
+    ("assign", '["audit"]'),
+    ("assign", '{"audit": 0}'),
+    ("assign", '{"audit": ["0"]}'),
+    ("assign", '{"audit": [-1]}'),
+    ("assign", '{"audit": [true]}'),
+    ("assign", "{}"),
+]
+BAD_PLACES = [
+    ("path", ""),
+    ("url", ""),
+    ("url", "broker"),
+    ("url", "amqp://anna:secret@broker"),
+    ("fetchTimeout", "soon"),
+    ("fetchTimeout", "0"),
+    ("fetchRetries", "-1"),
+    ("fetchRetries", "often"),
+    ("consumerName", ""),
+    ("consumerName", "n" * 256),
+    ("tlsAuthorities", "/etc/ca.pem"),
+    ("tlsCertificate", "/etc/client.pem"),
+    ("tlsKey", "/etc/client.key"),
+]
+NEEDS_THE_LOGS = {"vhost"}  # see test_read_plan.py: any text may be a name
+
+
+@pytest.mark.parametrize(("option", "value"), BAD_VALUES)
 def test_a_bad_value_is_answered_with_the_options_name(option: str, value: str) -> None:
     with pytest.raises(BadOption, match=f"^option {option}: ") as caught:
         parse(**{option: value})
     assert caught.value.option == option
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("subscribePattern", "a("),
-        ("assign", "audit"),
-        ("assign", '["audit"]'),
-        ("assign", '{"audit": 0}'),
-        ("assign", '{"audit": ["0"]}'),
-        ("assign", '{"audit": [-1]}'),
-        ("assign", '{"audit": [true]}'),
-        ("assign", "{}"),
-    ],
-)
+@pytest.mark.parametrize(("option", "value"), BAD_SELECTIONS)
 def test_a_bad_choice_of_queues_is_answered_with_the_options_name(option: str, value: str) -> None:
     with pytest.raises(BadOption, match=f"^option {option}: "):
         parse_read_options({"path": "/data", option: value})
+
+
+@pytest.mark.parametrize(("option", "value"), BAD_PLACES)
+def test_a_bad_place_of_the_logs_is_answered_with_the_options_name(option: str, value: str) -> None:
+    place = {} if option == "path" else {"url": "http://anna:secret@broker"}
+    with pytest.raises(BadOption) as caught:
+        parse_read_options({"subscribe": "audit", **place, option: value})
+    # Without any place, the one that comes first is asked for.
+    assert caught.value.option == ("path" if (option, value) == ("url", "") else option)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("option", sorted({option for option, _ in BAD_PLACES} - {"path", "url"}))
+def test_what_is_for_a_url_is_refused_with_a_path(option: str) -> None:
+    with pytest.raises(BadOption, match=f"^option {option}: is for logs that are read from a url"):
+        parse(**{option: "1"})
+
+
+def test_each_option_has_bad_values_here_and_a_line_in_the_documentation() -> None:
+    tried = {option for option, _ in (*BAD_VALUES, *BAD_SELECTIONS, *BAD_PLACES)}
+    assert tried | NEEDS_THE_LOGS == set(OPTIONS)
+    assert documented_options("## Options") == set(OPTIONS)
 
 
 def test_a_path_is_needed() -> None:

@@ -1,9 +1,10 @@
 """The options of a write: what they mean, and how a mistake is answered."""
 
 import pytest
+from unit.spark_bridge.documented import documented_options
 
 from spark_bridge.errors import BadOption
-from spark_bridge.write_options import WriteOptions, parse_write_options
+from spark_bridge.write_options import OPTIONS, WriteOptions, parse_write_options
 
 URL = "amqp://guest:secret@localhost:5672/%2F"
 
@@ -27,25 +28,34 @@ def test_the_default_exchange_can_be_named() -> None:
     assert parse_write_options({"url": URL, "exchange": ""}).exchange == ""
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("url", ""),
-        ("url", "localhost:5672"),
-        ("url", "http://localhost"),
-        ("url", "amqp://"),
-        ("url", "amqp://host:port/"),
-        ("url", "amqp://host:70000/"),
-        ("confirmTimeout", "soon"),
-        ("confirmTimeout", "0s"),
-        ("mandatory", "no"),
-        ("persistent", "2"),
-        ("ignoreUnknownColumns", ""),
-    ],
-)
+BAD_VALUES = [
+    ("url", ""),
+    ("url", "localhost:5672"),
+    ("url", "http://localhost"),
+    ("url", "amqp://"),
+    ("url", "amqp://host:port/"),
+    ("url", "amqp://host:70000/"),
+    ("confirmTimeout", "soon"),
+    ("confirmTimeout", "0s"),
+    ("mandatory", "no"),
+    ("persistent", "2"),
+    ("ignoreUnknownColumns", ""),
+    ("exchange", "e" * 256),
+    ("routingKey", "ä" * 128),
+    ("applicationId", ""),
+    ("deduplicationCacheSize", "5"),  # without an application
+]
+
+
+@pytest.mark.parametrize(("option", "value"), BAD_VALUES)
 def test_a_bad_value_is_answered_with_the_options_name(option: str, value: str) -> None:
     with pytest.raises(BadOption, match=f"^option {option}: "):
         parse_write_options({"url": URL} | {option: value})
+
+
+def test_each_option_has_bad_values_here_and_a_line_in_the_documentation() -> None:
+    assert {option for option, _ in BAD_VALUES} == set(OPTIONS)
+    assert documented_options("## Writing to an exchange") == set(OPTIONS)
 
 
 def test_a_password_is_not_shown() -> None:

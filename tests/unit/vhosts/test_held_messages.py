@@ -1,7 +1,6 @@
 """What delayed message exchanges hold, on a real log store and with a clock that goes when it is told."""
 
 import asyncio
-import shutil
 from array import array
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 from queue_samples import Node, running_node
+from unit.log_backend.open_store import copy_of
 
 from exchanges import ExchangeNotFound
 from log_backend import (
@@ -229,7 +229,7 @@ async def test_after_a_crash_all_is_held_that_was(tmp_path: Path, lost: str) -> 
         await durable(node, position)
         held.cancel(ScheduledRecord(BEGIN + 7_000_000, 0, 2))
         await durable(node, position + 1)  # what is settled is journaled with the next commit
-        shutil.copytree(tmp_path / "data", tmp_path / "crashed")
+        copy_of(tmp_path / "data", tmp_path / "crashed")
     async with running_node(tmp_path / "crashed", SMALL, clocked=True) as node:
         held = held_of(node)
         assert held.count == 4

@@ -1,0 +1,179 @@
+"""The methods of class connection: logging in, tuning, opening a vhost, closing.
+
+The table `_HANDLERS` says which of them is expected in which state.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from pamqp import commands
+
+from amqp_front.channel_table import ChannelTable
+from amqp_front.client_socket import ClientSocket
+from amqp_front.command import Frame
+from amqp_front.connection_state import HANDSHAKE, State
+from amqp_front.errors import CHANNEL_ERROR, NOT_ALLOWED, HardError
+from amqp_front.handshake import agreed_tuning, client_capability, client_identity, tune_frame
+from amqp_front.heartbeat import Heartbeat
+from amqp_front.inlet import Inlet
+from amqp_front.login import log_in
+from amqp_front.methods import decode_method
+from amqp_front.publishing_hold import PublishingHold
+from amqp_front.sasl import MalformedResponse
+from amqp_front.services import Services
+from vhosts import PermissionCache, User, VirtualHost
+
+log = logging.getLogger(__name__)
+
+
+class MethodConnection(Protocol):
+    """What these methods need of their connection."""
+
+    services: Services
+    socket: ClientSocket | None
+    state: State
+    name: str
+    user: str
+    vhost: VirtualHost
+    permissions: PermissionCache
+    admitted: bool
+    told_refusals: bool
+    cancel_notify: bool
+    heartbeat: Heartbeat | None
+    heartbeat_seconds: int
+    body_frame_max: int
+    channels: ChannelTable
+    inlet: Inlet
+    hold: PublishingHold
+
+    def write(self, frames: bytes) -> None:
+        """Send frames to the client."""
+
+    def send_method(self, kind: type[Any], **values: Any) -> None:
+        """Send a method on channel 0."""
+
+    def wait_for(self, done: Awaitable[object], then: Callable[[], None]) -> None:
+        """Read no further commands until `done`, then call `then`."""
+
+    def opened(self) -> None:
+        """The client is in its vhost."""
+
+    def fail(self, error: Exception, class_id: int = 0, method_id: int = 0) -> None:
+        """Answer an error."""
+
+    def release(self) -> None:
+        """Let go of the channels, and of the vhost."""
+
+    def drop(self) -> None:
+        """Close the socket."""
+
+    def send_heartbeat(self) -> None:
+        """See `HeartbeatOwner`."""
+
+    def missed_heartbeats(self) -> None:
+        """See `HeartbeatOwner`."""
+
+
+_Handler = Callable[[MethodConnection, Any], None]
+
+
+def connection_method(connection: MethodConnection, frame: Frame) -> None:
+    """Carry out what came on channel 0."""
+    class_id, method_id = frame.payload[1], frame.payload[3]
+    try:
+        method = decode_method(frame.payload)
+        if frame.payload[:2] != b"\x00\x0a":
+            raise HardError(CHANNEL_ERROR, "a channel method on channel 0")
+        if connection.state is State.CLOSING:
+            _while_closing(connection, method)
+            return
+        handler = _HANDLERS.get((connection.state, type(method)))
+        if handler is not None:
+            handler(connection, method)
+        elif connection.state in HANDSHAKE:
+            log.warning("%s: %s in the middle of the handshake", connection.name, method.name)
+            connection.drop()
+        else:
+            raise HardError(CHANNEL_ERROR, f"{method.name} is not expected here")
+    except Exception as error:
+        connection.fail(error, class_id, method_id)
+
+
+def _while_closing(connection: MethodConnection, method: Any) -> None:
+    if isinstance(method, commands.Connection.Close):
+        connection.send_method(commands.Connection.CloseOk)
+    elif isinstance(method, commands.Connection.CloseOk):
+        connection.drop()
+
+
+def _start_ok(connection: MethodConnection, method: Any) -> None:
+    properties = method.client_properties
+    connection.told_refusals = client_capability(properties, "authentication_failure_close")
+    connection.cancel_notify = client_capability(properties, "consumer_cancel_notify")
+    connection.hold.tells = client_capability(properties, "connection.blocked")
+    connection.state = State.AUTHENTICATING
+    assert connection.socket is not None
+    services = connection.services
+    try:
+        login = log_in(services, connection.socket, method.mechanism, method.response)
+    except MalformedResponse as error:
+        log.warning("%s: login refused: %s", connection.name, error)
+        return connection.drop()
+    connection.socket.identity = client_identity(method, services.clock.now())
+    task = services.loop.create_task(login)
+    connection.wait_for(task, lambda: _logged_in(connection, task.result()))
+
+
+def _logged_in(connection: MethodConnection, user: User) -> None:
+    connection.user = user.name
+    connection.state = State.AWAIT_TUNE_OK
+    connection.write(tune_frame(connection.services.config))
+
+
+def _tune_ok(connection: MethodConnection, method: Any) -> None:
+    tuning = agreed_tuning(connection.services.config, method)
+    connection.inlet.frame_limit = tuning.frame_max
+    connection.body_frame_max = tuning.body_frame_max
+    connection.channels.channel_max = tuning.channel_max
+    connection.heartbeat_seconds = tuning.heartbeat
+    connection.state = State.AWAIT_OPEN
+
+
+def _open(connection: MethodConnection, method: Any) -> None:
+    services = connection.services
+    connection.vhost = vhost = services.admission.admit(connection.user, method.virtual_host)
+    connection.admitted = True
+    permissions = services.users.permissions
+    connection.permissions = PermissionCache(permissions, connection.user, vhost.name)
+    connection.state = State.OPEN
+    assert connection.socket is not None
+    connection.socket.stop()
+    if connection.heartbeat_seconds:
+        connection.heartbeat = Heartbeat(connection.heartbeat_seconds, connection)
+        services.heartbeats.add(connection.heartbeat)
+    else:
+        connection.socket.keep_alive()
+    connection.send_method(commands.Connection.OpenOk)
+    connection.opened()
+
+
+def _close(connection: MethodConnection, method: Any) -> None:
+    connection.release()
+    connection.send_method(commands.Connection.CloseOk)
+    connection.drop()
+
+
+def _update_secret(connection: MethodConnection, method: Any) -> None:
+    raise HardError(NOT_ALLOWED, "credentials of this user cannot be updated")
+
+
+_HANDLERS: dict[tuple[State, type[Any]], _Handler] = {
+    (State.AWAIT_START_OK, commands.Connection.StartOk): _start_ok,
+    (State.AWAIT_TUNE_OK, commands.Connection.TuneOk): _tune_ok,
+    (State.AWAIT_OPEN, commands.Connection.Open): _open,
+    (State.OPEN, commands.Connection.Close): _close,
+    (State.AWAIT_TUNE_OK, commands.Connection.Close): _close,
+    (State.AWAIT_OPEN, commands.Connection.Close): _close,
+    (State.OPEN, commands.Connection.UpdateSecret): _update_secret,
+}
