@@ -9,10 +9,11 @@ import resource
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version as distribution_version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -22,13 +23,18 @@ from typer.main import get_group
 from amqp_front.broker import Broker, BrokerAddress, StartError, run
 from amqp_front.configuration import BrokerConfig, ConfigurationError, load_configuration
 from amqp_front.firehose import Firehose
+from amqp_front.listeners import tls_options
 from amqp_front.logs import escape_control, set_up_logs
 from amqp_front.memory_allocator import give_large_blocks_back
 from amqp_front.open_files import raise_open_files_limit
 from amqp_front.service_manager import ServiceManager
+from amqp_front.tls import CertificateUnusable, TlsCertificates
 from log_backend import StoredLogs, SystemDisk, random_key, random_name
 from mirror_cluster import claim_epoch
 from vhosts import Definitions, InvalidDefinition, VirtualHost, read_definitions
+
+if TYPE_CHECKING:
+    from management import ManagementServer
 
 log = logging.getLogger(__name__)
 
@@ -162,6 +168,8 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
 
     token = random_name()
     listeners = {"amqp": (address.host, address.port)}
+    if broker.tls_address is not None:
+        listeners["amqp/ssl"] = broker.tls_address
     logs = StoredLogs(SystemDisk(), services.loop)
     side = BrokerSide(
         vhosts=services.vhosts,
@@ -182,6 +190,7 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         ),
         clock=services.clock,
         loopback_users=config.loopback_users,
+        expiries=broker.renewal.expiries,
         alarms=lambda: sorted(services.gate.alarms),
         trace=partial(_trace, services.cluster_name),
         logs=logs,
@@ -191,14 +200,18 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
     server = ManagementServer(side, token)
     wanted = config.management_host or address.host
     try:
-        host, port = await server.start(wanted, config.management_port)
+        host, port = await server.listen(wanted, config.management_port)
     except OSError as error:
         # Clients come first: another broker on this machine may have the port.
         where = f"{wanted}:{config.management_port}"
         log.error("there is no HTTP API: it cannot listen on %s: %s", where, error)
+        await server.stop()
+        logs.close()
         yield
         return
     listeners["http"] = (host, port)
+    if config.tls_certificate:
+        await _open_https(broker, server, config.management_tls_host or wanted, listeners)
     file = address.data_dir / MANAGEMENT_FILE
     _write_private(file, msgspec.json.encode({"url": _local_url(host, port), "token": token}))
     try:
@@ -208,6 +221,23 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
             file.unlink()
         await server.stop()
         logs.close()
+
+
+async def _open_https(
+    broker: Broker, server: "ManagementServer", host: str, listeners: dict[str, tuple[str, int]]
+) -> None:
+    config = broker.services.config
+    options = replace(tls_options(config), verification=config.management_tls_verify)
+    try:
+        certificates = TlsCertificates(options)
+        bound = await server.listen(host, config.management_tls_port, certificates.context)
+    except (CertificateUnusable, OSError) as error:
+        where = f"{host}:{config.management_tls_port}"
+        log.error("there is no HTTP API over TLS on %s: %s", where, error)
+        return
+    broker.renewal.watch("https", certificates)
+    listeners["https"] = bound
+    log.info("listening for HTTPS on %s:%d", *bound)
 
 
 def _trace(node: str, vhost: VirtualHost, wanted: bool) -> None:

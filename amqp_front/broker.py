@@ -11,6 +11,7 @@ from pathlib import Path
 
 import uvloop
 
+from amqp_front.certificate_renewal import CertificateRenewal
 from amqp_front.client_socket import ends_name
 from amqp_front.configuration import BrokerConfig
 from amqp_front.confirm_board import ConfirmBoard
@@ -95,6 +96,7 @@ class Broker:
 
     Attributes:
         loop_monitor: from `start` on: how long the event loop was held.
+        renewal: of certificates, also those of other doors.
         operators, messages: for the operators' doors; there from the start on.
     """
 
@@ -241,17 +243,20 @@ class Broker:
         )
 
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> BrokerAddress:
-        self._listeners = Listeners(self._config, loop, self._accepted, self.closed)
+        self.renewal = CertificateRenewal(loop)
+        self._listeners = Listeners(self._config, loop, self._accepted, self.closed, self.renewal)
         try:
             host, port = await self._listeners.open()
         except CannotListen as error:
+            self.renewal.stop()
             await self._close_stores()
             raise StartError(str(error)) from None
         return BrokerAddress(host, port, self._config.data_dir)
 
-    async def reload_certificates(self) -> None:
-        """Read the certificates of TLS again, for handshakes from now on."""
-        await self._listeners.reload_certificates()
+    @property
+    def tls_address(self) -> tuple[str, int] | None:
+        """Where it listens for TLS; None: it does not."""
+        return self._listeners.tls_address
 
     def _accepted(self, proxied: Endpoint | None) -> Connection:
         connection = Connection(self._services, self, proxied)
@@ -298,6 +303,7 @@ class Broker:
     async def stop(self) -> None:
         """Accept nobody, close connections with 320, write what is needed, let go of the files."""
         await self._listeners.close()
+        self.renewal.stop()
         self.loop_monitor.stop()
         logging.getLogger().removeHandler(self._log_exchange)
         reason = HardError(
@@ -355,7 +361,7 @@ def run(
             reloads: set[asyncio.Task[None]] = set()
 
             def reload() -> None:
-                task = loop.create_task(broker.reload_certificates())
+                task = loop.create_task(broker.renewal.reload())
                 reloads.add(task)
                 task.add_done_callback(reloads.discard)
 

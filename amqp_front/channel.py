@@ -6,6 +6,7 @@ close-ok is read and thrown away, content included.
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Optional, Protocol
 
 from pamqp import commands
@@ -35,6 +36,7 @@ from amqp_front.methods import (
     encode_method,
 )
 from amqp_front.publisher import Publisher
+from amqp_front.redelivery import Redelivery
 from amqp_front.services import Services
 from amqp_front.transaction import Transaction
 from log_backend import Octets
@@ -115,6 +117,11 @@ class Channel:
     def connection_name(self) -> str:
         """What its connection is called."""
         return ends_name(self.connection.socket)
+
+    @property
+    def impersonates(self) -> bool:
+        """Its user may publish in another's name."""
+        return self.services.users.impersonates(self.user)
 
     @property
     def stalled(self) -> bool:
@@ -328,9 +335,23 @@ class Channel:
             self.connection.fail(error, method.index >> 16, method.index & 0xFFFF, self)
 
     def _recover(self, method: Any) -> None:
-        if not method.requeue:
+        if method.requeue:
+            self.consumption.recover()
+            self._recovered(method)
+        elif self.services.config.amqp_extensions:
+            self._redeliver(self.consumption.redeliver(), method)
+        else:
             raise HardError(NOT_IMPLEMENTED, "requeue=false")
-        self.consumption.recover()
+
+    def _redeliver(self, redelivery: Redelivery, method: Any) -> None:
+        waiting = redelivery.go_on()
+        if waiting is None:
+            self._recovered(method)
+        else:
+            again = partial(self._redeliver, redelivery)
+            self.connection.wait_for(waiting, lambda: self._again(again, method))
+
+    def _recovered(self, method: Any) -> None:
         if isinstance(method, commands.Basic.Recover):
             self.reply(None, False, commands.Basic.RecoverOk)
 

@@ -16,8 +16,14 @@ MIB = 1024 * KIB
 
 ENVIRONMENT_PREFIX = "ROUTELOG_"
 
-# Read elsewhere: the file's own place, the uncompiled kernel, what tests are told.
-ENVIRONMENT_RESERVED = ("ROUTELOG_CONFIG", "ROUTELOG_PURE", "ROUTELOG_TEST_")
+# Read elsewhere: the file's own place, the uncompiled kernel, what tests are told, where commands go.
+ENVIRONMENT_RESERVED = (
+    "ROUTELOG_CONFIG",
+    "ROUTELOG_PURE",
+    "ROUTELOG_TEST_",
+    "ROUTELOG_URL",
+    "ROUTELOG_CA_FILE",
+)
 
 Name = Annotated[str, Meta(min_length=1, max_length=255)]  # an AMQP short string
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
@@ -88,6 +94,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     management: bool = True
     management_host: str = ""  # empty: as `host`
     management_port: Annotated[int, Meta(ge=0, le=65_535)] = 15672  # 0: any free port
+    management_tls_host: str = ""  # empty: as `management_host`
+    management_tls_port: Annotated[int, Meta(ge=0, le=65_535)] = 15671
+    management_tls_verify: Literal["none", "optional", "required"] = "none"
 
     definitions_file: str = ""  # none
     default_user: Name = "guest"

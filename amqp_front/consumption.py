@@ -3,11 +3,11 @@
 import logging
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
 
 from pamqp import commands
 
 from amqp_front.channel_consumer import COUNT_HEADER, ChannelConsumer, delivery_counts
+from amqp_front.client_channel import ClientChannel
 from amqp_front.command import ACK, DISCARD, REFUSE, REQUEUE, SettleRun
 from amqp_front.content_frames import body_view, content_frames
 from amqp_front.deliver_frames import encode_deliveries
@@ -21,7 +21,7 @@ from amqp_front.errors import (
 )
 from amqp_front.methods import encode_method
 from amqp_front.properties import Properties, visible_properties
-from amqp_front.services import Services
+from amqp_front.redelivery import Redelivery
 from amqp_front.stream_consumer import StreamConsumer
 from amqp_front.unacked import Holder, Taken, Unacked, UnackedRun, UnknownDeliveryTag
 from log_backend import Octets, Reason, Records, random_name
@@ -33,7 +33,6 @@ from vhosts import (
     Delivery,
     Durable,
     Queue,
-    VirtualHost,
     wanted_group,
 )
 
@@ -52,51 +51,6 @@ _OUTCOMES: Mapping[int, Reason | Comeback] = {
 }
 
 _GET_EMPTY = struct.pack(">HHB", 60, 72, 0)
-
-
-class ConsumingConnection(Protocol):
-    """The connection of the channel; `consumers` counts those of all its channels."""
-
-    consumers: int
-
-
-class ClientChannel(Protocol):
-    """What the consumption needs of its channel."""
-
-    @property
-    def connection(self) -> ConsumingConnection:
-        """Its connection."""
-
-    number: int
-    services: Services
-    vhost: VirtualHost
-    body_frame_max: int
-    reply_address: str | None
-    flow_active: bool
-    cancel_notify: bool
-
-    @property
-    def stalled(self) -> bool:
-        """The client does not read what we send."""
-
-    @property
-    def outbox_full(self) -> bool:
-        """It has not done so for long."""
-
-    def write(self, frames: bytes | bytearray) -> None:
-        """Send frames to the client."""
-
-    def cancelled(self, frame: bytes) -> None:
-        """Tell the client that a consumer has ended."""
-
-    def write_parts(self, parts: Sequence[Octets]) -> None:
-        """Send frames that lie in parts."""
-
-    def fail(self, error: Exception) -> None:
-        """Close the connection because of a fault of ours."""
-
-    def refuse_consume(self, error: Exception) -> None:
-        """Answer an error that a consumer met later."""
 
 
 class Consumption:
@@ -123,6 +77,7 @@ class Consumption:
         self.consumers: dict[str, ChannelConsumer] = {}
         self._reply_tag: str | None = None
         self._first_woken = 0
+        self._redelivery: Redelivery | None = None
         self._is_closed = False
 
     # -- what consumers need (ConsumingChannel)
@@ -135,6 +90,11 @@ class Consumption:
         if not self.channel_prefetch:
             return CREDIT_UNLIMITED
         return max(0, self.channel_prefetch - self._held)  # it may have been larger before
+
+    @property
+    def stalled(self) -> bool:
+        """See `RecoveringConsumption`."""
+        return self._channel.stalled
 
     def write(self, frames: bytes | bytearray) -> None:
         """See `ConsumingChannel`."""
@@ -436,6 +396,31 @@ class Consumption:
         """Return everything that is unsettled."""
         self.finish(Taken(self.unacked.take_all(), Comeback.RETURNED))
 
+    def redeliver(self) -> Redelivery:
+        """Deliver what is unsettled to its consumers once more; what has none is returned."""
+        self._redelivery = Redelivery(self, self._channel.services.loop)
+        return self._redelivery
+
+    def deliver_again(self, run: UnackedRun, deliveries: Iterable[Delivery]) -> None:
+        """See `RecoveringConsumption`."""
+        self.unacked.take(run.first_tag, run.end_tag - 1)
+        consumer = self.redeliverable(run)
+        assert consumer is not None
+        consumer.unacked -= len(run)
+        self._held -= len(run)
+        for delivery in deliveries:
+            if consumer in self._partitioned:
+                logs = [partition.log for partition in consumer.queue.partitions]
+                delivery.partition_index = logs.index(run.partition.log)
+            consumer.deliver(delivery)
+
+    def redeliverable(self, run: UnackedRun) -> ChannelConsumer | None:
+        """See `RecoveringConsumption`."""
+        consumer = run.consumer
+        if isinstance(consumer, ChannelConsumer) and self.consumers.get(consumer.tag) is consumer:
+            return consumer
+        return None
+
     def finish(self, taken: Taken) -> None:
         """Settle or return deliveries that were taken."""
         self._finish(taken.runs, taken.outcome)
@@ -458,6 +443,8 @@ class Consumption:
 
     def wake(self) -> None:
         """There may be credit again: let the queues of all consumers look, another one first each time."""
+        if self._redelivery is not None:
+            self._redelivery.wake()
         consumers = list(self.consumers.values())
         first = self._first_woken = (self._first_woken + 1) % max(1, len(consumers))
         for consumer in consumers[first:] + consumers[:first]:

@@ -8,6 +8,7 @@ from ipaddress import ip_network
 from pathlib import Path
 
 from amqp_front.acceptor import Accepted, Acceptor, Network
+from amqp_front.certificate_renewal import CertificateRenewal
 from amqp_front.configuration import BrokerConfig
 from amqp_front.connection import Connection
 from amqp_front.tls import CertificateUnusable, TlsCertificates, TlsOptions
@@ -15,7 +16,6 @@ from amqp_front.tls import CertificateUnusable, TlsCertificates, TlsOptions
 log = logging.getLogger(__name__)
 
 BACKLOG = 1_024  # connections that the kernel accepts for us
-RELOAD_SECONDS = 60.0  # how often certificates are read again; SIGHUP reads them at once
 
 
 class CannotListen(Exception):
@@ -25,7 +25,11 @@ class CannotListen(Exception):
 class Listeners:
     """All listening sockets of a broker.
 
+    Attributes:
+        tls_address: where it listens for TLS; None: it does not.
+
     Args:
+        renewal: reads the certificates again.
         accepted: makes a connection, told whom a proxy speaks for.
         failed: the socket of a connection never came so far as to speak AMQP.
     """
@@ -36,7 +40,9 @@ class Listeners:
         loop: asyncio.AbstractEventLoop,
         accepted: Accepted,
         failed: Callable[[Connection], None],
+        renewal: CertificateRenewal,
     ) -> None:
+        self.tls_address: tuple[str, int] | None = None
         self._config = config
         self._loop = loop
         self._accepted = accepted
@@ -44,8 +50,7 @@ class Listeners:
         self._proxies: list[Network] = []
         self._servers: list[asyncio.Server] = []
         self._acceptors: list[Acceptor] = []
-        self._certificates: TlsCertificates | None = None
-        self._reloading: asyncio.Task[None] | None = None
+        self._renewal = renewal
 
     async def open(self) -> tuple[str, int]:
         """Listen everywhere that is configured.
@@ -72,12 +77,12 @@ class Listeners:
     async def _open_tls(self) -> None:
         config = self._config
         try:
-            self._certificates = TlsCertificates(tls_options(config))
+            certificates = TlsCertificates(tls_options(config))
         except CertificateUnusable as error:
             raise CannotListen(str(error)) from None
-        host, port = await self._listen(config.tls_port, self._certificates)
-        log.info("listening for TLS on %s:%d", host, port)
-        self._reloading = self._loop.create_task(self._reload_now_and_then())
+        self.tls_address = await self._listen(config.tls_port, certificates)
+        log.info("listening for TLS on %s:%d", *self.tls_address)
+        self._renewal.watch("amqp/ssl", certificates)
 
     async def _open_unix(self, path: str) -> None:
         try:
@@ -129,28 +134,10 @@ class Listeners:
         )
         self._acceptors.append(acceptor)
 
-    # -- certificates
-
-    async def reload_certificates(self) -> None:
-        """Read the certificates again; those that cannot be used are logged, and the old ones stay."""
-        if self._certificates is None:
-            return
-        try:
-            await asyncio.to_thread(self._certificates.reload)
-        except CertificateUnusable as error:
-            log.error("certificates stay as they were: %s", error)
-
-    async def _reload_now_and_then(self) -> None:
-        while True:
-            await asyncio.sleep(RELOAD_SECONDS)
-            await self.reload_certificates()
-
     # -- the end
 
     async def close(self) -> None:
         """Accept nobody any more; connections stay."""
-        if self._reloading is not None:
-            self._reloading.cancel()
         for server in self._servers:
             server.close()
         for acceptor in self._acceptors:

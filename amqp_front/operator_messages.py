@@ -153,6 +153,10 @@ class _OperatorChannel:
         self.publisher = Publisher(self)
         self.publisher.confirming = self.publisher.waited = True
 
+    @property
+    def impersonates(self) -> bool:
+        return not self.user or self.services.users.impersonates(self.user)
+
     def write(self, frames: bytes) -> None:
         method = frames[7:11]
         if method == _RETURN:

@@ -4,6 +4,7 @@ Source: AMQP 0-9-1 specification, section 4.2.6.1 and class basic.
 """
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from amqp_front.errors import FRAME_ERROR, PRECONDITION_FAILED, HardError, SoftError
 from amqp_front.field_table import FieldTableReader
@@ -35,6 +36,16 @@ PROPERTY_NAMES = (
 )
 _BEFORE_HEADERS = ("content_type", "content_encoding")
 _SIZES = {"delivery_mode": 1, "priority": 1, "timestamp": 8}
+
+
+class Identity(Protocol):
+    """Who publishes."""
+
+    user: str
+
+    @property
+    def impersonates(self) -> bool:
+        """He may publish in another's name."""
 
 
 class Properties:
@@ -102,7 +113,7 @@ class Properties:
             raise SoftError(PRECONDITION_FAILED, f"invalid delivery mode {mode}")
         return mode
 
-    def check(self, user: str) -> None:
+    def check(self, publisher: Identity) -> None:
         """Refuse values that the broker must not accept from a user.
 
         Raises:
@@ -113,7 +124,8 @@ class Properties:
             text = expiration.decode(errors="replace")
             raise SoftError(PRECONDITION_FAILED, f"invalid expiration '{text}'")
         claimed = self.value("user_id")
-        if claimed is not None and claimed != user.encode():
+        user = publisher.user
+        if claimed is not None and claimed != user.encode() and not publisher.impersonates:
             text = claimed.decode(errors="replace")
             reason = f"user_id property set to '{text}' but authenticated user was '{user}'"
             raise SoftError(PRECONDITION_FAILED, reason)

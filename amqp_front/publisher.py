@@ -63,6 +63,10 @@ class PublishingChannel(Protocol):
     def connection_name(self) -> str:
         """What its connection is called."""
 
+    @property
+    def impersonates(self) -> bool:
+        """Its user may publish in another's name."""
+
     def write(self, frames: bytes) -> None:
         """Send frames to the client."""
 
@@ -472,7 +476,7 @@ class Publisher:
             return
         for at in range(run.count):
             try:
-                Properties(run.properties(at)).check(self._channel.user)
+                Properties(run.properties(at)).check(self._channel)
             except SoftError:
                 if at:
                     yield run.head(at)
@@ -483,7 +487,7 @@ class Publisher:
         flags = run.mandatory | run.immediate << 1
         for at, key in enumerate(run.keys()):
             properties = Properties(run.properties(at))
-            properties.check(self._channel.user)
+            properties.check(self._channel)
             copies(properties.headers())
             parts = (run.channel, run.exchange, key, flags, self._readdressed(properties))
             yield single_run(*parts, run.body(at))

@@ -3,8 +3,14 @@
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Literal
+
+from amqp_front.certificate_expiry import expires_at
+from log_backend import read_small
+
+FILE_BYTES_MAX = 1_048_576  # the first certificate is looked for there
 
 Verification = Literal["none", "optional", "required"]
 
@@ -46,6 +52,7 @@ class TlsCertificates:
 
     Attributes:
         context: what a listener takes; a handshake replaces it by the one for the name asked for.
+        expiries: when the certificates expire that clients are shown, by file.
     """
 
     def __init__(self, options: TlsOptions) -> None:
@@ -55,7 +62,7 @@ class TlsCertificates:
             CertificateUnusable: one of the files.
         """
         self._options = options
-        self._default, self._named = self._load()
+        self._default, self._named, self.expiries = self._load()
         self.context = self._context(options.certificate, options.key)
         self.context.sni_callback = self._choose
 
@@ -65,12 +72,16 @@ class TlsCertificates:
         Raises:
             CertificateUnusable: one of the files; all stays as it was.
         """
-        self._default, self._named = self._load()
+        self._default, self._named, self.expiries = self._load()
 
-    def _load(self) -> tuple[ssl.SSLContext, dict[str, ssl.SSLContext]]:
+    def _load(
+        self,
+    ) -> tuple[ssl.SSLContext, dict[str, ssl.SSLContext], dict[Path, datetime]]:
         options = self._options
         named = {name.lower(): self._context(file, None) for name, file in options.names.items()}
-        return self._context(options.certificate, options.key), named
+        default = self._context(options.certificate, options.key)
+        files = (options.certificate, *options.names.values())
+        return default, named, {file: _expiry(file) for file in files}
 
     def _context(self, certificate: Path, key: Path | None) -> ssl.SSLContext:
         options = self._options
@@ -98,6 +109,13 @@ class TlsCertificates:
         asked = (name or "").lower()
         wildcard = "*." + asked.partition(".")[2]
         connection.context = self._named.get(asked) or self._named.get(wildcard) or self._default
+
+
+def _expiry(file: Path) -> datetime:
+    try:
+        return expires_at(read_small(file, FILE_BYTES_MAX).decode("ascii", errors="replace"))
+    except (OSError, ValueError) as error:
+        raise CertificateUnusable(f"TLS certificate {file}: {_described(error)}") from None
 
 
 def _no_password() -> str:

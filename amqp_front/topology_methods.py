@@ -6,10 +6,10 @@ from typing import Any, Protocol
 
 from pamqp import commands
 
-from amqp_front.direct_reply import PSEUDO_QUEUE
+from amqp_front.direct_reply import ADDRESS_PREFIX, PSEUDO_QUEUE
 from amqp_front.errors import ACCESS_REFUSED, NOT_FOUND, NOT_IMPLEMENTED, HardError, SoftError
 from amqp_front.services import Services
-from exchanges import QueueNotFound
+from exchanges import DefaultExchangeProtected
 from vhosts import (
     Durable,
     PermissionCache,
@@ -29,10 +29,10 @@ _LINE_ENDS = {ord("\r"): None, ord("\n"): None}  # left out of names, as RabbitM
 class TopologyChannel(Protocol):
     """What topology methods need of their channel."""
 
+    services: Services
     vhost: VirtualHost
     permissions: PermissionCache
     connection_id: object
-    services: Services
     last_queue: str
 
     def cancels_behind_reply(self) -> AbstractContextManager[None]:
@@ -62,6 +62,8 @@ def exchange_declare(channel: TopologyChannel, method: Any) -> None:
     name = method.exchange.translate(_LINE_ENDS)
     done: Durable = None
     if method.passive:
+        if not name:
+            raise DefaultExchangeProtected(vhost.name)
         channel.permissions.authorize_any(EXCHANGE, name)
         done = vhost.exchange_declared(name)
     else:
@@ -104,12 +106,8 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
     """Declare a queue, or ask for its counts."""
     vhost = channel.vhost
     done: Durable = None
-    if method.queue.startswith(PSEUDO_QUEUE):
-        if method.queue != PSEUDO_QUEUE and not channel.services.replies.find(
-            method.queue.encode()
-        ):
-            raise QueueNotFound(method.queue, vhost.name)
-        channel.reply(None, method.nowait, commands.Queue.DeclareOk, queue=method.queue)
+    if method.queue == PSEUDO_QUEUE or method.queue.encode().startswith(ADDRESS_PREFIX):
+        _reply_queue(channel, method)
         return
     if method.passive:
         name = queue_name(channel, method.queue)
@@ -137,6 +135,14 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
         message_count=queue.ready,
         consumer_count=queue.consumer_count,
     )
+
+
+def _reply_queue(channel: TopologyChannel, method: Any) -> None:
+    # Whoever is to reply may ask whether somebody waits for it still.
+    name = method.queue
+    if name != PSEUDO_QUEUE and channel.services.replies.find(name.encode()) is None:
+        raise SoftError(NOT_FOUND, f"no queue '{name}' in vhost '{channel.vhost.name}'")
+    channel.reply(None, method.nowait, commands.Queue.DeclareOk, queue=name, consumer_count=1)
 
 
 def queue_bind(channel: TopologyChannel, method: Any) -> None:

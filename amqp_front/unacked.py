@@ -1,11 +1,11 @@
 """The deliveries of a channel that are not settled: runs of delivery tags."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from log_backend import Reason, SettledRange
-from vhosts import Comeback, DeliverySource
+from log_backend import PartitionLog, Reason, SettledRange
+from vhosts import Comeback, Delivery, DeliverySource
 
 
 class Holder(Protocol):
@@ -29,6 +29,11 @@ class EndedLease:
         self._source = source
 
     @property
+    def log(self) -> PartitionLog:
+        """See `DeliverySource`."""
+        return self._source.log
+
+    @property
     def ready(self) -> int:
         """See `DeliverySource`."""
         return self._source.ready
@@ -45,6 +50,12 @@ class EndedLease:
 
     def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
         """See `DeliverySource`: they are back."""
+
+    def redeliver(
+        self, first: int, end: int, bytes_max: int, when_loaded: Callable[[], None]
+    ) -> tuple[int, Sequence[Delivery]]:
+        """See `DeliverySource`: somebody else may have them."""
+        return end - first, ()
 
     def delivery_count(self, offset: int) -> int:
         """See `DeliverySource`; nothing is delivered from here."""
@@ -165,6 +176,13 @@ class Unacked:
         if at >= len(self._runs) or not self._runs[at].first_tag <= last < self._runs[at].end_tag:
             raise UnknownDeliveryTag(last)
         return self._remove(0, at + 1, 0, last + 1)
+
+    def first_below(self, end_tag: int) -> UnackedRun | None:
+        """The first deliveries, as far as their tags are below; they stay."""
+        run = self._runs[0] if self._runs else None
+        if run is None or run.first_tag >= end_tag:
+            return None
+        return run.cut(run.first_tag, min(run.end_tag, end_tag))
 
     def put_back(self, runs: Iterable[UnackedRun]) -> None:
         """Deliveries that were removed are unsettled again."""

@@ -16,7 +16,7 @@ from log_backend.data_directory import (
     StoredPartition,
     open_metadata,
 )
-from log_backend.disk import DirectoryLocked, Disk, SystemDisk
+from log_backend.disk import DirectoryLocked, Disk, SystemDisk, read_small
 from log_backend.durability import Durability
 from log_backend.file_system import doubt
 from log_backend.journal import JournalFailed
@@ -128,6 +128,7 @@ __all__ = [
     "random_below",
     "random_key",
     "random_name",
+    "read_small",
     "record_at",
     "routing_keys",
     "split_by_routing_key",

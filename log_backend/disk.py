@@ -28,6 +28,19 @@ class DiskFull(OSError):
     """There is no room for a write that was planned; nothing of it is on the disk."""
 
 
+def read_small(file: Path, bytes_max: int) -> bytes:
+    """The content of a file that need not be writable, cut off behind so many bytes.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.pread(descriptor, bytes_max, 0)
+    finally:
+        os.close(descriptor)
+
+
 def is_full(error: OSError) -> bool:
     """Whether the disk, or the quota on it, has no room: what `Disk.allocate` may be told."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 from typing import Any, Protocol
 
 from log_backend import Clock, StoredLogs
@@ -106,6 +108,7 @@ class BrokerSide:
 
     Attributes:
         loopback_users: those who may come from this machine only.
+        expiries: when certificates expire, by protocol and file.
         alarms: why publishers wait now; empty when they do not.
         trace: switches the firehose of a vhost on or off.
         logs: what is stored of them.
@@ -122,6 +125,7 @@ class BrokerSide:
     node: NodeFacts
     clock: Clock
     loopback_users: tuple[str, ...]
+    expiries: Callable[[], Mapping[str, Mapping[Path, datetime]]]
     alarms: Callable[[], list[str]]
     trace: Callable[[VirtualHost, bool], None]
     logs: StoredLogs

@@ -56,9 +56,17 @@ class Caller:
             return False
         return self.is_local or vhost in self.permissions.of_user(self.name)
 
+    def knows(self, vhost: str) -> bool:
+        """Whether the caller may know that a vhost is there, and how much is in it."""
+        return self.has(Need.MONITORING) or self.enters(vhost)
+
+    def knows_user(self, name: str) -> bool:
+        """Whether the caller may know what is said of a user."""
+        return self.has(Need.ADMINISTRATOR) or name == self.name
+
     def sees(self, vhost: str) -> bool:
         """Whether the caller may read what is in a vhost."""
-        return self.has(Need.MONITORING) or self.enters(vhost)
+        return self.has(Need.ADMINISTRATOR) or self.enters(vhost)
 
     def authorize(self, vhost: str, kind: ResourceKind, name: str, verb: Verb) -> None:
         """Let the caller do `verb` on an exchange or queue.

@@ -5,11 +5,12 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from management.asking import asking
 from management.client import AnswerRefused, ManagementClient
 from management.delayed_commands import delayed
-from management.options import HERE, AsJson, DataDir, Vhost, command_group
+from management.options import AsJson, Vhost, command_group
 from management.reader_commands import reader
-from management.terminal import complaints, show
+from management.terminal import show
 
 COLUMNS = {
     "queues": ("vhost", "name", "type", "durable", "policy", "messages_ready",
@@ -41,150 +42,148 @@ def operator_commands(command_line: typer.Typer) -> None:
     command_line.command("trace_off")(trace_off)
 
 
+@asking
 def list_things(
+    broker: ManagementClient,
     kind: Annotated[str, typer.Argument(help=", ".join(COLUMNS))],
     vhost: Annotated[str | None, typer.Option(help="Only of this virtual host.")] = None,
-    data_dir: DataDir = HERE,
     as_json: AsJson = False,
 ) -> None:
     """List what is in the running broker."""
     if kind not in COLUMNS:
         raise typer.BadParameter(f"expected one of {', '.join(COLUMNS)}")
-    with complaints():
-        path = [kind]
-        if vhost is not None:
-            if kind in ("users", "vhosts"):
-                raise typer.BadParameter(f"{kind} are in no virtual host")
-            path = ["vhosts", vhost, kind] if kind == "connections" else [kind, vhost]
-        rows = ManagementClient(data_dir).get(*path)
-        show(rows, COLUMNS[kind], as_json=as_json)
+    path = [kind]
+    if vhost is not None:
+        if kind in ("users", "vhosts"):
+            raise typer.BadParameter(f"{kind} are in no virtual host")
+        path = ["vhosts", vhost, kind] if kind == "connections" else [kind, vhost]
+    rows = broker.get(*path)
+    show(rows, COLUMNS[kind], as_json=as_json)
 
 
+@asking
 def close_connection(
+    broker: ManagementClient,
     name: Annotated[str, typer.Argument(help="As `routelog list connections` shows it.")],
-    data_dir: DataDir = HERE,
 ) -> None:
     """Close a client's connection."""
-    with complaints():
-        ManagementClient(data_dir).ask("DELETE", "connections", name)
+    broker.ask("DELETE", "connections", name)
 
 
 # -- users
 
 
 @users.command("add")
+@asking
 def add_user(
+    broker: ManagementClient,
     name: str,
     password: Annotated[str, typer.Option(prompt=True, hide_input=True, confirmation_prompt=True)],
     tags: Annotated[str, typer.Option(help="Separated by commas.")] = "",
-    data_dir: DataDir = HERE,
 ) -> None:
     """Add a user, who has no permissions yet."""
-    with complaints():
-        client = ManagementClient(data_dir)
-        if any(user["name"] == name for user in client.get("users")):
-            raise AnswerRefused(f"user '{name}' already exists")
-        client.ask("PUT", "users", name, body={"password": password, "tags": tags})
+    if any(user["name"] == name for user in broker.get("users")):
+        raise AnswerRefused(f"user '{name}' already exists")
+    broker.ask("PUT", "users", name, body={"password": password, "tags": tags})
 
 
 @users.command("delete")
-def delete_user(name: str, data_dir: DataDir = HERE) -> None:
+@asking
+def delete_user(broker: ManagementClient, name: str) -> None:
     """Delete a user, and close his connections."""
-    with complaints():
-        ManagementClient(data_dir).ask("DELETE", "users", name)
+    broker.ask("DELETE", "users", name)
 
 
 @users.command("password")
+@asking
 def change_password(
+    broker: ManagementClient,
     name: str,
     password: Annotated[str, typer.Option(prompt=True, hide_input=True, confirmation_prompt=True)],
-    data_dir: DataDir = HERE,
 ) -> None:
     """Change a user's password."""
-    with complaints():
-        client = ManagementClient(data_dir)
-        tags = client.get("users", name)["tags"]
-        client.ask("PUT", "users", name, body={"password": password, "tags": tags})
+    tags = broker.get("users", name)["tags"]
+    broker.ask("PUT", "users", name, body={"password": password, "tags": tags})
 
 
 @users.command("tags")
+@asking
 def change_tags(
+    broker: ManagementClient,
     name: str,
     tags: Annotated[list[str] | None, typer.Argument(help="None takes all away.")] = None,
-    data_dir: DataDir = HERE,
 ) -> None:
     """Replace a user's tags."""
-    with complaints():
-        ManagementClient(data_dir).ask("PUT", "users", name, "tags", body={"tags": tags or []})
+    broker.ask("PUT", "users", name, "tags", body={"tags": tags or []})
 
 
 # -- permissions
 
 
 @permissions.command("set")
+@asking
 def set_permission(
+    broker: ManagementClient,
     user: str,
     configure: str,
     write: str,
     read: str,
     vhost: Vhost = "/",
-    data_dir: DataDir = HERE,
 ) -> None:
     """Let a user configure, write and read what three regular expressions match."""
     body = {"configure": configure, "write": write, "read": read}
-    with complaints():
-        ManagementClient(data_dir).ask("PUT", "permissions", vhost, user, body=body)
+    broker.ask("PUT", "permissions", vhost, user, body=body)
 
 
 @permissions.command("clear")
-def clear_permission(user: str, vhost: Vhost = "/", data_dir: DataDir = HERE) -> None:
+@asking
+def clear_permission(broker: ManagementClient, user: str, vhost: Vhost = "/") -> None:
     """Shut a user out of a virtual host."""
-    with complaints():
-        ManagementClient(data_dir).ask("DELETE", "permissions", vhost, user)
+    broker.ask("DELETE", "permissions", vhost, user)
 
 
 @permissions.command("list")
-def list_permissions(data_dir: DataDir = HERE, as_json: AsJson = False) -> None:
+@asking
+def list_permissions(broker: ManagementClient, as_json: AsJson = False) -> None:
     """List all permissions."""
-    with complaints():
-        rows = ManagementClient(data_dir).get("permissions")
-        show(rows, ("vhost", "user", "configure", "write", "read"), as_json=as_json)
+    rows = broker.get("permissions")
+    show(rows, ("vhost", "user", "configure", "write", "read"), as_json=as_json)
 
 
 # -- virtual hosts
 
 
 @vhosts.command("add")
+@asking
 def add_vhost(
+    broker: ManagementClient,
     name: str,
     description: Annotated[str | None, typer.Option()] = None,
     default_queue_type: Annotated[str | None, typer.Option(help="classic, quorum, stream")] = None,
-    data_dir: DataDir = HERE,
 ) -> None:
     """Add a virtual host, or say something else of it."""
     said = {"description": description, "default_queue_type": default_queue_type}
-    with complaints():
-        body = {name: value for name, value in said.items() if value is not None}
-        ManagementClient(data_dir).ask("PUT", "vhosts", name, body=body)
+    body = {name: value for name, value in said.items() if value is not None}
+    broker.ask("PUT", "vhosts", name, body=body)
 
 
 @vhosts.command("delete")
-def delete_vhost(name: str, data_dir: DataDir = HERE) -> None:
+@asking
+def delete_vhost(broker: ManagementClient, name: str) -> None:
     """Delete a virtual host with all its queues and messages."""
-    with complaints():
-        ManagementClient(data_dir).ask("DELETE", "vhosts", name)
+    broker.ask("DELETE", "vhosts", name)
 
 
-def trace_on(vhost: Vhost = "/", data_dir: DataDir = HERE) -> None:
+@asking
+def trace_on(broker: ManagementClient, vhost: Vhost = "/") -> None:
     """Copy all that is published and delivered in a virtual host to amq.rabbitmq.trace."""
-    with complaints():
-        ManagementClient(data_dir).ask("PUT", "vhosts", vhost, body={"tracing": True})
+    broker.ask("PUT", "vhosts", vhost, body={"tracing": True})
 
 
-def trace_off(vhost: Vhost = "/", data_dir: DataDir = HERE) -> None:
+@asking
+def trace_off(broker: ManagementClient, vhost: Vhost = "/") -> None:
     """Copy no more."""
-    with complaints():
-        ManagementClient(data_dir).ask("PUT", "vhosts", vhost, body={"tracing": False})
+    broker.ask("PUT", "vhosts", vhost, body={"tracing": False})
 
 
 # -- policies
@@ -198,7 +197,9 @@ Operator = Annotated[bool, typer.Option("--operator", help="An operator policy."
 
 
 @policies.command("set")
+@asking
 def set_policy(
+    broker: ManagementClient,
     name: str,
     pattern: str,
     definition: Annotated[str, typer.Argument(help='JSON, such as {"max-age": "7D"}')],
@@ -206,7 +207,6 @@ def set_policy(
     apply_to: Annotated[str, typer.Option(help="all, queues, exchanges, streams, ...")] = "all",
     vhost: Vhost = "/",
     operator: Operator = False,
-    data_dir: DataDir = HERE,
 ) -> None:
     """Set a policy."""
     try:
@@ -214,53 +214,52 @@ def set_policy(
     except msgspec.DecodeError as error:
         raise typer.BadParameter(f"the definition is no JSON: {error}") from None
     body = {"pattern": pattern, "definition": settings, "priority": priority, "apply-to": apply_to}
-    with complaints():
-        ManagementClient(data_dir).ask("PUT", _kind(operator), vhost, name, body=body)
+    broker.ask("PUT", _kind(operator), vhost, name, body=body)
 
 
 @policies.command("clear")
+@asking
 def clear_policy(
-    name: str, vhost: Vhost = "/", operator: Operator = False, data_dir: DataDir = HERE
+    broker: ManagementClient, name: str, vhost: Vhost = "/", operator: Operator = False
 ) -> None:
     """Delete a policy."""
-    with complaints():
-        ManagementClient(data_dir).ask("DELETE", _kind(operator), vhost, name)
+    broker.ask("DELETE", _kind(operator), vhost, name)
 
 
 @policies.command("list")
+@asking
 def list_policies(
-    operator: Operator = False, data_dir: DataDir = HERE, as_json: AsJson = False
+    broker: ManagementClient, operator: Operator = False, as_json: AsJson = False
 ) -> None:
     """List all policies."""
-    with complaints():
-        rows = ManagementClient(data_dir).get(_kind(operator))
-        columns = ("vhost", "name", "pattern", "apply-to", "definition", "priority")
-        show(rows, columns, as_json=as_json)
+    rows = broker.get(_kind(operator))
+    columns = ("vhost", "name", "pattern", "apply-to", "definition", "priority")
+    show(rows, columns, as_json=as_json)
 
 
 # -- definitions
 
 
 @definitions.command("export")
+@asking
 def export_definitions(
+    broker: ManagementClient,
     file: Annotated[typer.FileBinaryWrite, typer.Argument(help="- is standard output.")],
     vhost: Annotated[str | None, typer.Option(help="Only what is in this one.")] = None,
-    data_dir: DataDir = HERE,
 ) -> None:
     """Write users, virtual hosts and topology to a file, in RabbitMQ's form."""
-    with complaints():
-        path = ["definitions"] if vhost is None else ["definitions", vhost]
-        for piece in ManagementClient(data_dir).pieces("GET", *path):
-            file.write(piece)
+    path = ["definitions"] if vhost is None else ["definitions", vhost]
+    for piece in broker.pieces("GET", *path):
+        file.write(piece)
 
 
 @definitions.command("import")
+@asking
 def import_definitions(
+    broker: ManagementClient,
     file: Annotated[typer.FileBinaryRead, typer.Argument(help="- is standard input.")],
     vhost: Annotated[str | None, typer.Option(help="Import everything into this one.")] = None,
-    data_dir: DataDir = HERE,
 ) -> None:
     """Import a file that RabbitMQ or this broker wrote; a bad entry is named, and changes nothing."""
-    with complaints():
-        path = ["definitions"] if vhost is None else ["definitions", vhost]
-        ManagementClient(data_dir).ask("POST", *path, body=file.read())
+    path = ["definitions"] if vhost is None else ["definitions", vhost]
+    broker.ask("POST", *path, body=file.read())

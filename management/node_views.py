@@ -1,22 +1,30 @@
 """The node: overview, listeners, health."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 
 from exchanges import EXCHANGE_TYPES
 from management.answer import Answer, Listing, Row, Value
 from management.call import Call
 from management.caller import Need
-from management.failures import Refused, not_found
+from management.failures import Refused, bad_request, not_found
 from management.virtual_hosts import counted_messages
 from vhosts import RABBITMQ_VERSION, QueueProperties, ResourceKind, Verb
 
 ALIVENESS_QUEUE = "aliveness-test"  # RabbitMQ's
 
+_UNIT_DAYS = {"days": 1, "weeks": 7, "months": 30, "years": 365}
+_PROTOCOLS = {
+    "amqp091": "amqp",
+    "amqp0-9-1": "amqp",
+    "amqps": "amqp/ssl",
+}  # as a health check may say
+
 
 async def overview(call: Call) -> Answer:
     """What the node is, and how much of everything the caller sees."""
     broker, node = call.broker, call.broker.node
-    vhosts = [vhost for vhost in broker.vhosts.all() if call.caller.sees(vhost.name)]
+    vhosts = [vhost for vhost in broker.vhosts.all() if call.caller.knows(vhost.name)]
     ready, unacked = await counted_messages(vhosts)
     row: Row = {
         "management_version": node.version,
@@ -135,6 +143,34 @@ def check_ok(call: Call) -> Answer:
     return Value({"status": "ok"})
 
 
+def check_certificates(call: Call) -> Answer:
+    """Whether no certificate that clients are shown expires within a time."""
+    text, days = call.path("within"), _UNIT_DAYS.get(call.path("unit").lower())
+    if not (text.isascii() and text.isdigit() and len(text) < 6):
+        raise bad_request("Invalid expiration value.")
+    if days is None:
+        raise bad_request("Time unit not recognised. Use: days, weeks, months, years.")
+    node, within = call.broker.node, timedelta(days=int(text) * days)
+    now = datetime.fromtimestamp(call.broker.clock.now() / 1_000_000, UTC)
+    expired = [
+        {
+            "node": node.name,
+            "protocol": protocol,
+            "ip_address": node.listeners[protocol][0],
+            "port": node.listeners[protocol][1],
+            "certfile": str(file),
+            "certfile_expires_on": f"{expiry:%Y-%m-%d %H:%M:%S}",
+        }
+        for protocol, expiries in call.broker.expiries().items()
+        for file, expiry in expiries.items()
+        if expiry - now < within
+    ]
+    if not expired:
+        return Value({"status": "ok"})
+    reason = "Certificates expiring"
+    return Value({"status": "failed", "reason": reason, "expired": expired}, 503)
+
+
 def check_quorum(call: Call) -> Answer:
     """Whether others need this node: there are none."""
     return Value({"status": "ok", "reason": "single node cluster"})
@@ -155,7 +191,7 @@ def check_protocol(call: Call) -> Answer:
     """Whether a protocol is spoken."""
     protocol = call.path("protocol")
     protocols = list(call.broker.node.listeners)
-    if protocol.lower() in (*protocols, "amqp091", "amqp0-9-1"):
+    if _PROTOCOLS.get(protocol.lower(), protocol.lower()) in protocols:
         return Value({"status": "ok", "protocol": protocol})
     failed = {"status": "failed", "reason": "No active listener"}
     return Value({**failed, "missing": protocol, "protocols": protocols}, 503)

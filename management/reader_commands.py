@@ -4,9 +4,10 @@ from typing import Annotated
 
 import typer
 
+from management.asking import asking
 from management.client import ManagementClient
-from management.options import HERE, AsJson, DataDir, Vhost, command_group
-from management.terminal import complaints, show
+from management.options import AsJson, Vhost, command_group
+from management.terminal import show
 
 COLUMNS = (
     "name",
@@ -23,44 +24,43 @@ reader = command_group(
 )
 
 QueueName = Annotated[str, typer.Argument(help="A queue that keeps its log.")]
+ReaderName = Annotated[str, typer.Argument(help="A reader, or a consumer group.")]
 
 
 @reader.command("list")
+@asking
 def list_readers(
-    queue: QueueName, vhost: Vhost = "/", data_dir: DataDir = HERE, as_json: AsJson = False
+    broker: ManagementClient, queue: QueueName, vhost: Vhost = "/", as_json: AsJson = False
 ) -> None:
     """List the readers and groups of a queue, by partition: how far behind they are."""
-    with complaints():
-        found = ManagementClient(data_dir).get("logs", vhost, queue, "readers")
-        rows = [
-            {"name": each["name"], "hold_bytes": each["hold_bytes"], "partition": number, **place}
-            for each in found
-            for number, place in enumerate(each["partitions"])
-        ]
-        show(rows, COLUMNS, as_json=as_json)
+    rows = [
+        {"name": each["name"], "hold_bytes": each["hold_bytes"], "partition": number, **place}
+        for each in broker.get("logs", vhost, queue, "readers")
+        for number, place in enumerate(each["partitions"])
+    ]
+    show(rows, COLUMNS, as_json=as_json)
 
 
 @reader.command("move")
+@asking
 def move_reader(
+    broker: ManagementClient,
     queue: QueueName,
-    name: str,
+    name: ReaderName,
     to: Annotated[
         str,
         typer.Option(help="first, last, next, an offset, a time (ISO 8601), or an age such as 1h."),
     ],
     vhost: Vhost = "/",
-    data_dir: DataDir = HERE,
 ) -> None:
     """Let a reader or a group that nobody consumes by go on elsewhere in the log."""
-    with complaints():
-        path = ("logs", vhost, queue, "readers", name, "position")
-        ManagementClient(data_dir).ask("PUT", *path, body={"to": to})
+    broker.ask("PUT", "logs", vhost, queue, "readers", name, "position", body={"to": to})
 
 
 @reader.command("delete")
+@asking
 def delete_reader(
-    queue: QueueName, name: str, vhost: Vhost = "/", data_dir: DataDir = HERE
+    broker: ManagementClient, queue: QueueName, name: ReaderName, vhost: Vhost = "/"
 ) -> None:
     """Keep nothing for a reader any more."""
-    with complaints():
-        ManagementClient(data_dir).ask("DELETE", "logs", vhost, queue, "readers", name)
+    broker.ask("DELETE", "logs", vhost, queue, "readers", name)

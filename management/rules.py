@@ -119,16 +119,21 @@ async def _set_vhost_limits(call: Call, limits: dict[str, int]) -> None:
 
 
 def list_user_limits(call: Call) -> Answer:
-    """The limits of all users."""
+    """The limits of the users whom the caller may know: of all, or his own."""
     users = call.broker.users
-    limited = [user.name for user in users.users() if users.limits(user.name)]
+    limited = [
+        user.name
+        for user in users.users()
+        if users.limits(user.name) and call.caller.knows_user(user.name)
+    ]
     return Listing(limited, lambda name: {"user": name, "value": users.limits(name)})
 
 
 def list_limits_of_user(call: Call) -> Answer:
     """The limits of a user."""
-    users = call.broker.users
-    name = users.get(call.path("user")).name
+    users, name = call.broker.users, call.path("user")
+    if not call.caller.knows_user(name) or users.find(name) is None:
+        raise not_found()
     limited = [name] if users.limits(name) else []
     return Listing(limited, lambda name: {"user": name, "value": users.limits(name)})
 

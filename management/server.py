@@ -1,7 +1,9 @@
 """The HTTP server: from a request to its handler, and from its answer to bytes."""
 
+import asyncio
 import inspect
 import logging
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
@@ -23,6 +25,7 @@ log = logging.getLogger(__name__)
 
 STREAM_BYTES = 65_536  # an answer that is larger is written while it is made
 BACKLOG = 128
+HANDSHAKE_SECONDS_MAX = 5.0  # of TLS, as for AMQP
 STOP_SECONDS = 2.0  # for answers that are under way when the broker stops
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
@@ -56,10 +59,15 @@ class ManagementServer:
             application.router.add_route(route.method, path, self._handler(route))
         document = msgspec.json.encode(openapi_document(ROUTES, broker.node.version))
         application.router.add_get("/api/openapi.json", _constant(document))
-        self._runner = web.AppRunner(application, access_log=None, handle_signals=False)
+        self._listening: list[asyncio.Server] = []
+        self._runner = web.AppRunner(
+            application, access_log=None, handle_signals=False, shutdown_timeout=STOP_SECONDS
+        )
 
-    async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen.
+    async def listen(
+        self, host: str, port: int, tls: ssl.SSLContext | None = None
+    ) -> tuple[str, int]:
+        """Listen there, too; `stop` in the end, also when this fails.
 
         Returns:
             The address and port.
@@ -67,18 +75,25 @@ class ManagementServer:
         Raises:
             OSError: the address cannot be used.
         """
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port, backlog=BACKLOG, shutdown_timeout=STOP_SECONDS)
-        try:
-            await site.start()
-        except OSError:
-            await self._runner.cleanup()
-            raise
-        address = self._runner.addresses[0]
+        if self._runner.server is None:
+            await self._runner.setup()
+        assert self._runner.server is not None
+        listening = await asyncio.get_running_loop().create_server(
+            self._runner.server,
+            host,
+            port,
+            backlog=BACKLOG,
+            ssl=tls,
+            ssl_handshake_timeout=None if tls is None else HANDSHAKE_SECONDS_MAX,
+        )
+        self._listening.append(listening)
+        address = listening.sockets[0].getsockname()
         return address[0], address[1]
 
     async def stop(self) -> None:
         """Listen no more, and end what is under way."""
+        for listening in self._listening:
+            listening.close()
         await self._runner.cleanup()
 
     def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:

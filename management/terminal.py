@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from management.client import AnswerRefused, NotReachable
+from management.client import AnswerRefused
+from management.door import NotReachable
 
 EXIT_REFUSED = 1
 EXIT_NOT_REACHABLE = 2  # what wrong usage of the command line exits with, too

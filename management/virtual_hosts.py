@@ -32,8 +32,8 @@ class VhostBody(msgspec.Struct):
 
 
 def list_vhosts(call: Call) -> Answer:
-    """The vhosts that the caller sees."""
-    vhosts = [each for each in call.broker.vhosts.all() if call.caller.sees(each.name)]
+    """The vhosts that the caller knows."""
+    vhosts = [each for each in call.broker.vhosts.all() if call.caller.knows(each.name)]
     node = call.broker.node.name
     return Listing(
         vhosts,

@@ -257,6 +257,7 @@ async def running_node(
         logs.recover()
         node.vhosts.recovered()
         logs.start(1)
+        await node.vhosts.load_memories()
         await node.vhosts.add("/")
         yield node
     finally:

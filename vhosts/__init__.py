@@ -19,6 +19,7 @@ from vhosts.definitions_export import (
 )
 from vhosts.definitions_import import DefinitionsImport
 from vhosts.delivery import Delivery, DeliverySource
+from vhosts.dispatcher import delivery_cost
 from vhosts.effective_arguments import EffectiveArguments, merged_definitions
 from vhosts.errors import (
     AccessRefused,
@@ -189,6 +190,7 @@ __all__ = [
     "VirtualHost",
     "checked_arguments",
     "checked_limits",
+    "delivery_cost",
     "described_parameter",
     "described_permission",
     "described_policy",

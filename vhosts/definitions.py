@@ -48,6 +48,7 @@ TURN_ENTRIES = 64  # read in one turn of the loop: about 1 ms
 
 OPERATOR_POLICY = "operator_policy"  # components of parameters
 VHOST_LIMITS_COMPONENT = "vhost-limits"
+_OBJECTS = frozenset(("arguments", "limits", "metadata"))
 
 # How an entry can be wrong.
 WRONG = (
@@ -148,7 +149,7 @@ class _Reader:
             name = content.get("name", content.get("user", "")) if isinstance(content, dict) else ""
             place = f"{kind}[{at}] '{name}'" if name else f"{kind}[{at}]"
             try:
-                yield place, msgspec.convert(content, entry_type)
+                yield place, msgspec.convert(_with_objects(content), entry_type)
             except msgspec.ValidationError as error:
                 raise InvalidDefinition(place, str(error)) from None
 
@@ -172,9 +173,10 @@ class _Reader:
     def _parameter(self, entry: ParameterEntry) -> None:
         vhost = self._place(entry.vhost)
         if entry.component == VHOST_LIMITS_COMPONENT:
-            if not isinstance(entry.value, dict):
+            limits = _object(entry.value)
+            if not isinstance(limits, dict):
                 raise InvalidLimit(entry.name, "its value is no object")
-            self.read.vhost_limits.append((vhost, checked_limits(VHOST_LIMITS, entry.value)))
+            self.read.vhost_limits.append((vhost, checked_limits(VHOST_LIMITS, limits)))
         elif entry.component == OPERATOR_POLICY:
             if not isinstance(entry.value, dict):
                 raise InvalidPolicy(entry.name, "value", "it is no object")
@@ -214,6 +216,17 @@ class _Reader:
         if not place:
             raise InvalidDefinition("vhost", "it is not said")
         return place
+
+
+def _with_objects(content: Any) -> Any:
+    if not isinstance(content, dict):
+        return content
+    return content | {name: _object(content[name]) for name in _OBJECTS & content.keys()}
+
+
+def _object(value: Any) -> Any:
+    # RabbitMQ writes an object that has become empty as an empty array.
+    return {} if value == [] else value
 
 
 def named(place: str, take: Callable[[_Any], None], entry: _Any) -> None:

@@ -52,9 +52,13 @@ class DelayBook:
             self._open(record.exchange, record.partitions, ends, durable=True)
 
     def recovered(self) -> None:
-        """The log store has recovered: what is held becomes due from now on."""
+        """The log store has recovered: count what is held."""
         for held in self._held.values():
             held.recovered()
+
+    def start(self) -> None:
+        """What is held becomes due from now on."""
+        for held in self._held.values():
             self._begin(held)
 
     def held(self, exchange: str) -> HeldMessages | None:

@@ -1,14 +1,19 @@
 """What a queue hands out: a slice of a record batch."""
 
 from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from log_backend import Reason, Records, SettledRange
+from log_backend import PartitionLog, Reason, Records, SettledRange
 from vhosts.comeback import Comeback
 
 
 class DeliverySource(Protocol):
     """Where deliveries come from: a partition of a queue."""
+
+    @property
+    def log(self) -> PartitionLog:
+        """Where the messages lie."""
 
     @property
     def ready(self) -> int:
@@ -25,6 +30,20 @@ class DeliverySource(Protocol):
 
     def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
         """Make messages ready again that were handed out, in their old place."""
+
+    def redeliver(
+        self, first: int, end: int, bytes_max: int, when_loaded: Callable[[], None]
+    ) -> tuple[int, Sequence["Delivery"]] | None:
+        """Hand out again what is handed out, to the same consumer.
+
+        Args:
+            bytes_max: of bodies; the first message may be larger.
+            when_loaded: called when `redeliver` should be tried again.
+
+        Returns:
+            How many messages from `first` on are dealt with, at least one, and the deliveries: without those
+            that have come back too often, or wait. None: they have to be loaded first.
+        """
 
     def delivery_count(self, offset: int) -> int:
         """How often an unsettled message was delivered again, the last delivery included."""

@@ -4,10 +4,7 @@ A partition like any other: it shares the journal with the messages, so what is 
 be in the block that holds the message itself. What the exchange forgets is settled.
 """
 
-import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 
 from log_backend import (
     EXCHANGE_MARK,
@@ -16,19 +13,9 @@ from log_backend import (
     LogStore,
     PartitionLog,
     Reason,
-    RecordBatch,
     Records,
 )
-
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A batch that was found again, and the index of one record of it that is not settled."""
-
-    batch: RecordBatch
-    index: int
+from vhosts.unsettled_records import Kept, unsettled_records
 
 
 class ExchangeLog:
@@ -59,31 +46,9 @@ class ExchangeLog:
         """Let go of what is settled."""
         self.partition.release()
 
-    async def kept(self) -> AsyncIterator[Kept]:
-        """The records that are not settled, in order; for once, after recovery.
-
-        Damage ends them: what lies behind it is not remembered.
-        """
-        partition = self.partition
-        settled = partition.open_cursor().settled
-        offset = settled.unsettled_from(partition.first_offset)
-        while offset < partition.next_offset:
-            batch = await self._batch(offset)
-            if batch is None:
-                log.error("%s: cannot be read from offset %d on", partition.directory, offset)
-                return
-            offset = max(offset, batch.base_offset)
-            while (offset := settled.unsettled_from(offset)) < batch.end_offset:
-                yield Kept(batch, offset - batch.base_offset)
-                offset += 1
-
-    async def _batch(self, offset: int) -> RecordBatch | None:
-        if (batch := self.partition.read(offset)) is None and self.partition.needs_load(offset):
-            loaded = asyncio.Event()
-            self.partition.load(offset, loaded.set)
-            await loaded.wait()
-            batch = self.partition.read(offset)
-        return batch
+    def kept(self) -> AsyncIterator[Kept]:
+        """The records that are not settled; for once, after recovery."""
+        return unsettled_records(self.partition, self.partition.open_cursor())
 
     def close(self) -> list[Change]:
         """The exchange is being deleted; see `LogStore.close_partition`."""

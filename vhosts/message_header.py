@@ -26,13 +26,34 @@ def header_key(properties: bytes, name: bytes) -> bytes | None:
         The content of a string or byte array; an integer in decimal; None when there is no such header
         or its value is something else.
     """
+    found = _value(properties, name)
+    return None if found is None else _key(*found)
+
+
+def header_identity(properties: bytes, name: bytes) -> bytes | None:
+    """Octets that are the same for equal values of a header, and others for others, also of another type.
+
+    Returns:
+        None when there is no such header.
+    """
+    found = _value(properties, name)
+    if found is None:
+        return None
+    kind, content = found
+    if kind in _TEXT:
+        return b"S" + content
+    number = _key(kind, content)
+    return bytes((kind,)) + content if number is None else b"I" + number
+
+
+def _value(properties: bytes, name: bytes) -> tuple[int, bytes] | None:
     try:
         return _found(properties, name)
     except IndexError:
         return None
 
 
-def _found(properties: bytes, name: bytes) -> bytes | None:
+def _found(properties: bytes, name: bytes) -> tuple[int, bytes] | None:
     flags = int.from_bytes(properties[:2], "big")
     if not flags & _HEADERS:
         return None
@@ -50,7 +71,7 @@ def _found(properties: bytes, name: bytes) -> bytes | None:
         if after > end:
             return None
         if properties[at + 1 : kind_at] == name:
-            return _key(properties[kind_at], properties[start:after])
+            return properties[kind_at], properties[start:after]
         at = after
     return None
 

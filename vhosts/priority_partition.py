@@ -149,6 +149,13 @@ class PriorityPartition(QueuePartition):
                 self._held.pop(offset, None)
         super().settle(first, end, reason)
 
+    def finish(self, first: int, end: int, reason: Reason) -> None:
+        """See `QueuePartition`."""
+        if self._held:
+            for offset in range(first, end):
+                self._held.pop(offset, None)
+        super().finish(first, end, reason)
+
     def make_ready(self, first: int, end: int) -> None:
         """See `QueuePartition`."""
         start, level = first, self._held.pop(first, 0)

@@ -2,6 +2,7 @@
 """A queue: records in, deliveries out, round robin to its consumers."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 
 import cython
 
@@ -154,7 +155,11 @@ class Queue(Dispatcher):
         admitted, refused = rules.admit(records)
         position = 0
         if admitted is not None:
-            position = self._append(admitted, waited)
+            if rules.unique_keys is None:
+                position = self._append(admitted, waited)
+            else:
+                append = partial(self._append, waited=waited)
+                position = rules.unique_keys.publish(admitted, append)
             rules.published()
         if refused:
             raise PublishRefused(refused, position)

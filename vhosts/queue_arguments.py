@@ -46,6 +46,7 @@ KNOWN: Mapping[str, Check] = {
     "x-retention": age,
     "x-retention-force": flag,
     "x-durability": one_of(*Durability),
+    "x-message-deduplication": flag,
     "x-partitions": integer(1, PARTITIONS_MAX),
     "x-partition-key": header_name,
     "x-compression": one_of(*COMPRESSIONS),
@@ -53,6 +54,9 @@ KNOWN: Mapping[str, Check] = {
     "x-local-max-age": age,
     "x-local-max-length-bytes": integer(0),
 }
+
+# What an argument means that is left out, so that who says it means the same.
+UNSAID: Mapping[str, object] = {"x-queue-type": "classic"}
 
 # Arguments that say nothing without another one.
 NEEDED: Mapping[str, str] = {
@@ -82,6 +86,9 @@ def check_arguments(queue: str, vhost: str, arguments: Mapping[str, object]) -> 
             "only a stream lets go of messages by age; to keep consumed messages use 'x-retention'"
         )
         raise InvalidQueueArgument(queue, vhost, "x-max-age", reason)
+    if "x-message-deduplication" in arguments and is_stream(arguments):
+        reason = "a stream keeps every message; an exchange can let those with a new key through"
+        raise InvalidQueueArgument(queue, vhost, "x-message-deduplication", reason)
     if "x-retention-force" in arguments and retention(arguments) is None:
         reason = "the queue keeps no log: it is no stream and has no 'x-retention'"
         raise InvalidQueueArgument(queue, vhost, "x-retention-force", reason)
@@ -96,9 +103,10 @@ def check_equivalent(
         QueueInequivalent: names the first one.
     """
     for name in KNOWN:
-        has, asked = current.get(name), received.get(name)
+        unsaid = UNSAID.get(name)
+        has, asked = current.get(name, unsaid), received.get(name, unsaid)
         if comparable(has) != comparable(asked):
-            raise QueueInequivalent(queue, vhost, name, _described(asked), _described(has))
+            raise QueueInequivalent(queue, vhost, name, *_differing(asked, has))
 
 
 def check_durability(queue: str, vhost: str, arguments: Mapping[str, object], stored: bool) -> None:
@@ -191,5 +199,16 @@ def compression(arguments: Mapping[str, object]) -> str | None:
     return chosen if isinstance(chosen, str) else None
 
 
+def _differing(asked: object, has: object) -> tuple[str, str]:
+    # As RabbitMQ writes it: types are told when there are two.
+    if asked is None or has is None or field_type(asked) != field_type(has):
+        return _described(asked), _described(has)
+    return f"'{_plain(asked)}'", f"'{_plain(has)}'"
+
+
 def _described(value: object) -> str:
-    return "none" if value is None else f"the value '{value}' of type '{field_type(value)}'"
+    return "none" if value is None else f"the value '{_plain(value)}' of type '{field_type(value)}'"
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,10 +1,10 @@
 """The queue's view of one partition: what is ready, handed out, or came back."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
-from log_backend import EXPIRING, PartitionLog, Reason, SettledRange
+from log_backend import EXPIRING, PartitionLog, Reason, RecordBatch, SettledRange
 from vhosts.comeback import Comeback
 from vhosts.delivery import Delivery, fitting
 
@@ -192,6 +192,31 @@ class QueuePartition:
         for returned in self.rules.returnable(self, first, end, comeback):
             self.make_ready(*returned)
             self.rules.returned(self, *returned)
+
+    def redeliver(
+        self, first: int, end: int, bytes_max: int, when_loaded: Callable[[], None]
+    ) -> tuple[int, Sequence[Delivery]] | None:
+        """See `DeliverySource`; what cannot be read any more is returned."""
+        batch = None if self.log.closed else self.log.read(first)
+        if batch is None or batch.base_offset > first:
+            if batch is None and not self.log.closed and self.log.needs_load(first):
+                self.log.load(first, when_loaded)
+                return None
+            self.give_back(first, end, Comeback.RETURNED)
+            self.on_ready()
+            return end - first, ()
+        index = first - batch.base_offset
+        count = fitting(batch.records, index, min(end, batch.end_offset) - first, bytes_max)
+        again = [(first, first + count)]
+        if self.rules is not None:
+            again = list(self.rules.returnable(self, *again[0], Comeback.RETURNED))
+            self.in_flight -= count - sum(stop - begin for begin, stop in again)
+        return count, [self._hand_out_again(batch, *each) for each in again]
+
+    def _hand_out_again(self, batch: RecordBatch, first: int, end: int) -> Delivery:
+        self.cursor.redeliver(first, end)
+        index = first - batch.base_offset
+        return Delivery(self, batch.records, index, end - first, first, redelivered=True)
 
     def make_ready(self, first: int, end: int) -> None:
         """Take messages that came back into their old place."""

@@ -17,10 +17,12 @@ from vhosts.length_limit import LengthLimit, LengthOptions, LimitedQueue, length
 from vhosts.queue_lease import LeasedQueue, LeaseSurroundings, QueueLease
 from vhosts.queue_partition import QueuePartition
 from vhosts.retry_backoff import RETRY_TYPE, RetryBackoff, retry_options
+from vhosts.unique_keys import DEDUPLICATION, UniqueKeys
 
 RULE_ARGUMENTS = frozenset(
     (
         "x-dead-letter-exchange",
+        DEDUPLICATION,
         RETRY_TYPE,
         "x-expires",
         "x-max-length",
@@ -48,6 +50,7 @@ class QueueRules:
         length: its limit; None: it has none.
         lease: when its own time is over; None: never.
         backoff: what came back and waits before it is ready again.
+        unique_keys: of its messages; None: they may be alike.
     """
 
     def __init__(self, queue: RuledQueue, surroundings: RuleSurroundings) -> None:
@@ -59,6 +62,7 @@ class QueueRules:
         self.length: LengthLimit | None = None
         self.lease: QueueLease | None = None
         self.backoff = RetryBackoff(surroundings, self._waited)
+        self.unique_keys: UniqueKeys | None = None
 
     def apply(self, arguments: Mapping[str, object]) -> None:
         """Go by other arguments from here on."""
@@ -71,6 +75,7 @@ class QueueRules:
         self._limit(length_options(arguments))
         self.delivery_limit = delivery_limit(arguments)
         self.backoff.options = retry_options(arguments)
+        self._deduplicate(arguments)
         if self.lease is not None:
             self.lease.stop()
         expires = arguments.get("x-expires")
@@ -79,6 +84,12 @@ class QueueRules:
             if isinstance(expires, int)
             else None
         )
+
+    def _deduplicate(self, arguments: Mapping[str, object]) -> None:
+        if self.unique_keys is None and arguments.get(DEDUPLICATION) is True:
+            self.unique_keys = UniqueKeys(self._queue, self._surroundings.now)
+        if self.unique_keys is not None:
+            self.unique_keys.ttl = self.expiry.ttl
 
     def _limit(self, options: LengthOptions | None) -> None:
         if options is None:
@@ -106,6 +117,7 @@ class QueueRules:
             self.length,
             self.lease,
             self.backoff.options,
+            self.unique_keys,
         )
         under_way = self.expiry.expected or self.dead_letters.waiting or self.backoff.count
         return not under_way and all(each is None for each in asked)
@@ -153,7 +165,7 @@ class QueueRules:
         if self.delivery_limit is not None:
             kept, over = within_limit(partition, first, end, self.delivery_limit)
             for each in over:
-                self.dead_letters.discard(partition, *each, DeathReason.DELIVERY_LIMIT)
+                self._discard(partition, *each, DeathReason.DELIVERY_LIMIT)
         if not self.backoff.holds(comeback):
             return kept
         for each in kept:
@@ -175,8 +187,15 @@ class QueueRules:
         """See `PartitionRules`."""
         if reason is not Reason.REJECTED:
             return False
-        self.dead_letters.discard(partition, first, end, DeathReason.REJECTED)
+        self._discard(partition, first, end, DeathReason.REJECTED)
         return True
+
+    def _discard(
+        self, partition: QueuePartition, first: int, end: int, reason: DeathReason
+    ) -> None:
+        if self.unique_keys is not None:
+            self.unique_keys.free(partition, first, end)
+        self.dead_letters.discard(partition, first, end, reason)
 
     def _waited(self, partition: QueuePartition, first: int, end: int) -> None:
         partition.make_ready(first, end)
@@ -184,10 +203,10 @@ class QueueRules:
         partition.on_ready()
 
     def _expired(self, partition: QueuePartition, first: int, end: int) -> None:
-        self.dead_letters.discard(partition, first, end, DeathReason.EXPIRED)
+        self._discard(partition, first, end, DeathReason.EXPIRED)
 
     def _pushed_out(self, partition: QueuePartition, first: int, end: int) -> None:
-        self.dead_letters.discard(partition, first, end, DeathReason.MAXLEN)
+        self._discard(partition, first, end, DeathReason.MAXLEN)
 
 
 def has_rules(arguments: Mapping[str, object]) -> bool:

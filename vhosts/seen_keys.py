@@ -13,6 +13,7 @@ On the disk, a key is a record of the exchange's log, its body::
 import hashlib
 import struct
 from array import array
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import islice
 
@@ -49,7 +50,7 @@ class SeenKeys:
         self.log = log
         self.written = self.durable = 0
         self._now = now
-        self._offsets: dict[bytes, int] = {}  # in the log
+        self._offsets: OrderedDict[bytes, int] = OrderedDict()  # in the log
         self._expiries: dict[bytes, int] = {}  # of those that expire
 
     def __len__(self) -> int:
@@ -64,7 +65,7 @@ class SeenKeys:
         if ttl is None or ttl < 1:
             ttl = self._options.ttl
         expires = 0 if ttl is None else self._now() + ttl * _MILLISECOND
-        return Note(_short(octets(value)), min(expires, 2**63))
+        return Note(short_key(octets(value)), min(expires, 2**63))
 
     def knows(self, note: Note) -> bool:
         """Whether the key was seen, and counts still."""
@@ -129,7 +130,8 @@ class SeenKeys:
             self.log.release()
 
 
-def _short(key: bytes) -> bytes:
+def short_key(key: bytes) -> bytes:
+    """A key, or its hash when it is long."""
     return key if len(key) <= KEY_BYTES_MAX else hashlib.blake2b(key, digest_size=16).digest()
 
 

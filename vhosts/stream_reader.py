@@ -4,7 +4,7 @@ Source: RabbitMQ's streams, as consumers of AMQP 0-9-1 see them (`x-stream-offse
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -63,11 +63,12 @@ class StreamReader:
 
     Attributes:
         consumer: who takes the deliveries; acks give it credit and do nothing else.
+        log: what it reads.
         next_offset: of the next record to hand out.
         in_flight: handed out and not settled: a client that is told of damage first has these.
     """
 
-    __slots__ = ("_log", "_not_before", "_wake", "consumer", "in_flight", "next_offset")
+    __slots__ = ("_not_before", "_wake", "consumer", "in_flight", "log", "next_offset")
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class StreamReader:
         position: StreamPosition,
         wake: Callable[[], None],
     ) -> None:
-        self._log = log
+        self.log = log
         self._wake = wake
         self._not_before = position.not_before
         self.consumer = consumer
@@ -86,17 +87,17 @@ class StreamReader:
     @property
     def ready(self) -> int:
         """See `DeliverySource`."""
-        return max(0, self._log.next_offset - self.next_offset)
+        return max(0, self.log.next_offset - self.next_offset)
 
     @property
     def at_damage(self) -> bool:
         """The next record lies at or behind a damage: it is not handed out."""
-        return self.next_offset >= self._log.blocked_from
+        return self.next_offset >= self.log.blocked_from
 
     @property
     def unreadable(self) -> bool:
         """The next record could not be read just now, and nothing before it is unsettled."""
-        return self._log.read_error is not None and not self.in_flight and self.at_damage
+        return self.log.read_error is not None and not self.in_flight and self.at_damage
 
     @property
     def stopped(self) -> bool:
@@ -118,6 +119,22 @@ class StreamReader:
         """See `DeliverySource`: what was read is not read again."""
         self.in_flight -= end - first
 
+    def redeliver(
+        self, first: int, end: int, bytes_max: int, when_loaded: Callable[[], None]
+    ) -> tuple[int, Sequence[Delivery]] | None:
+        """See `DeliverySource`; what retention removed meanwhile, or is damaged, does not come again."""
+        batch = self.log.read(first)
+        if batch is None and self.log.needs_load(first):
+            self.log.load(first, when_loaded)
+            return None
+        gone = min(end, end if batch is None else batch.base_offset)
+        if gone > first or batch is None:
+            self.give_back(first, gone)
+            return gone - first, ()
+        index = first - batch.base_offset
+        count = fitting(batch.records, index, min(end, batch.end_offset) - first, bytes_max)
+        return count, (Delivery(self, batch.records, index, count, first, redelivered=True),)
+
     def delivery_count(self, offset: int) -> int:
         """See `DeliverySource`: nothing is delivered again."""
         return 0
@@ -126,11 +143,11 @@ class StreamReader:
         """Hand out the next records of one batch; None at the end, or while they are loaded."""
         while self.ready:
             # What retention removed meanwhile is skipped.
-            self.next_offset = max(self.next_offset, self._log.first_offset)
-            batch = self._log.read(self.next_offset)
+            self.next_offset = max(self.next_offset, self.log.first_offset)
+            batch = self.log.read(self.next_offset)
             if batch is None:
-                if self._log.needs_load(self.next_offset):
-                    self._log.load(self.next_offset, self._wake)
+                if self.log.needs_load(self.next_offset):
+                    self.log.load(self.next_offset, self._wake)
                 return None
             if batch.records.last_time < self._not_before:
                 self.next_offset = batch.end_offset

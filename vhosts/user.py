@@ -1,4 +1,4 @@
-"""A user: a name, a password hash and the tags that open parts of the management interface."""
+"""A user: a name, a password hash, and tags that open parts of the HTTP API, or another's name."""
 
 from dataclasses import dataclass, field
 
@@ -7,6 +7,7 @@ from vhosts.errors import InvalidUser
 NAME_BYTES_MAX = 255  # a short string of AMQP
 TAGS_MAX = 32  # RabbitMQ has five that mean something
 ADMINISTRATOR = "administrator"
+IMPERSONATOR = "impersonator"  # may publish with another's user-id
 
 
 @dataclass(frozen=True, slots=True)

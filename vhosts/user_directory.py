@@ -11,7 +11,7 @@ from vhosts.permission import FULL_PERMISSION, Permission
 from vhosts.permission_book import PermissionBook
 from vhosts.topic_permission import TopicPermission, TopicRule
 from vhosts.topology_writer import TopologyWriter
-from vhosts.user import ADMINISTRATOR, User
+from vhosts.user import ADMINISTRATOR, IMPERSONATOR, User
 from vhosts.user_record import (
     PERMISSIONS_PREFIX,
     TOPIC_PERMISSIONS_PREFIX,
@@ -91,6 +91,11 @@ class UserDirectory:
         if user not in self._users:
             # Ignored, it would be given to the next user of this name.
             raise MetadataCorrupt(f"{key!r}: there is no user '{user}'")
+
+    def impersonates(self, name: str) -> bool:
+        """Whether the user may publish in another's name."""
+        user = self._users.get(name)
+        return user is not None and IMPERSONATOR in user.tags
 
     def find(self, name: str) -> User | None:
         """Return the user, or None."""

@@ -301,6 +301,8 @@ class VirtualHost:
             InvalidName, ReservedName, InvalidQueueArgument, InvalidQueueProperty,
             QueueInequivalent, QueueLocked, QueueLimitReached.
         """
+        if not server_named:
+            check_not_reserved("queue", properties.name)
         properties = with_type(properties, self.record.default_queue_type)
         existing = self.queues.get(properties.name)
         if existing is not None:
@@ -308,8 +310,6 @@ class VirtualHost:
             existing.used()
             return existing, existing.declaring
         check_name("queue", properties.name)
-        if not server_named:
-            check_not_reserved("queue", properties.name)
         check_declaration(self.name, properties, self._logs.has_remote)
         self._check_queue_limit(properties.name)
         numbers, number_change = self._numbers.take(partition_count(properties.arguments))

@@ -73,9 +73,13 @@ class VhostDirectory:
             vhost.recovered()
 
     async def load_memories(self) -> None:
-        """The journal accepts entries: let exchanges remember what earlier runs knew."""
+        """The journal accepts entries: remember what earlier runs knew, then go on with what became due."""
         for vhost in self._vhosts.values():
             await vhost.memories.load()
+            for queue in vhost.queues.values():
+                if queue.rules is not None and queue.rules.unique_keys is not None:
+                    await queue.rules.unique_keys.load()
+            vhost.delays.start()
 
     def get(self, name: str) -> VirtualHost:
         """A vhost.

@@ -104,6 +104,7 @@ class Node:
         self.store.on_durable = self._durable
         self.store.on_failure = self.failures.append
         self.store.start(claim_epoch(self.store.metadata))
+        await self.vhosts.load_memories()
         await self.vhosts.add("/")
         self.is_started = True
 

@@ -412,6 +412,7 @@ def test_a_reply_comes_straight_back_through_the_direct_reply_queue(clients):
     client.basic_publish("", requests, b"question", properties)
     _, asked, _ = inbox.wait_for(1).deliveries[0]
     assert asked.reply_to.startswith("amq.rabbitmq.reply-to.")
+    assert server.queue_declare(asked.reply_to, passive=True).method.consumer_count == 1
     answer = pika.BasicProperties(correlation_id=asked.correlation_id)
     server.basic_publish("", asked.reply_to, b"answer", answer)
     _, properties, body = replies.wait_for(1).deliveries[0]

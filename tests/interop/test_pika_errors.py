@@ -92,6 +92,11 @@ def ack_unknown(channel, name):
     channel.queue_declare(name, exclusive=True)
 
 
+def redeclare_limited_queue(channel, name):
+    declare(channel, name, arguments={"x-max-length": 5})
+    declare(channel, name, arguments={"x-max-length": 6})
+
+
 CHANNEL_ERRORS = [
     (lambda ch, name: ch.queue_declare(name, passive=True), 404, "no queue '{name}' in vhost '/'"),
     (lambda ch, name: ch.basic_get(name), 404, "no queue '{name}' in vhost '/'"),
@@ -146,6 +151,22 @@ CHANNEL_ERRORS = [
         "received the value '10' of type 'signedint' but current is none",
     ),
     (
+        redeclare_limited_queue,
+        406,
+        "inequivalent arg 'x-max-length' for queue '{name}' in vhost '/': "
+        "received '6' but current is '5'",
+    ),
+    (
+        lambda ch, name: ch.exchange_declare("", passive=True),
+        403,
+        "operation not permitted on the default exchange",
+    ),
+    (
+        lambda ch, name: ch.queue_declare("amq.rabbitmq.reply-to.nobody", passive=True),
+        404,
+        "no queue 'amq.rabbitmq.reply-to.nobody' in vhost '/'",
+    ),
+    (
         redeclare_exchange(exchange_type="fanout"),
         406,
         "inequivalent arg 'type' for exchange '{name}' in vhost '/': "
@@ -184,6 +205,21 @@ def test_a_channel_error_has_rabbitmq_s_code_and_text_and_spares_the_connection(
     queue = declare(channel)
     send(channel, queue, b"still here")
     assert drain(channel, queue) == [b"still here"]
+
+
+def test_a_name_that_the_broker_gave_is_no_name_to_declare(connection):
+    channel = connection.channel()
+    given = declare(channel)
+    with pytest.raises(ChannelClosedByBroker) as closed:
+        declare(channel, given)
+    reason = f"queue name '{given}' contains reserved prefix 'amq.*'"
+    assert closed.value.reply_text == f"ACCESS_REFUSED - {reason}"
+
+
+def test_a_queue_is_classic_whether_its_declaration_says_so_or_not(connection, name):
+    channel = connection.channel()
+    for arguments in ({}, {"x-queue-type": "classic"}, {}):
+        assert declare(channel, name, arguments=arguments) == name
 
 
 def test_a_text_beyond_255_bytes_is_cut_and_says_so(connection):

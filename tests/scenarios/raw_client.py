@@ -237,10 +237,11 @@ class RawClient:
         channel_max: int | None = None,
         frame_max: int | None = None,
         beat: int = 0,
+        response: str | None = None,
     ) -> Self:
         """The whole handshake, up to connection.open-ok."""
         self.start()
-        self.log_in(capabilities=capabilities)
+        self.log_in(response=response, capabilities=capabilities)
         self.tune_ok(channel_max, frame_max, beat)
         self.send(commands.Connection.Open(vhost))
         self.expect(commands.Connection.OpenOk)

@@ -243,3 +243,18 @@ def test_what_was_changed_is_there_after_a_crash(fresh_broker, name):
     again.do("DELETE", "vhosts", "/")
     broker.restart()
     assert [vhost["name"] for vhost in ManagementDoor(broker).get("vhosts")] == [name]
+
+
+def test_an_impersonator_publishes_in_anothers_name_while_he_has_the_tag(door, clients, name):
+    door.add_user(name, "impersonator")
+    connection = connect(clients, name)
+    channel = connection.channel()
+    channel.confirm_delivery()
+    channel.queue_declare(name)
+    for user_id in ("somebody", name):
+        channel.basic_publish("", name, b"m", pika.BasicProperties(user_id=user_id))
+        assert channel.basic_get(name, auto_ack=True)[1].user_id == user_id
+    door.do("PUT", "users", name, "tags", body={"tags": ["management"]})
+    forged = pika.BasicProperties(user_id="somebody")
+    code, text = refused(channel, lambda: channel.basic_publish("", name, b"m", forged))
+    assert (code, f"authenticated user was '{name}'" in text) == (406, True)

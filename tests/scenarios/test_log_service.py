@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import trustme
 from broker_process import BrokerProcess
 from compressed_queue import (
     ORDERS,
@@ -22,7 +23,6 @@ from compressed_queue import (
 from log_service import contents, endpoint, http_logs, service_url, wait_until, wait_until_stored
 from management_door import ManagementDoor
 from pika_client import Clients
-from scenarios.tls_proxy import tls_proxy
 
 from log_backend import SystemClock
 from spark_bridge.errors import BadOption, DamagedSegment, RecordsLost, ServiceUnreachable
@@ -32,6 +32,7 @@ from spark_bridge.log_store import LogPartition, OffsetRange
 
 pytestmark = pytest.mark.differs_from_rabbitmq("has no such service")
 
+AUTHORITY = trustme.CA()
 PLAIN = LogPartition("/", "plain", 0)
 PACKED = LogPartition("/", "packed", 0)
 COUNT = len(ORDERS)
@@ -40,7 +41,15 @@ COUNT = len(ORDERS)
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A broker with a queue of several segments, and one whose segments are compressed."""
-    process = BrokerProcess(tmp_path_factory.mktemp("served"), SMALL_SEGMENTS).start()
+    folder = tmp_path_factory.mktemp("served")
+    AUTHORITY.cert_pem.write_to_path(str(folder / "ca.pem"))
+    certificate = AUTHORITY.issue_cert("localhost")
+    certificate.private_key_and_cert_chain_pem.write_to_path(str(folder / "server.pem"))
+    with_tls = {
+        "ROUTELOG_TLS_CERTIFICATE": str(folder / "server.pem"),
+        "ROUTELOG_TLS_PORT": "0",
+    }
+    process = BrokerProcess(folder / "data", SMALL_SEGMENTS | with_tls).start()
     clients = Clients(process.url)
     channel = clients.connect().channel()
     publish(channel, "plain", **{"x-retention": "1h"})
@@ -176,16 +185,17 @@ def test_executors_have_a_token_and_no_password(served: BrokerProcess) -> None:
     assert len(contents(task, OffsetRange(PLAIN, 0, COUNT, 0))) == COUNT
 
 
-def test_logs_are_read_through_tls(served: BrokerProcess, tmp_path: Path) -> None:
-    plain = ManagementDoor(served).address
-    with tls_proxy("127.0.0.1", plain.port or 0, tmp_path) as port:
-        url = f"https://guest:guest@localhost:{port}"
-        trusting = endpoint(url, tlsAuthorities=str(tmp_path / "ca.pem"))
-        assert len(contents(HttpLogs(trusting, {}), OffsetRange(PACKED, 0, COUNT, 0))) == COUNT
-        with pytest.raises(ServiceUnreachable, match="certificate verify failed"):
-            HttpLogs(endpoint(url, retries=0), {}).partitions("/", None)
-        with pytest.raises(BadOption, match="option tlsAuthorities: /nowhere"):
-            HttpLogs(endpoint(url, tlsAuthorities="/nowhere"), {}).partitions("/", None)
+@pytest.mark.parametrize("partition", [PLAIN, PACKED], ids=["plain", "compressed"])
+def test_logs_are_read_over_tls(served: BrokerProcess, partition: LogPartition) -> None:
+    listeners = ManagementDoor(served).get("overview")["listeners"]
+    (port,) = (each["port"] for each in listeners if each["protocol"] == "https")
+    url = f"https://guest:guest@localhost:{port}"
+    trusting = endpoint(url, tlsAuthorities=str(served.data_dir.parent / "ca.pem"))
+    assert len(contents(HttpLogs(trusting, {}), OffsetRange(partition, 0, COUNT, 0))) == COUNT
+    with pytest.raises(ServiceUnreachable, match="certificate verify failed"):
+        HttpLogs(endpoint(url, retries=0), {}).partitions("/", None)
+    with pytest.raises(BadOption, match="option tlsAuthorities: /nowhere"):
+        HttpLogs(endpoint(url, tlsAuthorities="/nowhere"), {}).partitions("/", None)
 
 
 def test_a_broker_that_is_not_there_is_named(served: BrokerProcess) -> None:

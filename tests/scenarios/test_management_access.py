@@ -13,12 +13,12 @@ from management.routes import ROUTES
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
 
-ROLES = ("untagged", "management", "policymaker", "monitoring", "administrator")
+ROLES = ("untagged", "impersonator", "management", "policymaker", "monitoring", "administrator")
 
 # As in RabbitMQ. What is in neither list is open to every tag.
 ADMINISTRATORS = re.compile(
-    r"(GET|PUT|POST|DELETE) /(users|permissions|topic-permissions|user-limits|definitions)\b.*"
-    r"|(PUT|DELETE) /(vhosts|operator-policies|vhost-limits|global-parameters)/.*"
+    r"(GET|PUT|POST|DELETE) /(users|permissions|topic-permissions|definitions)\b.*"
+    r"|(PUT|DELETE) /(vhosts|operator-policies|vhost-limits|user-limits)/.*"
     r"|GET /vhosts/\{vhost\}/(topic-)?permissions"
 )
 MONITORS = re.compile(r"GET /nodes.*")
@@ -29,7 +29,7 @@ POLICYMAKERS = re.compile(r"(PUT|DELETE) /policies/.*|\w+ /(parameters|global-pa
 def allowed(role: str, route: str) -> bool:
     if LOGS.fullmatch(route):
         return True
-    if role == "untagged":
+    if role in ("untagged", "impersonator"):
         return False
     if ADMINISTRATORS.fullmatch(route):
         return role == "administrator"
@@ -74,11 +74,10 @@ def test_a_route_opens_to_the_tags_that_rabbitmq_opens_it_to(world: BrokerProces
     ids=lambda route: f"{route.method}{route.path}",
 )
 def test_a_vhost_is_closed_to_those_without_a_permission_there(world: BrokerProcess, route) -> None:
-    for role in ROLES[1:]:
+    for role in ROLES:
         door = ManagementDoor(world, (role, role))
         status, _, answer = door.raw(route.method, path_of(route.path, "closed"))
-        only_sees = role == "monitoring" and (route.method != "GET" or "aliveness" in route.path)
-        if only_sees or role in ("management", "policymaker"):
+        if role != "administrator":
             assert status == 401, (role, status, answer)
         assert status != 500, answer
         status, _, answer = door.raw(route.method, path_of(route.path, "nowhere"))
@@ -95,15 +94,34 @@ def test_lists_show_what_the_caller_may_see(world: BrokerProcess) -> None:
         body=dict.fromkeys(("configure", "write", "read"), ".*"),
     )
     guest.do("PUT", "queues", "closed", "hidden", body={})
-    for role, sees in (("management", False), ("policymaker", False), ("monitoring", True)):
+    for role, sees in (
+        ("management", False),
+        ("policymaker", False),
+        ("monitoring", False),
+        ("administrator", True),
+    ):
         door = ManagementDoor(world, (role, role))
+        knows = sees or role == "monitoring"
         assert (
             ("closed", "hidden") in [(q["vhost"], q["name"]) for q in door.get("queues")]
         ) == sees
-        assert ("closed" in [vhost["name"] for vhost in door.get("vhosts")]) == sees
+        assert ("closed" in [vhost["name"] for vhost in door.get("vhosts")]) == knows
         assert ("closed" in {each["vhost"] for each in door.get("exchanges")}) == sees
         assert ("closed" in {each["vhost"] for each in door.get("bindings")}) == sees
-        assert door.get("overview")["object_totals"]["queues"] == len(door.get("queues"))
+        counted = door.get("overview")["object_totals"]["queues"]
+        assert counted == len((guest if knows else door).get("queues"))
+
+
+def test_the_limits_of_others_are_for_administrators(world: BrokerProcess) -> None:
+    guest = ManagementDoor(world)
+    for name in ("management", "monitoring"):
+        guest.do("PUT", "user-limits", name, "max-channels", body={"value": 99})
+    own = ManagementDoor(world, ("management", "management"))
+    mine = [{"user": "management", "value": {"max-channels": 99}}]
+    assert own.get("user-limits") == own.get("user-limits", "management") == mine
+    assert own.ask("GET", "user-limits", "monitoring")[0] == 404
+    named = [each["user"] for each in guest.get("user-limits")]
+    assert named == ["management", "monitoring"]
 
 
 def test_the_same_answer_for_an_unknown_user_and_a_wrong_password(world: BrokerProcess) -> None:

@@ -1,5 +1,6 @@
 """Property lists: strict reading, and the few properties that a broker acts on."""
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,10 +17,19 @@ def listed(**values: Any) -> Properties:
     return Properties(commands.Basic.Properties(**values).marshal())
 
 
-def check(user: str = "guest", **values: Any) -> str | None:
+@dataclass
+class Publishing:
+    user: str
+    impersonates: bool = False
+
+
+GUEST = Publishing("guest")
+
+
+def check(user: str = "guest", *, impersonates: bool = False, **values: Any) -> str | None:
     """The reason of the refusal, if any."""
     try:
-        listed(**values).check(user)
+        listed(**values).check(Publishing(user, impersonates))
     except SoftError as error:
         return f"{error.code} {error.reason}"
     return None
@@ -118,7 +128,12 @@ def test_any_other_expiration_is_refused(value: str) -> None:
 def test_an_empty_expiration_and_an_empty_user_id_are_refused() -> None:
     for raw in (b"\x01\0\0", b"\0\x10\0"):
         with pytest.raises(SoftError):
-            Properties(raw).check("guest")
+            Properties(raw).check(GUEST)
+
+
+def test_an_impersonator_publishes_in_anybodys_name() -> None:
+    assert check("guest", impersonates=True, user_id="somebody else") is None
+    assert check("guest", impersonates=True, expiration="-1") == "406 invalid expiration '-1'"
 
 
 def test_a_user_id_is_the_users_own() -> None:
@@ -181,7 +196,7 @@ def test_noise_is_refused_or_read(raw: bytes) -> None:
         properties = Properties(raw)
         properties.headers()
         properties.delivery_mode()
-        properties.check("guest")
+        properties.check(GUEST)
     except AmqpError:
         return
     assert properties.raw == raw

@@ -34,6 +34,7 @@ from vhosts import (
 class Channel:
     number = 1
     user = "guest"
+    impersonates = False
     body_frame_max = 4088
     reply_address: str | None = None
 

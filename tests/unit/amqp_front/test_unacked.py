@@ -1,18 +1,26 @@
 """Unsettled deliveries: the cases that clients meet; tests/property compares with a dictionary."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from amqp_front.unacked import Unacked, UnackedRun, UnknownDeliveryTag
-from log_backend import Reason
-from vhosts import Comeback
+from log_backend import PartitionLog, Reason
+from vhosts import Comeback, Delivery
 
 
 class Source:
     ready = 0
 
+    @property
+    def log(self) -> PartitionLog:
+        raise AssertionError
+
     def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None: ...
     def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None: ...
     def on_ready(self) -> None: ...
+    def redeliver(self, *arguments: object) -> tuple[int, Sequence[Delivery]]:
+        raise AssertionError
 
     def delivery_count(self, offset: int) -> int:
         return 0
@@ -73,6 +81,14 @@ def test_up_to_0_takes_everything_even_when_there_is_nothing() -> None:
     unacked = with_tags((1, 3), (5, 9))
     assert tags(unacked.take_up_to(0)) == [(1, 3, 10), (5, 9, 50)]
     assert unacked.take_up_to(0) == []
+
+
+def test_the_first_deliveries_below_a_tag_stay() -> None:
+    unacked = with_tags((1, 6), (8, 9))
+    first = unacked.first_below(4)
+    assert first is not None
+    assert (first.first_tag, first.end_tag, unacked.count) == (1, 4, 6)
+    assert unacked.first_below(1) is None
 
 
 def test_tag_0_alone_is_unknown() -> None:

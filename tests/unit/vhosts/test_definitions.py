@@ -140,7 +140,7 @@ BAD: list[tuple[str, Any]] = [
     (r"parameters\[0\] 'o'", {"parameters": [
         {"component": "operator_policy", "name": "o", "vhost": "/", "value": 5}]}),
     (r"parameters\[0\] 'limits'", {"parameters": [
-        {"component": "vhost-limits", "name": "limits", "vhost": "/", "value": []}]}),
+        {"component": "vhost-limits", "name": "limits", "vhost": "/", "value": [1]}]}),
     (r"global_parameters\[0\] 'g'", {"global_parameters": [{"name": "g", "value": "x" * 70_000}]}),
     ("exchanges 'x'", {"exchanges": [{"name": "x", "vhost": "/", "type": "x-delayed-message"}]}),
     ("exchanges 'x'", {"exchanges": [
@@ -203,3 +203,35 @@ def test_an_entry_with_one_value_exchanged_is_read_or_refused(kind: str, data: A
     entry[data.draw(st.sampled_from(sorted(entry)))] = data.draw(json_values)
     with suppress(InvalidDefinition):
         read_definitions({kind: [entry]})
+
+
+async def test_an_object_that_rabbitmq_writes_as_an_empty_array_is_empty(world: World) -> None:
+    await world.take(
+        {
+            "users": [{"name": "ann", "password_hash": "", "tags": [], "limits": []}],
+            "vhosts": [{"name": "v", "metadata": []}],
+            "parameters": [
+                {"component": "vhost-limits", "name": "limits", "vhost": "v", "value": []}
+            ],
+            "exchanges": [{"name": "x", "type": "direct", "vhost": "v", "arguments": []}],
+            "queues": [{"name": "q", "vhost": "v", "arguments": []}],
+            "bindings": [
+                {
+                    "source": "x",
+                    "destination": "q",
+                    "destination_type": "queue",
+                    "routing_key": "k",
+                    "vhost": "v",
+                    "arguments": [],
+                }
+            ],
+        }
+    )
+    exported = await world.exported()
+    assert [each["name"] for each in exported["queues"]] == ["q"]
+    assert exported["bindings"][0]["arguments"] == {}
+    assert exported["parameters"] == []
+    with pytest.raises(InvalidDefinition, match=r"parameters\[0\].*no object"):
+        await world.take(
+            {"parameters": [{"component": "vhost-limits", "name": "l", "vhost": "v", "value": [1]}]}
+        )

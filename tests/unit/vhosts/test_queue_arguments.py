@@ -192,7 +192,20 @@ def test_each_known_argument_must_be_the_same(name: str) -> None:
     assert difference({}, {name: 5}) is not None
 
 
+def test_who_says_the_type_that_is_meant_without_it_says_the_same() -> None:
+    assert difference({"x-queue-type": "classic"}, {}) is None
+    assert difference({}, {"x-queue-type": "classic"}) is None
+    assert difference({"x-queue-type": "quorum"}, {}) is not None
+
+
 def test_the_difference_is_named() -> None:
+    assert difference({"x-max-length": 5}, {"x-max-length": 6}) == (
+        "inequivalent arg 'x-max-length' for queue 'q' in vhost '/': received '6' but current is '5'"
+    )
+    assert difference({"x-single-active-consumer": True}, {}) == (
+        "inequivalent arg 'x-single-active-consumer' for queue 'q' in vhost '/': "
+        "received none but current is the value 'true' of type 'bool'"
+    )
     assert difference({"x-max-length": 5}, {"x-max-length": "6"}) == (
         "inequivalent arg 'x-max-length' for queue 'q' in vhost '/': "
         "received the value '6' of type 'longstr' but current is the value '5' of type 'signedint'"

@@ -97,6 +97,20 @@ class PartitionAgainstList(RuleBasedStateMachine):
         self.partition.give_back(first, end)
         self.fates[first:end] = [RETURNED] * (end - first)
 
+    @precondition(lambda self: HELD in self.fates)
+    @rule(data=st.data())
+    def redeliver(self, data: st.DataObject) -> None:
+        first, end = self.held_run(data)
+        again = self.partition.redeliver(first, end, 1 << 20, never)
+        assert again is not None
+        count, deliveries = again
+        assert 1 <= count <= end - first
+        assert all(each.redelivered for each in deliveries)
+        held = [body for each in deliveries for body in bodies(each)]
+        assert held == [f"m{offset}" for offset in range(first, first + count)]
+        for offset in range(first, first + count):
+            self.deliveries[offset] += 1
+
     @rule()
     def purge(self) -> None:
         expected = len(self.places(READY)) + len(self.places(RETURNED))
@@ -171,6 +185,25 @@ async def test_messages_on_disk_are_loaded(tmp_path: Path) -> None:
             seen += bodies(await taken(queue))
         assert seen[::2] == numbered(0, 40)
         assert queue.unacked == 80
+
+
+async def test_what_is_handed_out_again_is_loaded_first(tmp_path: Path) -> None:
+    async with running_node(tmp_path, TIGHT) as node:
+        queue, _ = node.vhost.declare_queue(QueueProperties("q", durable=True), object())
+        for letter in "xyz":
+            queue.publish(records(letter * 60_000), waited=False)
+        (partition,) = queue.partitions
+        while partition.take(1, 1 << 20):
+            pass
+        await node.logs.flush()
+        assert partition.log.needs_load(0)
+        loaded = asyncio.Event()
+        assert partition.redeliver(0, 3, 1 << 20, loaded.set) is None
+        async with asyncio.timeout(10):
+            await loaded.wait()
+        again = partition.redeliver(0, 3, 1 << 20, never)
+        assert again is not None
+        assert [body[0] for body in bodies(again[1][0])] == list("xyz")[: again[0]]
 
 
 async def test_the_queue_is_woken_when_its_messages_are_loaded(tmp_path: Path) -> None:

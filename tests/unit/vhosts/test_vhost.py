@@ -89,7 +89,9 @@ def test_a_name_of_the_servers_is_one_that_nobody_has(vhost: VirtualHost) -> Non
     assert all(name.startswith("amq.gen-") for name in names)
     name = min(names)
     queue, _ = vhost.declare_queue(QueueProperties(name), CONNECTION, server_named=True)
-    assert declare(vhost, name) is queue
+    assert vhost.queue(name, CONNECTION) is queue
+    with pytest.raises(ReservedName):  # nor may a client declare it again
+        declare(vhost, name)
 
 
 @pytest.mark.parametrize(
