@@ -9,6 +9,7 @@ from management.answer import Answer, Empty, Listing, Pieces, Row, Value, put
 from management.call import DEFINITIONS_BYTES_MAX, Call
 from management.failures import not_found
 from vhosts import (
+    FULL_PERMISSION,
     RABBITMQ_VERSION,
     DefinitionsImport,
     VhostRecord,
@@ -74,7 +75,7 @@ async def counted_messages(vhosts: list[VirtualHost]) -> tuple[int, int]:
 
 
 async def put_vhost(call: Call) -> Answer:
-    """Make a vhost, or say something else of it."""
+    """Make a vhost, and let who makes it in; or say something else of one."""
     body = await call.body(VhostBody)
     name, vhosts = call.path("name"), call.broker.vhosts
     known = {vhost.name: vhost.record for vhost in vhosts.all()}
@@ -87,6 +88,8 @@ async def put_vhost(call: Call) -> Answer:
         said["default_queue_type"] = body.default_queue_type
     record = known.get(name, VhostRecord(name))
     await vhosts.put(msgspec.structs.replace(record, **said))
+    if name not in known and call.caller.user is not None:
+        await call.broker.users.set_permissions(call.caller.user, name, FULL_PERMISSION)
     if body.tracing is not None:
         call.broker.trace(vhosts.get(name), body.tracing)
     return put(name in known)

@@ -201,3 +201,14 @@ def test_a_path_may_end_with_a_slash(world: BrokerProcess) -> None:
         with_slash, without = (guest.raw("GET", f"/{path}{end}")[0] for end in ("/", ""))
         assert with_slash == without == 200
     assert guest.raw("GET", "/queues/%2F/missing/")[0] == 404
+
+
+def test_who_makes_a_vhost_may_do_all_in_it(world: BrokerProcess) -> None:
+    maker = ManagementDoor(world, ("administrator", "administrator"))
+    maker.do("PUT", "vhosts", "own")
+    everything = {"configure": ".*", "write": ".*", "read": ".*"}
+    found = ManagementDoor(world).get("permissions", "own", "administrator")
+    assert {key: found[key] for key in everything} == everything
+    ManagementDoor(world).do("DELETE", "permissions", "own", "administrator")
+    maker.do("PUT", "vhosts", "own", body={"description": "said later"})
+    assert ManagementDoor(world).ask("GET", "permissions", "own", "administrator")[0] == 404
