@@ -109,7 +109,9 @@ def test_a_consumer_mixin_serves_requests(connection, url, name) -> None:
             answers[message.properties["correlation_id"]] = body
             received.append(message)
 
-        with kombu.Consumer(channel, [bound], callbacks=[take], no_ack=True):
+        # Declared once: the name that the broker gave is reserved.
+        once = {"auto_declare": False, "no_ack": True}
+        with kombu.Consumer(channel, [bound], callbacks=[take], **once):
             drain(connection, received, 10)
     assert answers == {str(number): number * number for number in range(10)}
 
