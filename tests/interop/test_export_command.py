@@ -81,7 +81,7 @@ def test_a_table_follows_its_queue(fresh_broker: BrokerFactory, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "status", "reason"),
     [
-        (["--queue", "q"], 2, "give either the data directory or --url"),
+        (["--queue", "q"], 2, "give the data directory, --url or --remote"),
         (["--path", "/nowhere", "--queue", "q"], 2, "no broker's data directory"),
         (["--path", "{data}"], 2, "give either queues or --pattern"),
         (["--path", "{data}", "--queue", "q"], 2, "no log of 'q' in the vhost"),

@@ -173,16 +173,16 @@ ENCODING = [
             f"a queue name with {what}",
             sends(queue_declare(f"a{character}b", flags=4)),
             *("channel", 406),
-            rabbit="accepts it, without CR and LF",
+            rabbit="accepts it",
         )
         for what, character in [
             ("nul", "\0"),
-            ("cr", "\r"),
-            ("lf", "\n"),
             ("escape", "\x1b"),
             ("a c1 control", "\x85"),
         ]
     ],
+    # As RabbitMQ, whose Java client counts on it: they are left out.
+    Row("a queue name with cr and lf", sends(queue_declare("a\r\nb", flags=4)), "ok"),
     Row("a queue name like a path", sends(queue_declare("../../etc/passwd", flags=4)), "ok"),
     Row("a queue name like markup", sends(queue_declare("<script>'\";--%2f", flags=4)), "ok"),
     Row("a queue name of 255 bytes", sends(queue_declare("n" * 255, flags=4)), "ok"),

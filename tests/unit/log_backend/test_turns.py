@@ -9,6 +9,8 @@ from log_backend import log_store
 from log_backend.checkpoint import Snapshot, snapshot
 from log_backend.clock import SystemClock
 from log_backend.first_kept import load_first_kept
+from log_backend.journal_block import HandedOut
+from log_backend.journal_entry import JournalEntry
 from log_backend.log_store import LogStore
 from log_backend.partition_log import PartitionLog
 from log_backend.turns import SHARE_SECONDS, in_turns
@@ -102,6 +104,9 @@ async def test_segments_removed_while_snapshots_are_taken_are_not_said_to_be_the
     for partition in partitions:
         stored = load_first_kept(store.metadata, partition.number)
         assert stored == partition.first_kept
+    # What is settled is journaled with the next commit.
+    handed_out = JournalEntry(partitions[0].number, HandedOut(0, 3))
+    await durable(store, store.journal.append(handed_out, waited=True))
     left = await crash(store, data)
     await store.aclose()
     again, opened = start_store(left, queues=("a", "b"), epoch=2)
