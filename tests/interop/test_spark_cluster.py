@@ -50,9 +50,10 @@ def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
         started.stop()
 
 
-def fill(broker: BrokerProcess) -> tuple[BlockingChannel, list[str]]:
+def fill(broker: BrokerProcess) -> list[str]:
     """A queue with partitions, and one behind the sink's exchange; returns the places of all records."""
-    channel = Clients(broker.url).connect().channel()
+    clients = Clients(broker.url)
+    channel = clients.channel()
     arguments = {"x-queue-type": "stream", "x-partitions": PARTITIONS}
     channel.queue_declare("audit", durable=True, arguments=arguments)
     channel.queue_bind("audit", "amq.topic", "#")
@@ -64,12 +65,13 @@ def fill(broker: BrokerProcess) -> tuple[BlockingChannel, list[str]]:
     channel.exchange_declare("once", "x-message-deduplication", durable=True, arguments=arguments)
     channel.queue_declare("copied", durable=True)
     channel.queue_bind("copied", "once")
+    clients.close()
     logs = http_logs(broker)
     partitions = [LogPartition("/", "audit", number) for number in range(PARTITIONS)]
     wait_until(
         lambda: sum(logs.extents(each)[-1].end for each in partitions) == PARTITIONS * PER_PARTITION
     )
-    return channel, sorted(
+    return sorted(
         f"audit/{each.partition}/{offset}"
         for each in partitions
         for offset in range(logs.extents(each)[-1].end)
@@ -90,7 +92,7 @@ def test_a_cluster_is_exact_while_tasks_fail_stall_and_a_worker_is_killed(
     cluster: SparkCluster, fresh_broker: BrokerFactory, tmp_path: Path
 ) -> None:
     broker = fresh_broker()
-    channel, places = fill(broker)
+    places = fill(broker)
     python = executor_python(tmp_path / "executor")
     install(python)
     marks = tmp_path / "marks"
@@ -132,6 +134,6 @@ def test_a_cluster_is_exact_while_tasks_fail_stall_and_a_worker_is_killed(
     # Of the last micro-batch, only what ran on the killed worker ran again.
     again = {path.name for path in marks.iterdir() if path.name.startswith("2-")}
     assert len(again) == PARTITIONS + CORES, again
-    clients = Clients(broker.url)  # the other connection has not read for minutes
+    clients = Clients(broker.url)
     assert copied(clients.channel()) == places
     clients.close()
