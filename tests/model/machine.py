@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Set
 from typing import Any, ClassVar
 
 import pika
 import pytest
 from broker_process import BrokerProcess
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from model.queue_model import (
     ChannelModel,
     ConsumerModel,
@@ -20,15 +21,13 @@ from model.queue_model import (
     ModelViolated,
     QueueModel,
 )
+from model.steps import LEFT_OUT, STEPS
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 from pika.exceptions import ChannelClosedByBroker, NackError
 from pika_client import cut
 
 WAIT_SECONDS = 10  # for a delivery that is due
-# A restart takes as long as hundreds of other steps. Not an end of the range: these come often.
-CHANCES, RESTART = 100, 37
 STEPS_TOLD = 10_000
-CHANNELS_MAX, QUEUES_MAX, CONSUMERS_MAX = 4, 3, 4
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 KINDS = (
     (None, False, {}),
@@ -36,19 +35,13 @@ KINDS = (
     (3, True, {"x-max-length": 3, "x-overflow": "reject-publish"}),
 )
 
-Pick = st.integers(0, 11)
-
 
 class Client:
     """A connection with channels, and what the model says of each."""
 
-    def __init__(self, url: str) -> None:
-        self.connection: BlockingConnection = pika.BlockingConnection(pika.URLParameters(url))
+    def __init__(self, connection: BlockingConnection) -> None:
+        self.connection = connection
         self.channels: list[tuple[BlockingChannel, ChannelModel]] = []
-
-    def close(self) -> None:
-        """Hang up without a word."""
-        cut(self.connection)
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -56,11 +49,13 @@ class QueueMachine(RuleBasedStateMachine):
 
     Attributes:
         broker: that all runs share.
-        steps: carried out by all runs.
+        steps: carried out by all runs, by kind.
+        idle: connections that a run left for the next one.
     """
 
     broker: ClassVar[BrokerProcess]
-    steps: ClassVar[int] = 0
+    steps: ClassVar[Counter[str]] = Counter()
+    idle: ClassVar[list[BlockingConnection]] = []
     names: ClassVar[int] = 0
 
     def __init__(self) -> None:
@@ -70,58 +65,86 @@ class QueueMachine(RuleBasedStateMachine):
         self.violation: ModelViolated | None = None
         self.published = 0
 
-    @initialize()
-    def connect(self) -> None:
+    @initialize(left_out=LEFT_OUT)
+    def connect(self, left_out: Set[str]) -> None:
         """An operator, and two clients; a run before may have failed in the middle of a restart."""
         if not self.broker.alive:
             self.broker.start()
+            self.idle.clear()
+        self.left_out = left_out
         self._connect()
 
     def _connect(self) -> None:
-        operator, *self.clients = [Client(self.broker.url) for _ in range(3)]
-        self.operator = operator
-        self.control = operator.connection.channel()
+        self.operator, *self.clients = [Client(self._connection()) for _ in range(3)]
+        self.control = self.operator.connection.channel()
         self.control.confirm_delivery()
 
+    def _connection(self) -> BlockingConnection:
+        if self.idle:
+            return self.idle.pop()
+        return pika.BlockingConnection(pika.URLParameters(self.broker.url))
+
     def teardown(self) -> None:
-        """Leave nothing to the next run."""
+        """Leave nothing to the next run but connections without channels."""
         for queue in self.queues:
             self.control.queue_delete(queue.name)
-        for client in [*self.clients, self.operator]:
-            client.close()
+        for channel in [self.control, *(channel for channel, _ in self.channels())]:
+            channel.close()
+        self.idle.extend(client.connection for client in [*self.clients, self.operator])
+
+    @rule(data=st.data())
+    def step(self, data: st.DataObject) -> None:
+        """One of those that are possible."""
+        names = [
+            name
+            for name, step in STEPS.items()
+            if name not in self.left_out and step.possible(self)
+            for _ in range(step.weight)
+        ]
+        name = data.draw(st.sampled_from(names))
+        self.take(name, **data.draw(st.fixed_dictionaries(STEPS[name].arguments)))
+
+    def take(self, name: str, **arguments: Any) -> None:
+        """Carry out a step, and hold the broker against the model."""
+        getattr(self, name)(**arguments)
+        self._settled_down()
+        before = self.steps.total()
+        self.steps[name] += arguments.get("count", 1)  # each message is one
+        if before // STEPS_TOLD != self.steps.total() // STEPS_TOLD:
+            sys.stderr.write(f"{self.steps.total()} steps as the model says\n")
 
     # -- what there is
 
-    def _channels(self) -> list[tuple[BlockingChannel, ChannelModel]]:
+    def channels(self) -> list[tuple[BlockingChannel, ChannelModel]]:
+        """All that are open."""
         return [each for client in self.clients for each in client.channels]
 
-    def _consumers(self) -> list[ConsumerModel]:
-        return [each for _, model in self._channels() for each in model.consumers.values()]
+    def consumers(self) -> list[ConsumerModel]:
+        """Of all channels."""
+        return [each for _, model in self.channels() for each in model.consumers.values()]
 
-    def _holding(self) -> list[tuple[BlockingChannel, ChannelModel]]:
-        return [each for each in self._channels() if each[1].unsettled]
+    def holding(self) -> list[tuple[BlockingChannel, ChannelModel]]:
+        """Channels that have something to settle."""
+        return [each for each in self.channels() if each[1].unsettled]
 
     # -- queues
 
-    @rule(pick=Pick)
     def declare(self, pick: int) -> None:
-        """A new queue, or one that is there, with its counts."""
-        if len(self.queues) < QUEUES_MAX:
-            length_max, refuses, arguments = KINDS[pick % len(KINDS)]
-            QueueMachine.names += 1
-            name = f"model-{QueueMachine.names}"
-            self.control.queue_declare(name, durable=True, arguments=arguments)
-            self.queues.append(QueueModel(name, length_max, refuses))
-        else:
-            queue = self.queues[pick % len(self.queues)]
-            answer = self.control.queue_declare(queue.name, passive=True).method
-            counted = (answer.message_count, answer.consumer_count)
-            expected = (len(queue.ready), len(queue.consumers))
-            assert counted == expected, f"{queue.name} has {counted}, not {expected}"
-        self._settled_down()
+        """A new queue."""
+        length_max, refuses, arguments = KINDS[pick % len(KINDS)]
+        QueueMachine.names += 1
+        name = f"model-{QueueMachine.names}"
+        self.control.queue_declare(name, durable=True, arguments=arguments)
+        self.queues.append(QueueModel(name, length_max, refuses))
 
-    @precondition(lambda self: len(self.queues) > 1)
-    @rule(pick=Pick)
+    def count(self, pick: int) -> None:
+        """What a queue says of itself."""
+        queue = self.queues[pick % len(self.queues)]
+        answer = self.control.queue_declare(queue.name, passive=True).method
+        counted = (answer.message_count, answer.consumer_count)
+        expected = (len(queue.ready), len(queue.consumers))
+        assert counted == expected, f"{queue.name} has {counted}, not {expected}"
+
     def delete(self, pick: int) -> None:
         """Consumers are told, and what was handed out comes back nowhere."""
         queue = self.queues.pop(pick % len(self.queues))
@@ -130,19 +153,13 @@ class QueueMachine(RuleBasedStateMachine):
         queue.deleted = True
         for consumer in queue.consumers:
             del consumer.channel.consumers[consumer.tag]
-        self._settled_down()
 
-    @precondition(lambda self: self.queues)
-    @rule(pick=Pick)
     def purge(self, pick: int) -> None:
         """What is ready goes; what is handed out stays."""
         queue = self.queues[pick % len(self.queues)]
         assert self.control.queue_purge(queue.name).method.message_count == len(queue.ready)
         queue.ready.clear()
-        self._settled_down()
 
-    @precondition(lambda self: self.queues)
-    @rule(pick=Pick, count=st.integers(1, 4))
     def publish(self, pick: int, count: int) -> None:
         """Persistent messages, each confirmed or refused."""
         queue = self.queues[pick % len(self.queues)]
@@ -160,16 +177,11 @@ class QueueMachine(RuleBasedStateMachine):
 
     # -- channels and consumers
 
-    @rule(pick=Pick)
     def open_channel(self, pick: int) -> None:
         """A channel on one of the connections."""
-        if len(self._channels()) < CHANNELS_MAX:
-            client = self.clients[pick % len(self.clients)]
-            client.channels.append((client.connection.channel(), ChannelModel()))
-        self._settled_down()
+        client = self.clients[pick % len(self.clients)]
+        client.channels.append((client.connection.channel(), ChannelModel()))
 
-    @precondition(lambda self: self._channels())
-    @rule(pick=Pick, fault=st.booleans())
     def close_channel(self, pick: int, fault: bool) -> None:
         """In order, or by acknowledging what was never delivered: everything goes back."""
         channel, model = self._pick_channel(pick)
@@ -180,22 +192,17 @@ class QueueMachine(RuleBasedStateMachine):
             channel.close()
         self._forget(channel)
         model.close()
-        self._settled_down()
 
-    @precondition(lambda self: self._channels() and self.queues)
-    @rule(pick=Pick, which=Pick, prefetch=st.sampled_from((0, 1, 2, 5)), no_ack=st.booleans())
     def consume(self, pick: int, which: int, prefetch: int, no_ack: bool) -> None:
         """A consumer that begins with what is ready."""
-        if len(self._consumers()) < CONSUMERS_MAX:
-            channel, model = self._pick_channel(pick)
-            queue = self.queues[which % len(self.queues)]
-            channel.basic_qos(prefetch_count=prefetch)
-            received = self._receiver(model)
-            tag = channel.basic_consume(queue.name, received, auto_ack=no_ack)
-            consumer = ConsumerModel(tag, queue, model, prefetch, no_ack)
-            model.consumers[tag] = consumer
-            queue.consumers.append(consumer)
-        self._settled_down()
+        channel, model = self._pick_channel(pick)
+        queue = self.queues[which % len(self.queues)]
+        channel.basic_qos(prefetch_count=prefetch)
+        received = self._receiver(model)
+        tag = channel.basic_consume(queue.name, received, auto_ack=no_ack)
+        consumer = ConsumerModel(tag, queue, model, prefetch, no_ack)
+        model.consumers[tag] = consumer
+        queue.consumers.append(consumer)
 
     def _receiver(self, model: ChannelModel) -> Callable[..., None]:
         def received(_: BlockingChannel, method: Any, __: object, body: bytes) -> None:
@@ -209,20 +216,15 @@ class QueueMachine(RuleBasedStateMachine):
 
         return received
 
-    @precondition(lambda self: self._consumers())
-    @rule(pick=Pick)
     def cancel(self, pick: int) -> None:
         """A consumer ends; what it holds stays its channel's."""
-        consumers = self._consumers()
+        consumers = self.consumers()
         consumer = consumers[pick % len(consumers)]
-        channel = next(each for each, model in self._channels() if model is consumer.channel)
+        channel = next(each for each, model in self.channels() if model is consumer.channel)
         channel.basic_cancel(consumer.tag)
         del consumer.channel.consumers[consumer.tag]
         consumer.queue.consumers.remove(consumer)
-        self._settled_down()
 
-    @precondition(lambda self: self._channels() and self.queues)
-    @rule(pick=Pick, which=Pick, no_ack=st.booleans())
     def get(self, pick: int, which: int, no_ack: bool) -> None:
         """The first message that is ready, or none."""
         channel, model = self._pick_channel(pick)
@@ -236,89 +238,65 @@ class QueueMachine(RuleBasedStateMachine):
             message = queue.take(int(body), method.redelivered)
             model.delivered(method.delivery_tag, Delivery(queue, message, None), no_ack)
             assert method.message_count == len(queue.ready)
-        self._settled_down()
 
     # -- settlement
 
-    @precondition(lambda self: self._holding())
-    @rule(pick=Pick, which=Pick, multiple=st.booleans())
     def ack(self, pick: int, which: int, multiple: bool) -> None:
         """Messages end."""
         channel, model, tag = self._pick_delivery(pick, which)
         channel.basic_ack(tag, multiple=multiple)
         model.settle(tag, multiple=multiple, requeue=False)
-        self._settled_down()
 
-    @precondition(lambda self: self._holding())
-    @rule(pick=Pick, which=Pick, multiple=st.booleans(), requeue=st.booleans())
     def nack(self, pick: int, which: int, multiple: bool, requeue: bool) -> None:
         """Messages end, or go back to their old places."""
         channel, model, tag = self._pick_delivery(pick, which)
         channel.basic_nack(tag, multiple=multiple, requeue=requeue)
         model.settle(tag, multiple=multiple, requeue=requeue)
-        self._settled_down()
 
-    @precondition(lambda self: self._holding())
-    @rule(pick=Pick, which=Pick, requeue=st.booleans())
     def reject(self, pick: int, which: int, requeue: bool) -> None:
         """As nack, of one message."""
         channel, model, tag = self._pick_delivery(pick, which)
         channel.basic_reject(tag, requeue=requeue)
         model.settle(tag, multiple=False, requeue=requeue)
-        self._settled_down()
 
-    @precondition(lambda self: self._channels())
-    @rule(pick=Pick)
     def settle_all(self, pick: int) -> None:
         """Tag 0, which means everything, whether there is something or not."""
         channel, model = self._pick_channel(pick)
         channel.basic_ack(0, multiple=True)
         model.unsettled.clear()
-        self._settled_down()
 
-    @precondition(lambda self: self._channels())
-    @rule(pick=Pick)
     def recover(self, pick: int) -> None:
         """Everything that a channel holds goes back."""
         channel, model = self._pick_channel(pick)
         model.recover()
         channel.basic_recover(requeue=True)
-        self._settled_down()
 
     # -- what goes wrong
 
-    @precondition(lambda self: self._channels())
-    @rule(pick=Pick)
     def kill_connection(self, pick: int) -> None:
         """A client is gone without a word."""
         client = self.clients[pick % len(self.clients)]
         for _, model in client.channels:
             model.close()
-        client.close()
         client.channels.clear()
-        client.connection = pika.BlockingConnection(pika.URLParameters(self.broker.url))
-        self._settled_down()
+        cut(client.connection)
+        client.connection = self._connection()
 
-    @precondition(lambda self: self.queues)
-    @rule(chance=st.integers(1, CHANCES), kill=st.booleans())
-    def restart(self, chance: int, kill: bool) -> None:
+    def restart(self, kill: bool) -> None:
         """The broker stops in order, or dies: what was confirmed, and what was settled before that, counts."""
-        if chance != RESTART:
-            return
         if kill:
             self._barrier()
             self.broker.kill()
             self.broker.start()
         else:
             self.broker.restart()
-        for _, model in self._channels():
+        for _, model in self.channels():
             model.close()
         self._connect()
-        self._settled_down()
 
     def _barrier(self) -> None:
         # Acks are durable behind a later publish that is.
-        for channel, _ in self._channels():
+        for channel, _ in self.channels():
             channel.basic_qos()
         self.control.queue_declare("model-barrier", durable=True, arguments={"x-max-length": 1})
         self.control.basic_publish("", "model-barrier", b"", PERSISTENT)
@@ -326,11 +304,11 @@ class QueueMachine(RuleBasedStateMachine):
     # -- together
 
     def _pick_channel(self, pick: int) -> tuple[BlockingChannel, ChannelModel]:
-        channels = self._channels()
+        channels = self.channels()
         return channels[pick % len(channels)]
 
     def _pick_delivery(self, pick: int, which: int) -> tuple[BlockingChannel, ChannelModel, int]:
-        holding = self._holding()
+        holding = self.holding()
         channel, model = holding[pick % len(holding)]
         tags = list(model.unsettled)
         return channel, model, tags[which % len(tags)]
@@ -345,15 +323,12 @@ class QueueMachine(RuleBasedStateMachine):
 
     def _settled_down(self) -> None:
         """Let everything that is due arrive; then nothing else may."""
-        QueueMachine.steps += 1
-        if QueueMachine.steps % STEPS_TOLD == 0:
-            sys.stderr.write(f"{QueueMachine.steps} steps as the model says\n")
         due = {
             queue.name: {message.number for message in queue.due()}
             for queue in self.queues
             if queue.consumers
         }
-        for channel, _ in self._channels():
+        for channel, _ in self.channels():
             channel.basic_qos()  # answered behind everything that was sent before
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
@@ -371,5 +346,5 @@ class QueueMachine(RuleBasedStateMachine):
             assert time.monotonic() < deadline, f"not delivered: {late}"
         for queue in self.queues:
             queue.drop_excess()
-        for consumer in self._consumers():
+        for consumer in self.consumers():
             consumer.latest = 0

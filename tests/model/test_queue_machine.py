@@ -1,4 +1,7 @@
-"""The broker against the model: a short run here, `make model STEPS=1000000` for a long one."""
+"""The broker against the model: a short run here, `make model STEPS=1000000` for a long one.
+
+A long run is different every time; `--hypothesis-seed` repeats one.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,23 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
-from model.machine import RESTART, QueueMachine
+from model.machine import QueueMachine
 from model.queue_model import ChannelModel, ConsumerModel, Message, ModelViolated, QueueModel
 
 STEPS = int(os.environ.get("ROUTELOG_TEST_MODEL_STEPS", "600"))
-STEPS_OF_A_RUN = 50
+STEPS_OF_A_RUN = 100
+
+
+@pytest.fixture(autouse=True)
+def broker_of_the_machine(fresh_broker) -> None:
+    QueueMachine.broker = fresh_broker()
+    QueueMachine.idle.clear()
+    QueueMachine.steps.clear()
 
 
 def test_queues_consumers_and_settlement_do_as_the_model_says(
-    fresh_broker, record_property: Callable[[str, object], None]
+    record_property: Callable[[str, object], None],
 ) -> None:
-    QueueMachine.broker = fresh_broker()
-    QueueMachine.steps = 0
     try:
         run_state_machine_as_test(
             QueueMachine,
@@ -34,32 +42,33 @@ def test_queues_consumers_and_settlement_do_as_the_model_says(
             ),
         )
     finally:
-        record_property("figures", f"{QueueMachine.steps} steps as the model says")
+        steps = QueueMachine.steps
+        kinds = ", ".join(f"{count} {name}" for name, count in steps.most_common())
+        record_property("figures", f"{steps.total()} steps as the model says: {kinds}")
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_a_restart_brings_back_what_the_model_says(fresh_broker, kill: bool) -> None:
-    QueueMachine.broker = fresh_broker()
+def test_a_restart_brings_back_what_the_model_says(kill: bool) -> None:
     machine = QueueMachine()
-    machine.connect()
+    machine.connect(left_out=set())
     for kind in range(3):
-        machine.declare(pick=kind)
-        machine.publish(pick=kind, count=4)
-    machine.open_channel(pick=0)
-    machine.consume(pick=0, which=0, prefetch=2, no_ack=False)
-    machine.ack(pick=0, which=0, multiple=False)
-    machine.get(pick=0, which=1, no_ack=False)
-    machine.get(pick=0, which=2, no_ack=True)
-    machine.restart(chance=RESTART, kill=kill)
+        machine.take("declare", pick=kind)
+        machine.take("publish", pick=kind, count=4)
+    machine.take("open_channel", pick=0)
+    machine.take("consume", pick=0, which=0, prefetch=2, no_ack=False)
+    machine.take("ack", pick=0, which=0, multiple=False)
+    machine.take("get", pick=0, which=1, no_ack=False)
+    machine.take("get", pick=0, which=2, no_ack=True)
+    machine.take("restart", kill=kill)
     assert [[each.number for each in queue.ready] for queue in machine.queues] == [
         [2, 3, 4],
         [6, 7, 8],
         [10, 11],
     ]
     for which in range(3):
-        machine.declare(pick=which)
-        machine.open_channel(pick=which)
-        machine.get(pick=which, which=which, no_ack=True)
+        machine.take("declare", pick=which)
+        machine.take("open_channel", pick=which)
+        machine.take("get", pick=which, which=which, no_ack=True)
     machine.teardown()
 
 
