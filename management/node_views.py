@@ -72,9 +72,13 @@ def list_nodes(call: Call) -> Answer:
 
 def get_node(call: Call) -> Answer:
     """This node, if it has this name."""
+    _check_name(call)
+    return Value(_node_row(call))
+
+
+def _check_name(call: Call) -> None:
     if call.path("name") != call.broker.node.name:
         raise not_found()
-    return Value(_node_row(call))
 
 
 def _node_row(call: Call) -> Row:
@@ -136,6 +140,12 @@ def check_alarms(call: Call) -> Answer:
     found = [{"node": node, "resource": alarm} for alarm in alarms]
     reason = "There are alarms in effect in the cluster"
     return Value({"status": "failed", "reason": reason, "alarms": found}, 503)
+
+
+def check_node(call: Call) -> Answer:
+    """As `check_alarms`, if the node has this name."""
+    _check_name(call)
+    return check_alarms(call)
 
 
 def check_ok(call: Call) -> Answer:

@@ -96,6 +96,7 @@ ROUTES: tuple[Route, ...] = (
     _get(f"{_HEALTH}/port-listener/{{port}}", node_views.check_port),
     _get(f"{_HEALTH}/protocol-listener/{{protocol}}", node_views.check_protocol),
     _get("/healthchecks/node", node_views.check_alarms),
+    _get("/healthchecks/node/{name}", node_views.check_node),
     Route(
         "GET",
         "/aliveness-test/{vhost}",
