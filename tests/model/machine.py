@@ -43,6 +43,13 @@ class Client:
         self.connection = connection
         self.channels: list[tuple[BlockingChannel, ChannelModel]] = []
 
+    def round_trips(self) -> None:
+        """Wait until the broker has answered everything that was sent on any channel."""
+        answers: list[object] = []
+        for channel, _ in self.channels:
+            channel._impl.basic_qos(callback=answers.append)
+        self.connection._flush_output(lambda: len(answers) == len(self.channels))
+
 
 class QueueMachine(RuleBasedStateMachine):
     """Queues, consumers and settlement.
@@ -328,8 +335,8 @@ class QueueMachine(RuleBasedStateMachine):
             for queue in self.queues
             if queue.consumers
         }
-        for channel, _ in self.channels():
-            channel.basic_qos()  # answered behind everything that was sent before
+        for client in self.clients:
+            client.round_trips()
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
             for client in self.clients:
