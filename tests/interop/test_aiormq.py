@@ -9,12 +9,14 @@ import aiormq
 import pytest
 from aiormq.abc import AbstractChannel, AbstractConnection, DeliveredMessage
 from aiormq.exceptions import (
+    ChannelAccessRefused,
     ChannelNotFoundEntity,
     ChannelPreconditionFailed,
+    ConnectionClosed,
     ConnectionNotImplemented,
     PublishError,
 )
-from pamqp.commands import Basic, Channel, Confirm, Exchange, Queue, Tx
+from pamqp.commands import Basic, Channel, Confirm, Connection, Exchange, Queue, Tx
 
 pytestmark = pytest.mark.interop
 
@@ -45,6 +47,13 @@ async def count(channel: AbstractChannel, queue: str) -> int:
     return declared.message_count
 
 
+async def has(channel: AbstractChannel, queue: str, messages: int) -> None:
+    """Wait until the queue has so many; RabbitMQ counts before it has handled what was sent."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while await count(channel, queue) != messages:
+            pass
+
+
 async def test_content_comes_as_it_went(channel, queue) -> None:
     properties = Basic.Properties(
         content_type="text/plain",
@@ -71,7 +80,7 @@ async def test_settlement_of_one_and_of_many(channel, queue) -> None:
     await channel.basic_reject(tags[2], requeue=False)
     await channel.basic_reject(tags[3], requeue=True)
     await channel.basic_ack(tags[4], multiple=True)
-    assert await count(channel, queue) == 2
+    await has(channel, queue, 2)
     assert isinstance(await channel.basic_recover(requeue=True), Basic.RecoverOk)
     left = [await channel.basic_get(queue, no_ack=True) for _ in range(3)]
     assert [(each.body, each.redelivered) for each in left] == [
@@ -90,7 +99,7 @@ async def test_consumers_and_flow(channel, queue) -> None:
         await channel.basic_publish(b"%d" % number, routing_key=queue)
     first = [await asyncio.wait_for(got.get(), WAIT_SECONDS) for _ in range(2)]
     assert isinstance(await channel.flow(active=True), Channel.FlowOk)
-    assert await count(channel, queue) == 2
+    await has(channel, queue, 2)
     assert got.empty()
     for message in first:
         await channel.basic_ack(message.delivery.delivery_tag)
@@ -119,7 +128,7 @@ async def test_exchanges_bindings_and_queues(channel, queue, name) -> None:
     assert isinstance(await channel.queue_bind(queue, target), Queue.BindOk)
     matching = Basic.Properties(headers={"a": 1})
     await channel.basic_publish(b"x", exchange=source, properties=matching)
-    assert await count(channel, queue) == 1
+    await has(channel, queue, 1)
     assert isinstance(await channel.queue_unbind(queue, target), Queue.UnbindOk)
     await channel.queue_bind(queue, "amq.direct", "k")
     assert (await channel.queue_purge(queue)).message_count == 1
@@ -134,7 +143,7 @@ async def test_what_needs_no_answer_gets_none(channel, queue, name) -> None:
     await channel.queue_bind(queue, name, "k", nowait=True)
     got: asyncio.Queue[DeliveredMessage] = asyncio.Queue()
     await channel.basic_publish(b"x", exchange=name, routing_key="k")
-    assert await count(channel, queue) == 1
+    await has(channel, queue, 1)
     await channel.queue_purge(queue, nowait=True)
     consuming = await channel.basic_consume(queue, got.put)
     await channel.basic_cancel(consuming.consumer_tag, nowait=True)
@@ -152,7 +161,7 @@ async def test_confirms_and_returns(connection, queue) -> None:
     assert all(isinstance(each, Basic.Ack) for each in await asyncio.gather(*sent))
     with pytest.raises(PublishError, match="NO_ROUTE"):
         await channel.basic_publish(b"x", routing_key="no." + queue, mandatory=True)
-    assert await count(channel, queue) == 201
+    await has(channel, queue, 201)
 
 
 async def test_transactions(channel, queue) -> None:
@@ -162,7 +171,7 @@ async def test_transactions(channel, queue) -> None:
     assert isinstance(await channel.tx_commit(), Tx.CommitOk)
     await channel.basic_publish(b"never", routing_key=queue)
     assert isinstance(await channel.tx_rollback(), Tx.RollbackOk)
-    assert await count(channel, queue) == 1
+    await has(channel, queue, 1)
     with pytest.raises(ChannelPreconditionFailed, match="cannot switch from tx to confirm mode"):
         await channel.confirm_delivery()
 
@@ -171,6 +180,51 @@ async def test_a_channel_selects_confirms_itself(channel, queue) -> None:
     assert isinstance(await channel.confirm_delivery(), Confirm.SelectOk)
     channel.publisher_confirms = True
     assert isinstance(await channel.basic_publish(b"x", routing_key=queue), Basic.Ack)
+
+
+async def test_a_connection_tells_what_was_agreed_and_takes_a_new_secret(connection) -> None:
+    await connection.ready()
+    assert connection.server_capabilities["basic.nack"]
+    assert connection.consumer_cancel_notify
+    assert connection.exchange_exchange_bindings
+    assert connection.connection_tune.frame_max == 131_072
+    updated = await connection.update_secret("another", reason="the old one ends")
+    assert isinstance(updated, Connection.UpdateSecretOk)
+
+
+async def test_exchanges_are_unbound_and_calls_are_made_by_hand(channel, queue, name) -> None:
+    await channel.exchange_declare(name, exchange_type="direct", auto_delete=True)
+    await channel.exchange_bind("amq.fanout", name, "key")
+    await channel.queue_bind(queue, "amq.fanout")
+    await channel.basic_publish(b"1", exchange=name, routing_key="key")
+    await has(channel, queue, 1)
+    unbound = await channel.exchange_unbind("amq.fanout", name, "key")
+    assert isinstance(unbound, Exchange.UnbindOk)
+    with pytest.raises(ChannelNotFoundEntity, match="no exchange"):  # its last binding is gone
+        await channel.rpc(Exchange.Declare(exchange=name, passive=True))
+
+
+@pytest.mark.parametrize(
+    ("act", "error"),
+    [
+        (lambda channel: channel.queue_declare("amq.mine"), ChannelAccessRefused),
+        (lambda channel: channel.queue_delete("", if_empty=True), ChannelNotFoundEntity),
+        (lambda channel: channel.basic_ack(7), ChannelPreconditionFailed),
+        (lambda channel: channel.basic_qos(prefetch_size=1), ConnectionNotImplemented),
+    ],
+)
+async def test_errors_have_classes_of_their_own(broker, act, error) -> None:
+    connection = await aiormq.connect(broker.url)
+    channel = await connection.channel()
+
+    async def act_and_wait() -> None:
+        await act(channel)
+        await channel.basic_qos()
+
+    with pytest.raises(error):
+        await act_and_wait()
+    assert connection.is_closed == issubclass(error, ConnectionClosed)
+    await connection.close()
 
 
 async def test_an_error_closes_its_channel_only(connection, channel, name) -> None:

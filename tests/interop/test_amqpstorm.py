@@ -103,7 +103,7 @@ def test_basic_settles_one_or_many(channel, queue) -> None:
     got[1].reject(requeue=False)
     channel.basic.nack(got[2].delivery_tag, requeue=False)
     channel.basic.reject(got[3].delivery_tag, requeue=True)
-    assert count(channel, queue) == 1
+    wait_until(lambda: count(channel, queue) == 1)
     channel.basic.ack(got[5].delivery_tag, multiple=True)
     channel.basic.recover(requeue=True)
     assert [channel.basic.get(queue, no_ack=True).body for _ in range(2)] == ["0", "3"]
@@ -148,6 +148,24 @@ def test_callbacks_run_in_a_thread_of_the_client(connection, queue) -> None:
     consuming.close()
 
 
+def test_a_loop_of_ones_own_takes_what_came_as_a_pair_or_a_dictionary(channel, queue) -> None:
+    got: list[tuple] = []
+
+    def take(body, _, method, properties) -> None:
+        got.append((body, properties["app_id"], method["redelivered"]))
+
+    channel.basic.consume(take, queue, no_ack=True)
+    channel.basic.publish("one", queue, properties={"app_id": "own"})
+    wait_until(lambda: channel.process_data_events(to_tuple=True) or got)
+    channel.check_for_errors()
+    channel.check_for_exceptions()
+    assert got == [(b"one", "own", False)]
+    channel.stop_consuming()
+    channel.basic.publish("two", queue)
+    shown = channel.basic.get(queue, no_ack=True, to_dict=True)
+    assert (shown["body"], shown["method"]["message_count"]) == (b"two", 0)
+
+
 def test_exchanges_and_bindings(channel, queue, name) -> None:
     source, target = f"{name}.source", f"{name}.target"
     channel.exchange.declare(source, "topic", durable=True)
@@ -171,18 +189,18 @@ def test_confirms_tell_what_reached_no_queue(channel, queue) -> None:
     assert channel.basic.publish("kept", queue, mandatory=True) is True
     with pytest.raises(AMQPChannelError, match="not delivered"):
         channel.basic.publish("nobody", "no." + queue, mandatory=True)
-    assert count(channel, queue) == 1
+    wait_until(lambda: count(channel, queue) == 1)
 
 
 def test_transactions_commit_or_roll_back(channel, queue) -> None:
     with channel.tx:
         channel.basic.publish("committed", queue)
-    assert count(channel, queue) == 1
+    wait_until(lambda: count(channel, queue) == 1)
     channel.tx.select()
     channel.basic.publish("never", queue)
     channel.tx.rollback()
     channel.tx.commit()
-    assert count(channel, queue) == 1
+    wait_until(lambda: count(channel, queue) == 1)
 
 
 def test_an_error_closes_its_channel_only(connection, channel, name) -> None:
