@@ -349,7 +349,7 @@ class Consumption:
     def _send_got(self, delivery: Delivery, queue: Queue) -> None:
         records, index = delivery.records, delivery.index
         properties = visible_properties(records, index)
-        if delivery.redelivered and queue.counts_deliveries:
+        if queue.counts_deliveries:  # 0 as well, as RabbitMQ's quorum queues answer a basic.get
             (count,) = delivery_counts(delivery)
             properties = Properties(properties).with_header(COUNT_HEADER, count)
         self.write_parts(

@@ -44,7 +44,7 @@ def _check_type(vhost: str, properties: QueueProperties) -> None:
     # Of the types that RabbitMQ replicates, only what all nodes can keep is declared.
     if properties.arguments.get(QUEUE_TYPE, "classic") == "classic":
         return
-    refused = {"non-durable": not properties.durable, "exclusive": properties.exclusive}
+    refused = {"non-durable": not properties.durable, "exclusive-owner": properties.exclusive}
     for name, is_set in (refused | {"auto-delete": properties.auto_delete}).items():
         if is_set:
             raise InvalidQueueProperty(properties.name, vhost, name)
