@@ -170,7 +170,9 @@ class QueueMachine(RuleBasedStateMachine):
     def publish(self, pick: int, count: int) -> None:
         """Persistent messages, each confirmed or refused."""
         queue = self.queues[pick % len(self.queues)]
-        for _ in range(count):
+        for at in range(count):
+            if at:
+                self._settled_down()
             self.published += 1
             takes = queue.takes()
             try:
@@ -180,7 +182,6 @@ class QueueMachine(RuleBasedStateMachine):
             else:
                 assert takes, f"{queue.name} took a message with {len(queue.ready)} ready"
                 queue.ready.append(Message(self.published))
-            self._settled_down()
 
     # -- channels and consumers
 
