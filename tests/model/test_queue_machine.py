@@ -18,13 +18,14 @@ STEPS = int(os.environ.get("ROUTELOG_TEST_MODEL_STEPS", "600"))
 STEPS_OF_A_RUN = 100
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def broker_of_the_machine(fresh_broker) -> None:
     QueueMachine.broker = fresh_broker()
     QueueMachine.idle.clear()
     QueueMachine.steps.clear()
 
 
+@pytest.mark.usefixtures("broker_of_the_machine")
 def test_queues_consumers_and_settlement_do_as_the_model_says(
     record_property: Callable[[str, object], None],
 ) -> None:
@@ -47,6 +48,7 @@ def test_queues_consumers_and_settlement_do_as_the_model_says(
         record_property("figures", f"{steps.total()} steps as the model says: {kinds}")
 
 
+@pytest.mark.usefixtures("broker_of_the_machine")
 @pytest.mark.parametrize("kill", [False, True])
 def test_a_restart_brings_back_what_the_model_says(kill: bool) -> None:
     machine = QueueMachine()
@@ -66,7 +68,7 @@ def test_a_restart_brings_back_what_the_model_says(kill: bool) -> None:
         [10, 11],
     ]
     for which in range(3):
-        machine.take("declare", pick=which)
+        machine.take("count", pick=which)
         machine.take("open_channel", pick=which)
         machine.take("get", pick=which, which=which, no_ack=True)
     machine.teardown()
