@@ -163,6 +163,7 @@ class HeldMessages:
                 at = offset + 1
             log.release()
         self.schedule.clear(list(self.leaving))
+        self._when_settled(self.schedule.flush)
         return before - self.count
 
 
