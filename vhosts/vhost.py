@@ -450,9 +450,8 @@ class VirtualHost:
                 deleted = 0
                 await asyncio.sleep(0)
         for at, exchange in enumerate(self.routing.exchanges(), 1):
-            name = exchange.name
-            if exchange not in self.routing.predeclared and self.routing.has_exchange(name):
-                durable = self.delete_exchange(name, if_unused=False) or durable
+            if exchange not in self.routing.predeclared:
+                durable = self.delete_exchange(exchange.name, if_unused=False) or durable
             if at % DELETIONS_MAX == 0:
                 await asyncio.sleep(0)
         if durable is not None:
