@@ -145,9 +145,9 @@ class Connection(asyncio.BufferedProtocol):
             self._update_reading()
 
     def eof_received(self) -> bool:
-        """The client has ended its side: so do we."""
-        if self.socket is not None:
-            self.socket.hand_over()
+        """The client has ended its side: so do we. Only what was sent before still goes to it."""
+        self.release()
+        self.drop()
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
