@@ -197,7 +197,7 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         reader_hold_bytes_max=config.reader_hold_bytes_max,
         log_token_key=_kept_key(address.data_dir / LOG_TOKEN_FILE),
     )
-    server = ManagementServer(side, token)
+    server = ManagementServer(side, token, config.handshake_seconds)
     wanted = config.management_host or address.host
     try:
         host, port = await server.listen(wanted, config.management_port)

@@ -40,7 +40,7 @@ from amqp_front.redelivery import Redelivery
 from amqp_front.services import Services
 from amqp_front.transaction import Transaction
 from log_backend import Octets
-from vhosts import Durable, PermissionCache, ResourceKind, Verb, VirtualHost
+from vhosts import Durable, PermissionCache, Queue, ResourceKind, Verb, VirtualHost
 
 
 class ChannelConnection(Protocol):
@@ -283,8 +283,7 @@ class Channel:
             tag = self.consumption.consume_replies(method.consumer_tag, no_ack=method.no_ack)
             self.reply(None, method.nowait, commands.Basic.ConsumeOk, consumer_tag=tag)
             return
-        queue = self.vhost.queue(name, self.connection_id)
-        self.permissions.authorize(ResourceKind.QUEUE, name, Verb.READ)
+        queue = self._readable(name)
         consumer = self.consumption.consume(
             queue,
             method.consumer_tag,
@@ -298,6 +297,11 @@ class Channel:
             return
         self.consumption.start(consumer, method.arguments, group)
         self.reply(None, method.nowait, commands.Basic.ConsumeOk, consumer_tag=consumer.tag)
+
+    def _readable(self, name: str) -> Queue:
+        # In this order: who may not read it is not told whether it is there.
+        self.permissions.authorize(ResourceKind.QUEUE, name, Verb.READ)
+        return self.vhost.queue(name, self.connection_id)
 
     def _cancel(self, method: Any) -> None:
         consumer = self.consumption.consumers.get(method.consumer_tag)
@@ -313,8 +317,7 @@ class Channel:
 
     def _get(self, method: Any) -> None:
         name = topology_methods.queue_name(self, method.queue)
-        queue = self.vhost.queue(name, self.connection_id)
-        self.permissions.authorize(ResourceKind.QUEUE, name, Verb.READ)
+        queue = self._readable(name)
         if queue.is_stream:
             raise HardError(NOT_IMPLEMENTED, f"basic.get from stream '{name}'")
         loaded = self.services.loop.create_future()

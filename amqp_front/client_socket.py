@@ -92,6 +92,11 @@ class ClientSocket:
         elif isinstance(address, str):
             self.peer = address
 
+    @property
+    def is_tls(self) -> bool:
+        """Whether nobody on the way can read along."""
+        return self._transport.get_extra_info("sslcontext") is not None
+
     def ends(self) -> tuple[tuple[str, int], tuple[str, int]]:
         """Address and port of the client's end and of ours; empty when it is no network socket."""
         return _end(self._transport, "peername"), _end(self._transport, "sockname")

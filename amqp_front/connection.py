@@ -62,6 +62,7 @@ class Connection(asyncio.BufferedProtocol):
     """The protocol of one client socket; `proxied` is the client that a proxy speaks for."""
 
     __slots__ = (
+        "_choked",
         "_commands_left",
         "_keeper",
         "_proxied",
@@ -102,6 +103,7 @@ class Connection(asyncio.BufferedProtocol):
         self.socket: ClientSocket | None = None
         self._commands_left = TURN_COMMANDS_MAX
         self._waiting = False
+        self._choked = False  # nothing is read until the client has read of what is unsent
         self.hold = PublishingHold(services.gate, self)
         self.channels = ChannelTable(self)
         self.inlet = Inlet(services, self.channels)
@@ -145,9 +147,9 @@ class Connection(asyncio.BufferedProtocol):
             self._update_reading()
 
     def eof_received(self) -> bool:
-        """The client has ended its side: so do we."""
-        if self.socket is not None:
-            self.socket.hand_over()
+        """The client has ended its side: so do we. Only what was sent before still goes to it."""
+        self.release()
+        self.drop()
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -257,8 +259,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def _update_reading(self) -> None:
         if self.socket is not None:
-            paused = self._waiting or self.hold.active or (self.stalled and self.outbox_full)
-            self.socket.set_reading(not paused)
+            choked = self.stalled and self.outbox_full
+            if choked is not self._choked:
+                self._choked = choked
+                self._listening_changed()
+            self.socket.set_reading(not (self._waiting or self.hold.active or choked))
+
+    def _listening_changed(self) -> None:
+        # Nobody hears the heartbeats of a client that is held or choked; what is sent must reach it.
+        deaf = self.hold.active or self._choked
+        seconds = self.heartbeat_seconds * SILENT_TICKS_MAX / 2 if deaf else 0
+        if self.socket is not None:
+            self.socket.drop_if_unreachable(seconds)
 
     def wait_for(self, done: Awaitable[object], then: Callable[[], None]) -> None:
         """Read no further commands until `done`, then call `then`."""
@@ -281,10 +293,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def hold_changed(self) -> None:
         """See `HoldOwner`."""
-        # Nobody listens for the heartbeats of a held client; ours must reach it.
-        seconds = self.heartbeat_seconds * SILENT_TICKS_MAX / 2 if self.hold.active else 0
-        if self.socket is not None:
-            self.socket.drop_if_unreachable(seconds)
+        self._listening_changed()
         if not self.hold.active:
             # Not here: somebody else's command may be under way in the buffer that all share.
             self.services.loop.call_soon(self._go_on)
@@ -355,7 +364,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def missed_heartbeats(self) -> None:
         """See `HeartbeatOwner`."""
-        if self._waiting or self.hold.active:
+        if self._waiting or self.hold.active or self._choked:
             return  # it is the broker that does not listen
         log.warning("%s: missed heartbeats from the client", self.name)
         self.abort()

@@ -39,6 +39,7 @@ def connection_snapshot(connection: Connection) -> ConnectionSnapshot:
         mechanism=identity.mechanism if identity else "",
         connected_at=identity.connected_at if identity else 0,
         client_properties=properties,
+        is_tls=connection.socket is not None and connection.socket.is_tls,
     )
 
 

@@ -6,7 +6,7 @@ A lifecycle in three steps: publish method, content header, bodies; see `Partial
 import struct
 from typing import Any
 
-from amqp_front.command import CARBON_COPY, Frame, LaidOutRun, PublishRun
+from amqp_front.command import Frame, PublishRun
 from amqp_front.errors import (
     FRAME_ERROR,
     PRECONDITION_FAILED,
@@ -16,6 +16,7 @@ from amqp_front.errors import (
 )
 from amqp_front.frame_cutter import FRAME_BODY, FRAME_HEADER
 from amqp_front.properties import Properties
+from amqp_front.single_run import run_of_record
 from log_backend import SingleRecord
 
 EMPTY_BODIES_MAX = 1_000  # empty body frames in a row: legal, but no progress
@@ -94,34 +95,4 @@ class PartialContent:
         exchange = publish.exchange.encode()
         key = publish.routing_key.encode(errors="surrogateescape")
         flags = publish.mandatory | publish.immediate << 1
-        return _single_run(0, exchange, key, flags, self._properties, record)
-
-
-def single_run(
-    channel: int,
-    exchange: bytes,
-    routing_key: bytes,
-    flags: int,
-    properties: Properties,
-    body: bytes | memoryview,
-) -> PublishRun:
-    """A publish run of one message that owns its bytes."""
-    record = SingleRecord(exchange, routing_key, properties.raw, len(body))
-    record.add(body)
-    return _single_run(channel, exchange, routing_key, flags, properties, record)
-
-
-def _single_run(
-    channel: int,
-    exchange: bytes,
-    routing_key: bytes,
-    flags: int,
-    properties: Properties,
-    record: SingleRecord,
-) -> PublishRun:
-    property_flags = int.from_bytes(properties.raw[:2], "big")
-    headers = properties.headers()
-    if "CC" in headers or "BCC" in headers:
-        property_flags |= CARBON_COPY
-    persistent = properties.delivery_mode() == 2
-    return LaidOutRun(record, channel, exchange, routing_key, flags, property_flags, persistent)
+        return run_of_record(0, exchange, key, flags, self._properties, record)

@@ -1,17 +1,19 @@
 """Publishing and taking single messages for operators, through the same checks as clients meet."""
 
 import asyncio
+import struct
+from base64 import b64encode
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from pamqp import commands
 
-from amqp_front.content import single_run
-from amqp_front.errors import AmqpError, SoftError
+from amqp_front.errors import AmqpError, HardError, SoftError
 from amqp_front.properties import Properties, visible_properties
 from amqp_front.publisher import Publisher
 from amqp_front.services import Services
+from amqp_front.single_run import single_run
 from log_backend import Reason
 from vhosts import (
     FULL_PERMISSION,
@@ -29,6 +31,7 @@ _RETURN = b"\x00\x3c\x00\x32"
 _MANDATORY = 1
 
 SHORT_STRING_BYTES_MAX = 255  # AMQP 0-9-1, 4.2.5.3
+TAKEN_BYTES_MAX = 64 * 1024 * 1024  # of bodies: with the message that reaches it, no more are taken
 
 
 class MessageRefused(Exception):
@@ -88,7 +91,7 @@ class OperatorMessages:
         return not channel.returned
 
     async def take(self, queue: Queue, count: int, *, requeue: bool) -> list[TakenMessage]:
-        """Take up to so many messages.
+        """Take up to so many messages, and no more when their bodies come to TAKEN_BYTES_MAX.
 
         Args:
             requeue: put all of them back; otherwise they are gone.
@@ -99,24 +102,29 @@ class OperatorMessages:
         """
         if queue.is_stream:
             raise MessageRefused(f"basic.get from stream '{queue.name}'")
-        taken: list[tuple[Delivery, TakenMessage]] = []
+        held: list[Delivery] = []
+        taken: list[TakenMessage] = []
+        size, goes_back = 0, True  # until all is known: nobody may see what was taken
         try:
-            while len(taken) < count:
+            while len(taken) < count and size < TAKEN_BYTES_MAX:
                 delivery = queue.get()
                 if delivery is None:
                     if not queue.ready or not await self._loaded(queue):
                         break
                     continue
-                taken.append((delivery, _taken(queue, delivery)))
+                held.append(delivery)
+                taken.append(_taken(queue, delivery))
+                size += len(taken[-1].body)
+            goes_back = requeue
         finally:
-            for delivery, _ in taken:
+            for delivery in held:
                 end = delivery.offset + delivery.count
-                if requeue:
+                if goes_back:
                     delivery.partition.give_back(delivery.offset, end)
                     delivery.partition.on_ready()
                 else:
                     delivery.partition.settle(delivery.offset, end, Reason.ACKED)
-        return [message for _, message in taken]
+        return taken
 
     async def _loaded(self, queue: Queue) -> bool:
         loaded = asyncio.Event()
@@ -184,12 +192,20 @@ def _plain_properties(properties: Properties) -> dict[str, object]:
         if value is None:
             continue
         if name == "headers":
-            plain[name] = plain_arguments(properties.headers())
+            plain[name] = _plain_headers(properties, value)
         elif name in _NUMBERS:
             plain[name] = int.from_bytes(value, "big")
         else:
             plain[name] = value.decode(errors="replace")
     return plain
+
+
+def _plain_headers(properties: Properties, table: bytes) -> dict[str, object]:
+    try:
+        return plain_arguments(properties.headers())
+    except HardError:
+        # Names that are no UTF-8, or very many fields: nobody had to read them so far.
+        return {"undecoded": b64encode(table).decode()}
 
 
 def _encoded_properties(properties: Mapping[str, object]) -> Properties:
@@ -208,7 +224,7 @@ def _encoded_properties(properties: Mapping[str, object]) -> Properties:
         listed: Any = commands.Basic.Properties(**values)  # type: ignore[arg-type]
         encoded = Properties(bytes(listed.marshal()))
         encoded.delivery_mode()
-    except (TypeError, ValueError, OverflowError, SoftError) as error:
+    except (TypeError, ValueError, OverflowError, struct.error, SoftError) as error:
         raise MessageRefused(f"the properties cannot be: {error}") from None
     return encoded
 

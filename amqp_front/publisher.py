@@ -12,7 +12,6 @@ from pamqp import commands
 from amqp_front.command import CARBON_COPY, PublishRun
 from amqp_front.commit_plan import CommitPlan
 from amqp_front.confirms import Confirms
-from amqp_front.content import single_run
 from amqp_front.content_frames import content_frames
 from amqp_front.direct_reply import ADDRESS_PREFIX, PSEUDO_QUEUE
 from amqp_front.errors import (
@@ -28,6 +27,7 @@ from amqp_front.errors import (
 from amqp_front.journal_positions import NOTHING, JournalPositions
 from amqp_front.properties import EXPIRATION, REPLY_TO, USER_ID, Properties, copies
 from amqp_front.services import Services
+from amqp_front.single_run import has_blind_copies, single_run, singles, without_blind_copies
 from exchanges import BARE_MESSAGE, Message, Route, holding_exchange
 from log_backend import BLIND_COPIES, EXPIRING, PERSISTENT, Durability, JournalFailed, Records
 from vhosts import (
@@ -219,11 +219,11 @@ class Publisher:
     def _publish_traced(self, run: PublishRun) -> JournalPositions:
         needed = NOTHING
         refused: set[int] = set()
-        for at, single in enumerate(_singles(run, run.keys())):
+        for at, single in enumerate(singles(run, run.keys())):
             self._reached = []
             try:
                 needed = needed.joined(self._publish(single))
-                bare = _without_blind_copies(single).properties(0)
+                bare = without_blind_copies(single).properties(0)
                 self._vhost.firehose.published(self._channel, single, bare, self._reached)
             finally:
                 self._reached = None
@@ -236,7 +236,7 @@ class Publisher:
     def _publish_singles(self, run: PublishRun, keys: Sequence[bytes]) -> JournalPositions:
         needed = NOTHING
         refused: set[int] = set()
-        for at, single in enumerate(_singles(run, keys)):
+        for at, single in enumerate(singles(run, keys)):
             needed = needed.joined(self._publish(single))
             if self._refused:
                 refused.add(at)
@@ -275,7 +275,7 @@ class Publisher:
     @cython.locals(attributes=cython.int)
     def _attributes(self, run: PublishRun) -> int:
         attributes = PERSISTENT if run.persistent else 0
-        if run.property_flags & CARBON_COPY and _has_blind_copies(run):
+        if run.property_flags & CARBON_COPY and has_blind_copies(run):
             attributes |= BLIND_COPIES
         return attributes | EXPIRING if run.property_flags & EXPIRATION else attributes
 
@@ -393,22 +393,29 @@ class Publisher:
     def _publish_copies(self, run: PublishRun, exchange: str) -> JournalPositions:
         message = _message(Properties(run.properties(0)))
         keys = (run.keys()[0], *copies(message.headers))
-        return self._to_route(run, self._vhost.routing.route_all(exchange, keys, message))
+        route = self._vhost.routing.route_all(exchange, keys, message)
+        if exchange or not _any_reply(keys):
+            return self._to_route(run, route)
+        replied = [self._replied(without_blind_copies(run), key) for key in dict.fromkeys(keys)]
+        return self._to_route(run, route) if route or not any(replied) else NOTHING
 
     def _reply(self, run: PublishRun, address: bytes) -> JournalPositions:
-        consumer = self._channel.services.replies.find(address)
-        if consumer is None:
+        if not self._replied(run, address):
             self._return(run, range(run.count))
-        else:
-            consumer.reply(run.records(0, self._clock.now()))
         return NOTHING
+
+    def _replied(self, run: PublishRun, address: bytes) -> bool:
+        consumer = self._channel.services.replies.find(address)
+        if consumer is not None:
+            consumer.reply(run.records(0, self._clock.now()))
+        return consumer is not None
 
     def _return(self, run: PublishRun, indexes: Sequence[int]) -> None:
         if not run.mandatory:
             return
         if self.confirming:
             self.journal_reached(self._board.reached)  # of what came before
-        run = _without_blind_copies(run)
+        run = without_blind_copies(run)
         keys = run.keys()
         for at in indexes:
             parts = content_frames(
@@ -550,19 +557,6 @@ def _message(properties: Properties) -> Message:
     return Message(properties.headers(), properties.value)
 
 
-def _has_blind_copies(run: PublishRun) -> bool:
-    # A run with copies is of one message.
-    return "BCC" in Properties(run.properties(0)).headers()
-
-
-def _without_blind_copies(run: PublishRun) -> PublishRun:
-    if not run.property_flags & CARBON_COPY or not _has_blind_copies(run):
-        return run
-    bare = Properties(Properties(run.properties(0)).without_blind_copies())
-    flags = run.mandatory | run.immediate << 1
-    return single_run(run.channel, run.exchange, run.keys()[0], flags, bare, run.body(0))
-
-
 def _disjoint(chosen: dict[Route, list[int]]) -> dict[Route, list[int]]:
     # The same messages for the same queues, but each queue in one route only.
     queues = sum(map(len, chosen))
@@ -580,16 +574,6 @@ def _disjoint(chosen: dict[Route, list[int]]) -> dict[Route, list[int]]:
 
 def _any_reply(keys: Sequence[bytes]) -> bool:
     return any(key.startswith(ADDRESS_PREFIX) for key in keys)
-
-
-def _singles(run: PublishRun, keys: Sequence[bytes]) -> list[PublishRun]:
-    flags = run.mandatory | run.immediate << 1
-    return [
-        single_run(
-            run.channel, run.exchange, key, flags, Properties(run.properties(at)), run.body(at)
-        )
-        for at, key in enumerate(keys)
-    ]
 
 
 def _decoded(name: bytes) -> str:

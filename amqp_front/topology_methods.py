@@ -13,7 +13,6 @@ from exchanges import DefaultExchangeProtected
 from vhosts import (
     Durable,
     PermissionCache,
-    Queue,
     QueueProperties,
     ResourceKind,
     Verb,
@@ -163,8 +162,9 @@ def queue_unbind(channel: TopologyChannel, method: Any) -> None:
 
 def queue_purge(channel: TopologyChannel, method: Any) -> None:
     """Drop all messages that are ready."""
-    queue = _queue(channel, method.queue)
-    channel.permissions.authorize(QUEUE, queue.name, READ)
+    name = queue_name(channel, method.queue)
+    channel.permissions.authorize(QUEUE, name, READ)
+    queue = channel.vhost.queue(name, channel.connection_id)
     if queue.is_stream:
         raise HardError(NOT_IMPLEMENTED, f"purge of stream '{queue.name}'")
     count = queue.purge()
@@ -183,10 +183,6 @@ def queue_delete(channel: TopologyChannel, method: Any) -> None:
                 queue, if_unused=method.if_unused, if_empty=method.if_empty
             )
     channel.reply(done, method.nowait, commands.Queue.DeleteOk, message_count=count)
-
-
-def _queue(channel: TopologyChannel, name: str) -> Queue:
-    return channel.vhost.queue(queue_name(channel, name), channel.connection_id)
 
 
 def _bound_queue(channel: TopologyChannel, method: Any) -> str:

@@ -2,10 +2,10 @@
 
     python -m benchmarks.spark_read --megabytes 1000 --folder DIR
 
-Orders as JSON in segments of several partitions, and the same records as Parquet. Both are read whole into
-Spark's no-op sink, in turns, and with `--write` copied to Parquet; then a stream reads them in small
-micro-batches of two tasks. Of the processors' time the median counts: Spark ends Python processes, and what
-those took is not known.
+Orders as JSON in segments of several partitions, and the same records as Parquet, a file for each segment. Both
+are read whole into Spark's no-op sink, in turns, and with `--write` copied to Parquet; Parquet also in fewer
+tasks, as Spark packs small files. Then a stream reads them in small micro-batches of two tasks. Of the
+processors' time the median counts: Spark ends Python processes, and what those took is not known.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.micro_batches import TASKS, micro_batch_floor
 from log_backend import RecordBatch, Records, encode_records
 from log_backend.log_directory import partition_directory, segment_path
 from spark_bridge import register
@@ -34,10 +35,8 @@ NO_PROPERTIES = b"\x00\x00"
 COLUMNS = (
     "queue string, partition int, offset long, timestamp timestamp, routing_key string, body binary"
 )
-TASKS = 2
-MICRO_BATCHES = 25
-WARM_UP = 5  # micro-batches
 WARM_UP_ROUNDS = 2
+SPARKS_COST_OF_FILE = "4m"  # Spark's default
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -132,55 +131,42 @@ def read_cost(
 def compare(
     spark: SparkSession, logs: DataFrame, parquet: str, rounds: int, copy: str | None = None
 ) -> None:
-    """Read both in turns and print the best of each; two rounds warm up.
+    """Read all ways in turns and print the best of each; two rounds warm up.
 
     Args:
         copy: a folder to copy them to; None: they are only read.
     """
     logs.write.mode("overwrite").parquet(parquet)
     rows = logs.count()
-    files = spark.read.parquet(parquet)
-    measured = [
-        (read_cost(spark, logs, copy), read_cost(spark, files, copy))
-        for _ in range(rounds + WARM_UP_ROUNDS)
-    ]
-    pairs = measured[WARM_UP_ROUNDS:]
+    measured: dict[str, list[tuple[float, float]]] = {}
+    tasks: dict[str, int] = {}
+    for _ in range(rounds + WARM_UP_ROUNDS):
+        for name, cost_of_file in (
+            ("RouteLog", None),
+            ("Parquet, a task a file", "1g"),
+            ("Parquet, packed", SPARKS_COST_OF_FILE),
+        ):
+            frame = logs
+            if cost_of_file is not None:
+                spark.conf.set("spark.sql.files.openCostInBytes", cost_of_file)
+                frame = spark.read.parquet(parquet)
+            measured.setdefault(name, []).append(read_cost(spark, frame, copy))
+            tasks[name] = frame.rdd.getNumPartitions()
     what = "No-op read" if copy is None else "Copy to Parquet"
-    print(f"| {what} | Seconds | Records/s | CPU seconds |\n|---|---|---|---|")
-    best = []
-    for index, name in enumerate(("RouteLog", "Parquet")):
-        seconds = min(pair[index][0] for pair in pairs)
-        cpu = statistics.median(pair[index][1] for pair in pairs)
-        best.append((seconds, cpu))
-        print(f"| {name} | {seconds:.2f} | {rows / seconds:,.0f} | {cpu:.2f} |")
-    print(f"Parquet's seconds to ours: {best[1][0] / best[0][0]:.2f}", end="; ")
-    print(f"of the processors: {best[1][1] / best[0][1]:.2f}")
-    rounds_text = ", ".join(f"{theirs[0] / ours[0]:.2f}" for ours, theirs in pairs)
-    print(f"round by round: {rounds_text}")
+    print(f"| {what} | Tasks | Seconds | Records/s | CPU seconds | Theirs to ours | of CPU |")
+    print("|---|---|---|---|---|---|---|")
+    best = {name: _best(costs[WARM_UP_ROUNDS:]) for name, costs in measured.items()}
+    ours = best["RouteLog"]
+    for name, (seconds, cpu) in best.items():
+        print(
+            f"| {name} | {tasks[name]} | {seconds:.2f} | {rows / seconds:,.0f} | {cpu:.2f} ", end=""
+        )
+        print(f"| {seconds / ours[0]:.2f} | {cpu / ours[1]:.2f} |")
 
 
-def micro_batch_floor(spark: SparkSession, data: Path, checkpoint: str) -> None:
-    """Print how long micro-batches of few records take."""
-    records = MICRO_BATCHES * PARTITIONS * 2
-    ends = json.dumps({"orders": {str(n): records // PARTITIONS for n in range(PARTITIONS)}})
-    frame = (
-        spark.readStream.format("routelog")
-        .schema(COLUMNS)
-        .options(path=str(data), subscribe="orders", endingOffsets=ends)
-        .options(maxOffsetsPerTrigger=str(records // MICRO_BATCHES), maxRecordsPerPartition="8")
-        .load()
-    )
-    writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
-    query = writer.trigger(availableNow=True).start()
-    query.awaitTermination()
-    took = [
-        each.durationMs["triggerExecution"] for each in query.recentProgress if each.numInputRows
-    ]
-    warm = took[WARM_UP:]
-    print(
-        f"micro-batches of {TASKS} tasks: {statistics.median(warm):.0f} ms median, "
-        f"{min(warm)} ms at best, of {len(warm)}"
-    )
+def _best(costs: list[tuple[float, float]]) -> tuple[float, float]:
+    """The least seconds, and the median of those of the processors."""
+    return min(cost[0] for cost in costs), statistics.median(cost[1] for cost in costs)
 
 
 def main() -> None:
@@ -203,7 +189,7 @@ def main() -> None:
             compare(spark, logs, f"{folder}/parquet", given.rounds)
             if given.write:
                 compare(spark, logs, f"{folder}/parquet", given.rounds, f"{folder}/copy")
-            micro_batch_floor(spark, data, f"{folder}/checkpoint")
+            micro_batch_floor(spark, data, COLUMNS, f"{folder}/checkpoints", given.rounds)
         finally:
             spark.stop()
 

@@ -106,7 +106,8 @@ def weight_of(binding_key: str) -> int:
     Raises:
         InvalidBindingArguments: it says none.
     """
-    if not (binding_key.lstrip("-").isascii() and binding_key.lstrip("-").isdigit()):
+    digits = binding_key.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
         reason = f"The binding key must be an integer: {binding_key!r}"
         raise InvalidBindingArguments("routing_key", reason)
     weight = int(binding_key) if len(binding_key) < 20 else WEIGHT_MAX + 1

@@ -115,6 +115,7 @@ class Journal:
         self.written = self.durable = 0
         self.groups = JournalGroups(self._entry_added, on_pressure)
         self.waiters = JournalWaiters()
+        self._awaiting_collected: list[Callable[[], None]] = []
         self.frugal = False
         self.refused = False
         self.on_disk_full: Callable[[], None] = lambda: None
@@ -197,6 +198,10 @@ class Journal:
         """
         if self.failure is not None:
             raise self.failure
+
+    def when_collected(self, done: Callable[[], None]) -> None:
+        """Call `done` when what there is to `collect` is written; if there is nothing, with the next commit."""
+        self._awaiting_collected.append(done)
 
     def wake_later(self) -> None:
         """There is something to `collect`; commit it within COMMIT_DELAY_SECONDS."""
@@ -287,6 +292,9 @@ class Journal:
             log.error("an error of the broker, while the journal gathered", exc_info=error)
             self._failed(error)
             return
+        for done in self._awaiting_collected:
+            self.waiters.wait(self.groups.last.position, done, durable=False)
+        self._awaiting_collected.clear()
         group = self.groups.first
         if not (group.count or self._marking):
             return

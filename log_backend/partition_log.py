@@ -379,7 +379,7 @@ class PartitionLog(LogEnd, QuarantinedLog):
     def _take_unflushed(self) -> list[RecordBatch]:
         batches = self._tail.take_unflushed()
         if self._held_back:
-            end = self._held_back[0]
+            end = min(self._held_back)  # a transaction within another ends first
             self._tail.unflush_from(end)
             batches = [batch for batch in batches if batch.base_offset < end]
             self._has_unflushed()

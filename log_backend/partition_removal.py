@@ -95,7 +95,8 @@ class PartitionRemoval:
 
         def remove() -> None:
             # The same thread writes segments and snapshots: nothing of the partition comes after this.
-            self._writer.remove_directory(directory)
+            if number is None or self._writer.owner_of(directory) in (None, number):
+                self._writer.remove_directory(directory)  # else its successor has done so
             if number is not None:
                 self._forget(directory, number)
 

@@ -126,14 +126,18 @@ class Schedule:
         self._wake()
 
     def clear(self, kept: Sequence[ScheduledRecord]) -> None:
-        """Strike out everything but some records, which were taken out of memory."""
+        """Strike out everything but some records, which were taken out of memory.
+
+        Until the next `flush`, which may wait until a crash cannot take back what was settled, a start
+        enters all anew that it finds in the partitions.
+        """
+        self._cancel_timer()
         self._near.clear()
         self._meanwhile.clear()
         self._added, self._removed = list(kept), []
         self._horizon = NEVER
         self._store.delete(self.number)
         self._ends_told = [-1] * len(self.ends)
-        self.flush()
 
     def page(self, first: ScheduledRecord, count: int) -> "asyncio.Future[list[ScheduledRecord]]":
         """What is entered, from an entry on, as it is due; settled records may be among it."""
@@ -142,9 +146,7 @@ class Schedule:
 
     def flush(self) -> None:
         """Have the store told of everything."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._cancel_timer()
         told = {
             part: end
             for part, (end, before) in enumerate(zip(self.ends, self._ends_told, strict=True))
@@ -164,6 +166,9 @@ class Schedule:
         """Do nothing more."""
         self._closed = True
         self._store.closed(self.flush)
+        self._cancel_timer()
+
+    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -186,7 +187,7 @@ class StoredLogs:
 
 def _planned(log: PartitionLog, start: int, end: int, bytes_max: int | None) -> _Plan | None:
     stored = [each for each in log.segments if each.written_size]
-    for segment, behind in zip(stored, [*stored[1:], None], strict=True):
+    for segment, behind in zip_longest(stored, stored[1:]):
         reach = segment.written_end if behind is None else behind.base_offset
         if reach <= start:
             continue

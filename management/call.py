@@ -54,8 +54,9 @@ class Call:
         return self._request.query.get(name) == "true"
 
     def header(self, name: str) -> str:
-        """A header; empty when it is not there."""
-        return self._request.headers.get(name, "")
+        """A header; empty when it is not there. What is no UTF-8 in it is replaced."""
+        text = self._request.headers.get(name, "")
+        return text.encode(errors="surrogateescape").decode(errors="replace")
 
     async def json(self, *, bytes_max: int = BODY_BYTES_MAX) -> Any:
         """The body, decoded; an empty one is an empty object.

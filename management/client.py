@@ -24,7 +24,12 @@ class ManagementClient:
 
     def get(self, *parts: str, query: str = "") -> Any:
         """The decoded answer; see `ask`."""
-        return msgspec.json.decode(self.ask("GET", *parts, query=query))
+        content = self.ask("GET", *parts, query=query)
+        try:
+            return msgspec.json.decode(content)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            reason = f"what answers at {self._door.url} is no broker"
+            raise NotReachable(reason) from None
 
     def ask(self, method: str, *parts: str, body: object = None, query: str = "") -> bytes:
         """The answer to a request.

@@ -61,7 +61,7 @@ def connection_row(broker: BrokerSide, connection: Any) -> Row:
         "client_properties": values.client_properties,
         "protocol": "AMQP 0-9-1",
         "type": "network",
-        "ssl": False,
+        "ssl": values.is_tls,
         "node": broker.node.name,
     }
 

@@ -28,7 +28,11 @@ async def list_delayed(call: Call) -> Answer:
     """A page of what an exchange holds, what is due next first."""
     held = _held(call, Verb.READ)
     count = call.query.get("count", str(COUNT))
-    if not count.isdigit() or len(count) > len(str(COUNT_MAX)) or not 1 <= int(count) <= COUNT_MAX:
+    if (
+        not (count.isascii() and count.isdigit())
+        or len(count) > len(str(COUNT_MAX))
+        or not 1 <= int(count) <= COUNT_MAX
+    ):
         raise bad_request(f"count is not between 1 and {COUNT_MAX}")
     after = call.query.get("from")
     first = NOTHING_BEFORE if after is None else _entry(after)

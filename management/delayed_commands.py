@@ -1,6 +1,7 @@
 """`routelog delayed`: what delayed message exchanges hold."""
 
 from typing import Annotated
+from urllib.parse import urlencode
 
 import typer
 
@@ -27,7 +28,7 @@ def list_delayed(
     as_json: AsJson = False,
 ) -> None:
     """List what an exchange holds, as it is due."""
-    query = f"count={count}" + (f"&from={begin}" if begin is not None else "")
+    query = urlencode({"count": count} | ({} if begin is None else {"from": begin}))
     page = broker.get("exchanges", vhost, exchange, "delayed", query=query)
     show(page["items"], COLUMNS, as_json=as_json)
 

@@ -81,7 +81,7 @@ async def move_reader(call: Call) -> Answer:
 
 
 def _place(text: int | str) -> object:
-    if isinstance(text, int) or (text.isdecimal() and text.isascii()):
+    if isinstance(text, int) or (text.isdecimal() and text.isascii() and len(text) < 20):
         return int(text)
     try:
         time = datetime.fromisoformat(text)

@@ -19,6 +19,7 @@ from management.listing import list_query, listed
 from management.log_tokens import LogTokens
 from management.openapi import openapi_document
 from management.routes import ROUTES, Route, Scope
+from management.silent_connections import SilentConnections
 from management.stored_answer import StoredAnswers
 
 log = logging.getLogger(__name__)
@@ -26,6 +27,7 @@ log = logging.getLogger(__name__)
 STREAM_BYTES = 65_536  # an answer that is larger is written while it is made
 BACKLOG = 128
 HANDSHAKE_SECONDS_MAX = 5.0  # of TLS, as for AMQP
+KEEP_ALIVE_SECONDS = 60.0  # between two requests, as RabbitMQ's
 STOP_SECONDS = 2.0  # for answers that are under way when the broker stops
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
@@ -42,15 +44,16 @@ class ManagementServer:
 
     Args:
         token: whoever on this machine shows it may do everything.
+        silent_seconds: for the first request of a connection.
     """
 
-    def __init__(self, broker: BrokerSide, token: str) -> None:
+    def __init__(self, broker: BrokerSide, token: str, silent_seconds: float) -> None:
         self._broker = broker
         self._token = token
         self._log_tokens = LogTokens(broker.log_token_key, broker.clock)
         self._stored_answers = StoredAnswers(broker.logs)
         application = web.Application(
-            client_max_size=DEFINITIONS_BYTES_MAX, middlewares=[_answered]
+            client_max_size=DEFINITIONS_BYTES_MAX, middlewares=[self._heard, _answered]
         )
         for route in ROUTES:
             path = (
@@ -60,8 +63,14 @@ class ManagementServer:
         document = msgspec.json.encode(openapi_document(ROUTES, broker.node.version))
         application.router.add_get("/api/openapi.json", _constant(document))
         self._listening: list[asyncio.Server] = []
+        self._silent_seconds = silent_seconds
+        self._silent: SilentConnections | None = None
         self._runner = web.AppRunner(
-            application, access_log=None, handle_signals=False, shutdown_timeout=STOP_SECONDS
+            application,
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=STOP_SECONDS,
+            keepalive_timeout=KEEP_ALIVE_SECONDS,
         )
 
     async def listen(
@@ -78,8 +87,10 @@ class ManagementServer:
         if self._runner.server is None:
             await self._runner.setup()
         assert self._runner.server is not None
+        if self._silent is None:
+            self._silent = SilentConnections(self._runner.server, self._silent_seconds)
         listening = await asyncio.get_running_loop().create_server(
-            self._runner.server,
+            self._silent,
             host,
             port,
             backlog=BACKLOG,
@@ -94,7 +105,17 @@ class ManagementServer:
         """Listen no more, and end what is under way."""
         for listening in self._listening:
             listening.close()
+        if self._silent is not None:
+            self._silent.stop()
         await self._runner.cleanup()
+
+    @web.middleware
+    async def _heard(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        assert self._silent is not None
+        self._silent.asked(request.protocol)
+        return await handler(request)
 
     def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -234,6 +255,8 @@ async def _answered(
         if "Allow" in error.headers:
             response.headers["Allow"] = error.headers["Allow"]
     except Exception as error:
+        if isinstance(error, ConnectionError) and _is_gone(request):
+            raise  # there is nobody to answer, and nothing is wrong with the broker
         answer = refused(error)
         if answer is None:
             log.error("%s %s: an error of the broker", request.method, request.path, exc_info=error)
@@ -242,6 +265,10 @@ async def _answered(
     if not response.prepared:
         response.headers.update(HEADERS)
     return response
+
+
+def _is_gone(request: web.Request) -> bool:
+    return request.transport is None or request.transport.is_closing()
 
 
 def _failure(answer: Refused) -> web.Response:

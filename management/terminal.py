@@ -56,7 +56,7 @@ def _cell(value: object) -> str:
 
 @contextmanager
 def complaints() -> Iterator[None]:
-    """Say in one line on stderr what is wrong, and exit: 1 refused, 2 not reachable."""
+    """Say in one line on stderr what is wrong, and exit: 1 refused, 2 not reachable or no text."""
     try:
         yield
     except AnswerRefused as error:
@@ -64,6 +64,9 @@ def complaints() -> Iterator[None]:
         raise typer.Exit(EXIT_REFUSED) from None
     except NotReachable as error:
         _complain(str(error))
+        raise typer.Exit(EXIT_NOT_REACHABLE) from None
+    except UnicodeEncodeError:
+        _complain("an argument is not UTF-8")  # which one is not repeated: it may be a password
         raise typer.Exit(EXIT_NOT_REACHABLE) from None
 
 

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 from spark_bridge.confirmed_publisher import ConfirmedPublisher
 from spark_bridge.errors import BadOption
 from spark_bridge.message_rows import Message, check_message_schema, keyed_message_of, message_of
+from spark_bridge.python_worker import exempt_modules
 from spark_bridge.write_options import WriteOptions
 
 BATCH_PROPERTY = "streaming.sql.batchId"  # of Spark's MicroBatchExecution
@@ -74,7 +75,9 @@ class ExchangeWriter(DataSourceWriter, DataSourceStreamWriter):
         first = next(messages, None)
         if first is None:
             return Published(0)
-        return Published(ConfirmedPublisher(self._options, chain([first], messages)).run())
+        published = Published(ConfirmedPublisher(self._options, chain([first], messages)).run())
+        exempt_modules()
+        return published
 
     def _messages(self, rows: Iterator[Row]) -> Iterator[Message]:
         if not self._options.application:

@@ -1,7 +1,7 @@
 """What a stream reads next: the offsets between which its micro-batches lie."""
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 
 from log_backend import Clock
@@ -20,6 +20,7 @@ from spark_bridge.trigger_share import ends_by_bytes, ends_by_records
 log = logging.getLogger(__name__)
 
 Offsets = dict[LogPartition, int]  # of each partition, the next one to read
+Logs = dict[LogPartition, list[OffsetRange]]  # the extents of each
 
 
 class MicroBatches:
@@ -40,6 +41,8 @@ class MicroBatches:
         self._clock = clock
         self._target: Offsets | None = None
         self._seen: Offsets = {}  # how far each log reached
+        # What `end` saw, until its micro-batch is planned: one look at the logs does for all three.
+        self._looked: Logs = {}
         self._to_pin: Offsets | None = None
         self._waiting_since = clock.monotonic()
 
@@ -88,6 +91,7 @@ class MicroBatches:
                 an error.
         """
         pinned, self._to_pin = self._to_pin, None
+        self._looked = {}
         if pinned == start:
             return start
         backlogs, ends = self._backlogs(start)
@@ -100,7 +104,11 @@ class MicroBatches:
 
     def latest(self) -> Offsets:
         """How far the logs reach."""
-        return {each[-1].partition: each[-1].end for each in self._logs()}
+        return _ends(self._logs())
+
+    def reached(self) -> Offsets:
+        """How far the logs reached when `end` looked at them, until its micro-batch is planned."""
+        return _ends(self._looked or self._logs())
 
     def tasks(self, start: Offsets, end: Offsets) -> list[Task]:
         """The plan of one micro-batch: again the same records when it is asked for again.
@@ -109,9 +117,12 @@ class MicroBatches:
             RecordsLost: some of them are not in the log any more, and loss is an error.
         """
         strict = self._options.fail_on_data_loss
+        looked, self._looked = self._looked, {}
         ranges: list[OffsetRange] = []
         for partition, last in end.items():
-            extents = self.store.extents(partition)
+            extents = looked.get(partition)
+            if extents is None or extents[-1].end < last:
+                extents = self.store.extents(partition)
             first = start.get(partition, extents[0].start)
             ranges += stretches_between(extents, first, last, lost_is_error=strict)
             if not strict and first < min(extents[0].start, last):
@@ -119,7 +130,7 @@ class MicroBatches:
                 log.warning("%s", missing)
         return plan_tasks(self.store, ranges, self._options)
 
-    def _logs(self) -> list[list[OffsetRange]]:
+    def _logs(self) -> Logs:
         """The extents of the selected partitions, those left out that have no segments.
 
         Of these, nobody but the broker knows where they begin: when the last segment of an idle queue
@@ -128,14 +139,14 @@ class MicroBatches:
         options = self._options
         there = self.store.partitions(options.vhost, options.selection.queues)
         selected = options.selection.select(there, missing_is_error=False)
-        logs = [self.store.extents(each) for each in selected]
-        return [each for each in logs if each[-1].end > 0]
+        logs = {each: self.store.extents(each) for each in selected}
+        return {each: extents for each, extents in logs.items() if extents[-1].end > 0}
 
-    def _backlogs(self, start: Offsets) -> tuple[dict[LogPartition, list[OffsetRange]], Offsets]:
+    def _backlogs(self, start: Offsets) -> tuple[Logs, Offsets]:
         """What there is to read, and where it ends; logs with nothing to read have an end only."""
         ends = dict(start)
         backlogs = {}
-        logs = {each[0].partition: each for each in self._logs()}
+        logs = self._looked = self._logs()
         self._check_gone(start, logs)
         for extents in logs.values():
             held = whole(extents)
@@ -171,7 +182,7 @@ class MicroBatches:
             last = max(min(last, bound), first)
         return last
 
-    def _is_too_early(self, backlogs: Mapping[LogPartition, list[OffsetRange]]) -> bool:
+    def _is_too_early(self, backlogs: Logs) -> bool:
         limits = self._options.trigger
         if limits.records_min is None or self._target is not None:
             return False
@@ -179,7 +190,7 @@ class MicroBatches:
         waited = self._clock.monotonic() - self._waiting_since
         return available < limits.records_min and waited < limits.delay_max
 
-    def _limited(self, backlogs: dict[LogPartition, list[OffsetRange]]) -> Offsets:
+    def _limited(self, backlogs: Logs) -> Offsets:
         limits = self._options.trigger
         ends: Offsets = {}
         if limits.records_max is not None:
@@ -194,3 +205,7 @@ class MicroBatches:
         if limits.bytes_max is not None:
             ends |= ends_by_bytes(self.store, backlogs, limits.bytes_max)
         return ends
+
+
+def _ends(logs: Logs) -> Offsets:
+    return {partition: extents[-1].end for partition, extents in logs.items()}

@@ -89,8 +89,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def reportLatestOffset(self) -> StoredOffsets:  # noqa: N802
-        """How far the logs reach, for the query's progress."""
-        return _stored(self._batches.latest())
+        """See `MicroBatches.reached`; for the query's progress."""
+        return _stored(self._batches.reached())
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """See `MicroBatches.freeze`."""

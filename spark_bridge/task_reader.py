@@ -8,6 +8,7 @@ from pyspark.sql.types import StructType
 
 from spark_bridge.envelope import arrow_schema, check_projection, offered_columns
 from spark_bridge.log_store import LogStore, Ticket
+from spark_bridge.python_worker import exempt_modules
 from spark_bridge.read_options import ReadOptions
 from spark_bridge.read_plan import Task
 from spark_bridge.record_columns import arrow_batch
@@ -58,3 +59,4 @@ class TaskReader:
             batches = store.read(wanted, lost_is_error=self._options.fail_on_data_loss)
             for group in row_groups(wanted, batches, BYTES_ALONE):
                 yield arrow_batch(group, schema)
+        exempt_modules()

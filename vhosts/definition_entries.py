@@ -5,15 +5,14 @@ from typing import Any, Literal
 import msgspec
 
 from exchanges import Binding, Exchange
-from vhosts.errors import InvalidUser
 from vhosts.imported_password import DEFAULT_ALGORITHM, imported_hash
+from vhosts.password import check_hash
 from vhosts.policy import Policy
 from vhosts.queue_properties import QueueProperties
 from vhosts.topology_record import VhostRecord
 from vhosts.user import User
 
 ARGON2ID = "argon2id"  # what exported hashes of our own are called
-_ARGON2ID_PREFIX = "$argon2id$"
 
 
 class UserEntry(msgspec.Struct):
@@ -38,8 +37,7 @@ class UserEntry(msgspec.Struct):
             return ""
         if self.hashing_algorithm != ARGON2ID:
             return imported_hash(self.hashing_algorithm, self.password_hash)
-        if not self.password_hash.startswith(_ARGON2ID_PREFIX):
-            raise InvalidUser("the password hash is none of Argon2id")
+        check_hash(self.password_hash)
         return self.password_hash
 
 

@@ -145,6 +145,7 @@ class DelayBook:
                 self._surroundings.call_later,
                 on_near,
             ),
+            self._logs.journal.when_collected if durable else _at_once,
         )
         return held
 
@@ -160,3 +161,7 @@ class DelayBook:
                 delivery.look_soon,
             ).run()
         held.schedule.read_ahead()
+
+
+def _at_once(done: Callable[[], None]) -> None:
+    done()

@@ -7,6 +7,7 @@ happens, and can be built from the log.
 
 from array import array
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from exchanges import held_name
 from log_backend import (
@@ -36,6 +37,9 @@ class HeldMessages:
         scanned: of each part, whether all of it is in the schedule; what comes in is, from then on.
         leaving: on their way to queues: not to be cancelled any more.
         on_earlier: called with the due time of messages that came in, when it may be the next one.
+
+    Args:
+        when_settled: calls a function when a crash cannot take back what is settled.
     """
 
     def __init__(
@@ -43,6 +47,7 @@ class HeldMessages:
         exchange: str,
         logs: Sequence[PartitionLog],
         open_schedule: Callable[[Callable[[], None]], Schedule],
+        when_settled: Callable[[Callable[[], None]], None],
     ) -> None:
         self.name = held_name(exchange)
         self.exchange = exchange
@@ -53,6 +58,7 @@ class HeldMessages:
         self.on_earlier: Callable[[int], None] = lambda due: None
         self.on_near: Callable[[], None] = lambda: None
         self.schedule = open_schedule(lambda: self.on_near())
+        self._when_settled = when_settled
 
     def recovered(self) -> None:
         """The logs are as they were: count what they hold."""
@@ -134,7 +140,8 @@ class HeldMessages:
         for part in {entry.part for entry in entries}:
             if not self.logs[part].closed:
                 self.logs[part].release()
-        self.schedule.strike_out(entries)
+        # Not earlier: a message that comes back would be entered nowhere, and wait for ever.
+        self._when_settled(partial(self.schedule.strike_out, entries))
 
     # -- what operators do
 
@@ -156,6 +163,7 @@ class HeldMessages:
                 at = offset + 1
             log.release()
         self.schedule.clear(list(self.leaving))
+        self._when_settled(self.schedule.flush)
         return before - self.count
 
 

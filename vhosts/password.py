@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from argon2 import PasswordHasher
+from argon2 import PasswordHasher, Type, extract_parameters
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from vhosts.errors import AuthenticationBusy
+from vhosts.errors import AuthenticationBusy, InvalidUser
 from vhosts.imported_password import split_imported_hash, verify_imported
 from vhosts.user import User
 
@@ -41,6 +41,23 @@ def hash_password(password: bytes) -> str:
     The empty password gives `NO_PASSWORD_HASH`.
     """
     return _HASHER.hash(password) if password else NO_PASSWORD_HASH
+
+
+def check_hash(password_hash: str) -> None:
+    """Refuse what is no Argon2id hash, or one that costs more than those that are made here.
+
+    Raises:
+        InvalidUser: whoever logs in with it would take the node's memory.
+    """
+    try:
+        costs = extract_parameters(password_hash)
+    except (InvalidHashError, ValueError):
+        raise InvalidUser("the password hash is none of Argon2id") from None
+    if costs.type is not Type.ID:
+        raise InvalidUser("the password hash is none of Argon2id")
+    if costs.memory_cost > MEMORY_KIB or costs.time_cost > PASSES or costs.parallelism > LANES:
+        most = f"m={MEMORY_KIB},t={PASSES},p={LANES}"
+        raise InvalidUser(f"the password hash costs more than {most}")
 
 
 def verify_password(password_hash: str, password: bytes) -> bool:

@@ -3,8 +3,8 @@
 import regex
 
 CHARACTERS_MAX = 1_024  # RabbitMQ's limit
-# A pattern such as (a+)+$ needs years for some names, and the event loop waits meanwhile. The limit is
-# wall time: it must be far above what an honest pattern takes on a machine whose cores are busy.
+# A pattern such as (a|aa)+$ needs years for some names, and the event loop waits meanwhile. The limit is
+# processor time of the whole process: it must be far above what an honest pattern takes while threads are busy.
 MATCH_SECONDS_MAX = 0.25
 _EVERYTHING = ".*"  # by far the most frequent pattern: it needs no matching
 

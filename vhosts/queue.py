@@ -3,6 +3,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
+from itertools import chain
 
 import cython
 
@@ -57,6 +58,7 @@ class Queue(Dispatcher):
 
     __slots__ = (
         "_loading",
+        "_next_reader",
         "_partitioner",
         "_plain_log",
         "_readers",
@@ -86,6 +88,7 @@ class Queue(Dispatcher):
         self.declaring: Awaitable[int] | None = None
         self.groups: dict[str, ConsumerGroup] = {}
         self._readers: list[StreamReader | PartitionedReader] = []
+        self._next_reader = 0
         self._partitioner = partitioner(properties.arguments)
         self._plain_log: LogEnd | None = None  # where all goes that is published; None: look first
         self._loading: list[Callable[[], None]] = []
@@ -394,8 +397,7 @@ class Queue(Dispatcher):
     def _dispatch(self) -> None:
         self._scheduled = False
         if self._readers:
-            for reader in list(self._readers):
-                self._feed(reader)
+            self._feed_readers()
         if self.consumers:
             self._serve()
 
@@ -406,19 +408,32 @@ class Queue(Dispatcher):
         if self.rules is not None:
             self.rules.serve_due()
 
-    def _feed(self, reader: StreamReader | PartitionedReader) -> None:
+    def _feed_readers(self) -> None:
+        # Each in its turn, so that those in front do not keep the others waiting.
+        readers = self._readers
+        first = self._next_reader % len(readers)
         sent = 0
-        while not self.deleted and (credit := reader.consumer.credit()) > 0:
+        for at in chain(range(first, len(readers)), range(first)):
+            sent = self._feed(readers[at], sent)
             if sent > TURN_BYTES_MAX:
+                self._next_reader = at + 1
                 self.wake()
                 return
+
+    def _feed(self, reader: StreamReader | PartitionedReader, sent: int) -> int:
+        # Returns what was sent in this turn.
+        while not self.deleted and sent <= TURN_BYTES_MAX:
+            credit = reader.consumer.credit()
+            if credit <= 0:
+                break
             delivery = reader.take(min(credit, DELIVERY_COUNT_MAX), DELIVERY_BYTES_MAX)
             if delivery is None:
                 if reader.stopped:
                     reader.consumer.queue_stopped(self._why_stopped())
-                return
+                break
             sent += delivery_cost(delivery, HEADED_BYTES_MIN)
             reader.consumer.deliver(delivery)
+        return sent
 
     # -- emptying
 

@@ -5,6 +5,7 @@ A queue that has messages when this begins is walked through once, its segments 
 
 from array import array
 from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Callable
 
 from log_backend import RecordBatch
@@ -12,6 +13,7 @@ from vhosts.delivery import body_bytes
 from vhosts.queue_partition import QueuePartition
 
 BATCHES_MAX = 1_024  # that one turn of the walk looks at: about 1 ms
+LOOKS = 2  # at old places, for each new one: at most every second is needed no more
 _COMPACT_AT = 4_096  # sums nobody needs before they are cut
 
 
@@ -41,6 +43,9 @@ class ReadyBytes:
         # Of each batch: behind its last offset, and the bytes of all batches up to there.
         self._ends = array("q", (partition.cursor.low_water,))
         self._sums = array("q", (0,))
+        # The same at places within batches, by offset, as it was told once: what leaves must count as it did
+        # when it came back, wherever its batch is by then.
+        self._inside: OrderedDict[int, int] = OrderedDict()
         self._walk()
 
     def _walk(self) -> None:
@@ -106,13 +111,30 @@ class ReadyBytes:
         below = self._sums[at]
         if offset == self._ends[at] or at + 1 == len(self._ends):
             return below
+        inside = self._inside.get(offset)
+        if inside is None:
+            self._forget_some()
+            inside = self._inside[offset] = self._within(at, offset)
+        return inside
+
+    def _within(self, at: int, offset: int) -> int:
         batch = self._partition.log.read(offset)
         if batch is not None and batch.base_offset <= offset < batch.end_offset:
             return self._sums[at + 1] - self._bytes_from(batch, offset)
         # The batch is on the disk only: as if all its messages had one size.
         width = self._ends[at + 1] - self._ends[at]
-        size = self._sums[at + 1] - below
-        return below + size * (offset - self._ends[at]) // width
+        size = self._sums[at + 1] - self._sums[at]
+        return self._sums[at] + size * (offset - self._ends[at]) // width
+
+    def _forget_some(self) -> None:
+        # Nothing begins or ends any more between two messages that are settled.
+        settled = self._partition.cursor.settled
+        for _ in range(min(LOOKS, len(self._inside))):
+            offset = next(iter(self._inside))
+            if offset in settled and offset - 1 in settled:
+                del self._inside[offset]
+            else:
+                self._inside.move_to_end(offset)
 
     def _compact(self) -> None:
         passed = bisect_right(self._ends, self._partition.cursor.low_water) - 1

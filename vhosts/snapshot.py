@@ -23,6 +23,7 @@ class ConnectionSnapshot:
     mechanism: str
     connected_at: int
     client_properties: Mapping[str, object]
+    is_tls: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,9 +76,12 @@ class Surroundings:
         self._logs.reads.fetch(segment, offsets, bytes_max).add_done_callback(fetched)
 
     def when_reached(self, posted: Posted, done: Callable[[], None]) -> None:
-        """Call `done` when the journal is where letters need it; at once when they need nothing."""
-        needed = [(posted.written, False), (posted.durable, True)]
-        needed = [each for each in needed if each[0]]
+        """Call `done` when the journal is where letters need it; at once when it is."""
+        journal = self._logs.journal
+        # What is a duplicate waits for an older position: no commit may come that reaches it once more.
+        needed = [(posted.written, False)] if posted.written > journal.written else []
+        if posted.durable > journal.durable:
+            needed.append((posted.durable, True))
         left = len(needed)
 
         def one_reached() -> None:
@@ -88,6 +91,6 @@ class Surroundings:
                 done()
 
         for position, durable in needed:
-            self._logs.journal.waiters.wait(position, one_reached, durable=durable)
+            journal.waiters.wait(position, one_reached, durable=durable)
         if not needed:
             done()

@@ -66,7 +66,7 @@ from vhosts.vhost_policies import VhostPolicies
 log = logging.getLogger(__name__)
 
 QUEUES_MAX = 200_000  # where no limit is set: each costs some 10 KB of memory, so about 2 GB
-DELETIONS_MAX = 16  # partitions of one turn, but one queue whole: 1 to 2 ms
+DELETIONS_MAX = 16  # partitions or exchanges of one turn, but one queue whole: 1 to 2 ms
 
 
 class VirtualHost:
@@ -449,9 +449,11 @@ class VirtualHost:
             if deleted >= DELETIONS_MAX:
                 deleted = 0
                 await asyncio.sleep(0)
-        for exchange in self.routing.exchanges():
+        for at, exchange in enumerate(self.routing.exchanges(), 1):
             if exchange not in self.routing.predeclared:
                 durable = self.delete_exchange(exchange.name, if_unused=False) or durable
+            if at % DELETIONS_MAX == 0:
+                await asyncio.sleep(0)
         if durable is not None:
             await durable
 

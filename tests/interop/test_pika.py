@@ -417,3 +417,24 @@ def test_a_reply_comes_straight_back_through_the_direct_reply_queue(clients):
     server.basic_publish("", asked.reply_to, b"answer", answer)
     _, properties, body = replies.wait_for(1).deliveries[0]
     assert (properties.correlation_id, body) == ("7", b"answer")
+
+
+def test_a_reply_and_its_carbon_copies_each_come_once(clients):
+    client, server = clients.channel(), clients.channel()
+    requests, copied = declare(server, auto_delete=True), declare(server, auto_delete=True)
+    asked = Inbox(server, requests, auto_ack=True)
+    replies = Inbox(client, "amq.rabbitmq.reply-to", auto_ack=True)
+    question = pika.BasicProperties(reply_to="amq.rabbitmq.reply-to")
+    client.basic_publish("", requests, b"question", question)
+    address = asked.wait_for(1).deliveries[0][1].reply_to
+    for key, headers, body in (
+        (address, {"CC": [copied, address]}, b"seen"),
+        (address, {"BCC": [copied], "n": 1}, b"unseen"),
+        (copied, {"BCC": [address]}, b"turned round"),
+    ):
+        server.basic_publish("", key, body, pika.BasicProperties(headers=headers))
+    replies.wait_for(3)
+    assert replies.bodies == [b"seen", b"unseen", b"turned round"]
+    headers = [properties.headers or {} for _, properties, _ in replies.deliveries]
+    assert headers == [{"CC": [copied, address]}, {"n": 1}, {}]
+    assert drain(server, copied) == [b"seen", b"unseen", b"turned round"]

@@ -129,6 +129,18 @@ ROWS = [
         does("reader", Queue.Declare(queue="others", passive=True)),
         *("channel", 403, "access to queue 'others' in vhost '/' refused for user 'reader'"),
     ),
+    *(
+        Row(
+            f"{method.name} of a missing queue without a permission",
+            does("reader", method),
+            *("channel", 403, "read access to queue 'others' in vhost '/' refused"),
+        )
+        for method in (
+            Basic.Get(queue="others"),
+            Basic.Consume(queue="others"),
+            Queue.Purge(queue="others"),
+        )
+    ),
     Row(
         "declare an exchange without a permission",
         does("reader", Exchange.Declare(exchange="others")),

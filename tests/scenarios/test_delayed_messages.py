@@ -329,6 +329,8 @@ def test_operators_list_and_cancel_what_is_held(fresh_broker):
     assert door.ask("DELETE", *path, row["id"])[0] == 404
     assert door.ask("DELETE", *path, "nonsense")[0] == 400
     assert door.ask("GET", "exchanges", "/", "amq.direct", "delayed")[0] == 404
+    for count in ("0", "501", "x", "%C2%B2"):
+        assert door.ask("GET", *path, query=f"count={count}")[0] == 400
     # What is confirmed behind a cancellation is in no earlier block of the journal.
     channel.basic_publish("later", "last", b"", delayed(YEAR + 1_000))
     broker.kill()

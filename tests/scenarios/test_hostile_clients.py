@@ -7,6 +7,7 @@ import struct
 import time
 from contextlib import ExitStack
 
+import pytest
 from pamqp import commands
 from pamqp import frame as pamqp_frame
 from scenarios.bad_input import assert_nobody_noticed
@@ -16,6 +17,7 @@ UNAUTHENTICATED_MAX = 20
 FLOOD = 60
 COMMANDS = 20_000
 ROUNDS = 30
+BACKLOG = 200
 SERVED_SECONDS_MAX = 5.0
 
 
@@ -111,6 +113,31 @@ def test_a_queue_that_is_deleted_while_its_message_is_loaded_answers_the_get(
             )
             getter.send(commands.Channel.CloseOk(), 1)
             getter.open_channel()
+
+
+@pytest.mark.parametrize("no_ack", [False, True])
+def test_a_client_that_ends_its_side_and_reads_no_more_holds_nothing(
+    broker, bystander, no_ack: bool
+) -> None:
+    with ExitStack() as stack:
+        other = opened(broker, stack)
+        name = other.declare(exclusive=False, auto_delete=False)
+        client = stack.enter_context(RawClient(broker.host, broker.port))
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        client.open()
+        client.open_channel()
+        client.call(commands.Basic.Consume(queue=name, no_ack=no_ack), commands.Basic.ConsumeOk)
+        other.send_bytes(message(name, bytes(100_000)) * BACKLOG)
+        other.call(commands.Basic.Qos(), commands.Basic.QosOk)
+        time.sleep(0.2)  # until the broker has filled the socket
+        client.socket.shutdown(socket.SHUT_WR)
+        asked = commands.Queue.Declare(queue=name, passive=True)
+        deadline = time.monotonic() + SERVED_SECONDS_MAX
+        while (found := other.call(asked, commands.Queue.DeclareOk)).consumer_count:
+            assert time.monotonic() < deadline, "its consumer is still there"
+        assert found.message_count == BACKLOG if not no_ack else found.message_count > 0
+        other.call(commands.Queue.Delete(queue=name), commands.Queue.DeleteOk)
+    assert_nobody_noticed(broker, bystander)
 
 
 def test_consumers_by_the_thousand_cost_their_connection_and_nobody_else(broker, bystander) -> None:

@@ -6,10 +6,10 @@ import threading
 import time
 
 import pytest
-from pamqp import commands, heartbeat
+from pamqp import body, commands, header, heartbeat
 from scenarios.bad_input import Broker, assert_nobody_noticed
 from scenarios.bystander import Bystander
-from scenarios.raw_client import Dropped, RawClient, Silent
+from scenarios.raw_client import FRAME_BYTES_MAX, Dropped, RawClient, Silent, content_body
 
 INTERVAL_SECONDS = 1
 SLACK_SECONDS = 0.4
@@ -96,3 +96,34 @@ def test_a_stopped_broker_frees_its_data_and_its_port(fresh_broker):
         broker.restart()
         assert broker.port == port
         RawClient(broker.host, port).open().socket.close()
+
+
+def test_a_peer_that_reads_a_large_message_slowly_is_kept(fresh_broker):
+    size = 100 * 1024 * 1024
+    broker = fresh_broker(ROUTELOG_MESSAGE_BYTES_MAX=str(size))
+    with (
+        RawClient(broker.host, broker.port) as publisher,
+        RawClient(broker.host, broker.port) as reader,
+    ):
+        for client, beat in ((publisher, 0), (reader, INTERVAL_SECONDS)):
+            client.open(beat=beat)
+            client.open_channel()
+        name = publisher.declare(exclusive=False, auto_delete=True)
+        publisher.send(commands.Basic.Publish(routing_key=name), 1)
+        publisher.send(header.ContentHeader(0, size, commands.Basic.Properties()), 1)
+        piece = content_body(bytes(FRAME_BYTES_MAX - 8))
+        whole, rest = divmod(size, FRAME_BYTES_MAX - 8)
+        for _ in range(whole):
+            publisher.send_bytes(piece)
+        publisher.send_bytes(content_body(bytes(rest)))
+        publisher.call(commands.Basic.Qos(), commands.Basic.QosOk)
+        reader.call(commands.Basic.Consume(queue=name), commands.Basic.ConsumeOk)
+        slow_until = time.monotonic() + 5 * INTERVAL_SECONDS
+        left = size
+        while left:
+            _, frame = reader.receive()
+            if isinstance(frame, body.ContentBody):
+                left -= len(frame.value)
+            reader.send(heartbeat.Heartbeat())
+            if time.monotonic() < slow_until:
+                time.sleep(0.3)

@@ -104,6 +104,11 @@ def test_what_is_not_stored_is_named(served: BrokerProcess) -> None:
     with pytest.raises(BadOption, match="option vhost: there is none of this name"):
         http.partitions("elsewhere", None)
     assert http.vhosts() == ["/"]
+    ask = ManagementDoor(served).ask
+    asked = ("GET", "logs", "/", "idle", "0")
+    for span in ("start=0&end=5", f"start=5&end={10**19}"):
+        assert ask(*asked, "records", query=span)[0] == 404
+        assert ask(*asked, "body-sizes", query=f"{span}&bytes={10**19}") == (200, [])
 
 
 def test_a_user_reads_the_queues_that_he_may_read(served: BrokerProcess) -> None:

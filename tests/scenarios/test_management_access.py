@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterator
+from contextlib import suppress
+from http.client import HTTPConnection
 
 import pytest
 from broker_process import BrokerProcess
@@ -212,3 +215,20 @@ def test_who_makes_a_vhost_may_do_all_in_it(world: BrokerProcess) -> None:
     ManagementDoor(world).do("DELETE", "permissions", "own", "administrator")
     maker.do("PUT", "vhosts", "own", body={"description": "said later"})
     assert ManagementDoor(world).ask("GET", "permissions", "own", "administrator")[0] == 404
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /api/overview HTTP/1.1\r\nHost: "])
+def test_who_asks_nothing_is_cut_off_and_who_asked_is_kept(fresh_broker, said: bytes) -> None:
+    door = ManagementDoor(fresh_broker(ROUTELOG_HANDSHAKE_SECONDS="0.5"))
+    where = (door.address.hostname, door.address.port)
+    asking = HTTPConnection(*where, timeout=10)
+    asking.request("GET", "/api/whoami", headers=door.headers)
+    assert asking.getresponse().read()
+    with socket.create_connection(where, timeout=10) as silent:
+        silent.sendall(said)
+        with suppress(ConnectionResetError):
+            assert silent.recv(1) == b""
+    asking.request("GET", "/api/whoami", headers=door.headers)
+    assert asking.getresponse().status == 200
+    assert asking.sock is not None
+    asking.close()

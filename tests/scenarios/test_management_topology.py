@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import socket
+import struct
 from collections.abc import Iterator
 from urllib.parse import quote
 
@@ -12,7 +14,7 @@ from broker_process import BrokerProcess
 from management_door import ManagementDoor
 from pamqp import commands
 from pika_client import Clients, Inbox, send, wait_until
-from scenarios.raw_client import RawClient
+from scenarios.raw_client import RawClient, long, message, short
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
 
@@ -164,6 +166,36 @@ def test_messages_are_published_and_taken_for_debugging(door, clients, name):
     assert (found.redelivered, body, got.headers) == (True, b"\xff\x00", properties["headers"])
 
 
+def test_a_message_whose_headers_cannot_be_read_is_shown_and_stays(world, door, name):
+    door.do("PUT", "queues", "/", name, body={})
+    table = short(b"\xff\xfe") + b"t\x01"
+    with RawClient("127.0.0.1", world.port) as client:
+        client.open()
+        client.open_channel()
+        client.send_bytes(message(name, b"odd", b"\x20\0" + long(table)))
+        assert client.outcome().scope == "ok"
+    take = {"count": 5, "ackmode": "ack_requeue_true", "encoding": "auto"}
+    for _ in range(2):
+        (shown,) = door.do("POST", "queues", "/", name, "get", body=take)
+        assert shown["payload"] == "odd"
+        undecoded = base64.b64encode(table).decode()
+        assert shown["properties"] == {"headers": {"undecoded": undecoded}}
+    assert door.get("queues", "/", name)["messages_ready"] == 1
+
+
+def test_messages_that_are_taken_have_a_limit_in_bytes(door, clients, name):
+    door.do("PUT", "queues", "/", name, body={})
+    size = 16 * 1024 * 1024
+    channel = clients.channel()
+    for _ in range(5):
+        channel.basic_publish("", name, bytes(size))
+    wait_until(lambda: door.get("queues", "/", name)["messages"] == 5)
+    take = {"count": 10, "ackmode": "ack_requeue_true", "encoding": "auto", "truncate": 1}
+    taken = door.do("POST", "queues", "/", name, "get", body=take)
+    assert [each["payload_bytes"] for each in taken] == [size] * 4
+    assert door.get("queues", "/", name)["messages_ready"] == 5
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -174,6 +206,8 @@ def test_messages_are_published_and_taken_for_debugging(door, clients, name):
         ({"properties": {"expiration": "soon"}}, "invalid expiration 'soon'"),
         ({"properties": {"user_id": "root"}}, "user_id property set to 'root'"),
         ({"properties": {"content_type": "x" * 256}}, "properties cannot be"),
+        ({"properties": {"priority": 256}}, "properties cannot be"),
+        ({"properties": {"timestamp": -5}}, "properties cannot be"),
         ({"payload": "%", "payload_encoding": "base64"}, "no base64"),
         ({"payload_encoding": "hex"}, "payload_encoding"),
         ({"routing_key": "k" * 256}, "longer than 255"),
@@ -245,6 +279,33 @@ def test_connections_channels_and_consumers_are_listed_and_closed(world, door, c
         connection.process_data_events(5)
     assert (closed.value.reply_code, closed.value.reply_text) == (320, "CONNECTION_FORCED - enough")
     assert door.ask("GET", "queues", "/", name)[0] == 404
+
+
+def test_a_reason_in_any_octets_closes_a_connection(world, door):
+    with RawClient("127.0.0.1", world.port) as client:
+        client.open()
+        mine = "{}:{} -> 127.0.0.1:{}".format(*client.socket.getsockname(), world.port)
+        reason = {"X-Reason": "caf\xe9"}  # as Latin-1 on the wire
+        assert door.raw("DELETE", f"/connections/{quote(mine)}", **reason)[0] == 204
+        closed = client.expect(commands.Connection.Close)
+        assert closed.reply_text == "CONNECTION_FORCED - caf�"
+
+
+def test_a_reader_that_goes_away_is_no_fault_of_the_broker(world, door, clients, name):
+    channel = clients.channel()
+    for number in range(200):
+        channel.queue_declare(f"{name}.{number}", auto_delete=True)
+    path = "/api/queues?" + "&".join(f"x={number}" for number in range(100))
+    request = f"GET {path} HTTP/1.1\r\nHost: x\r\n"
+    request += "".join(f"{key}: {value}\r\n" for key, value in door.headers.items()) + "\r\n"
+    for _ in range(5):
+        with socket.create_connection((door.address.hostname, door.address.port)) as reader:
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            reader.sendall(request.encode() * 20)
+            assert reader.recv(1)
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert door.get("whoami")["name"] == "guest"
+    assert "an error of the broker" not in world.log_text()
 
 
 def test_a_connection_that_is_being_closed_is_listed_no_more(world, door):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +158,40 @@ def test_without_a_broker_the_commands_say_so(tmp_path: Path) -> None:
     (tmp_path / "management.json").write_text("nonsense")
     done = run(tmp_path, "list", "queues")
     assert (done.exit_code, "Traceback" in done.stderr) == (2, False)
+
+
+def test_what_is_no_broker_is_said_to_be_none(tmp_path: Path) -> None:
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<html>")
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Page) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        url = f"http://ann:x@127.0.0.1:{server.server_port}"
+        done = run(tmp_path, "list", "queues", "--url", url)
+    assert done.exit_code == 2
+    assert "is no broker" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("user", "delete", "\udcff"),
+        ("list", "queues", "--vhost", "\udcff"),
+        ("user", "tags", "guest", "\udcff"),
+        ("delayed", "list", "amq.topic", "--from", "a b\udcff"),
+        ("list", "queues", "--url", "http://\udcff:x@127.0.0.1:1"),
+    ],
+)
+def test_arguments_that_are_no_text_are_refused(world: BrokerProcess, arguments) -> None:
+    done = run(world.data_dir, *arguments)
+    assert done.exit_code in (1, 2), done.exception
+    assert "routelog: " in done.stderr
 
 
 def test_a_start_with_definitions_has_what_they_say_and_no_guest_of_its_own(

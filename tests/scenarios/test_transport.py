@@ -17,6 +17,7 @@ import pika
 import pytest
 import trustme
 from broker_process import BrokerFailed, BrokerProcess
+from management_door import ManagementDoor
 from pika.exceptions import AMQPConnectionError
 from pika_client import wait_until
 
@@ -86,6 +87,15 @@ def test_a_client_works_over_tls_with_small_and_large_messages(fresh_broker, ser
     round_trip(connected(port, client_context()))
     round_trip(connected(port, client_context()), os.urandom(3_000_000))
     round_trip(pika.BlockingConnection(pika.URLParameters(broker.url)))
+
+
+def test_operators_see_which_connections_are_encrypted(fresh_broker, server_pem) -> None:
+    broker = fresh_broker(ROUTELOG_TLS_CERTIFICATE=str(server_pem), ROUTELOG_TLS_PORT="0")
+    secured = connected(tls_port(broker), client_context())
+    plain = pika.BlockingConnection(pika.URLParameters(broker.url))
+    with contextlib.closing(secured), contextlib.closing(plain):
+        listed = {each["port"]: each["ssl"] for each in ManagementDoor(broker).get("connections")}
+    assert listed == {tls_port(broker): True, broker.port: False}
 
 
 def test_plain_bytes_old_versions_and_silence_on_the_tls_port_end_and_disturb_nobody(

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pamqp import commands
 
-from amqp_front.command import CARBON_COPY, Frame, PublishRun
-from amqp_front.content import EMPTY_BODIES_MAX, PartialContent, single_run
+from amqp_front.command import Frame, PublishRun
+from amqp_front.content import EMPTY_BODIES_MAX, PartialContent
 from amqp_front.errors import (
     FRAME_ERROR,
     PRECONDITION_FAILED,
@@ -15,7 +15,6 @@ from amqp_front.errors import (
     HardError,
     SoftError,
 )
-from amqp_front.properties import Properties
 
 PUBLISH = commands.Basic.Publish(0, "logs", "key", True, False)
 
@@ -118,14 +117,3 @@ def test_empty_pieces_are_limited_in_a_row() -> None:
         assert content.add(body(b"a")) is None
     error = refused(content, *([body(b"")] * (EMPTY_BODIES_MAX + 1)))
     assert (type(error), error.code) == (HardError, FRAME_ERROR)
-
-
-@pytest.mark.parametrize(
-    ("headers", "copied"), [({"CC": ["a"]}, 1), ({"BCC": []}, 1), ({"c": 1}, 0)]
-)
-def test_a_single_run_knows_of_carbon_copies(headers: dict[str, Any], copied: int) -> None:
-    properties = Properties(commands.Basic.Properties(headers=headers).marshal())
-    run = single_run(3, b"x", b"k", 3, properties, b"body")
-    assert run.property_flags & CARBON_COPY == copied
-    assert (run.channel, run.mandatory, run.immediate) == (3, True, True)
-    assert run.property_flags & 0x2000

@@ -65,7 +65,9 @@ def test_two_bindings_of_a_queue_add_up() -> None:
     assert routed(twice) == routed(bound(a=1, b=3))
 
 
-@pytest.mark.parametrize("key", ["", "a", "1.5", "0", "-1", "٣", str(WEIGHT_MAX + 1), "9" * 300])
+@pytest.mark.parametrize(
+    "key", ["", "a", "1.5", "0", "-1", "--5", "-", "٣", str(WEIGHT_MAX + 1), "9" * 300]
+)
 def test_a_key_that_is_no_weight_is_refused(key: str) -> None:
     with pytest.raises(InvalidBindingArguments):
         ConsistentHashIndex(None).check(Binding("x", "q", "queue", key))

@@ -152,6 +152,30 @@ async def test_a_new_partition_of_the_same_name_takes_nothing_from_an_undone_del
     assert await content(left) == numbered(0, 1, 2)
 
 
+async def test_a_deletion_that_took_long_leaves_the_files_of_a_new_partition_of_its_name(
+    data: Path,
+) -> None:
+    store, (old,) = start_store(data)
+    append(old, 3)
+    await store._checkpoint(None)
+    changes = store.close_partition(old)
+    new = store.open_partition(2, "/", "q", 0, durable=True)
+    append(new, 2)
+    await store._checkpoint(None)
+    store.metadata.apply(changes)
+    store.remove_files(old)
+    await until(lambda: not list(store.metadata.scan(b"tombstones/")))
+    left = await crash(store, data)
+    await store.aclose()
+    store = open_store(left)
+    new = store.open_partition(2, "/", "q", 0, durable=True)
+    store.recover()
+    store.start(2)
+    assert await unsettled(new) == numbered(0, 1)
+    assert not new.is_damaged
+    await store.aclose()
+
+
 async def test_files_that_could_not_be_removed_are_not_taken_for_those_of_the_next_partition(
     data: Path,
 ) -> None:

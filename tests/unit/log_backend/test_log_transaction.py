@@ -76,6 +76,19 @@ async def test_no_segment_has_a_record_of_it_before_it_is_durable(tmp_path: Path
     await store.aclose()
 
 
+async def test_a_transaction_within_another_shares_its_fate(tmp_path: Path) -> None:
+    store, (a,) = start_store(tmp_path)
+    with store.together():
+        a.append(records([b"outside"], persistent=True))
+        with store.together():
+            a.append(records([b"inside"], persistent=True))
+    assert a.plan_flush() == []
+    await durable(store, store.journal.groups.last.position)
+    await store.flush()
+    assert a.segments[-1].written_end == 2
+    await store.aclose()
+
+
 async def test_what_it_settles_is_journaled_and_settled_by_its_owner(tmp_path: Path) -> None:
     store, (a, b) = start_store(tmp_path, queues=("a", "b"))
     for _ in range(4):

@@ -117,6 +117,26 @@ async def test_others_have_their_turn_while_a_long_list_is_made() -> None:
     assert longest <= SLICE_ITEMS
 
 
+async def test_others_have_their_turn_while_a_hard_pattern_is_matched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("management.listing.MATCH_SECONDS_MAX", 10.0)
+    turns = 0
+
+    async def watch() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    watcher = asyncio.ensure_future(watch())
+    rows: list[Row] = [{"name": "a" * 15 + "!"} for _ in range(100)]  # milliseconds for each
+    before = turns
+    assert await answered(listing(rows), name="(a|aa)+$", use_regex="true") == []
+    watcher.cancel()
+    assert turns - before > len(rows) / 2
+
+
 @settings(max_examples=50)
 @given(st.lists(st.integers(0, 50) | st.none() | st.text(max_size=2), max_size=400), st.booleans())
 async def test_sorting_in_slices_is_sorting(values: list[Any], reverse: bool) -> None:

@@ -8,7 +8,7 @@ from unit.spark_bridge.log_files import LogFiles, records
 
 from spark_bridge.errors import BadOption, RecordsLost
 from spark_bridge.log_directory import LogDirectory
-from spark_bridge.log_store import LogPartition
+from spark_bridge.log_store import LogPartition, OffsetRange
 from spark_bridge.micro_batches import MicroBatches, Offsets
 from spark_bridge.read_options import parse_read_options
 
@@ -26,6 +26,16 @@ class HandClock:
 
     def monotonic(self) -> float:
         return self.seconds
+
+
+class WatchedLogs(LogDirectory):
+    """Counts how often somebody looks."""
+
+    looks = 0
+
+    def extents(self, partition: LogPartition) -> list[OffsetRange]:
+        self.looks += 1
+        return super().extents(partition)
 
 
 def stream(data: Path, clock: HandClock | None = None, **given: str) -> MicroBatches:
@@ -192,6 +202,30 @@ def test_a_plan_is_the_same_when_it_is_made_again(log: LogFiles) -> None:
     again = planned(stream(log.data), {A0: 3}, {A0: 12})
     assert first == [(0, 3, 10), (0, 10, 12)] == again
     assert all(one[2] == other[1] for one, other in pairwise(again))
+
+
+def test_one_look_at_a_log_is_enough_for_a_micro_batch(log: LogFiles) -> None:
+    log.numbered_segment(0, 5)
+    logs = WatchedLogs(log.data)
+    options = parse_read_options({"path": str(log.data), "subscribe": "audit"})
+    batches = MicroBatches(logs, options, HandClock())
+    start = batches.first()
+    for _ in range(2):
+        logs.looks = 0
+        end = batches.end(start, limited=True)
+        assert end == {A0: 5} == batches.reached()
+        assert planned(batches, start, end) == [(0, 0, 5)]
+        assert logs.looks == 1
+
+
+def test_a_plan_sees_what_was_written_since_the_last_look(log: LogFiles) -> None:
+    log.numbered_segment(0, 5)
+    batches = stream(log.data)
+    assert batches.end({A0: 0}, limited=True) == {A0: 5}
+    log.numbered_segment(0, 5, 5)
+    assert planned(batches, {A0: 0}, {A0: 10}) == [(0, 0, 10)]
+    log.numbered_segment(0, 5, 5, 5)
+    assert batches.reached() == {A0: 15} == batches.latest()
 
 
 def test_a_retention_gap_is_named_or_passed_over(

@@ -19,8 +19,9 @@ from vhosts import (
     exported_definitions,
     read_definitions,
 )
-from vhosts.password import verify_password
+from vhosts.password import DUMMY_HASH, verify_password
 
+COSTLY_HASH = DUMMY_HASH.replace("m=19456", "m=4194304")  # 4 GiB for each login
 RABBITMQ = Path(__file__).parents[2] / "golden" / "rabbitmq-3.10-definitions.json"
 
 
@@ -118,7 +119,13 @@ BAD: list[tuple[str, Any]] = [
     (r"users\[0\] 'bad'", {"users": [{"name": "bad"}]}),
     (r"users\[1\]", {"users": [USER, 5]}),
     (r"users\[0\] 'u'", {"users": [{**USER, "password_hash": "x"}]}),
-    (r"users\[0\] 'u'", {"users": [{**USER, "password_hash": "x", "hashing_algorithm": "argon2id"}]}),
+    *(
+        (
+            r"users\[0\] 'u'",
+            {"users": [{**USER, "password_hash": hashed, "hashing_algorithm": "argon2id"}]},
+        )
+        for hashed in ("x", "$argon2id$x", COSTLY_HASH, DUMMY_HASH.replace("$argon2id$", "$argon2i$"))
+    ),
     (r"users\[0\] 'u'", {"users": [{**USER, "limits": {"max-queues": 1}}]}),
     (r"vhosts\[0\]", {"vhosts": [{"name": ""}]}),
     ("vhosts 'v'", {"vhosts": [{"name": "v", "default_queue_type": "fast"}]}),

@@ -246,6 +246,29 @@ async def test_after_a_crash_all_is_held_that_was(tmp_path: Path, lost: str) -> 
             assert bodies(queue) == due
 
 
+@pytest.mark.parametrize("cancelled", ["one", "all"])
+async def test_what_a_crash_takes_back_from_the_settled_is_due_again(
+    tmp_path: Path, cancelled: str
+) -> None:
+    async with running_node(tmp_path / "data", SMALL, clocked=True) as node:
+        held, _ = await later(node)
+        await durable(node, held.publish(message(5_000, DAY), True))
+        held.schedule.flush()
+        if cancelled == "one":
+            held.cancel(ScheduledRecord(BEGIN + 5_000_000, 0, 0))
+            held.schedule.flush()
+        else:
+            held.cancel_all()
+        node.logs.schedules._thread.submit(int).result()  # in the same turn: nothing is journaled
+        copy_of(tmp_path / "data", tmp_path / "crashed")
+    async with running_node(tmp_path / "crashed", SMALL, clocked=True) as node:
+        held = held_of(node)
+        assert held.count == 2
+        await pass_seconds(node, 6)
+        await settled(node, held, 1)
+        assert bodies(node.vhost.queues["q"]) == [5_000]
+
+
 async def test_an_entry_of_a_message_that_a_crash_took_brings_no_other_one_early(
     node: Node,
 ) -> None:

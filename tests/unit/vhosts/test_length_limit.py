@@ -5,7 +5,17 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from queue_samples import Node, Taker, bodies, fill, give_back, numbered, records, running_node
+from queue_samples import (
+    Node,
+    Taker,
+    bodies,
+    fill,
+    give_back,
+    numbered,
+    records,
+    running_node,
+    settle,
+)
 
 from log_backend import LogOptions
 from vhosts import PublishRefused, Queue, QueueProperties
@@ -157,6 +167,52 @@ async def test_a_limit_of_bytes_counts_what_is_there_also_on_the_disk(node: Node
         if queue.ready <= 14:
             break
     assert queue.ready in (13, 14)
+
+
+async def test_a_message_that_comes_back_from_the_disk_counts_as_it_did(node: Node) -> None:
+    properties = QueueProperties("q", durable=True, arguments={"x-max-length-bytes": 1 << 30})
+    queue, durable = node.vhost.declare_queue(properties, None)
+    assert durable is not None
+    await durable
+    queue.publish(records("x", "y" * 50_000, "z"), waited=False)
+    partition = queue.partitions[0]
+    delivery = partition.take(1, 1 << 20)
+    assert delivery is not None
+    for _ in range(10):
+        queue.publish(records("f" * 50_000), waited=False)
+    await node.logs.flush()
+    assert partition.log.needs_load(0)
+    assert queue.rules is not None
+    length = queue.rules.length
+    assert length is not None
+    assert length.ready_bytes == 11 * 50_000 + 1
+    give_back(delivery)
+    assert length.ready_bytes == 11 * 50_000 + 2
+    while partition.take(1, 1 << 20) is None:
+        await turn(node)
+    assert length.ready_bytes == 11 * 50_000 + 1
+
+
+async def test_places_within_batches_are_forgotten_when_their_messages_are_settled(
+    node: Node,
+) -> None:
+    queue = declared(node, x_max_length_bytes=1 << 30)
+    assert queue.rules is not None
+    length = queue.rules.length
+    assert length is not None
+    counted = length._bytes[queue.partitions[0]]
+    kept = None
+    for _ in range(100):
+        queue.publish(records(*numbered(0, 10)), waited=False)
+        for _ in range(10):
+            delivery = queue.get()
+            assert delivery is not None
+            if kept is None:
+                kept = delivery
+            else:
+                settle(delivery)
+        assert len(counted._inside) < 25
+    assert length.ready_bytes == 0
 
 
 async def test_many_ranges_leave_in_several_turns(node: Node) -> None:

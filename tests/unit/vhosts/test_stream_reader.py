@@ -25,6 +25,7 @@ from vhosts import (
     Queue,
     QueueProperties,
 )
+from vhosts.dispatcher import DELIVERY_BYTES_MIN, TURN_BYTES_MAX
 from vhosts.stream_reader import StreamPosition, stream_position
 
 STREAM = {"x-queue-type": "stream"}
@@ -213,3 +214,24 @@ def test_readers_are_told_when_the_stream_is_deleted(node: Node, stream: Queue) 
     taker = read(stream)
     node.vhost.delete_queue(stream)
     assert taker.deleted == 1
+
+
+async def test_many_readers_are_fed_in_several_turns_and_each_in_its_turn(
+    node: Node, stream: Queue
+) -> None:
+    takers = [read(stream) for _ in range(600)]
+    node.turns.run()
+    most = TURN_BYTES_MAX // DELIVERY_BYTES_MIN + 1  # deliveries of one turn
+    for count in (1, 2, 3):
+        fill(stream, 1)
+        node.turns.one()
+        assert sum(len(taker.deliveries) == count for taker in takers) <= most
+        node.turns.run()
+        assert [len(taker.deliveries) for taker in takers] == [count] * 600
+    fill(stream, 4)
+    met = [0] * len(takers)
+    for _ in range(3):  # more comes before all have had the first
+        fill(stream, 1)
+        node.turns.one()
+        met = [before + bool(taker.take()) for before, taker in zip(met, takers, strict=True)]
+    assert min(met) > 0

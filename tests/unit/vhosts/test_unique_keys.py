@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from array import array
 from collections import Counter
@@ -12,7 +13,7 @@ import pytest
 from pamqp import commands
 from queue_samples import Node, running_node
 
-from log_backend import PERSISTENT, LogOptions, Records, encode_records
+from log_backend import PERSISTENT, LogOptions, Reason, Records, encode_records
 from vhosts import Queue, QueueProperties
 
 SMALL = LogOptions(journal_file_bytes=1024 * 1024, segment_bytes=65_536, memory_tail_bytes=32_768)
@@ -145,3 +146,27 @@ async def test_a_queue_that_does_not_ask_for_it_has_no_keys(tmp_path: Path) -> N
         assert queue.rules is None
         queue.publish(keyed("a", "a"), waited=True)
         assert queue.ready == 2
+
+
+async def test_a_dead_letter_that_is_a_duplicate_settles_its_original_at_once(
+    tmp_path: Path,
+) -> None:
+    async with running_node(tmp_path) as node:
+        queue = await declared(node)
+        address = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"}
+        source, done = node.vhost.declare_queue(
+            QueueProperties("source", durable=True, arguments=address), object()
+        )
+        assert done is not None
+        await done
+        position = queue.publish(keyed("a"), waited=True)
+        source.publish(keyed("a"), waited=True)
+        journal = node.logs.journal
+        while journal.durable < position or journal.groups.first.count:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        delivery = source.get()
+        assert delivery is not None
+        delivery.partition.settle(delivery.offset, delivery.offset + 1, Reason.REJECTED)
+        node.turns.run()
+        assert queue.ready == 1
+        assert source.partitions[0].cursor.low_water == 1

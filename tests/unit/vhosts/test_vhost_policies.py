@@ -1,6 +1,7 @@
 """Policies of a vhost at work: queues and exchanges that come and go, restarts included."""
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ from queue_samples import Node, running_node
 
 from log_backend import Durability
 from vhosts import Policy, PolicyNotFound, Queue, QueueProperties, VirtualHost
+from vhosts.vhost import DELETIONS_MAX
+from vhosts.vhost_policies import FOLLOWERS_MAX
 
 CONNECTION = object()
 STREAM = {"x-queue-type": "stream"}
@@ -108,6 +111,27 @@ async def test_an_alternate_exchange_of_a_policy_gets_what_is_routed_nowhere(
     assert routes == {"early": ("q",), "late": ("q",), "own": ()}
     await vhost.policies.delete("p", operator=False)
     assert vhost.routing.route("early", b"") == ()
+
+
+async def turns_of(work: Coroutine[None, None, None]) -> int:
+    """How many turns of the event loop something takes at least: others had so many."""
+    task = asyncio.ensure_future(work)
+    turns = 0
+    while not task.done():
+        await asyncio.sleep(0)
+        turns += 1
+    await task
+    return turns
+
+
+async def test_many_exchanges_follow_a_policy_and_go_in_many_turns(vhost: VirtualHost) -> None:
+    count = 5 * FOLLOWERS_MAX
+    for number in range(count):
+        kind = {"durable": False, "auto_delete": False, "internal": False, "arguments": {}}
+        vhost.declare_exchange(f"x{number}", "direct", **kind)
+    assert await turns_of(vhost.policies._follow_all()) > 5
+    assert await turns_of(vhost.clear()) > count // DELETIONS_MAX
+    assert all(each in vhost.routing.predeclared for each in vhost.routing.exchanges())
 
 
 async def test_policies_are_there_after_a_restart(tmp_path: Path) -> None:

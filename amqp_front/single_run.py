@@ -1,0 +1,63 @@
+"""Runs of one message: laid out on their own, cut out of longer ones, and without their blind copies."""
+
+from collections.abc import Sequence
+
+from amqp_front.command import CARBON_COPY, LaidOutRun, PublishRun
+from amqp_front.properties import Properties
+from log_backend import SingleRecord
+
+
+def single_run(
+    channel: int,
+    exchange: bytes,
+    routing_key: bytes,
+    flags: int,
+    properties: Properties,
+    body: bytes | memoryview,
+) -> PublishRun:
+    """A publish run of one message that owns its bytes."""
+    record = SingleRecord(exchange, routing_key, properties.raw, len(body))
+    record.add(body)
+    return run_of_record(channel, exchange, routing_key, flags, properties, record)
+
+
+def run_of_record(
+    channel: int,
+    exchange: bytes,
+    routing_key: bytes,
+    flags: int,
+    properties: Properties,
+    record: SingleRecord,
+) -> PublishRun:
+    """A publish run of one message that is laid out as a record."""
+    property_flags = int.from_bytes(properties.raw[:2], "big")
+    headers = properties.headers()
+    if "CC" in headers or "BCC" in headers:
+        property_flags |= CARBON_COPY
+    persistent = properties.delivery_mode() == 2
+    return LaidOutRun(record, channel, exchange, routing_key, flags, property_flags, persistent)
+
+
+def singles(run: PublishRun, keys: Sequence[bytes]) -> list[PublishRun]:
+    """A run's messages, each as a run of its own."""
+    flags = run.mandatory | run.immediate << 1
+    return [
+        single_run(
+            run.channel, run.exchange, key, flags, Properties(run.properties(at)), run.body(at)
+        )
+        for at, key in enumerate(keys)
+    ]
+
+
+def has_blind_copies(run: PublishRun) -> bool:
+    """Whether a run with copies, which is of one message, has some that nobody is to see."""
+    return "BCC" in Properties(run.properties(0)).headers()
+
+
+def without_blind_copies(run: PublishRun) -> PublishRun:
+    """The run as everybody may see it."""
+    if not run.property_flags & CARBON_COPY or not has_blind_copies(run):
+        return run
+    bare = Properties(Properties(run.properties(0)).without_blind_copies())
+    flags = run.mandatory | run.immediate << 1
+    return single_run(run.channel, run.exchange, run.keys()[0], flags, bare, run.body(0))
