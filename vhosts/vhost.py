@@ -416,10 +416,7 @@ class VirtualHost:
             self._delete_unasked(queue)
 
     def connection_closed(self, connection: object) -> None:
-        """Delete the exclusive queues of a connection; if there are many, in several turns.
-
-        It may be told again, when the socket goes after the connection.
-        """
+        """Delete the exclusive queues of a connection, many in several turns; it may be told twice."""
         self._delete_owned(deque(self._owned.pop(connection, {}).values()))
 
     def _delete_owned(self, queues: deque[Queue]) -> None:
