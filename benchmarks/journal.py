@@ -19,6 +19,7 @@ from benchmarks.folder import scratch
 from benchmarks.journal_load import JournalLoad, journal_load
 from benchmarks.machine import SyncProbe
 from benchmarks.outcome import refusals
+from benchmarks.sync_server import SyncServer
 
 DURABILITIES = ("memory", "os", "disk")
 QUEUES = (1, 10, 100, 1_000)
@@ -32,8 +33,11 @@ class JournalFigures:
 
     def __init__(self) -> None:
         self.sync: list[float] = []
+        self.floor: list[float] = []
         self.latencies: dict[str, list[float]] = defaultdict(list)
-        self.ratios: list[float] = []  # of each round: disk level to the sync beside it
+        # Of each round: disk level to the sync beside it, and to the answer of a server that only syncs.
+        self.ratios: list[float] = []
+        self.floor_ratios: list[float] = []
         self.rates: dict[tuple[int, int], list[float]] = defaultdict(list)  # by run and queues
 
     def print(self, console: Console) -> None:
@@ -44,10 +48,10 @@ class JournalFigures:
         for level in DURABILITIES:
             table.add_row(f"x-durability {level}", *_percentiles(self.latencies[level]))
         table.add_row("write + fdatasync of 4 KiB, no broker", *_percentiles(self.sync))
+        table.add_row("a server that only does that", *_percentiles(self.floor))
         console.print(table)
-        ratios = ", ".join(f"{ratio:.2f}" for ratio in self.ratios)
-        middle = statistics.median(self.ratios)
-        console.print(f"disk level / the disk itself: {middle:.2f} (by round: {ratios})")
+        console.print(f"disk level / the disk itself: {_by_round(self.ratios)}")
+        console.print(f"disk level / a server that only syncs: {_by_round(self.floor_ratios)}")
         title = f"synced confirms a second, {PUBLISHERS} publishers, {BURST} in flight each"
         table = Table(title=title)
         table.add_column("messages in a row to one queue")
@@ -90,29 +94,40 @@ def main(
             load.empty()
         probe = SyncProbe(data / "probe")
         stack.callback(probe.close)
+        server = SyncServer(data / "server-probe")
+        stack.callback(server.close)
         for number in range(rounds):
-            _measure_latencies(figures, singles, probe, 3 * seconds)
+            _measure_latencies(figures, singles, probe, server, 3 * seconds)
             _measure_rates(figures, loads, seconds, backwards=number % 2 == 1)
             console.print(f"round {number + 1} of {rounds}")
     figures.print(console)
 
 
 def _measure_latencies(
-    figures: JournalFigures, loads: dict[str, JournalLoad], probe: SyncProbe, seconds: float
+    figures: JournalFigures,
+    loads: dict[str, JournalLoad],
+    probe: SyncProbe,
+    server: SyncServer,
+    seconds: float,
 ) -> None:
     # One of each in turn: on a shared disk, what is measured a second apart does not compare.
     syncs: list[float] = []
+    answers: list[float] = []
     found: dict[str, list[float]] = {level: [] for level in loads}
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         syncs.append(probe.sync_seconds())
+        answers.append(server.answer_seconds())
         for level, load in loads.items():
             found[level].append(load.confirm_seconds())
     figures.sync += syncs
+    figures.floor += answers
     for level, load in loads.items():
         figures.latencies[level] += found[level]
         load.empty()
-    figures.ratios.append(statistics.median(found["disk"]) / statistics.median(syncs))
+    middle = statistics.median(found["disk"])
+    figures.ratios.append(middle / statistics.median(syncs))
+    figures.floor_ratios.append(middle / statistics.median(answers))
 
 
 def _measure_rates(
@@ -125,6 +140,11 @@ def _measure_rates(
     for key in list(loads)[:: -1 if backwards else 1]:
         figures.rates[key].append(loads[key].confirmed_per_second(seconds))
         loads[key].empty()
+
+
+def _by_round(ratios: list[float]) -> str:
+    listed = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+    return f"{statistics.median(ratios):.2f} (by round: {listed})"
 
 
 def _percentiles(seconds: list[float]) -> tuple[str, str]:

@@ -98,7 +98,7 @@ class DeliveryCounts:
             base = number * CHUNK_OFFSETS
             ranges = self.chunks.get(number, [])
             # The neighbours, too: they may become one with what is between them.
-            at = max(0, bisect_right(ranges, base + low, key=_first) - 1)
+            at = max(0, bisect_left(ranges, base + low, key=_first) - 1)
             behind = bisect_right(ranges, base + high, key=_first)
             changed = _overlaid(ranges[at:behind], base + low, base + high, counted)
             kept = self._unsettled(changed)

@@ -149,15 +149,24 @@ class Recovery:
                 # snapshot, and perhaps not in the journal.
                 gone += holes(self._disk, opened.segment)
         unsynced = False
+        partition.next_offset = end
         if bases:
             path = segment_path(partition.directory, bases[-1])
             promised = partition.damage.still_promised(partition.synced_offset)
             opened = open_active(self._disk, path, bases[-1], promised)
-            self._adopt(partition, opened, partition.synced_offset)
-            gone += [(end, bases[-1]), *opened.gone]
-            unsynced = self._settle_newest(partition, opened.segment)
-            if partition.is_stream:
-                gone = [(0, bases[0])]  # only its retention takes records; all are journaled
+            if opened.holds_nothing:
+                _report_torn(opened)
+                # Its first batch was torn. Its name says that all below is settled, but the file goes,
+                # and the journal may not know: what would be back after another crash is not gone.
+                self._disk.remove(path)
+                self._disk.sync_directory(path.parent)
+                bases = bases[:-1]
+            else:
+                self._adopt(partition, opened, partition.synced_offset)
+                gone += [(end, bases[-1]), *opened.gone]
+                unsynced = self._settle_newest(partition, opened.segment)
+        if partition.is_stream:
+            gone = [(0, base) for base in bases[:1]]  # only its retention takes records
         for segment, behind in reversed(list(pairwise(partition.segments))):
             if segment.damaged:  # retention must not take it for older than it is
                 segment.last_time = max(segment.last_time, behind.first_time)
@@ -187,12 +196,6 @@ class Recovery:
 
     def _settle_newest(self, partition: PartitionLog, segment: Segment) -> bool:
         partition.next_offset = segment.end_offset
-        if segment.size == 0 and not segment.damaged:
-            # Its first batch was torn; the next segment is named for what it begins with.
-            partition.segments.pop()
-            self._disk.remove(segment.path)
-            self._disk.sync_directory(segment.path.parent)
-            return False
         # Perhaps not on the disk yet, and the journal will forget what is in it.
         segment.unsynced = segment.end_offset > partition.synced_offset
         return segment.unsynced
@@ -200,13 +203,7 @@ class Recovery:
     def _adopt(self, partition: PartitionLog, opened: OpenedSegment, end: int) -> None:
         segment = opened.segment
         partition.segments.append(segment)
-        if opened.torn:
-            log.warning(
-                "%s: %d bytes behind byte %d were torn, or damaged before they were synced; cut off",
-                segment.path,
-                opened.torn,
-                segment.size,
-            )
+        _report_torn(opened)
         if opened.damage is not None:
             segment.damaged = True
             segment.extend(max(end, segment.end_offset))
@@ -230,3 +227,13 @@ class Recovery:
     def _know(self, partition: PartitionLog, offset: int) -> None:
         known = self._known_offsets.get(partition.number, 0)
         self._known_offsets[partition.number] = max(known, offset)
+
+
+def _report_torn(opened: OpenedSegment) -> None:
+    if opened.torn:
+        log.warning(
+            "%s: %d bytes behind byte %d were torn, or damaged before they were synced; cut off",
+            opened.segment.path,
+            opened.torn,
+            opened.segment.size,
+        )

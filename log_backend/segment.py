@@ -335,6 +335,11 @@ class OpenedSegment:
     unindexed: bool = False
     torn: int = 0
 
+    @property
+    def holds_nothing(self) -> bool:
+        """Whether no batch is in it, and none is missed."""
+        return self.segment.size == 0 and self.damage is None
+
     def fail(self, position: int, reason: str, end: int | None = None) -> None:
         """There is damage at a position."""
         segment = self.segment

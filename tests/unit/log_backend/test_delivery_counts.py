@@ -124,6 +124,12 @@ def test_neighbours_with_one_count_are_one_range() -> None:
     assert counts.chunks == {0: [(4, 8, 1)]}
 
 
+def test_a_range_becomes_one_with_its_neighbour_on_either_side() -> None:
+    counts = counts_of((0, 4, 2), (8, 12, 2), (4, 8, 1))
+    counts.count(4, 8)
+    assert counts.chunks == {0: [(0, 12, 2)]}
+
+
 def test_a_wide_range_is_a_range_a_chunk() -> None:
     counts = counts_of((0, 10_000_000, 1))
     assert sum(map(len, counts.chunks.values())) == len(counts.chunks) == 153

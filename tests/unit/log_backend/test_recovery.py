@@ -4,6 +4,7 @@ import random
 import shutil
 from pathlib import Path
 
+import pytest
 from crash.powered_disk import PoweredDisk
 from unit.log_backend.open_store import (
     append,
@@ -16,7 +17,7 @@ from unit.log_backend.open_store import (
 )
 
 from log_backend.first_kept import first_kept_change
-from log_backend.log_directory import partition_directory
+from log_backend.log_directory import partition_directory, segment_path
 from log_backend.partition_file import PARTITION_FILE, encode_number
 from log_backend.record_batch import batch_bytes
 
@@ -71,4 +72,26 @@ async def test_what_is_written_again_is_not_measured_by_what_was_synced_and_remo
     store, (partition,) = start_store(left, epoch=2)
     assert not partition.damage.found
     assert await unsettled(partition) == numbered(*range(5))
+    await store.aclose()
+
+
+@pytest.mark.parametrize("content", [b"", b"torn"])
+async def test_what_only_the_name_of_a_torn_segment_calls_settled_is_handed_out_again(
+    data: Path, content: bytes
+) -> None:
+    store, (partition,) = start_store(data)
+    await durable(store, append(partition, 2))
+    left = await crash(store, data)
+    await store.aclose()
+    # Both were settled, and the next batch is on its way to a segment; no journal says so yet.
+    directory = partition_directory(left / "logs", "/", "q", 0)
+    directory.mkdir(parents=True)
+    (directory / PARTITION_FILE).write_bytes(encode_number(1))
+    torn = segment_path(directory, 2)
+    torn.write_bytes(content)
+    store, (partition,) = start_store(left, epoch=2)
+    assert await unsettled(partition) == numbered(0, 1)
+    assert not torn.exists()  # so after another crash, there would be nothing else to go by
+    await durable(store, append(partition))
+    assert await unsettled(partition) == numbered(0, 1, 2)
     await store.aclose()
