@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """Where a body is read that comes in large frames: straight into the message under construction.
 
 With what is left of a body frame, the end of the frame and the header of the next one are read, as long as more
@@ -13,11 +14,13 @@ behind what was read here.
 
 import struct
 
+import cython
+
 from amqp_front.channel_table import ChannelTable
 from amqp_front.content import PartialContent
 from amqp_front.frame_cutter import FRAME_BODY, FRAME_END, FRAME_OVERHEAD
 from amqp_front.services import Services
-from log_backend import SingleRecord
+from log_backend.single_record import SingleRecord
 
 DIRECT_BYTES_MIN = 16_384  # of a frame: less is copied faster than read on its own
 NEXT_BYTES_MAX = 4_096  # read behind a body: the next publish, and little of its body to be copied
@@ -25,6 +28,8 @@ NEXT_BYTES_MAX = 4_096  # read behind a body: the next publish, and little of it
 _HEAD = struct.Struct(">BHI")
 
 
+@cython.final
+@cython.cclass
 class BodyInlet:
     """The rest of one message's body.
 
@@ -61,37 +66,48 @@ class BodyInlet:
         self._frame_limit = frame_limit
         self._ended = b""  # the body is there: the frame that ends it
 
+    @cython.ccall
+    @cython.locals(with_next=cython.Py_ssize_t)
     def room(self) -> memoryview:
         """Where the next read goes."""
         if self._ended:
             return self._services.cutter.receive_into(self._ended)[:NEXT_BYTES_MAX]
         room = self._record.room()
         with_next = self._left + FRAME_OVERHEAD
-        return room[: with_next if with_next <= len(room) else self._left]
+        return room[: with_next if with_next <= self._record.missing else self._left]
 
+    @cython.ccall
+    @cython.returns(cython.bint)
+    @cython.exceptval(check=True)
+    @cython.locals(size=cython.Py_ssize_t, of_body=cython.Py_ssize_t)
     def received(self, size: int) -> bool:
         """A read has brought so many bytes.
 
         Returns:
             Whether the inlet has ended: what follows is in the receive buffer, and to be carried out.
         """
-        cutter = self._services.cutter
         if self._ended:
-            cutter.received(size, self._frame_limit)
+            self._services.cutter.received(size, self._frame_limit)
             return True
-        next_head = bytes(self._record.room()[self._left : size])
-        self._record.filled(min(size, self._left))
-        self._left -= min(size, self._left)
+        of_body, next_head = size, b""
+        if size > self._left:
+            of_body, next_head = self._left, self._record.in_room(self._left, size)
+        self._record.filled(of_body)
+        self._left -= of_body
         if self._left or self._goes_on(next_head):
             return False
         ended = _HEAD.pack(FRAME_BODY, self._channel, 0)
         if not self._record.missing:
             self._ended = ended
             return False
-        cutter.receive_into(ended + next_head)
-        cutter.received(0, self._frame_limit)
+        self._services.cutter.receive_into(ended + next_head)
+        self._services.cutter.received(0, self._frame_limit)
         return True
 
+    @cython.cfunc
+    @cython.returns(cython.bint)
+    @cython.exceptval(check=True)
+    @cython.locals(head=bytes, size=cython.Py_ssize_t)
     def _goes_on(self, head: bytes) -> bool:
         if len(head) < FRAME_OVERHEAD or head[0] != FRAME_END or self._services.gate.closed:
             return False

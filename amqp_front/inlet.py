@@ -1,4 +1,7 @@
+# cython: annotation_typing=False
 """Where the reads of a connection go: the receive buffer that all share, or a message under construction."""
+
+import cython
 
 from amqp_front.body_inlet import BodyInlet, body_inlet
 from amqp_front.channel_table import ChannelTable
@@ -6,6 +9,8 @@ from amqp_front.handshake import FRAME_BEFORE_TUNE
 from amqp_front.services import Services
 
 
+@cython.final
+@cython.cclass
 class Inlet:
     """What a connection has received and not carried out.
 
@@ -28,6 +33,7 @@ class Inlet:
             return self._body.room()
         return self._services.cutter.receive_into(self._unread)
 
+    @cython.locals(size=cython.Py_ssize_t)
     def received(self, size: int) -> bool:
         """A read has brought so many bytes; returns whether there may be commands to carry out."""
         if self._body is None:

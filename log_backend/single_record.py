@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """A batch of one record under construction: its body comes in pieces, each straight to its place.
 
 The layout is that of `record_batch.py` with count 1 and a shared routing key.
@@ -5,11 +6,15 @@ The layout is that of `record_batch.py` with count 1 and a shared routing key.
 
 import struct
 
+import cython
+
 from log_backend.record_batch import BATCH_ALIGNMENT, Octets, Records, new_buffer
 
 _OFFSETS = struct.Struct("<IIII")  # body offsets, then property offsets
 
 
+@cython.final
+@cython.cclass
 class SingleRecord:
     """One record, complete when `missing` is 0.
 
@@ -45,16 +50,27 @@ class SingleRecord:
         self._payload[: len(columns)] = columns
         self._payload[self._body_end :] = padding
 
+    @cython.locals(at=cython.Py_ssize_t)
     def add(self, piece: Octets) -> None:
         """Take the next bytes of the body, at most the missing ones."""
         at = self._body_end - self.missing
         self._payload[at : at + len(piece)] = piece
         self.missing -= len(piece)
 
+    @cython.ccall
     def room(self) -> memoryview:
         """Where the missing bytes go; `filled` says how many of them are there."""
         return memoryview(self._payload)[self._body_end - self.missing : self._body_end]
 
+    @cython.ccall
+    @cython.locals(first=cython.Py_ssize_t, end=cython.Py_ssize_t, at=cython.Py_ssize_t)
+    def in_room(self, first: int, end: int) -> bytes:
+        """What lies in `room`, from one place to another."""
+        at = self._body_end - self.missing
+        return bytes(self._payload[at + first : at + end])
+
+    @cython.ccall
+    @cython.locals(size=cython.Py_ssize_t)
     def filled(self, size: int) -> None:
         """So many bytes of `room` are there."""
         self.missing -= size

@@ -14,6 +14,7 @@ DELIVERY_BYTES_MAX = 262_144  # of one delivery: a batch of large messages goes 
 TURN_BYTES_MAX = 1_048_576  # of one dispatch: then others have their turn
 DELIVERY_BYTES_MIN = 4_096  # what one counts for however small: handing it out takes as long
 DELIVERY_COUNT_MAX = 4_096
+FRAMES_BYTES = 40  # what a message counts for besides its own bytes: its frames are built and sent
 HEADED_BYTES_MIN = 1_024  # what a message counts for that is given a header: 25 us on its own
 
 
@@ -218,7 +219,7 @@ class Dispatcher:
 def delivery_cost(delivery: Delivery, message_bytes_min: int) -> int:
     """What a delivery counts for in a turn, in bytes."""
     records = delivery.records
-    message_bytes = records.batch_bytes // records.count
+    message_bytes = records.batch_bytes // records.count + FRAMES_BYTES
     if message_bytes < message_bytes_min:
         message_bytes = message_bytes_min
     return max(DELIVERY_BYTES_MIN, delivery.count * message_bytes)

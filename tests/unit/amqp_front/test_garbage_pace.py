@@ -3,13 +3,13 @@
 import asyncio
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import cast
 
 import pytest
 
 from amqp_front import garbage_pace
-from amqp_front.garbage_pace import TICK_SECONDS, GarbagePace
+from amqp_front.garbage_pace import TICK_SECONDS, YOUNG_SECONDS, GarbagePace
 from log_backend import SystemClock
 
 WHOLE_MIN, WHOLE_MAX = 400_000, 2_000_000  # a tenth of what they are: memory
@@ -27,27 +27,29 @@ class Cycle:
 
 
 class Ticks(SystemClock):
-    """A loop whose only timer is rung by hand, and the clock of its thread."""
+    """A loop whose two timers are rung by hand, and the clock of its thread."""
 
     def __init__(self) -> None:
         self.busy = 0.0
-        self.cancelled = False
+        self.timers: dict[float, Callable[[], None]] = {}
+        self.cancelled = 0
 
     def thread_seconds(self) -> float:
         return self.busy
 
-    def call_later(self, delay: float, call: object) -> "Ticks":
-        assert delay == TICK_SECONDS
-        self.call = call
+    def call_later(self, delay: float, call: Callable[[], None]) -> "Ticks":
+        self.timers[delay] = call
         return self
 
     def cancel(self) -> None:
-        self.cancelled = True
+        self.cancelled += 1
 
     def tick(self, busy: float) -> None:
         self.busy += busy
-        assert callable(self.call)
-        self.call()
+        self.timers[TICK_SECONDS]()
+
+    def young_tick(self) -> None:
+        self.timers[YOUNG_SECONDS]()
 
 
 @pytest.fixture
@@ -104,6 +106,33 @@ def test_a_loop_that_is_never_idle_looks_when_very_much_has_come(
     assert kept
 
 
+def test_young_garbage_goes_by_the_clock_while_as_much_is_freed_as_comes(
+    pace: GarbagePace, ticks: Ticks
+) -> None:
+    old = come(20_000)
+    gc.collect(1)
+    young = weakref.ref(Cycle())
+    kept = []
+    while old:
+        old.pop()
+        kept.append([0])
+    assert young() is not None, "the collector looks by itself: the timer is not needed"
+    ticks.young_tick()
+    assert young() is None
+    assert kept
+
+
+def test_what_comes_slowly_counts_as_well(pace: GarbagePace, ticks: Ticks) -> None:
+    old = old_cycle()
+    kept = []
+    for _ in range(max(WHOLE_MIN, gc.get_freeze_count()) // 1_000):
+        kept.append(come(1_000))
+        ticks.young_tick()
+    ticks.tick(busy=0)
+    assert old() is None
+    assert kept
+
+
 def test_the_collector_is_left_as_it_was_found() -> None:
     before = gc.get_threshold(), list(gc.callbacks)
     ticks = Ticks()
@@ -111,4 +140,4 @@ def test_the_collector_is_left_as_it_was_found() -> None:
         assert gc.get_threshold() != before[0]
     assert (gc.get_threshold(), gc.callbacks) == before
     assert gc.get_freeze_count() == 0
-    assert ticks.cancelled
+    assert ticks.cancelled == 2

@@ -95,10 +95,10 @@ def content(size: int) -> bytes:
     return (b"%08d" * (size // 8 + 1) % tuple(range(size // 8 + 1)))[:size]
 
 
-def test_at_most_a_megabyte_goes_out_in_a_turn_in_order_and_whole() -> None:
+def test_only_so_much_goes_out_in_a_turn_in_order_and_whole() -> None:
     connection = Connection()
     transport = connection.transport
-    large = content(5 * MIB + 3)
+    large = content(5 * TURN_BYTES_MAX + 3)
     connection.socket.write(
         [b"head", *(large[at : at + 100_000] for at in range(0, len(large), 100_000))]
     )
@@ -126,10 +126,10 @@ def test_nothing_is_handed_over_to_a_client_that_does_not_read() -> None:
     connection.socket.write([content(2 * MIB), content(3 * MIB)])
     for _ in range(5):
         connection.loop.turn()
-    assert len(transport.written) == 2 * MIB  # more than OUTBOX_BYTES_HIGH is unsent
+    assert len(transport.written) == TURN_BYTES_MAX  # more than OUTBOX_BYTES_HIGH is unsent
     assert not connection.loop.soon
-    transport.send(2 * MIB)
-    assert len(transport.written) == 3 * MIB
+    transport.send(TURN_BYTES_MAX)
+    assert len(transport.written) == 2 * TURN_BYTES_MAX
     assert connection.stalled
 
 
@@ -152,11 +152,11 @@ def test_a_socket_that_is_closed_sends_what_waits_before() -> None:
     assert bytes(connection.transport.written) == large + b"end" + b"close-ok"
 
 
-def test_less_goes_out_at_once() -> None:
+def test_a_megabyte_with_its_frames_goes_out_at_once() -> None:
     connection = Connection()
-    connection.socket.write([b"a" * (MIB - 1), b"b"])
-    assert len(connection.transport.written) == MIB
-    assert not connection.stalled
+    connection.socket.write([b"frame" * 50, b"a" * MIB, b"end"])
+    assert len(connection.transport.written) == MIB + 253
+    assert not connection.loop.soon
 
 
 def test_nothing_is_handed_to_a_transport_that_is_gone() -> None:
@@ -165,4 +165,4 @@ def test_nothing_is_handed_to_a_transport_that_is_gone() -> None:
     connection.transport.closed = True
     connection.loop.turn()
     connection.socket.close()
-    assert len(connection.transport.written) == MIB
+    assert len(connection.transport.written) == TURN_BYTES_MAX

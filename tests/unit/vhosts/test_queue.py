@@ -18,7 +18,13 @@ from queue_samples import (
 
 from log_backend import PartitionClosed
 from vhosts import ConsumptionRefused, Queue, QueueLocked, QueueProperties
-from vhosts.dispatcher import DELIVERY_BYTES_MAX, DELIVERY_BYTES_MIN, TURN_BYTES_MAX
+from vhosts.dispatcher import (
+    DELIVERY_BYTES_MAX,
+    DELIVERY_BYTES_MIN,
+    DELIVERY_COUNT_MAX,
+    FRAMES_BYTES,
+    TURN_BYTES_MAX,
+)
 
 
 @pytest.fixture
@@ -331,6 +337,17 @@ def test_a_dispatch_ends_its_turn_after_some_bytes(node: Node, queue: Queue) -> 
     assert 4 <= len(taker.deliveries) <= 6
     node.turns.run()
     assert len(taker.deliveries) == 12
+
+
+def test_the_frames_of_small_messages_count_in_a_turn(node: Node, queue: Queue) -> None:
+    for _ in range(8):
+        queue.publish(records(*[b"16 bytes of text"] * DELIVERY_COUNT_MAX), waited=False)
+    (taker,) = consume(queue, Taker(no_ack=True))
+    node.turns.one()
+    first_turn = sum(delivery.count for delivery in taker.deliveries)
+    assert first_turn <= TURN_BYTES_MAX // (16 + FRAMES_BYTES) + DELIVERY_COUNT_MAX
+    node.turns.run()
+    assert sum(delivery.count for delivery in taker.deliveries) == 8 * DELIVERY_COUNT_MAX
 
 
 # -- access

@@ -1,0 +1,10 @@
+# Where the reads of a connection go, for the compiled kernel.
+from amqp_front.body_inlet cimport BodyInlet
+
+
+cdef class Inlet:
+    cdef object _services
+    cdef object _channels
+    cdef bytes _unread
+    cdef BodyInlet _body
+    cdef public Py_ssize_t frame_limit
