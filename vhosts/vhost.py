@@ -441,8 +441,7 @@ class VirtualHost:
         Raises:
             MetadataUnavailable: nothing more can be written.
         """
-        durable: Durable = None
-        deleted = 0
+        durable, deleted = None, 0
         for queue in list(self.queues.values()):
             if not queue.deleted:
                 durable = self.delete_queue(queue)[1] or durable

@@ -200,7 +200,7 @@ async def test_a_stream_keeps_transient_records_over_a_restart(tmp_path: Path) -
     ("name", "properties"),
     [
         ("non-durable", QueueProperties("s", arguments=STREAM)),
-        ("exclusive", QueueProperties("s", durable=True, exclusive=True, arguments=STREAM)),
+        ("exclusive-owner", QueueProperties("s", durable=True, exclusive=True, arguments=STREAM)),
         ("auto-delete", QueueProperties("s", durable=True, auto_delete=True, arguments=STREAM)),
     ],
 )
