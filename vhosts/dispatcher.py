@@ -34,6 +34,7 @@ class Dispatcher:
 
     __slots__ = (
         "_call_soon",
+        "_ends_seen",
         "_next_consumer",
         "_next_partition",
         "_scheduled",
@@ -56,6 +57,7 @@ class Dispatcher:
         self._next_consumer = 0
         self._next_partition = 0
         self._scheduled = False
+        self._ends_seen = 0  # sum of where the partitions ended at the last turn
 
     @property
     def ready(self) -> int:
@@ -83,6 +85,7 @@ class Dispatcher:
         if self.consumers and (consumer.exclusive or self.consumers[0].exclusive):
             raise ConsumptionRefused(self.name, self.vhost)
         insort(self.consumers, consumer, key=_rank)
+        self._look_at_ends()
         self.wake()
 
     def remove_consumers(self, gone: Collection[Consumer]) -> None:
@@ -101,9 +104,12 @@ class Dispatcher:
             self._serve()
 
     def _serve(self) -> None:
-        sent = share = shares_left = 0
+        # At least as many as came meanwhile: in one turn of the loop, thousands of publishers may have sent a
+        # message each, which are as many deliveries. With fewer the queue would grow, whatever consumers take.
+        came = self._look_at_ends()
+        sent = handed = share = shares_left = 0
         while not self.deleted and (ready := self.ready) > 0:
-            if sent > TURN_BYTES_MAX:
+            if sent > TURN_BYTES_MAX and handed >= came:
                 self.wake()
                 return
             consumer, credit = self._next_with_credit()
@@ -120,9 +126,20 @@ class Dispatcher:
                     self._stop_at_damage()
                 return
             sent += delivery_cost(delivery, self.message_bytes_min)
+            handed += delivery.count
             consumer.deliver(delivery)
             if consumer.no_ack:
                 delivery.partition.settle(delivery.offset, delivery.offset + delivery.count)
+
+    def _look_at_ends(self) -> int:
+        # How many messages have come since the last look.
+        partitions = self.partitions
+        if len(partitions) == 1:
+            ends = partitions[0].log.next_offset
+        else:
+            ends = sum(partition.log.next_offset for partition in partitions)
+        came, self._ends_seen = ends - self._ends_seen, ends
+        return came
 
     def _next_with_credit(self) -> tuple[Consumer | None, int]:
         # Those of the highest priority that have credit take turns.

@@ -5,13 +5,14 @@ Each message is in the queue it was confirmed for, in the queue of dead letters,
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import shutil
 from pathlib import Path
 
 import pytest
-from crash.node import Node, NodeStill, whole_log
+from crash.node import WAIT_SECONDS, Node, NodeStill, whole_log
 from crash.powered_disk import PoweredDisk
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import unsettled
@@ -47,19 +48,22 @@ class Undertaking:
             self.confirmed.update(bodies)
             if number % 5 == 4:
                 await node.store.flush()
-            self._reject(node)
+            await self._reject(node)
         await node.confirmed(node.queue("morgue").publish(records([b"end"]), waited=True))
 
-    def _reject(self, node: Node) -> None:
-        # But for the second of each delivery, which stays in hand.
-        partition = node.queue("source").partitions[0]
-        delivery = partition.take(BATCH, 1 << 20)
-        if delivery is None:
-            return  # it is being loaded: the next round takes it
-        end = delivery.offset + delivery.count
-        partition.settle(delivery.offset, delivery.offset + 1, Reason.REJECTED)
-        if delivery.count > 2:
-            partition.settle(delivery.offset + 2, end, Reason.REJECTED)
+    async def _reject(self, node: Node) -> None:
+        # All, but for the second of each delivery, which stays in hand.
+        queue = node.queue("source")
+        async with asyncio.timeout(WAIT_SECONDS):
+            while queue.ready:
+                delivery = queue.partitions[0].take(BATCH, 1 << 20)
+                if delivery is None:
+                    await asyncio.sleep(0)  # it is being loaded
+                    continue
+                end = delivery.offset + delivery.count
+                queue.partitions[0].settle(delivery.offset, delivery.offset + 1, Reason.REJECTED)
+                if delivery.count > 2:
+                    queue.partitions[0].settle(delivery.offset + 2, end, Reason.REJECTED)
 
 
 async def found_in(node: Node) -> set[bytes]:

@@ -329,14 +329,26 @@ def test_large_messages_go_out_in_pieces_of_a_batch(node: Node, queue: Queue) ->
 
 
 def test_a_dispatch_ends_its_turn_after_some_bytes(node: Node, queue: Queue) -> None:
-    (taker,) = consume(queue, Taker())
     size = TURN_BYTES_MAX // 4
     for _ in range(12):
         queue.publish(records(b"x" * size), waited=False)
+    (taker,) = consume(queue, Taker())
     node.turns.one()
     assert 4 <= len(taker.deliveries) <= 6
     node.turns.run()
     assert len(taker.deliveries) == 12
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_turn_hands_out_as_many_as_came_since_the_last_one(node: Node, partitions: int) -> None:
+    arguments = {"x-partitions": partitions}
+    queue, _ = node.vhost.declare_queue(QueueProperties("many", arguments=arguments), None)
+    (taker,) = consume(queue, Taker(no_ack=True))
+    turn = TURN_BYTES_MAX // DELIVERY_BYTES_MIN
+    for round_ in (1, 2):
+        fill(queue, 3 * turn)  # as many batches
+        node.turns.one()
+        assert len(taker.deliveries) == round_ * 3 * turn
 
 
 def test_the_frames_of_small_messages_count_in_a_turn(node: Node, queue: Queue) -> None:
