@@ -129,6 +129,7 @@ CURVES = (
         _with_queues,
         (
             (10, "neighbouring publishes to one queue are one batch, to ten in turn they are ten"),
+            (100, "a batch has a tenth of the messages that it has with ten queues"),
             (
                 1_000,
                 "with 1,000 confirms in flight nearly every message is alone in its queue's batch, "
@@ -142,6 +143,10 @@ CURVES = (
         "100 B through a topic exchange, one routing key for each binding in turn",
         DECADES,
         _with_bindings,
+        (
+            (10, "each message has another routing key, whose route is looked up"),
+            (100_000, "65,536 routes are remembered, and 100,000 keys in turn find none of them"),
+        ),
     ),
     Curve(
         "connections",

@@ -115,8 +115,9 @@ class PerformancePage:
         reasons = dict(curve.reasons)
         for each in of_brokers:
             for point, times in each.bends():
-                reason = reasons.get(point, _UNKNOWN_REASON)
-                yield f"- {each.broker} bends at {point:,}, {times:.1f} times: {reason}."
+                # The reasons are the first broker's; nobody looked for those of its peers.
+                reason = f": {reasons.get(point, _UNKNOWN_REASON)}" if each is of_brokers[0] else ""
+                yield f"- {each.broker} bends at {point:,}, {times:.1f} times{reason}."
             for point, failure in each.failures.items():
                 yield f"- {each.broker} failed at {point:,}: {failure}."
             for point, reason in each.left_out.items():
