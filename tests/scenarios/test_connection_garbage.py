@@ -72,8 +72,9 @@ async def test_a_closed_connection_is_freed_without_the_garbage_collector(
         def be_client() -> None:
             parameters = pika.ConnectionParameters(address.host, address.port)
             connection = pika.BlockingConnection(parameters)
-            use(connection.channel())
+            channel = connection.channel()
             assert left()
+            use(channel)
             if connection.is_open:
                 connection.close()
 
