@@ -91,6 +91,19 @@ def test_everything_is_listed_and_a_connection_closed(world: BrokerProcess) -> N
         connection.process_data_events(5)
 
 
+def test_the_firehose_is_switched_on_and_off(world: BrokerProcess) -> None:
+    assert not traces(world)
+    succeed(world, "trace", "on")
+    assert traces(world)
+    succeed(world, "trace", "off", "--vhost", "/")
+    assert not traces(world)
+
+
+def traces(world: BrokerProcess) -> bool:
+    (row,) = map(json.loads, succeed(world, "list", "vhosts", "--json").splitlines())
+    return bool(row["tracing"])
+
+
 def wanted_of(kind: str) -> str:
     return {"consumers": "eater", "connections": "guest", "bindings": "k.#"}.get(kind, "/")
 
