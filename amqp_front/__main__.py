@@ -190,8 +190,7 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         connections=broker.operators,
         messages=broker.messages,
         node=NodeFacts(
-            name=services.cluster_name,
-            cluster_name=services.cluster_name,
+            name=services.node_name,
             version=distribution_version("routelog"),
             process_id=os.getpid(),
             data_dir=str(address.data_dir),
@@ -203,7 +202,7 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         loopback_users=config.loopback_users,
         expiries=broker.renewal.expiries,
         alarms=lambda: sorted(services.gate.alarms),
-        trace=partial(_trace, services.cluster_name),
+        trace=partial(_trace, services.node_name),
         logs=logs,
         reader_hold_bytes_max=config.reader_hold_bytes_max,
         log_token_key=_kept_key(address.data_dir / LOG_TOKEN_FILE),
