@@ -1,5 +1,6 @@
 """Which task reads what: ranges of offsets, cut and packed. Decides only; nothing is read here."""
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -11,13 +12,22 @@ from spark_bridge.record_conditions import NO_CONDITIONS, RecordConditions
 Task = tuple[OffsetRange, ...]
 
 # A Python task costs Spark some 50 ms of processors beside its records; these bytes take about as long.
-TASK_BYTES_PACKED = 32 * 1024 * 1024
+TASK_BYTES_MIN = 32 * 1024 * 1024
+
+# Spark tells a Python source nothing of its cluster: it has at least the processors of the host that plans.
+PROCESSORS = os.cpu_count() or 1
 
 
 def plan_batch(
-    store: LogStore, options: ReadOptions, conditions: RecordConditions = NO_CONDITIONS
+    store: LogStore,
+    options: ReadOptions,
+    conditions: RecordConditions = NO_CONDITIONS,
+    processors: int = PROCESSORS,
 ) -> list[Task]:
     """Tasks that together read each wanted offset once; none when there is nothing to read.
+
+    Args:
+        processors: see `plan_tasks`.
 
     Raises:
         BadOption: a queue, partition or vhost that is asked for is not there.
@@ -33,7 +43,7 @@ def plan_batch(
         start, end = options.starting.offset(store, held), options.ending.offset(store, held)
         start, end = conditions.narrowed(store, held, start, end)
         ranges += stretches_between(extents, start, end, lost_is_error=options.fail_on_data_loss)
-    return plan_tasks(store, ranges, options)
+    return plan_tasks(store, ranges, options, processors)
 
 
 def selected_partitions(store: LogStore, options: ReadOptions) -> list[LogPartition]:
@@ -75,12 +85,25 @@ def stretches_between(
     ]
 
 
-def plan_tasks(store: LogStore, ranges: list[OffsetRange], options: ReadOptions) -> list[Task]:
-    """Tasks for some ranges; without `minPartitions` one for each, or for several small ones."""
+def plan_tasks(
+    store: LogStore, ranges: list[OffsetRange], options: ReadOptions, processors: int = PROCESSORS
+) -> list[Task]:
+    """Tasks for some ranges; without `minPartitions` a task has neighbours up to a size.
+
+    Args:
+        processors: that should all have something to read, before a task gets more.
+
+    Source:
+        `spark.sql.files.maxPartitionBytes`, as Spark packs small files.
+    """
     if options.records_max is not None:
         ranges = [piece for each in ranges for piece in _cut_to_size(each, options.records_max)]
     if options.partitions_min is None:
-        tasks = list(_packed(ranges, options.records_max))
+        ranges = [piece for each in ranges for piece in _cut_to_bytes(each, options.bytes_max)]
+        share = sum(each.bytes_estimate for each in ranges) // processors
+        share += share // 8  # so that ranges which are about as long as each other come out even
+        size = min(max(share, TASK_BYTES_MIN), options.bytes_max)
+        tasks = list(_packed(ranges, size, options.records_max))
     else:
         tasks = [(each,) for each in _cut_to_count(ranges, options.partitions_min)]
     return [tuple(map(store.located, task)) for task in tasks]
@@ -89,6 +112,11 @@ def plan_tasks(store: LogStore, ranges: list[OffsetRange], options: ReadOptions)
 def _cut_to_size(whole: OffsetRange, offsets_max: int) -> Iterator[OffsetRange]:
     """Cut a range into equal pieces of at most so many offsets."""
     return _cut(whole, -(-(whole.end - whole.start) // offsets_max))
+
+
+def _cut_to_bytes(whole: OffsetRange, bytes_max: int) -> Iterator[OffsetRange]:
+    """Cut a range into equal pieces of about so many bytes at most, one offset at least."""
+    return _cut(whole, min(-(-whole.bytes_estimate // bytes_max), whole.end - whole.start) or 1)
 
 
 def _cut_to_count(ranges: list[OffsetRange], count: int) -> Iterator[OffsetRange]:
@@ -113,14 +141,16 @@ def _part(whole: OffsetRange, start: int, end: int) -> OffsetRange:
     return replace(whole, start=start, end=end, bytes_estimate=int(whole.bytes_estimate * share))
 
 
-def _packed(ranges: Iterable[OffsetRange], records_max: int | None) -> Iterator[Task]:
-    """Put neighbours into one task until it is worth its cost."""
+def _packed(
+    ranges: Iterable[OffsetRange], bytes_max: int, records_max: int | None
+) -> Iterator[Task]:
+    """Put neighbours into one task, as far as they fit."""
     task: list[OffsetRange] = []
     size = records = 0
     for each in ranges:
         size += each.bytes_estimate
         records += each.end - each.start
-        if task and (size > TASK_BYTES_PACKED or (records_max and records > records_max)):
+        if task and (size > bytes_max or (records_max and records > records_max)):
             yield tuple(task)
             task, size, records = [], each.bytes_estimate, each.end - each.start
         task.append(each)
