@@ -103,6 +103,16 @@ class SegmentFile:
             position += batch_bytes(header, 0)
         return position
 
+    def first_time(self) -> int | None:
+        """When the first record was received (us since 1970); None when there is none.
+
+        Raises:
+            DamagedSegment: there is no header where one has to be.
+        """
+        for _, batch in self.headers(0):
+            return batch.records.time
+        return None
+
     def offset_at(self, time: int) -> int | None:
         """Offset of the first batch received at a time (us since 1970) or later, if there is one.
 
