@@ -19,7 +19,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise, zip_longest
-from math import inf
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -38,6 +37,7 @@ from spark_bridge.segment_file import SegmentFile
 from spark_bridge.segment_listing import Neighbours, list_segments
 
 _PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
+NEVER = 2**63  # microseconds since 1970, behind all that a header can say
 _SHORTENED_NAME = re.compile(r".+~[0-9a-f]{32}")
 
 
@@ -194,10 +194,10 @@ def _read_segment(path: Path, start: int, wanted: OffsetRange) -> Generator[Reco
     return reached
 
 
-def _time_from(segments: Sequence[Path], at: int) -> float:
+def _time_from(segments: Sequence[Path], at: int) -> int:
     """When the first record of a segment, or of one behind it, was received; never, if there is none."""
     found = _first_found(segments[at:], SegmentFile.first_time)
-    return inf if found is None else found
+    return NEVER if found is None else found
 
 
 def _first_found(
