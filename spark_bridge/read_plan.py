@@ -91,7 +91,7 @@ def plan_tasks(
     """Tasks for some ranges; without `minPartitions` a task has neighbours up to a size.
 
     Args:
-        processors: that should all have something to read, before a task gets more.
+        processors: that should all have about as much to read.
 
     Source:
         `spark.sql.files.maxPartitionBytes`, as Spark packs small files.
@@ -100,13 +100,21 @@ def plan_tasks(
         ranges = [piece for each in ranges for piece in _cut_to_size(each, options.records_max)]
     if options.partitions_min is None:
         ranges = [piece for each in ranges for piece in _cut_to_bytes(each, options.bytes_max)]
-        share = sum(each.bytes_estimate for each in ranges) // processors
-        share += share // 8  # so that ranges which are about as long as each other come out even
-        size = min(max(share, TASK_BYTES_MIN), options.bytes_max)
+        size = _task_bytes(
+            sum(each.bytes_estimate for each in ranges), options.bytes_max, processors
+        )
         tasks = list(_packed(ranges, size, options.records_max))
     else:
         tasks = [(each,) for each in _cut_to_count(ranges, options.partitions_min)]
     return [tuple(map(store.located, task)) for task in tasks]
+
+
+def _task_bytes(total: int, bytes_max: int, processors: int) -> int:
+    """What one task has at most, so that all processors have about as much, in as few rounds as may be."""
+    rounds = -(-total // (bytes_max * processors)) or 1
+    share = total // (rounds * processors)
+    share += share // 8  # so that ranges which are about as long as each other come out even
+    return min(max(share, TASK_BYTES_MIN), bytes_max)
 
 
 def _cut_to_size(whole: OffsetRange, offsets_max: int) -> Iterator[OffsetRange]:

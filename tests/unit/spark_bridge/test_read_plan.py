@@ -78,6 +78,13 @@ def test_a_task_has_two_full_segments_when_there_are_more_than_processors() -> N
     assert len(plan(store, processors=4)) == 4
 
 
+def test_no_processor_reads_alone_at_the_end() -> None:
+    store = PaperStore(a=[(at, at + 1, FULL) for at in range(6)])
+    assert [len(task) for task in plan(store, processors=2)] == [1] * 6
+    assert [len(task) for task in plan(store, processors=3)] == [2] * 3
+    assert [len(task) for task in plan(store, processors=1)] == [2] * 3
+
+
 def test_ranges_of_about_the_same_length_are_shared_out_evenly() -> None:
     sizes = [LARGE + 100, LARGE, LARGE, LARGE - 100]
     store = PaperStore(a=[(at, at + 1, size) for at, size in enumerate(sizes)])
