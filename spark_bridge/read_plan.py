@@ -73,16 +73,23 @@ def stretches_between(
     Raises:
         RecordsLost: the log does not hold all of them, and that is an error.
     """
-    partition, earliest, latest = extents[0].partition, extents[0].start, extents[-1].end
-    if lost_is_error and start < min(earliest, end):
-        raise RecordsLost(partition, start, min(earliest, end))
-    if lost_is_error and end > max(latest, start):
-        raise RecordsLost(partition, max(latest, start), end)
+    if lost_is_error:
+        for lost in lost_between(extents, start, end):
+            raise lost
     return [
         _part(extent, max(extent.start, start), min(extent.end, end))
         for extent in extents
         if max(extent.start, start) < min(extent.end, end)
     ]
+
+
+def lost_between(extents: list[OffsetRange], start: int, end: int) -> Iterator[RecordsLost]:
+    """What lies between two offsets, and before or behind all of one partition's extents."""
+    partition, earliest, latest = extents[0].partition, extents[0].start, extents[-1].end
+    if start < min(earliest, end):
+        yield RecordsLost(partition, start, min(earliest, end))
+    if end > max(latest, start):
+        yield RecordsLost(partition, max(latest, start), end)
 
 
 def plan_tasks(
