@@ -33,6 +33,9 @@ STALL_SECONDS_MAX = 120.0  # a client that takes nothing of an answer for so lon
 STOP_SECONDS = 2.0  # for answers that are under way when the broker stops
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
+# RabbitMQ's: clients such as the Nagios checks send a password to the realm that they know only.
+REALM = 'Basic realm="RabbitMQ Management"'
+
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -292,5 +295,5 @@ def _is_gone(request: web.Request) -> bool:
 def _failure(answer: Refused) -> web.Response:
     response = _json({"error": answer.error, "reason": answer.reason}, answer.status)
     if answer.status == 401:
-        response.headers["WWW-Authenticate"] = 'Basic realm="RouteLog Management"'
+        response.headers["WWW-Authenticate"] = REALM
     return response

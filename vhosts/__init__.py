@@ -64,7 +64,7 @@ from vhosts.errors import (
     VhostNotFound,
 )
 from vhosts.event_feed import EventFeed
-from vhosts.global_parameters import GlobalParameters
+from vhosts.global_parameters import CLUSTER_NAME, GlobalParameters
 from vhosts.group_expiry import GroupExpiry
 from vhosts.group_options import GROUP, GROUP_EXPIRES, GroupOptions, wanted_group
 from vhosts.held_messages import HeldMessages
@@ -96,6 +96,7 @@ from vhosts.vhost_directory import VhostDirectory
 
 __all__ = [
     "ARGON2ID",
+    "CLUSTER_NAME",
     "CREDIT_UNLIMITED",
     "DEFAULT_ALGORITHM",
     "EVENT_EXCHANGE",
