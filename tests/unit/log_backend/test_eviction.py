@@ -1,13 +1,17 @@
 """What leaves memory when there is too much of it: of the largest tails, in bounded turns."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import durable, start_store
+from unit.log_backend.watched_disk import WatchedDisk
 
 from log_backend.clock import SystemClock
+from log_backend.disk import Buffer
 from log_backend.eviction import evict
+from log_backend.flush_plan import FlushPlan
 from log_backend.log_store import LogStore
 from log_backend.partition_log import PartitionLog
 from log_backend.turns import SHARE_SECONDS
@@ -69,6 +73,32 @@ async def test_others_have_their_turns_and_what_they_let_go_is_counted_once(data
     assert turns >= len(partitions)
     assert in_memory(partitions) == [False] * 6
     assert store.intake.tail_bytes == 0
+    await store.aclose()
+
+
+async def test_what_a_flush_has_written_is_promised_no_more(data: Path) -> None:
+    disk = WatchedDisk()
+    store, partitions = start_store(data, disk=disk, queues=("a", "b"))
+    for partition in partitions:
+        position = partition.append(records([bytes(3_000)]), waited=True)
+    await durable(store, position)
+    both = store._unflushed_bytes()
+    plan = FlushPlan()
+    for partition in partitions:
+        plan.add(partition)
+    seen: list[int] = []
+    write = disk.write
+
+    def watched(file: int, position: int, buffers: Sequence[Buffer]) -> int:
+        seen.append(plan.unwritten_bytes)
+        return write(file, position, buffers)
+
+    disk.write = watched  # type: ignore[method-assign]
+    plan.write(store._writer, lambda size: None)
+    first, second = (partition.segments[-1].size for partition in partitions)
+    assert both >= first + second
+    assert sorted(set(seen)) == [second, first + second]
+    assert plan.unwritten_bytes == 0
     await store.aclose()
 
 
