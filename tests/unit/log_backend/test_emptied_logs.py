@@ -22,8 +22,11 @@ from log_backend.log_options import LogOptions
 from log_backend.log_store import LogStore
 from log_backend.partition_log import PartitionLog
 from log_backend.retention import Retention
+from spark_bridge.log_directory import LogDirectory
+from spark_bridge.log_store import LogPartition
 
 MIB = 1024 * 1024
+LOG = LogPartition("/", "q", 0)
 LOOKS = LogOptions(journal_file_bytes=MIB, flush_seconds=3600, emptied_seconds=0.02)
 
 
@@ -251,4 +254,26 @@ async def test_an_unsynced_segment_of_an_emptied_log_that_a_power_cut_takes_is_n
         await filled(again, opened)
         assert await unsettled(opened) == numbered(3, 4, 5)
         await again.aclose()
+    await store.aclose()
+
+
+async def test_a_reader_of_the_files_sees_a_log_grow_while_it_is_emptied(data: Path) -> None:
+    store, (partition,) = start_store(data)
+    logs = LogDirectory(data)
+    seen: list[tuple[int, int]] = []
+    for turn in range(4):
+        if turn == 2:
+            partition.append(records([b"settled before it is written"]))
+            empty(partition)
+        if turn == 3:
+            assert partition.remove_settled_segments()
+            await until(lambda: not files(data))
+            assert [each.end for each in logs.extents(LOG)] == [0]
+        await filled(store, partition)
+        (extent,) = logs.extents(LOG)
+        seen.append((extent.start, extent.end))
+        empty(partition)
+    assert seen == [(0, 3), (0, 6), (0, 10), (10, 13)]
+    (kept,) = logs.extents(LOG)
+    assert logs.cut(kept, 10**6).end == 13
     await store.aclose()
