@@ -193,6 +193,24 @@ def test_an_ending_bounds_a_stream_too(log: LogFiles) -> None:
     assert timed.end(timed.first(), limited=True) == {A0: 0}
 
 
+def test_an_ending_must_name_what_is_read(log: LogFiles) -> None:
+    log.numbered_segment(0, 5)
+    given = {"endingOffsets": '{"audit": {"0": 3}}'}
+    with pytest.raises(BadOption, match="endingOffsets: names 'audit:1', which are not read"):
+        stream(log.data, endingOffsets='{"audit": {"0": 3, "1": 3}}').first()
+    batches = stream(log.data, **given)
+    start = batches.first()
+    LogFiles(log.data, partition=1).numbered_segment(0, 5)
+    for each in (batches, stream(log.data, **given)):
+        with pytest.raises(BadOption, match="endingOffsets: has nothing for 'audit:1'"):
+            each.end(start, limited=True)
+    with pytest.raises(BadOption, match="endingOffsets: has nothing for 'audit:1'"):
+        stream(log.data, **given).first()
+    times = stream(log.data, endingOffsetsByTimestamp='{"audit": {"0": 3}}')
+    with pytest.raises(BadOption, match="ByTimestamp: has nothing for 'audit:1'"):
+        times.end(start, limited=True)
+
+
 def test_a_plan_is_the_same_when_it_is_made_again(log: LogFiles) -> None:
     log.numbered_segment(0, 5, 5)
     log.numbered_segment(10, 5)
