@@ -441,9 +441,9 @@ class VirtualHost:
         Raises:
             MetadataUnavailable: nothing more can be written.
         """
-        durable, deleted = None, 0
-        for queue in list(self.queues.values()):
-            if not queue.deleted:
+        durable, deleted, queues = None, 0, deque(self.queues.values())
+        while queues:  # one by one: thousands at once would be long to let go of
+            if not (queue := queues.popleft()).deleted:
                 durable = self.delete_queue(queue)[1] or durable
                 deleted += len(queue.partitions)
             if deleted >= DELETIONS_MAX:
