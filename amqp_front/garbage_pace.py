@@ -10,7 +10,7 @@ from log_backend import Clock
 YOUNG_MAX = 700
 YOUNG_LOOKS_MAX = 4  # then at all that came since the last such look: 3,500 of them, about 1 ms
 NEVER = 2**31 - 1
-YOUNG_SECONDS = 0.02  # then at them in any case
+YOUNG_SECONDS = 0.01  # then at them in any case
 TICK_SECONDS = 1.0
 IDLE_SHARE = 0.1  # of a tick: nobody is likely to wait
 WHOLE_MIN = 4_000_000  # that came since the last look at the whole, when the loop is idle
