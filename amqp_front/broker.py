@@ -184,7 +184,7 @@ class Broker:
             confirms=confirms,
             gate=gate,
             heartbeats=HeartbeatWheel(loop),
-            cluster_name=f"routelog@{config.data_dir.name}",
+            node_name=f"routelog@{config.data_dir.name}",
         )
         self.operators = OperatorView(self._connections, self._opening)
         self.messages = OperatorMessages(self._services)
@@ -192,7 +192,7 @@ class Broker:
         users.tell = vhosts.events.tell
         self._gate = gate
         logs.on_pressure = self._pressed
-        self._log_exchange = LogExchange(vhosts, loop, self._services.cluster_name)
+        self._log_exchange = LogExchange(vhosts, loop, self._services.node_name)
         logging.getLogger().addHandler(self._log_exchange)
         vhosts.on_deleted = self._vhost_deleted
         self.loop_monitor = LoopMonitor(loop, clock)
@@ -279,7 +279,7 @@ class Broker:
             user=connection.user,
             vhost=connection.vhost.name,
             protocol="AMQP 0-9-1",
-            node=self._services.cluster_name,
+            node=self._services.node_name,
         )
 
     def _pressed(self, reasons: frozenset[str]) -> None:
@@ -288,7 +288,7 @@ class Broker:
         self._gate.close_for(reasons)
         for what, changed in (("alarm.set", reasons - before), ("alarm.cleared", before - reasons)):
             for each in sorted(changed):
-                events.tell(what, resource=each, node=self._services.cluster_name)
+                events.tell(what, resource=each, node=self._services.node_name)
 
     def closed(self, connection: Connection) -> None:
         """See `ConnectionKeeper`."""

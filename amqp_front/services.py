@@ -57,5 +57,9 @@ class Services:
     confirms: ConfirmBoard
     gate: PublisherGate
     heartbeats: HeartbeatWheel
-    cluster_name: str
+    node_name: str
     replies: DirectReplies = field(default_factory=DirectReplies)
+
+    def cluster_name(self) -> str:
+        """What clients are told that they have connected to."""
+        return self.parameters.cluster_name(self.node_name)

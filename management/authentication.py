@@ -51,7 +51,7 @@ def _by_token(broker: BrokerSide, token: str, shown: str, peer: str | None) -> C
     is_local = may_connect_from("", peer, ("",))
     if not is_local or not hmac.compare_digest(token.encode(), shown.encode(errors="replace")):
         raise Refused(*_REFUSED, "Login failed")
-    return Caller("", frozenset({"administrator"}), broker.users.permissions, is_local=True)
+    return Caller("", ("administrator",), broker.users.permissions, is_local=True)
 
 
 def _by_log_token(broker: BrokerSide, tokens: LogTokens, shown: str, peer: str | None) -> Caller:
@@ -61,7 +61,7 @@ def _by_log_token(broker: BrokerSide, tokens: LogTokens, shown: str, peer: str |
     user, vhost = found
     if not may_connect_from(user.name, peer, broker.loopback_users):
         raise not_authorised("User can only log in via localhost")
-    return Caller(user.name, frozenset(), broker.users.permissions, only_vhost=vhost)
+    return Caller(user.name, (), broker.users.permissions, only_vhost=vhost)
 
 
 def _basic(header: str) -> tuple[str, bytes]:

@@ -93,7 +93,6 @@ class NodeFacts:
     """
 
     name: str
-    cluster_name: str
     version: str
     process_id: int
     data_dir: str

@@ -1,7 +1,7 @@
 """One request, as the handlers see it."""
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import msgspec
 from aiohttp import web
@@ -17,6 +17,8 @@ BODY_BYTES_MAX = 1024 * 1024  # RabbitMQ's is larger; nothing but definitions ne
 DEFINITIONS_BYTES_MAX = 20 * 1024 * 1024  # RabbitMQ's limit for all bodies
 
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
+
+_BOOLEANS = {"true": True, "false": False}
 
 
 class Call:
@@ -90,6 +92,15 @@ class Call:
         if not isinstance(content, dict):
             raise bad_request("not_json")
         try:
-            return msgspec.convert(content, kind)
+            return msgspec.convert(_with_booleans(content, kind), kind)
         except msgspec.ValidationError as error:
             raise bad_request(str(error)) from None
+
+
+def _with_booleans(content: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The content, with booleans for those that came as text: rabbitmqadmin sends them so."""
+    for field in msgspec.structs.fields(kind):
+        said = content.get(field.encode_name)
+        if isinstance(said, str) and bool in (get_args(field.type) or (field.type,)):
+            content[field.encode_name] = _BOOLEANS.get(said, said)
+    return content

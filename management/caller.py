@@ -36,14 +36,14 @@ class Caller:
     """
 
     name: str
-    tags: frozenset[str]
+    tags: tuple[str, ...]
     permissions: PermissionBook
     is_local: bool = False
     only_vhost: str | None = None
 
     def has(self, need: Need) -> bool:
         """Whether a tag of the caller opens what needs this."""
-        return self.is_local or need is Need.LOGIN or bool(self.tags & _OPENED_BY[need])
+        return self.is_local or need is Need.LOGIN or not _OPENED_BY[need].isdisjoint(self.tags)
 
     @property
     def user(self) -> str | None:

@@ -3,13 +3,15 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
+import msgspec
+
 from exchanges import EXCHANGE_TYPES
-from management.answer import Answer, Listing, Row, Value
+from management.answer import Answer, Empty, Listing, Row, Value
 from management.call import Call
 from management.caller import Need
 from management.failures import Refused, bad_request, not_found
 from management.virtual_hosts import counted_messages
-from vhosts import RABBITMQ_VERSION, QueueProperties, ResourceKind, Verb
+from vhosts import CLUSTER_NAME, RABBITMQ_VERSION, QueueProperties, ResourceKind, Verb
 
 ALIVENESS_QUEUE = "aliveness-test"  # RabbitMQ's
 
@@ -19,6 +21,12 @@ _PROTOCOLS = {
     "amqp0-9-1": "amqp",
     "amqps": "amqp/ssl",
 }  # as a health check may say
+
+
+class ClusterNameBody(msgspec.Struct):
+    """What the cluster is to be called."""
+
+    name: str
 
 
 async def overview(call: Call) -> Answer:
@@ -31,7 +39,7 @@ async def overview(call: Call) -> Answer:
         "product_name": "RouteLog",
         "product_version": node.version,
         "rabbitmq_version": RABBITMQ_VERSION,
-        "cluster_name": node.cluster_name,
+        "cluster_name": broker.parameters.cluster_name(node.name),
         "node": node.name,
         "rates_mode": "none",
         "disable_stats": False,
@@ -108,7 +116,14 @@ def _node_row(call: Call) -> Row:
 
 def cluster_name(call: Call) -> Answer:
     """What the node tells clients that its cluster is called."""
-    return Value({"name": call.broker.node.cluster_name})
+    return Value({"name": call.broker.parameters.cluster_name(call.broker.node.name)})
+
+
+async def put_cluster_name(call: Call) -> Answer:
+    """Name the cluster: clients are told when they connect."""
+    body = await call.body(ClusterNameBody)
+    await call.broker.parameters.put(CLUSTER_NAME, body.name)
+    return Empty()
 
 
 def extensions(call: Call) -> Answer:

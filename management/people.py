@@ -54,7 +54,7 @@ class TopicPermissionBody(msgspec.Struct):
 
 def whoami(call: Call) -> Answer:
     """The caller's name and tags."""
-    return Value({"name": call.caller.name, "tags": sorted(call.caller.tags)})
+    return Value({"name": call.caller.name, "tags": list(call.caller.tags)})
 
 
 def list_users(call: Call) -> Answer:
@@ -84,7 +84,7 @@ async def put_user(call: Call) -> Answer:
     users, name = call.broker.users, call.path("user")
     if body.tags is None:
         raise bad_request("tags_not_present")
-    tags = frozenset(split_tags(body.tags))
+    tags = tuple(split_tags(body.tags))
     User(name, "", tags)  # refuses a bad name before the time for hashing is spent
     password_hash = await _password_hash(call, body)
     existed = users.find(name) is not None
@@ -97,7 +97,7 @@ async def put_tags(call: Call) -> Answer:
     body = await call.body(UserBody)
     if body.tags is None:
         raise bad_request("tags_not_present")
-    await call.broker.users.set_tags(call.path("user"), frozenset(split_tags(body.tags)))
+    await call.broker.users.set_tags(call.path("user"), tuple(split_tags(body.tags)))
     return Empty()
 
 
@@ -203,8 +203,10 @@ def list_topic_permissions_of_vhost(call: Call) -> Answer:
 
 def list_topic_permissions_of_user_in_vhost(call: Call) -> Answer:
     """The topic permissions of a user in a vhost."""
-    name = call.broker.users.get(call.path("user")).name
-    return _topic_permissions(call, lambda user, vhost: (user, vhost) == (name, call.vhost.name))
+    name, vhost = call.broker.users.get(call.path("user")).name, call.vhost.name
+    if not call.broker.users.permissions.topics(name, vhost):
+        raise not_found()  # RabbitMQ's other lists of them are empty; this one is not there
+    return _topic_permissions(call, lambda user, of: (user, of) == (name, vhost))
 
 
 def _topic_permissions(call: Call, belongs: Any) -> Listing:

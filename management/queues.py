@@ -1,7 +1,7 @@
 """Queues: what there is to say of them, and what operators do with them."""
 
 from base64 import b64encode
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -21,6 +21,7 @@ from vhosts import (
     plain_arguments,
 )
 
+WHOLE_NUMBER = msgspec.Meta(pattern=r"\A[+-]?[0-9]{1,18}\Z")
 GET_MESSAGES_MAX = 1_000  # of one request: they are in memory, and in its answer, as a whole
 
 
@@ -33,14 +34,14 @@ class QueueBody(msgspec.Struct):
 
 
 class GetBody(msgspec.Struct):
-    """How many messages are taken, and what becomes of them."""
+    """How many messages are taken, and what becomes of them; rabbitmqadmin sends numbers as text."""
 
-    count: int
+    count: int | Annotated[str, WHOLE_NUMBER]
     ackmode: Literal[
         "ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false"
     ]
     encoding: Literal["auto", "base64"]
-    truncate: int | None = None
+    truncate: int | Annotated[str, WHOLE_NUMBER] | None = None
 
 
 def list_queues(call: Call) -> Answer:
@@ -165,15 +166,16 @@ async def get_messages(call: Call) -> Answer:
     body = await call.body(GetBody)
     call.caller.authorize(queue.vhost, ResourceKind.QUEUE, queue.name, Verb.READ)
     queue.check_access(call)
-    if not 1 <= body.count <= GET_MESSAGES_MAX:
+    count = int(body.count)
+    if not 1 <= count <= GET_MESSAGES_MAX:
         raise bad_request(f"count is not between 1 and {GET_MESSAGES_MAX}")
     requeue = body.ackmode.endswith("true")
-    taken = await call.broker.messages.take(queue, body.count, requeue=requeue)
+    taken = await call.broker.messages.take(queue, count, requeue=requeue)
     return Value([_message_row(message, body) for message in taken])
 
 
 def _message_row(message: Any, body: GetBody) -> Row:
-    payload = message.body if body.truncate is None else message.body[: max(0, body.truncate)]
+    payload = message.body if body.truncate is None else message.body[: max(0, int(body.truncate))]
     try:
         text = payload.decode() if body.encoding == "auto" else None
     except UnicodeDecodeError:

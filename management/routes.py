@@ -45,6 +45,11 @@ class Route:
     scope: Scope = Scope.ANY
 
     @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods that this answers: HEAD is GET without a body."""
+        return (self.method, "HEAD") if self.method == "GET" else (self.method,)
+
+    @property
     def has_vhost(self) -> bool:
         """The path names a vhost, which must be there."""
         return "{vhost}" in self.path
@@ -82,6 +87,7 @@ ROUTES: tuple[Route, ...] = (
     _get("/overview", node_views.overview),
     _get("/whoami", people.whoami),
     _get("/cluster-name", node_views.cluster_name),
+    _admin("PUT", "/cluster-name", node_views.put_cluster_name),
     _get("/extensions", node_views.extensions),
     _get("/nodes", node_views.list_nodes, Need.MONITORING),
     _get("/nodes/{name}", node_views.get_node, Need.MONITORING),

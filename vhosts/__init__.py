@@ -41,6 +41,7 @@ from vhosts.errors import (
     InvalidStreamOffset,
     InvalidUser,
     InvalidVhost,
+    NeedsName,
     NotReadable,
     ParameterNotFound,
     PolicyNotFound,
@@ -63,13 +64,13 @@ from vhosts.errors import (
     VhostNotFound,
 )
 from vhosts.event_feed import EventFeed
-from vhosts.global_parameters import GlobalParameters
+from vhosts.global_parameters import CLUSTER_NAME, GlobalParameters
 from vhosts.group_expiry import GroupExpiry
 from vhosts.group_options import GROUP, GROUP_EXPIRES, GroupOptions, wanted_group
 from vhosts.held_messages import HeldMessages
 from vhosts.held_page import NOTHING_BEFORE, HeldMessage
 from vhosts.imported_password import DEFAULT_ALGORITHM, imported_hash, split_imported_hash
-from vhosts.json_arguments import checked_arguments, plain_arguments
+from vhosts.json_arguments import checked_arguments, encoded_arguments, plain_arguments
 from vhosts.limits import USER_LIMITS, VHOST_LIMITS, Limits, checked_limits
 from vhosts.loopback import may_connect_from
 from vhosts.passage import Passage
@@ -95,6 +96,7 @@ from vhosts.vhost_directory import VhostDirectory
 
 __all__ = [
     "ARGON2ID",
+    "CLUSTER_NAME",
     "CREDIT_UNLIMITED",
     "DEFAULT_ALGORITHM",
     "EVENT_EXCHANGE",
@@ -147,6 +149,7 @@ __all__ = [
     "InvalidUser",
     "InvalidVhost",
     "Limits",
+    "NeedsName",
     "NotReadable",
     "ParameterNotFound",
     "Passage",
@@ -197,6 +200,7 @@ __all__ = [
     "described_topic_permission",
     "described_user",
     "described_vhost",
+    "encoded_arguments",
     "exported_definitions",
     "imported_hash",
     "may_connect_from",

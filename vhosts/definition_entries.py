@@ -30,7 +30,7 @@ class UserEntry(msgspec.Struct):
         Raises:
             InvalidUser: a name, tag or hash cannot be.
         """
-        return User(self.name, self._hash(), frozenset(split_tags(self.tags)))
+        return User(self.name, self._hash(), tuple(split_tags(self.tags)))
 
     def _hash(self) -> str:
         if not self.password_hash:

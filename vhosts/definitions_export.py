@@ -101,7 +101,7 @@ def described_user(user: User, users: UserDirectory) -> Entry:
         "name": user.name,
         "password_hash": encoded,
         "hashing_algorithm": algorithm,
-        "tags": sorted(user.tags),
+        "tags": list(user.tags),
         "limits": users.limits(user.name),
     }
 

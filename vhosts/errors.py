@@ -224,6 +224,13 @@ class InvalidQueueProperty(Exception):
         self.property_name = property_name
 
 
+class NeedsName(Exception):
+    """A queue of this type that the broker was to name."""
+
+    def __init__(self, queue_type: str) -> None:
+        super().__init__(f"Cannot declare a server-named queue for type rabbit_{queue_type}_queue")
+
+
 class InvalidStreamOffset(Exception):
     """An `x-stream-offset` that names no place in a log."""
 

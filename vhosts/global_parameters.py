@@ -16,6 +16,8 @@ from vhosts.topology_writer import TopologyWriter
 PARAMETERS_MAX = 1_000  # they are all in memory
 NAME_BYTES_MAX = 255
 VALUE_BYTES_MAX = 65_536
+CLUSTER_NAME = "cluster_name"  # where RabbitMQ keeps it, and its definitions have it
+CLUSTER_NAME_BYTES_MAX = 255  # it stands in connection.start, which has 4 KiB
 
 
 class _ParameterRecord(msgspec.Struct, frozen=True):
@@ -58,6 +60,11 @@ class GlobalParameters:
             raise ParameterNotFound(name)
         return self._values[name]
 
+    def cluster_name(self, node_name: str) -> str:
+        """What clients are told that the cluster is called: like its node, until somebody names it."""
+        named = self._values.get(CLUSTER_NAME)
+        return named if isinstance(named, str) else node_name
+
     async def put(self, name: str, value: object) -> None:
         """Set a value; durable when this returns.
 
@@ -88,12 +95,19 @@ def check_parameter(name: str, value: object) -> None:
     """Refuse what cannot be a parameter.
 
     Raises:
-        InvalidParameter: the name or the value is too long.
+        InvalidParameter: the name or the value is too long, or a cluster cannot be called that.
     """
+    if name == CLUSTER_NAME and not _is_cluster_name(value):
+        what = f"a cluster's name is a string of 1 to {CLUSTER_NAME_BYTES_MAX} bytes"
+        raise InvalidParameter(name, what)
     if not 1 <= len(name.encode(errors="replace")) <= NAME_BYTES_MAX:
         raise InvalidParameter(name[:NAME_BYTES_MAX], f"a name has 1 to {NAME_BYTES_MAX} bytes")
     if len(msgspec.json.encode(value)) > VALUE_BYTES_MAX:
         raise InvalidParameter(name, f"the value is larger than {VALUE_BYTES_MAX} bytes")
+
+
+def _is_cluster_name(value: object) -> bool:
+    return isinstance(value, str) and 1 <= len(value.encode()) <= CLUSTER_NAME_BYTES_MAX
 
 
 def _key(name: str) -> bytes:

@@ -23,7 +23,7 @@ class User:
 
     name: str
     password_hash: str = field(repr=False)  # kept out of logs
-    tags: frozenset[str] = frozenset()
+    tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check_text("user name", self.name)

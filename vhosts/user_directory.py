@@ -116,9 +116,7 @@ class UserDirectory:
         """Return all users by name."""
         return sorted(self._users.values(), key=lambda user: user.name)
 
-    async def add_user(
-        self, name: str, password: bytes, tags: frozenset[str] = frozenset()
-    ) -> User:
+    async def add_user(self, name: str, password: bytes, tags: tuple[str, ...] = ()) -> User:
         """Create a user without permissions; one with an empty password cannot log in with it.
 
         Raises:
@@ -142,7 +140,7 @@ class UserDirectory:
         elif known.password_hash != user.password_hash:
             self.tell("user.password.changed", name=user.name)
         if known is None or known.tags != user.tags:
-            self.tell("user.tags.set", name=user.name, tags=sorted(user.tags))
+            self.tell("user.tags.set", name=user.name, tags=list(user.tags))
         await durable
 
     async def delete_user(self, name: str) -> None:
@@ -175,7 +173,7 @@ class UserDirectory:
         password_hash = await self._hash_password(password)
         await self.put_user(replace(self.get(name), password_hash=password_hash))
 
-    async def set_tags(self, name: str, tags: frozenset[str]) -> None:
+    async def set_tags(self, name: str, tags: tuple[str, ...]) -> None:
         """Replace the user's tags.
 
         Raises:
@@ -290,7 +288,7 @@ class UserDirectory:
         if self._users:
             return False
         password_hash = await self._hash_password(password)
-        user = User(name, password_hash, frozenset({ADMINISTRATOR}))
+        user = User(name, password_hash, (ADMINISTRATOR,))
         if self._users:  # somebody has added one meanwhile
             return False
         durable = self._writer.submit(

@@ -67,7 +67,7 @@ _Record = TypeVar(
 
 def user_change(user: User) -> Change:
     """Write the user."""
-    record = _UserRecord(user.name, user.password_hash, sorted(user.tags))
+    record = _UserRecord(user.name, user.password_hash, list(user.tags))
     return Change(_user_key(user.name), msgspec.json.encode(record))
 
 
@@ -116,7 +116,7 @@ def decode_user(key: bytes, value: bytes) -> User:
     """
     record = _decode(key, value, _UserRecord)
     try:
-        return User(record.name, record.password_hash, frozenset(record.tags))
+        return User(record.name, record.password_hash, tuple(record.tags))
     except InvalidUser as error:
         raise MetadataCorrupt(f"{key!r}: {error}") from error
 

@@ -136,7 +136,8 @@ def test_bindings_are_found_by_their_ends_and_keys(door, name):
 
 def test_messages_are_published_and_taken_for_debugging(door, clients, name):
     door.do("PUT", "queues", "/", name, body={})
-    properties = {"content_type": "text/plain", "delivery_mode": 2, "headers": {"n": [1, "é"]}, "type": "t",
+    headers = {"n": [1, "é", None], "f": 0.1}
+    properties = {"content_type": "text/plain", "delivery_mode": 2, "headers": headers, "type": "t",
                   "timestamp": 1_700_000_000, "priority": 3}  # fmt: skip
     bodies = [("héllo", "string"), (base64.b64encode(b"\xff\x00").decode(), "base64")]
     for payload, encoding in bodies:
@@ -163,7 +164,8 @@ def test_messages_are_published_and_taken_for_debugging(door, clients, name):
     assert (first["payload"], first["payload_bytes"], first["redelivered"]) == ("aA==", 6, True)
     assert first["message_count"] == 1
     found, got, body = clients.channel().basic_get(name, auto_ack=True)
-    assert (found.redelivered, body, got.headers) == (True, b"\xff\x00", properties["headers"])
+    assert (found.redelivered, body) == (True, b"\xff\x00")
+    assert got.headers == headers | {"f": 0}  # pika makes a whole number of every double
 
 
 def test_a_message_whose_headers_cannot_be_read_is_shown_and_stays(world, door, name):
@@ -201,8 +203,8 @@ def test_messages_that_are_taken_have_a_limit_in_bytes(door, clients, name):
     [
         ({"properties": {"colour": 1}}, "no property 'colour'"),
         ({"properties": {"delivery_mode": 3}}, "delivery"),
-        ({"properties": {"headers": 5}}, "properties cannot be"),
-        ({"properties": {"headers": {"x": 2**70}}}, "properties cannot be"),
+        ({"properties": {"headers": 5}}, "headers are no object"),
+        ({"properties": {"headers": {"x": 2**70}}}, "not one that AMQP knows"),
         ({"properties": {"expiration": "soon"}}, "invalid expiration 'soon'"),
         ({"properties": {"user_id": "root"}}, "user_id property set to 'root'"),
         ({"properties": {"content_type": "x" * 256}}, "properties cannot be"),

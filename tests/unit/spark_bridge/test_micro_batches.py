@@ -250,7 +250,7 @@ def remove(log: LogFiles, *, directory: bool) -> None:
 
 @pytest.mark.parametrize("directory", [True, False], ids=["deleted", "expired"])
 def test_a_log_that_goes_with_unread_records_is_an_error_or_passed_over(
-    log: LogFiles, directory: bool
+    log: LogFiles, directory: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     LogFiles(log.data, "orders").numbered_segment(0, 3)
     orders = LogPartition("/", "orders", 0)
@@ -264,6 +264,8 @@ def test_a_log_that_goes_with_unread_records_is_an_error_or_passed_over(
         strict.end(ends[0], limited=True)
     end = lenient.end(ends[0], limited=False)
     assert end == {A0: 1, orders: 3}
+    assert lenient.end(ends[0], limited=False) == end
+    assert caplog.text.count("offsets 1 to 2 of partition 0 of queue 'audit'") == 1
     assert planned(lenient, ends[0], end) == [(0, 1, 3)]
     with pytest.raises(RecordsLost):
         strict.tasks({A0: 1}, {A0: 3})
@@ -300,13 +302,30 @@ def test_a_log_without_segments_begins_wherever_its_next_one_does(
     assert planned(batches, start, end) == [(0, 40, 45)]
 
 
-def test_a_queue_declared_again_is_an_error_or_read_from_its_beginning(log: LogFiles) -> None:
+@pytest.mark.parametrize("directory", [True, False], ids=["deleted", "expired"])
+def test_what_goes_between_a_micro_batch_s_end_and_its_plan_is_named(
+    log: LogFiles, directory: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    log.numbered_segment(0, 3)
+    lenient = stream(log.data, failOnDataLoss="false")
+    start = lenient.first()
+    end = lenient.end(start, limited=True)
+    remove(log, directory=directory)
+    restarted = stream(log.data, failOnDataLoss="false")
+    assert planned(restarted, start, end) == []
+    assert "offsets 0 to 2 of partition 0 of queue 'audit'" in caplog.text
+
+
+def test_a_queue_declared_again_is_an_error_or_read_from_its_beginning(
+    log: LogFiles, caplog: pytest.LogCaptureFixture
+) -> None:
     log.numbered_segment(0, 2)
     with pytest.raises(RecordsLost, match="offsets 2 to 7"):
         stream(log.data).end({A0: 8}, limited=True)
     lenient = stream(log.data, failOnDataLoss="false")
     back = lenient.end({A0: 8}, limited=True)
     assert back == {A0: 0}
+    assert "offsets 2 to 7 of partition 0" in caplog.text
     assert planned(lenient, {A0: 8}, back) == []
     assert lenient.end(back, limited=True) == {A0: 2}
 

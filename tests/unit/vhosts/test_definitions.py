@@ -76,7 +76,7 @@ async def test_what_rabbitmq_exports_is_imported_and_exported_again(tmp_path: Pa
         assert orders.queues["q"].effective.values["x-max-length"] == 100_000
         assert orders.routing.route("in", b"order.1.created") == ("q",)
         assert verify_password(world.users.get("sam").password_hash, b"test12")
-        assert world.users.get("sam").tags == {"monitoring", "policymaker"}
+        assert world.users.get("sam").tags == ("monitoring", "policymaker")
 
 
 async def test_importing_again_changes_nothing(world: World) -> None:
