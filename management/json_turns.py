@@ -15,7 +15,7 @@ import msgspec
 
 WHOLE_BYTES_MAX = 65_536  # decoded at once: 0.3 ms
 GROUP_BYTES = 16_384  # of elements, decoded at once
-TURN_MARKS = 1_024  # looked at in one turn: below 1 ms
+TURN_MARKS = 512  # looked at in one turn: below 1 ms
 
 _OBJECT = re.compile(rb"\s*\{")
 # To the next bracket or comma that is in no string.

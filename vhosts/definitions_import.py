@@ -145,6 +145,9 @@ class DefinitionsImport:
             place = f"bindings from '{binding.source}' to '{binding.destination}'"
             named(place, _stage(stages, place, vhost).binding, binding)
             await _rest(at)
+        for at, (vhost, properties) in enumerate(definitions.queues):
+            stages[vhost].forget(properties.name)  # all paper at once would be long to let go of
+            await _rest(at)
 
     def _stages(self, definitions: Definitions) -> dict[str, "_Stage"]:
         queues_max = self._vhosts.queues_max
@@ -177,6 +180,9 @@ class _Stage:
                 raise QueueLimitReached(properties.name, self._name, limit)
             self._queues += 1
         self._paper.add_queue(properties.name, durable=properties.durable)
+
+    def forget(self, queue: str) -> None:
+        self._paper.remove_queue(queue)
 
     def binding(self, binding: Binding) -> None:
         for name in (binding.source, binding.destination):
