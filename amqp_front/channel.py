@@ -283,15 +283,16 @@ class Channel:
         self.reply(None, False, commands.Basic.QosOk)
 
     def _consume(self, method: Any) -> None:
+        tag = self.consumption.free_tag(method.consumer_tag)  # before anything else, as RabbitMQ
         name = topology_methods.queue_name(self, method.queue)
         if name == PSEUDO_QUEUE:
-            tag = self.consumption.consume_replies(method.consumer_tag, no_ack=method.no_ack)
+            self.consumption.consume_replies(tag, no_ack=method.no_ack)
             self.reply(None, method.nowait, commands.Basic.ConsumeOk, consumer_tag=tag)
             return
         queue = self._readable(name)
         consumer = self.consumption.consume(
             queue,
-            method.consumer_tag,
+            tag,
             method.arguments,
             no_ack=method.no_ack,
             exclusive=method.exclusive,
