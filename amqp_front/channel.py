@@ -38,7 +38,7 @@ from amqp_front.methods import (
 from amqp_front.publisher import Publisher
 from amqp_front.redelivery import Redelivery
 from amqp_front.services import Services
-from amqp_front.transaction import Transaction
+from amqp_front.transaction import TRANSACTION_TURN_MAX, Transaction
 from log_backend import Octets
 from vhosts import Durable, PermissionCache, Queue, ResourceKind, Verb, VirtualHost
 
@@ -181,17 +181,22 @@ class Channel:
 
     # -- commands
 
-    def publish(self, run: PublishRun) -> None:
+    def publish(self, run: PublishRun) -> int:
         """Carry out a run of publishes.
+
+        Returns:
+            How many, at least 1: the others are for another turn of the loop.
 
         Raises:
             AmqpError, or an error of the refusals table.
         """
         if self._transaction is None:
-            self.publisher.carry(run)
-            return
+            return self.publisher.carry(run)
+        if run.count > TRANSACTION_TURN_MAX:
+            run = run.part(0, TRANSACTION_TURN_MAX)
         for checked in self.publisher.check(run):
             self._transaction.publish(checked)
+        return run.count
 
     @property
     def transactional(self) -> bool:
