@@ -284,6 +284,7 @@ class Publisher:
             if self._refused:
                 refused.add(at)
                 self._refused.clear()
+        self.carried = run.count  # each single one has set it to 1
         self._refused = refused
         return needed
 
