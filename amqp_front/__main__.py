@@ -1,4 +1,4 @@
-"""The composition root and command line: `routelog serve`, its tools, `perf`, `routelog version`.
+"""The composition root and command line: `routelog serve`, and its tools.
 
 What `serve` can do without is loaded when it is wanted: the tools, and the HTTP API where it is switched on.
 """
@@ -78,7 +78,6 @@ def _tools() -> TyperGroup:
 command_line = typer.Typer(
     name="routelog",
     cls=CommandLine,
-    help="RouteLog: an AMQP 0-9-1 broker whose queues are durable logs.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -112,10 +111,22 @@ def serve(
     _run(configuration, ServiceManager.from_environment(os.environ))
 
 
-@command_line.command()
-def version() -> None:
-    """Print the version."""
-    typer.echo(f"routelog {distribution_version('routelog')}")
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"routelog {distribution_version('routelog')}")
+        raise typer.Exit
+
+
+@command_line.callback()
+def common(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """RouteLog: an AMQP 0-9-1 broker whose queues are durable logs."""
 
 
 def main() -> None:

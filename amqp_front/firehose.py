@@ -90,15 +90,23 @@ def _property_table(raw: bytes) -> dict[str, object]:
     table: dict[str, object] = {}
     try:
         properties = Properties(raw)
-        for name in PROPERTY_NAMES:
-            value = properties.value(name)
-            if name == "headers" and value is not None:
-                table[name] = dict(properties.headers())
-            elif value is not None:
-                table[name] = _plain(name, value)
     except AmqpError:
-        return {}  # nobody checked the list of a plain message
+        return table  # nobody checked the list of a plain message
+    for name in PROPERTY_NAMES:
+        value = properties.value(name)
+        if value is not None:
+            table[name] = (
+                _header_table(properties, value) if name == "headers" else _plain(name, value)
+            )
     return table
+
+
+def _header_table(properties: Properties, fields: bytes) -> Mapping[str, object]:
+    try:
+        return properties.headers()
+    except AmqpError:
+        # Names that are no UTF-8, or very many fields: nobody had to read them so far.
+        return {"undecoded": fields}
 
 
 def _plain(name: str, value: bytes) -> object:

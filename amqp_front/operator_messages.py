@@ -23,6 +23,7 @@ from vhosts import (
     Queue,
     TakenMessage,
     VirtualHost,
+    encoded_arguments,
     plain_arguments,
 )
 
@@ -220,9 +221,14 @@ def _encoded_properties(properties: Mapping[str, object]) -> Properties:
             raise MessageRefused("the timestamp cannot be") from None
     values["message_type"] = values.pop("type", "")
     values.pop("cluster_id", None)
+    headers = values.pop("headers", {})
+    if not isinstance(headers, Mapping):
+        raise MessageRefused("the headers are no object")
     try:
         listed: Any = commands.Basic.Properties(**values)  # type: ignore[arg-type]
         encoded = Properties(bytes(listed.marshal()))
+        if headers:
+            encoded = Properties(encoded.with_headers(encoded_arguments(headers)))
         encoded.delivery_mode()
     except (TypeError, ValueError, OverflowError, struct.error, SoftError) as error:
         raise MessageRefused(f"the properties cannot be: {error}") from None

@@ -132,9 +132,7 @@ class Properties:
 
     def without_blind_copies(self) -> bytes:
         """The property list without the BCC header, byte for byte otherwise."""
-        start, end = self._places["headers"]
-        kept = self._headers_without(b"BCC")
-        return b"".join((self.raw[: start - 4], len(kept).to_bytes(4, "big"), kept, self.raw[end:]))
+        return self.with_headers(self._headers_without(b"BCC"))
 
     def _headers_without(self, name: bytes) -> bytes:
         start, end = self._places["headers"]
@@ -154,17 +152,19 @@ class Properties:
         One of that name that was published goes.
         """
         field = bytes((len(name),)) + name + b"l" + value.to_bytes(8, "big")
+        has_others = "headers" in self._places
+        return self.with_headers(field + self._headers_without(name) if has_others else field)
+
+    def with_headers(self, fields: bytes) -> bytes:
+        """The property list with the fields of another header table."""
+        table = len(fields).to_bytes(4, "big") + fields
         place = self._places.get("headers")
         if place is not None:
             start, end = place
-            table = field + self._headers_without(name)
-            return b"".join(
-                (self.raw[: start - 4], len(table).to_bytes(4, "big"), table, self.raw[end:])
-            )
+            return b"".join((self.raw[: start - 4], table, self.raw[end:]))
         at = max((self._places[p][1] for p in _BEFORE_HEADERS if p in self._places), default=2)
         flags = int.from_bytes(self.raw[:2], "big") | HEADERS
-        size = len(field).to_bytes(4, "big")
-        return b"".join((flags.to_bytes(2, "big"), self.raw[2:at], size, field, self.raw[at:]))
+        return b"".join((flags.to_bytes(2, "big"), self.raw[2:at], table, self.raw[at:]))
 
     def with_reply_to(self, address: str) -> bytes:
         """The property list with another reply-to."""

@@ -39,6 +39,7 @@ REFUSALS: dict[type[Exception], tuple[int, type[AmqpError]]] = {
     vhosts.QueueInequivalent: (PRECONDITION_FAILED, SoftError),
     vhosts.InvalidQueueArgument: (PRECONDITION_FAILED, SoftError),
     vhosts.InvalidQueueProperty: (PRECONDITION_FAILED, SoftError),
+    vhosts.NeedsName: (PRECONDITION_FAILED, SoftError),
     vhosts.InvalidStreamOffset: (PRECONDITION_FAILED, SoftError),
     vhosts.NotReadable: (PRECONDITION_FAILED, SoftError),
     # On the channel, though the specification has 541 for connections: other queues are well.

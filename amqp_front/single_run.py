@@ -39,14 +39,18 @@ def run_of_record(
 
 
 def singles(run: PublishRun, keys: Sequence[bytes]) -> list[PublishRun]:
-    """A run's messages, each as a run of its own."""
+    """A run's messages, each as a run of its own; nothing in them is read."""
     flags = run.mandatory | run.immediate << 1
-    return [
-        single_run(
-            run.channel, run.exchange, key, flags, Properties(run.properties(at)), run.body(at)
-        )
-        for at, key in enumerate(keys)
-    ]
+    copied = run.property_flags & CARBON_COPY  # a run with copies is of one message
+    found: list[PublishRun] = []
+    for at, key in enumerate(keys):
+        raw, body = run.properties(at), run.body(at)
+        record = SingleRecord(run.exchange, key, raw, len(body))
+        record.add(body)
+        property_flags = int.from_bytes(raw[:2], "big") | copied
+        parts = (record, run.channel, run.exchange, key, flags, property_flags, run.persistent)
+        found.append(LaidOutRun(*parts))
+    return found
 
 
 def has_blind_copies(run: PublishRun) -> bool:

@@ -115,7 +115,7 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
         done = queue.declaring
         queue.used()
     else:
-        name = method.queue.translate(_LINE_ENDS) or server_name()
+        name = method.queue.translate(_LINE_ENDS) or server_name(method.arguments)
         channel.permissions.authorize(QUEUE, name, CONFIGURE)
         _authorize_dead_letters(channel, name, method.arguments)
         properties = QueueProperties(

@@ -3,9 +3,9 @@
     python -m benchmarks.spark_read --megabytes 1000 --folder DIR
 
 Orders as JSON in segments of several partitions, and the same records as Parquet, a file for each segment. Both
-are read whole into Spark's no-op sink, in turns, and with `--write` copied to Parquet; Parquet also in fewer
-tasks, as Spark packs small files. Then a stream reads them in small micro-batches of two tasks. Of the
-processors' time the median counts: Spark ends Python processes, and what those took is not known.
+are read whole into Spark's no-op sink, in turns, and with `--write` copied to Parquet: packed, as each does by
+itself, and in a task for each segment or file. Then a stream reads them in small micro-batches of two tasks. Of
+the processors' time the median counts: Spark ends Python processes, and what those took is not known.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import time
 from array import array
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -75,6 +76,13 @@ def write_logs(data: Path, megabytes: int) -> int:
     return size
 
 
+class LogFrames(NamedTuple):
+    """The same logs in tasks as they come, and in a task for each segment."""
+
+    packed: DataFrame
+    apart: DataFrame
+
+
 def spark_session(*, unix_socket: bool = False) -> SparkSession:
     """A session of Spark on this machine that knows the format.
 
@@ -129,35 +137,33 @@ def read_cost(
 
 
 def compare(
-    spark: SparkSession, logs: DataFrame, parquet: str, rounds: int, copy: str | None = None
+    spark: SparkSession, logs: LogFrames, parquet: str, rounds: int, copy: str | None = None
 ) -> None:
     """Read all ways in turns and print the best of each; two rounds warm up.
 
     Args:
         copy: a folder to copy them to; None: they are only read.
     """
-    logs.write.mode("overwrite").parquet(parquet)
-    rows = logs.count()
+    logs.apart.write.mode("overwrite").parquet(parquet)
+    rows = logs.packed.count()
     measured: dict[str, list[tuple[float, float]]] = {}
     tasks: dict[str, int] = {}
     for _ in range(rounds + WARM_UP_ROUNDS):
-        for name, cost_of_file in (
-            ("RouteLog", None),
-            ("Parquet, a task a file", "1g"),
-            ("Parquet, packed", SPARKS_COST_OF_FILE),
+        for kind, frame, cost_of_file in (
+            ("packed", logs.packed, SPARKS_COST_OF_FILE),
+            ("a task each", logs.apart, "1g"),
         ):
-            frame = logs
-            if cost_of_file is not None:
-                spark.conf.set("spark.sql.files.openCostInBytes", cost_of_file)
-                frame = spark.read.parquet(parquet)
-            measured.setdefault(name, []).append(read_cost(spark, frame, copy))
-            tasks[name] = frame.rdd.getNumPartitions()
+            spark.conf.set("spark.sql.files.openCostInBytes", cost_of_file)
+            for name, source in (("RouteLog", frame), ("Parquet", spark.read.parquet(parquet))):
+                cost = read_cost(spark, source, copy)
+                measured.setdefault(f"{name}, {kind}", []).append(cost)
+                tasks[f"{name}, {kind}"] = source.rdd.getNumPartitions()
     what = "No-op read" if copy is None else "Copy to Parquet"
     print(f"| {what} | Tasks | Seconds | Records/s | CPU seconds | Theirs to ours | of CPU |")
     print("|---|---|---|---|---|---|---|")
     best = {name: _best(costs[WARM_UP_ROUNDS:]) for name, costs in measured.items()}
-    ours = best["RouteLog"]
     for name, (seconds, cpu) in best.items():
+        ours = best[f"RouteLog, {name.partition(', ')[2]}"]
         print(
             f"| {name} | {tasks[name]} | {seconds:.2f} | {rows / seconds:,.0f} | {cpu:.2f} ", end=""
         )
@@ -185,7 +191,10 @@ def main() -> None:
         spark = spark_session(unix_socket=given.unix_socket)
         try:
             reader = spark.read.format("routelog").schema(COLUMNS)
-            logs = reader.options(path=str(data), subscribe="orders").load()
+            reader = reader.options(path=str(data), subscribe="orders")
+            logs = LogFrames(
+                reader.load(), reader.option("minPartitions", PARTITIONS * SEGMENTS).load()
+            )
             compare(spark, logs, f"{folder}/parquet", given.rounds)
             if given.write:
                 compare(spark, logs, f"{folder}/parquet", given.rounds, f"{folder}/copy")

@@ -1,4 +1,4 @@
-"""`routelog list | user | permission | vhost | policy | definitions | delayed | reader | ...`."""
+"""`routelog list`, and the operators' groups of commands: `user`, `permission`, `policy` and so on."""
 
 from typing import Annotated, Any
 
@@ -30,21 +30,30 @@ Password = Annotated[
     str | None, typer.Option(help="Else it is asked for, or the next line of standard input.")
 ]
 
+connections = command_group("connection", "Close connections of clients.")
 users = command_group("user", "Add, change and delete users of the running broker.")
 permissions = command_group("permission", "Say what users may do in virtual hosts.")
 vhosts = command_group("vhost", "Add and delete virtual hosts.")
 policies = command_group("policy", "Set and clear policies.")
 definitions = command_group("definitions", "Export and import users, virtual hosts and topology.")
+firehose = command_group("trace", "Copy what is published and delivered to amq.rabbitmq.trace.")
 
 
 def operator_commands(command_line: typer.Typer) -> None:
     """Add these commands to the program's."""
-    for group in (users, permissions, vhosts, policies, definitions, delayed, reader):
-        command_line.add_typer(group)
     command_line.command("list")(list_things)
-    command_line.command("close-connection")(close_connection)
-    command_line.command("trace_on")(trace_on)
-    command_line.command("trace_off")(trace_off)
+    for group in (
+        connections,
+        users,
+        permissions,
+        vhosts,
+        policies,
+        definitions,
+        delayed,
+        reader,
+        firehose,
+    ):
+        command_line.add_typer(group)
 
 
 @asking
@@ -66,6 +75,7 @@ def list_things(
     show(rows, COLUMNS[kind], as_json=as_json)
 
 
+@connections.command("close")
 @asking
 def close_connection(
     broker: ManagementClient,
@@ -181,15 +191,20 @@ def delete_vhost(broker: ManagementClient, name: str) -> None:
     broker.ask("DELETE", "vhosts", name)
 
 
+# -- the firehose
+
+
+@firehose.command("on")
 @asking
 def trace_on(broker: ManagementClient, vhost: Vhost = "/") -> None:
-    """Copy all that is published and delivered in a virtual host to amq.rabbitmq.trace."""
+    """Copy all of a virtual host from now on."""
     broker.ask("PUT", "vhosts", vhost, body={"tracing": True})
 
 
+@firehose.command("off")
 @asking
 def trace_off(broker: ManagementClient, vhost: Vhost = "/") -> None:
-    """Copy no more."""
+    """Copy nothing of it any more."""
     broker.ask("PUT", "vhosts", vhost, body={"tracing": False})
 
 

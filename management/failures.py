@@ -30,6 +30,7 @@ REFUSALS: dict[type[Exception], tuple[int, str]] = {
     vhosts.InvalidPolicy: BAD_REQUEST,
     vhosts.InvalidQueueArgument: BAD_REQUEST,
     vhosts.InvalidQueueProperty: BAD_REQUEST,
+    vhosts.NeedsName: BAD_REQUEST,
     vhosts.InvalidUser: BAD_REQUEST,
     vhosts.InvalidVhost: BAD_REQUEST,
     vhosts.ParameterNotFound: NOT_FOUND,

@@ -45,6 +45,11 @@ class Route:
     scope: Scope = Scope.ANY
 
     @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods that this answers: HEAD is GET without a body."""
+        return (self.method, "HEAD") if self.method == "GET" else (self.method,)
+
+    @property
     def has_vhost(self) -> bool:
         """The path names a vhost, which must be there."""
         return "{vhost}" in self.path

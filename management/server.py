@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import logging
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -28,6 +29,7 @@ STREAM_BYTES = 65_536  # an answer that is larger is written while it is made
 BACKLOG = 128
 HANDSHAKE_SECONDS_MAX = 5.0  # of TLS, as for AMQP
 KEEP_ALIVE_SECONDS = 60.0  # between two requests, as RabbitMQ's
+STALL_SECONDS_MAX = 120.0  # a client that takes nothing of an answer for so long is cut off
 STOP_SECONDS = 2.0  # for answers that are under way when the broker stops
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
@@ -62,7 +64,8 @@ class ManagementServer:
             path = (
                 f"/api{route.path}{{slash:/?}}"  # as RabbitMQ: some clients end each path with one
             )
-            application.router.add_route(route.method, path, self._handler(route))
+            for method in route.methods:
+                application.router.add_route(method, path, self._handler(route))
         document = msgspec.json.encode(openapi_document(ROUTES, broker.node.version))
         application.router.add_get("/api/openapi.json", _constant(document))
         self._listening: list[asyncio.Server] = []
@@ -101,6 +104,10 @@ class ManagementServer:
             ssl_handshake_timeout=None if tls is None else HANDSHAKE_SECONDS_MAX,
         )
         self._listening.append(listening)
+        for each in listening.sockets:  # what they accept inherits it
+            each.setsockopt(
+                socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(STALL_SECONDS_MAX * 1000)
+            )
         address = listening.sockets[0].getsockname()
         return address[0], address[1]
 
@@ -226,9 +233,10 @@ async def _streamed(
     response = web.StreamResponse(headers={**HEADERS, **headers})
     response.content_type = "application/json"
     await response.prepare(request)
-    await response.write(bytes(gathered))
-    async for piece in pieces:
-        await response.write(piece)
+    if request.method != "HEAD":  # which has no length then
+        await response.write(bytes(gathered))
+        async for piece in pieces:
+            await response.write(piece)
     await response.write_eof()
     return response
 
@@ -253,11 +261,11 @@ async def _answered(
     """Turn whatever a handler raises into an answer, and add what every answer has."""
     try:
         response = await handler(request)
+    except web.HTTPMethodNotAllowed as error:
+        response = _methods(request, error)
     except web.HTTPException as error:
         name = "Object Not Found" if error.status == 404 else error.reason
         response = _failure(Refused(error.status, name, error.reason))
-        if "Allow" in error.headers:
-            response.headers["Allow"] = error.headers["Allow"]
     except Exception as error:
         if isinstance(error, ConnectionError) and _is_gone(request):
             raise  # there is nobody to answer, and nothing is wrong with the broker
@@ -268,6 +276,16 @@ async def _answered(
         response = _failure(answer)
     if not response.prepared:
         response.headers.update(HEADERS)
+    return response
+
+
+def _methods(request: web.Request, error: web.HTTPMethodNotAllowed) -> web.Response:
+    # OPTIONS asks for no credentials, as in RabbitMQ: what there is stands in the documentation.
+    if request.method == "OPTIONS":
+        response = web.Response()
+    else:
+        response = _failure(Refused(error.status, error.reason, error.reason))
+    response.headers["Allow"] = ", ".join(sorted({*error.allowed_methods, "OPTIONS"}))
     return response
 
 

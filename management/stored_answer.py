@@ -10,7 +10,6 @@ from log_backend import StoredLogs, StoredStretch
 from management.failures import Refused
 
 SENDS_MAX = 64  # at a time; each holds two descriptors
-STALL_SECONDS_MAX = 120.0  # a reader that takes nothing for so long is cut off
 
 
 class StoredAnswers:
@@ -46,19 +45,17 @@ class StoredAnswers:
         response.content_type = "application/octet-stream"
         response.content_length = stretch.size
         transport, descriptor = request.transport, stretch.descriptor
-        if transport is None:
+        if transport is None or request.method == "HEAD":
             return response
         # So that `drain` waits until the answer's head has left: what is copied comes behind it.
         transport.set_write_buffer_limits(high=0)
         await response.prepare(request)
         try:
-            async with asyncio.timeout(STALL_SECONDS_MAX):
-                await request.writer.drain()
+            await request.writer.drain()
             transport.set_write_buffer_limits()
             if descriptor is None or transport.get_extra_info("sslcontext") is not None:
                 async for piece in self._logs.pieces(stretch):
-                    async with asyncio.timeout(STALL_SECONDS_MAX):
-                        await response.write(piece)
+                    await response.write(piece)
             else:
                 await self._copied(transport, stretch, descriptor)
             await response.write_eof()
@@ -83,8 +80,7 @@ class StoredAnswers:
                 taken = await self._logs.send(stretch, descriptor, sent, socket)
                 sent += taken
                 if not taken:
-                    async with asyncio.timeout(STALL_SECONDS_MAX):
-                        await _writable(socket)
+                    await _writable(socket)
         finally:
             os.close(socket)
 

@@ -22,6 +22,7 @@ from spark_bridge.lake_table import TableUnusable
 from spark_bridge.log_store import LogPartition
 from spark_bridge.parquet_parts import ParquetParts, Part
 from spark_bridge.record_table import PARTITION_COLUMNS, TableLayout
+from spark_bridge.writer_lock import WriterLock
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 INTENTS = "_routelog"  # in the table: readers pass over what begins so
@@ -34,7 +35,7 @@ class DeltaLake:
         exporter: its name; another one exports the same records again.
 
     Raises:
-        TableUnusable: what is there is another table.
+        TableUnusable: what is there is another table, or somebody else writes under this name.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class DeltaLake:
         self._disk = disk
         self._clock = clock
         self._intent = path / INTENTS / f"{_safe(exporter)}.writing"
+        self._lock = WriterLock(self._intent.with_suffix(".lock"), disk)
         self._table = self._opened()
         self._remove_orphans()
         self._parts: ParquetParts | None = None
@@ -60,6 +62,7 @@ class DeltaLake:
     def add(self, queue: str, rows: pa.RecordBatch) -> None:
         """See `LakeTable`."""
         if self._parts is None:
+            self._take_lock()
             token = random_name()
             self._intend(token)
             self._parts = ParquetParts(
@@ -69,6 +72,13 @@ class DeltaLake:
 
     def commit(self, ends: Mapping[LogPartition, int]) -> None:
         """See `LakeTable`."""
+        self._take_lock()
+        try:
+            self._commit(ends)
+        finally:
+            self._lock.release()
+
+    def _commit(self, ends: Mapping[LogPartition, int]) -> None:
         parts = self._parts.close() if self._parts is not None else []
         self._parts = None
         now = self._clock.now() // 1_000
@@ -107,9 +117,12 @@ class DeltaLake:
             raise TableUnusable(f"{self._path}: the table has other columns: {columns}")
         return table
 
+    def _take_lock(self) -> None:
+        self._disk.make_directory(self._intent.parent)
+        self._lock.take(self._exporter)
+
     def _intend(self, token: str) -> None:
         """Note whose files are no part of the table yet; synced before the first of them is there."""
-        self._disk.make_directory(self._intent.parent)
         draft = self._intent.with_suffix(".draft")
         file = self._disk.open(draft, create=True)
         try:
@@ -126,6 +139,13 @@ class DeltaLake:
         """Remove the files of a transaction that a crash has ended before its commit."""
         if not self._intent.exists():
             return
+        self._take_lock()
+        try:
+            self._remove_unnamed()
+        finally:
+            self._lock.release()
+
+    def _remove_unnamed(self) -> None:
         with self._intent.open("rb") as file:
             token = json.loads(file.read())["token"]
         if not token:

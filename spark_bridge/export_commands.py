@@ -288,6 +288,7 @@ def complaints() -> Iterator[None]:
             RecordsLost,
             ServiceRefused,
             ServiceUnreachable,
+            StorageUnreachable,
         )
         from spark_bridge.lake_table import TableUnusable
     except ImportError as error:
@@ -308,6 +309,7 @@ def complaints() -> Iterator[None]:
         RecordsLost,
         ServiceRefused,
         ServiceUnreachable,
+        StorageUnreachable,
         TableUnusable,
     ) as error:
         _complain(str(error))

@@ -83,7 +83,7 @@ class Exporter:
 
         Raises:
             RecordsLost: retention has removed some of it meanwhile, and that is an error.
-            TableUnusable: see `LakeTable.commit`.
+            TableUnusable: see `LakeTable.add` and `LakeTable.commit`.
         """
         self._bytes = self._records = self._transactions = 0
         for stretch in backlog:

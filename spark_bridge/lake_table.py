@@ -19,7 +19,11 @@ class LakeTable(Protocol):
         """For each partition that is in the table, the next offset to export."""
 
     def add(self, queue: str, rows: pa.RecordBatch) -> None:
-        """Take rows of one queue into the transaction that is being made."""
+        """Take rows of one queue into the transaction that is being made.
+
+        Raises:
+            TableUnusable: somebody else makes one under the same name.
+        """
 
     def commit(self, ends: Mapping[LogPartition, int]) -> None:
         """Make what was added part of the table, together with the next offset of each partition.

@@ -6,9 +6,18 @@ newest, it is the end.
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise, zip_longest
 from pathlib import Path
 from urllib.parse import unquote
@@ -28,6 +37,7 @@ from spark_bridge.segment_file import SegmentFile
 from spark_bridge.segment_listing import Neighbours, list_segments
 
 _PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
+NEVER = 2**63  # microseconds since 1970, behind all that a header can say
 _SHORTENED_NAME = re.compile(r".+~[0-9a-f]{32}")
 
 
@@ -95,17 +105,17 @@ class LogDirectory:
         return replace(wanted, position_hint=newest.position_before(wanted.start))
 
     def offset_at(self, partition: LogPartition, time: int) -> int | None:
-        """See `LogStore.offset_at`."""
+        """See `LogStore.offset_at`.
+
+        Raises:
+            DamagedSegment: a sealed segment has no header where one has to be.
+        """
         segments = self._segments(partition)
         end = self.extents(partition)[-1].end
         # The segment before the first one that begins at that time or later.
-        later = bisect_left(segments, time, key=_first_time)
-        for segment in segments[max(later - 1, 0) :]:
-            with suppress(DamagedSegment, FileNotFoundError), SegmentFile(segment) as file:
-                found = file.offset_at(time)
-                if found is not None:
-                    return found if found < end else None
-        return None
+        later = bisect_left(range(len(segments)), time, key=partial(_time_from, segments))
+        found = _first_found(segments[max(later - 1, 0) :], lambda file: file.offset_at(time))
+        return None if found is None or found >= end else found
 
     def cut(self, wanted: OffsetRange, bytes_max: int) -> Cut:
         """See `LogStore.cut`."""
@@ -184,12 +194,34 @@ def _read_segment(path: Path, start: int, wanted: OffsetRange) -> Generator[Reco
     return reached
 
 
-def _first_time(segment: Path) -> int:
-    """When the first record of a segment was received; nothing was, in an empty or removed one."""
-    with suppress(FileNotFoundError, DamagedSegment), SegmentFile(segment) as file:
-        for _, batch in file.headers(0):
-            return batch.records.time
-    return 0
+def _time_from(segments: Sequence[Path], at: int) -> int:
+    """When the first record of a segment, or of one behind it, was received; never, if there is none."""
+    found = _first_found(segments[at:], SegmentFile.first_time)
+    return NEVER if found is None else found
+
+
+def _first_found(
+    segments: Sequence[Path], search: Callable[[SegmentFile], int | None]
+) -> int | None:
+    """What the first of the segments has that has it; those that were removed meanwhile have nothing.
+
+    Raises:
+        DamagedSegment: one of them is damaged. In the last one, the broker may be writing: it has nothing
+            from there on.
+    """
+    for segment in segments:
+        try:
+            with SegmentFile(segment) as file:
+                found = search(file)
+        except FileNotFoundError:
+            continue
+        except DamagedSegment:
+            if segment is segments[-1]:
+                return None
+            raise
+        if found is not None:
+            return found
+    return None
 
 
 def _decoded(encoded: Iterable[str]) -> dict[str, str]:

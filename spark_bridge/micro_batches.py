@@ -10,6 +10,7 @@ from spark_bridge.log_store import LogPartition, LogStore, OffsetRange
 from spark_bridge.read_options import ReadOptions
 from spark_bridge.read_plan import (
     Task,
+    lost_between,
     plan_tasks,
     selected_partitions,
     stretches_between,
@@ -61,9 +62,9 @@ class MicroBatches:
             BadOption: something asked for by name is not there.
         """
         options = self._options
-        partitions = selected_partitions(self.store, self._options)
-        options = self._options
+        partitions = selected_partitions(self.store, options)
         options.starting.check_covers(partitions)
+        options.ending.check_covers(partitions)
         if not options.starting_is_given:
             log.warning("no starting option is given: the stream begins with the earliest records")
         start: Offsets = {}
@@ -125,9 +126,8 @@ class MicroBatches:
                 extents = self.store.extents(partition)
             first = start.get(partition, extents[0].start)
             ranges += stretches_between(extents, first, last, lost_is_error=strict)
-            if not strict and first < min(extents[0].start, last):
-                missing = RecordsLost(partition, first, min(extents[0].start, last))
-                log.warning("%s", missing)
+            for lost in lost_between(extents, first, last):  # which is no error, or it was raised
+                log.warning("%s", lost)
         return plan_tasks(self.store, ranges, self._options)
 
     def _logs(self) -> Logs:
@@ -160,11 +160,14 @@ class MicroBatches:
         return backlogs, ends
 
     def _check_gone(self, start: Offsets, logs: Collection[LogPartition]) -> None:
-        if not self._options.fail_on_data_loss:
-            return
         for partition, offset in start.items():
             if partition not in logs and offset < self._seen.get(partition, 0):
-                raise RecordsLost(partition, offset, self._seen[partition])
+                self._lose(RecordsLost(partition, offset, self._seen.pop(partition)))
+
+    def _lose(self, lost: RecordsLost) -> None:
+        if self._options.fail_on_data_loss:
+            raise lost
+        log.warning("%s", lost)
 
     def _bounded(self, held: OffsetRange, first: int) -> int:
         """Where a log ends for this stream.
@@ -172,8 +175,8 @@ class MicroBatches:
         Raises:
             RecordsLost: before the offset that is to be read first, and loss is an error.
         """
-        if held.end < first and self._options.fail_on_data_loss:
-            raise RecordsLost(held.partition, held.end, first)
+        if held.end < first:
+            self._lose(RecordsLost(held.partition, held.end, first))
         last = held.end
         if self._target is not None:
             last = min(last, max(self._target.get(held.partition, first), first))

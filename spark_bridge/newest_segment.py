@@ -5,7 +5,7 @@ from bisect import bisect_right
 from pathlib import Path
 
 from spark_bridge.errors import DamagedSegment
-from spark_bridge.segment_file import SegmentFile
+from spark_bridge.segment_file import SegmentFile, Stamp
 
 MARK_BYTES = 256 * 1024  # between positions that are remembered: about as long to walk as to open
 
@@ -25,6 +25,7 @@ class NewestSegment:
         self.end_offset = self.base_offset
         self.end_position = 0
         self._last_position = 0
+        self._stamp: Stamp | None = None  # of the file at the last look
         # Of some batches on the way, the first one included.
         self._offsets = array("q", [self.base_offset])
         self._positions = array("q", [0])
@@ -32,13 +33,19 @@ class NewestSegment:
     def look(self) -> None:
         """Read on from the last valid batch: a torn write shows only in a payload's checksum.
 
-        A broker whose power was cut may have lost that one: then the segment is read again.
+        A broker whose power was cut may have lost that one: when the file has changed it is verified again,
+        and if it is not there, the segment is read from the beginning.
 
         Raises:
             FileNotFoundError: the segment was removed.
         """
         with SegmentFile(self._path) as segment:
-            if not self._last_is_there(segment):
+            before, self._stamp = self._stamp, segment.stamp()
+            if self._stamp == before:
+                # Two writes may be too close for the file's time, but a header is there or not.
+                if not segment.has_header(self.end_position):
+                    return
+            elif not self._last_is_there(segment):
                 self._forget()
             try:
                 for batch in segment.batches(self.end_position):

@@ -3,6 +3,7 @@
     <table>/batch=000000000012/date=2026-01-02/queue=audit/part-....parquet
     <table>/batch=000000000012/_offsets.json     the next offset of each log, up to this transaction
     <table>/_writing/                            the transaction that is being made
+    <table>/_lock                                who makes it
 
 A transaction appears with one rename of its folder, so whoever reads `batch=*` sees all of it or nothing.
 """
@@ -20,16 +21,19 @@ from spark_bridge.lake_table import TableUnusable
 from spark_bridge.log_store import LogPartition
 from spark_bridge.parquet_parts import ParquetParts
 from spark_bridge.record_table import TableLayout
+from spark_bridge.writer_lock import WriterLock
 
 OFFSETS = "_offsets.json"
 WRITING = "_writing"
+LOCK = "_lock"
 
 
 class ParquetLake:
     """One folder and one exporter's way into it.
 
     Raises:
-        TableUnusable: what is there was not made like this, or for another exporter.
+        TableUnusable: what is there was not made like this, or for another exporter, or somebody else
+            writes there.
     """
 
     def __init__(self, path: Path, layout: TableLayout, exporter: str, disk: Disk) -> None:
@@ -37,6 +41,7 @@ class ParquetLake:
         self._layout = layout
         self._exporter = exporter
         self._disk = disk
+        self._lock = WriterLock(path / LOCK, disk)
         batches = sorted(path.glob("batch=*"))
         self._next = int(batches[-1].name.removeprefix("batch=")) + 1 if batches else 0
         self._offsets = self._read_offsets(batches[-1]) if batches else {}
@@ -51,6 +56,7 @@ class ParquetLake:
     def add(self, queue: str, rows: pa.RecordBatch) -> None:
         """See `LakeTable`."""
         if self._parts is None:
+            self._lock.take(self._exporter)
             self._parts = ParquetParts(
                 self._path / WRITING,
                 self._layout.stored,
@@ -62,6 +68,15 @@ class ParquetLake:
 
     def commit(self, ends: Mapping[LogPartition, int]) -> None:
         """See `LakeTable`."""
+        self._lock.take(self._exporter)
+        try:
+            self._commit(ends)
+        finally:
+            self._lock.release()
+
+    def _commit(self, ends: Mapping[LogPartition, int]) -> None:
+        if (self._path / f"batch={self._next:012}").exists():
+            raise TableUnusable(f"{self._path}: somebody else exports as '{self._exporter}'")
         writing = self._path / WRITING
         writing.mkdir(exist_ok=True)
         if self._parts is not None:
@@ -95,10 +110,15 @@ class ParquetLake:
 
     def _remove_unfinished(self) -> None:
         writing = self._path / WRITING
-        if writing.exists():
+        if not writing.exists():
+            return
+        self._lock.take(self._exporter)
+        try:
             for path in sorted(writing.rglob("*"), reverse=True):
                 path.rmdir() if path.is_dir() else path.unlink()
             writing.rmdir()
+        finally:
+            self._lock.release()
 
 
 def _key(partition: LogPartition) -> str:

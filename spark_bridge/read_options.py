@@ -40,6 +40,7 @@ OPTIONS = (
     "includeHeaders",
     *HTTP_OPTIONS,
     *TRIGGER_OPTIONS,
+    "maxBytesPerPartition",
     "maxRecordsPerPartition",
     "minPartitions",
     "path",
@@ -55,6 +56,8 @@ OPTIONS = (
     "url",
     "vhost",
 )
+
+TASK_BYTES_MAX = 128 * 1024 * 1024  # as many as Spark takes of files: two full segments
 
 _LIMIT_KINDS = ("Offsets", "OffsetsByTimestamp", "Timestamp")  # of startings and endings
 
@@ -86,7 +89,8 @@ class ReadOptions:
         selection: which of its queues.
         starting, ending: which of their offsets.
         starting_is_given: rather than the default.
-        partitions_min: of Spark's tasks; None lets the stored segments decide.
+        partitions_min: of Spark's tasks; None lets the bytes of the stored segments decide.
+        bytes_max: of one task, about, as stored.
         records_max: offsets of one task at most; None for no limit.
         fail_on_data_loss: offsets that are asked for and not there are an error.
         trigger: for streams.
@@ -105,6 +109,7 @@ class ReadOptions:
     ending: Limit
     starting_is_given: bool
     partitions_min: int | None
+    bytes_max: int
     records_max: int | None
     fail_on_data_loss: bool
     trigger: TriggerLimits
@@ -157,6 +162,7 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
         _ending(values),
         any(f"starting{kind}" in options for kind in _LIMIT_KINDS),
         values.positive("minPartitions"),
+        values.size("maxBytesPerPartition") or TASK_BYTES_MAX,
         values.positive("maxRecordsPerPartition"),
         values.boolean("failOnDataLoss", default=True),
         _trigger_limits(values),

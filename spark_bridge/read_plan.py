@@ -1,5 +1,6 @@
 """Which task reads what: ranges of offsets, cut and packed. Decides only; nothing is read here."""
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -11,13 +12,22 @@ from spark_bridge.record_conditions import NO_CONDITIONS, RecordConditions
 Task = tuple[OffsetRange, ...]
 
 # A Python task costs Spark some 50 ms of processors beside its records; these bytes take about as long.
-TASK_BYTES_PACKED = 32 * 1024 * 1024
+TASK_BYTES_MIN = 32 * 1024 * 1024
+
+# Spark tells a Python source nothing of its cluster: it has at least the processors of the host that plans.
+PROCESSORS = os.cpu_count() or 1
 
 
 def plan_batch(
-    store: LogStore, options: ReadOptions, conditions: RecordConditions = NO_CONDITIONS
+    store: LogStore,
+    options: ReadOptions,
+    conditions: RecordConditions = NO_CONDITIONS,
+    processors: int = PROCESSORS,
 ) -> list[Task]:
     """Tasks that together read each wanted offset once; none when there is nothing to read.
+
+    Args:
+        processors: see `plan_tasks`.
 
     Raises:
         BadOption: a queue, partition or vhost that is asked for is not there.
@@ -33,7 +43,7 @@ def plan_batch(
         start, end = options.starting.offset(store, held), options.ending.offset(store, held)
         start, end = conditions.narrowed(store, held, start, end)
         ranges += stretches_between(extents, start, end, lost_is_error=options.fail_on_data_loss)
-    return plan_tasks(store, ranges, options)
+    return plan_tasks(store, ranges, options, processors)
 
 
 def selected_partitions(store: LogStore, options: ReadOptions) -> list[LogPartition]:
@@ -63,11 +73,9 @@ def stretches_between(
     Raises:
         RecordsLost: the log does not hold all of them, and that is an error.
     """
-    partition, earliest, latest = extents[0].partition, extents[0].start, extents[-1].end
-    if lost_is_error and start < min(earliest, end):
-        raise RecordsLost(partition, start, min(earliest, end))
-    if lost_is_error and end > max(latest, start):
-        raise RecordsLost(partition, max(latest, start), end)
+    if lost_is_error:
+        for lost in lost_between(extents, start, end):
+            raise lost
     return [
         _part(extent, max(extent.start, start), min(extent.end, end))
         for extent in extents
@@ -75,20 +83,55 @@ def stretches_between(
     ]
 
 
-def plan_tasks(store: LogStore, ranges: list[OffsetRange], options: ReadOptions) -> list[Task]:
-    """Tasks for some ranges; without `minPartitions` one for each, or for several small ones."""
+def lost_between(extents: list[OffsetRange], start: int, end: int) -> Iterator[RecordsLost]:
+    """What lies between two offsets, and before or behind all of one partition's extents."""
+    partition, earliest, latest = extents[0].partition, extents[0].start, extents[-1].end
+    if start < min(earliest, end):
+        yield RecordsLost(partition, start, min(earliest, end))
+    if end > max(latest, start):
+        yield RecordsLost(partition, max(latest, start), end)
+
+
+def plan_tasks(
+    store: LogStore, ranges: list[OffsetRange], options: ReadOptions, processors: int = PROCESSORS
+) -> list[Task]:
+    """Tasks for some ranges; without `minPartitions` a task has neighbours up to a size.
+
+    Args:
+        processors: that should all have about as much to read.
+
+    Source:
+        `spark.sql.files.maxPartitionBytes`, as Spark packs small files.
+    """
     if options.records_max is not None:
         ranges = [piece for each in ranges for piece in _cut_to_size(each, options.records_max)]
     if options.partitions_min is None:
-        tasks = list(_packed(ranges, options.records_max))
+        ranges = [piece for each in ranges for piece in _cut_to_bytes(each, options.bytes_max)]
+        size = _task_bytes(
+            sum(each.bytes_estimate for each in ranges), options.bytes_max, processors
+        )
+        tasks = list(_packed(ranges, size, options.records_max))
     else:
         tasks = [(each,) for each in _cut_to_count(ranges, options.partitions_min)]
     return [tuple(map(store.located, task)) for task in tasks]
 
 
+def _task_bytes(total: int, bytes_max: int, processors: int) -> int:
+    """What one task has at most, so that all processors have about as much, in as few rounds as may be."""
+    rounds = -(-total // (bytes_max * processors)) or 1
+    share = total // (rounds * processors)
+    share += share // 8  # so that ranges which are about as long as each other come out even
+    return min(max(share, TASK_BYTES_MIN), bytes_max)
+
+
 def _cut_to_size(whole: OffsetRange, offsets_max: int) -> Iterator[OffsetRange]:
     """Cut a range into equal pieces of at most so many offsets."""
     return _cut(whole, -(-(whole.end - whole.start) // offsets_max))
+
+
+def _cut_to_bytes(whole: OffsetRange, bytes_max: int) -> Iterator[OffsetRange]:
+    """Cut a range into equal pieces of about so many bytes at most, one offset at least."""
+    return _cut(whole, min(-(-whole.bytes_estimate // bytes_max), whole.end - whole.start) or 1)
 
 
 def _cut_to_count(ranges: list[OffsetRange], count: int) -> Iterator[OffsetRange]:
@@ -113,14 +156,16 @@ def _part(whole: OffsetRange, start: int, end: int) -> OffsetRange:
     return replace(whole, start=start, end=end, bytes_estimate=int(whole.bytes_estimate * share))
 
 
-def _packed(ranges: Iterable[OffsetRange], records_max: int | None) -> Iterator[Task]:
-    """Put neighbours into one task until it is worth its cost."""
+def _packed(
+    ranges: Iterable[OffsetRange], bytes_max: int, records_max: int | None
+) -> Iterator[Task]:
+    """Put neighbours into one task, as far as they fit."""
     task: list[OffsetRange] = []
     size = records = 0
     for each in ranges:
         size += each.bytes_estimate
         records += each.end - each.start
-        if task and (size > TASK_BYTES_PACKED or (records_max and records > records_max)):
+        if task and (size > bytes_max or (records_max and records > records_max)):
             yield tuple(task)
             task, size, records = [], each.bytes_estimate, each.end - each.start
         task.append(each)

@@ -1,5 +1,6 @@
 """A segment as a file: record batches one after the other, compressed or not, and an index beside it."""
 
+import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import partial
@@ -24,6 +25,8 @@ from spark_bridge.errors import DamagedSegment
 from spark_bridge.log_store import Cut
 
 STRETCH_BYTES = 1024 * 1024  # read at once: longer does not make files faster, but takes memory
+
+Stamp = tuple[int, int, int]  # a file's inode, size, and time of its last change
 
 
 class SegmentFile:
@@ -102,6 +105,29 @@ class SegmentFile:
                 break
             position += batch_bytes(header, 0)
         return position
+
+    def stamp(self) -> Stamp:
+        """What is another when the file has changed; not if it changed twice within some milliseconds."""
+        found = os.fstat(self._file.fileno())
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
+    def has_header(self, position: int) -> bool:
+        """Whether a batch begins at a position; reads no more than its header."""
+        try:
+            decode_header(self._read(position, HEADER_BYTES))
+        except CorruptBatch:
+            return False
+        return True
+
+    def first_time(self) -> int | None:
+        """When the first record was received (us since 1970); None when there is none.
+
+        Raises:
+            DamagedSegment: there is no header where one has to be.
+        """
+        for _, batch in self.headers(0):
+            return batch.records.time
+        return None
 
     def offset_at(self, time: int) -> int | None:
         """Offset of the first batch received at a time (us since 1970) or later, if there is one.

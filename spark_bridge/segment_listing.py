@@ -41,33 +41,32 @@ def list_segments(
         start, end: only gaps among these offsets matter.
         known: neighbours without a gap, which are not looked at again; those that are found join them.
     """
-    paths = _paths(directory)
+    bases = _bases(directory)
     gaps: list[tuple[int, int]] = []
     for _ in range(LISTINGS_MAX - 1):
-        before, paths = paths, _paths(directory)
-        gaps = list(_gaps(paths, start, end, set() if known is None else known))
-        if paths == before and not gaps:
+        before, bases = bases, _bases(directory)
+        gaps = list(_gaps(directory, bases, start, end, set() if known is None else known))
+        if bases == before and not gaps:
             break
-    return SegmentListing(paths, gaps)
+    return SegmentListing([segment_path(directory, base) for base in bases], gaps)
 
 
-def _paths(directory: Path) -> list[Path]:
-    if not directory.is_dir():
+def _bases(directory: Path) -> list[int]:
+    try:
+        return base_offsets(entry.name for entry in directory.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    names = [entry.name for entry in directory.iterdir()]
-    return [segment_path(directory, base) for base in base_offsets(names)]
 
 
 def _gaps(
-    paths: list[Path], start: int, end: int | None, known: Neighbours
+    directory: Path, bases: list[int], start: int, end: int | None, known: Neighbours
 ) -> Iterator[tuple[int, int]]:
-    for segment, behind in pairwise(paths):
-        if end is not None and int(segment.stem) >= end:
+    for neighbours in pairwise(bases):
+        segment, base = neighbours
+        if end is not None and segment >= end:
             return
-        base = int(behind.stem)
-        neighbours = (int(segment.stem), base)
         if base > start and neighbours not in known:
-            named = _following_base(segment, base)
+            named = _following_base(segment_path(directory, segment), base)
             if named is not None and named < base and (end is None or named < end):
                 yield named, base
             elif named == base:

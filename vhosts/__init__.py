@@ -41,6 +41,7 @@ from vhosts.errors import (
     InvalidStreamOffset,
     InvalidUser,
     InvalidVhost,
+    NeedsName,
     NotReadable,
     ParameterNotFound,
     PolicyNotFound,
@@ -69,7 +70,7 @@ from vhosts.group_options import GROUP, GROUP_EXPIRES, GroupOptions, wanted_grou
 from vhosts.held_messages import HeldMessages
 from vhosts.held_page import NOTHING_BEFORE, HeldMessage
 from vhosts.imported_password import DEFAULT_ALGORITHM, imported_hash, split_imported_hash
-from vhosts.json_arguments import checked_arguments, plain_arguments
+from vhosts.json_arguments import checked_arguments, encoded_arguments, plain_arguments
 from vhosts.limits import USER_LIMITS, VHOST_LIMITS, Limits, checked_limits
 from vhosts.loopback import may_connect_from
 from vhosts.passage import Passage
@@ -148,6 +149,7 @@ __all__ = [
     "InvalidUser",
     "InvalidVhost",
     "Limits",
+    "NeedsName",
     "NotReadable",
     "ParameterNotFound",
     "Passage",
@@ -198,6 +200,7 @@ __all__ = [
     "described_topic_permission",
     "described_user",
     "described_vhost",
+    "encoded_arguments",
     "exported_definitions",
     "imported_hash",
     "may_connect_from",

@@ -40,8 +40,13 @@ def tell(
         flags |= _DELIVERY_MODE | _TIMESTAMP
         parts.append(_PERSISTENT + timestamp.to_bytes(8, "big"))
     properties = flags.to_bytes(2, "big") + b"".join(parts)
-    message = Outgoing(properties, (key.encode()[:KEY_BYTES_MAX],), body)
+    message = Outgoing(properties, (_short(key),), body)
     try:
         post.publish(exchange, (message,), 0)
     except JournalFailed:
         return  # the journal said so in the log
+
+
+def _short(key: str) -> bytes:
+    # An exchange's name may fill a key by itself; half a character would be no text.
+    return key.encode()[:KEY_BYTES_MAX].decode(errors="ignore").encode()

@@ -134,8 +134,7 @@ class QueueLimitReached(Exception):
 
     def __init__(self, queue: str, vhost: str, limit: int) -> None:
         super().__init__(
-            f"cannot declare queue '{queue}' in vhost '{vhost}': queue limit in vhost '{vhost}' "
-            f"({limit}) is reached"
+            f"cannot declare queue '{queue}': queue limit in vhost '{vhost}' ({limit}) is reached"
         )
         self.vhost = vhost
 
@@ -222,6 +221,13 @@ class InvalidQueueProperty(Exception):
         )
         self.name = name
         self.property_name = property_name
+
+
+class NeedsName(Exception):
+    """A queue of this type that the broker was to name."""
+
+    def __init__(self, queue_type: str) -> None:
+        super().__init__(f"Cannot declare a server-named queue for type rabbit_{queue_type}_queue")
 
 
 class InvalidStreamOffset(Exception):

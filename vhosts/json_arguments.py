@@ -17,17 +17,27 @@ def checked_arguments(arguments: Mapping[str, object]) -> Mapping[str, object]:
     """The arguments, if a field table can hold them.
 
     Raises:
+        InvalidArguments: as `encoded_arguments`.
+    """
+    encoded_arguments(arguments)
+    return arguments
+
+
+def encoded_arguments(arguments: Mapping[str, object]) -> bytes:
+    """The fields of a table, as RabbitMQ writes what comes as JSON: numbers have 64 bits.
+
+    Raises:
         InvalidArguments: a name is too long, or a value too large, or nested too deeply.
     """
     if _depth(arguments) > DEPTH_MAX:
         raise InvalidArguments(f"nested deeper than {DEPTH_MAX}")
     try:
-        size = len(encode_arguments(arguments))
+        fields = encode_arguments(arguments)
     except (TypeError, ValueError, struct.error):
         raise InvalidArguments("a name or a value is not one that AMQP knows") from None
-    if size > FIELDS_BYTES_MAX:
+    if len(fields) > FIELDS_BYTES_MAX:
         raise InvalidArguments(f"larger than {FIELDS_BYTES_MAX} bytes")
-    return arguments
+    return fields
 
 
 def plain_arguments(arguments: Mapping[str, object]) -> dict[str, object]:

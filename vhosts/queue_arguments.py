@@ -24,10 +24,12 @@ from vhosts.errors import InvalidQueueArgument, QueueInequivalent
 
 PARTITIONS_MAX = 256  # each costs memory, a directory, and the dispatcher a look in its turn
 
+MILLISECONDS_MAX = 10 * 365 * 86_400_000  # RabbitMQ's limit of ten years
+
 # Known arguments: checked at declaration, compared at redeclaration. Others are kept and ignored.
 KNOWN: Mapping[str, Check] = {
-    "x-expires": integer(1),
-    "x-message-ttl": integer(0),
+    "x-expires": integer(1, MILLISECONDS_MAX),
+    "x-message-ttl": integer(0, MILLISECONDS_MAX),
     "x-max-length": integer(0),
     "x-max-length-bytes": integer(0),
     "x-max-priority": integer(0, 255),
@@ -58,6 +60,23 @@ KNOWN: Mapping[str, Check] = {
 # What an argument means that is left out, so that who says it means the same.
 UNSAID: Mapping[str, object] = {"x-queue-type": "classic"}
 
+# What acts on single messages as consumers take them: RabbitMQ's streams do not take these, either.
+NOT_FOR_STREAMS = (
+    "x-expires",
+    "x-message-ttl",
+    "x-max-length",
+    "x-max-priority",
+    "x-overflow",
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-dead-letter-strategy",
+    "x-single-active-consumer",
+    "x-delivery-limit",
+    "x-delayed-retry-type",
+    "x-delayed-retry-min",
+    "x-delayed-retry-max",
+)
+
 # Arguments that say nothing without another one.
 NEEDED: Mapping[str, str] = {
     "x-dead-letter-routing-key": "x-dead-letter-exchange",
@@ -86,6 +105,10 @@ def check_arguments(queue: str, vhost: str, arguments: Mapping[str, object]) -> 
             "only a stream lets go of messages by age; to keep consumed messages use 'x-retention'"
         )
         raise InvalidQueueArgument(queue, vhost, "x-max-age", reason)
+    if is_stream(arguments):
+        for name in NOT_FOR_STREAMS:
+            if name in arguments:
+                raise InvalidQueueArgument(queue, vhost, name, "no stream can do it")
     if "x-message-deduplication" in arguments and is_stream(arguments):
         reason = "a stream keeps every message; an exchange can let those with a new key through"
         raise InvalidQueueArgument(queue, vhost, "x-message-deduplication", reason)

@@ -1,9 +1,10 @@
 """The rules of declaring a queue: what a declaration may say, and when two mean the same."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from log_backend import random_name
-from vhosts.errors import InvalidQueueProperty, QueueInequivalent, QueueLocked
+from vhosts.errors import InvalidQueueProperty, NeedsName, QueueInequivalent, QueueLocked
 from vhosts.queue import Queue
 from vhosts.queue_arguments import (
     check_arguments,
@@ -14,6 +15,7 @@ from vhosts.queue_arguments import (
 from vhosts.queue_properties import QueueProperties
 
 QUEUE_TYPE = "x-queue-type"
+REPLICATED = ("quorum", "stream")  # in RabbitMQ
 
 
 def with_type(properties: QueueProperties, default_type: str | None) -> QueueProperties:
@@ -44,8 +46,12 @@ def _check_type(vhost: str, properties: QueueProperties) -> None:
     # Of the types that RabbitMQ replicates, only what all nodes can keep is declared.
     if properties.arguments.get(QUEUE_TYPE, "classic") == "classic":
         return
-    refused = {"non-durable": not properties.durable, "exclusive-owner": properties.exclusive}
-    for name, is_set in (refused | {"auto-delete": properties.auto_delete}).items():
+    refused = {  # RabbitMQ's names, in its order
+        "auto-delete": properties.auto_delete,
+        "exclusive-owner": properties.exclusive,
+        "non-durable": not properties.durable,
+    }
+    for name, is_set in refused.items():
         if is_set:
             raise InvalidQueueProperty(properties.name, vhost, name)
 
@@ -72,6 +78,13 @@ def check_redeclared(
     check_equivalent(queue.name, vhost, current.arguments, received.arguments)
 
 
-def server_name() -> str:
-    """A name for a queue that a client leaves to the broker."""
+def server_name(arguments: Mapping[str, object]) -> str:
+    """A name for a queue that a client leaves to the broker.
+
+    Raises:
+        NeedsName: nobody would find a queue of this type again.
+    """
+    queue_type = arguments.get(QUEUE_TYPE, "classic")
+    if queue_type in REPLICATED:
+        raise NeedsName(str(queue_type))
     return f"amq.gen-{random_name()}"

@@ -11,6 +11,8 @@ from management_door import ManagementDoor
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.spec import BasicProperties
 from pika_client import Clients, Inbox, declare, drain, round_trip, send
+from scenarios.bad_input import Peer
+from scenarios.raw_client import message
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
 
@@ -56,6 +58,37 @@ def test_what_is_published_is_told(traced, clients: Clients, channel: BlockingCh
     assert headers["node"].startswith("routelog@")
     assert lost[0].routing_key == "publish.amq.fanout"
     assert lost[1].headers["routed_queues"] == []
+
+
+def test_of_headers_that_nobody_can_read_the_octets_are_told(
+    traced, broker: BrokerProcess, clients: Clients, channel: BlockingChannel
+) -> None:
+    inbox = tap(clients, "publish.#")
+    queue = declare(channel)
+    fields = b"\x02\xff\xfet\x01"  # a name that is no UTF-8
+    listed = (
+        (1 << 15 | 1 << 13).to_bytes(2, "big") + b"\x01t" + len(fields).to_bytes(4, "big") + fields
+    )
+    with Peer(broker.host, broker.port) as peer:
+        peer.open()
+        peer.open_channel()
+        peer.send_bytes(message(queue, b"body", listed))
+        ((_, told, body),) = inbox.wait_for(1).deliveries
+    assert body == b"body"
+    assert told.headers["routed_queues"] == [queue]
+    assert told.headers["properties"] == {"content_type": "t", "headers": {"undecoded": fields}}
+
+
+def test_a_key_that_is_too_long_is_cut_between_characters(
+    traced, clients: Clients, channel: BlockingChannel
+) -> None:
+    exchange = "\u00e9" * 127
+    channel.exchange_declare(exchange, "fanout", auto_delete=True)
+    inbox = tap(clients, "publish.#")
+    channel.basic_publish(exchange, "", b"m")
+    ((told, _, _),) = inbox.wait_for(1).deliveries
+    assert told.routing_key == "publish." + "\u00e9" * 123
+    channel.exchange_delete(exchange)
 
 
 def test_what_is_held_has_come_to_no_queue_yet(

@@ -191,8 +191,8 @@ def test_what_was_acked_and_committed_never_comes_back(
 
 
 @pytest.mark.differs_from_rabbitmq("it has no consumer groups")
-def test_a_group_of_a_quorum_queue_is_told_counts_beside_places(channel):
-    queue = declare(channel, durable=True, arguments=QUORUM | {"x-retention": "1h"})
+def test_a_group_of_a_quorum_queue_is_told_counts_beside_places(channel, name):
+    queue = declare(channel, name, durable=True, arguments=QUORUM | {"x-retention": "1h"})
     send(channel, queue, b"m")
     arguments = {"x-group": "g", "x-stream-offset": "first"}
     inbox = Inbox(channel, queue, arguments=arguments).wait_for(1)
@@ -209,10 +209,22 @@ def test_a_group_of_a_quorum_queue_is_told_counts_beside_places(channel):
         ("non-durable", {"durable": False}),
         ("exclusive-owner", {"durable": True, "exclusive": True}),
         ("auto-delete", {"durable": True, "auto_delete": True}),
+        ("exclusive-owner", {"exclusive": True}),
+        ("auto-delete", {"exclusive": True, "auto_delete": True}),
     ],
 )
-def test_a_quorum_queue_is_durable_and_nobodys_own(channel, name, prop, flags):
+@pytest.mark.parametrize("kind", ["quorum", "stream"])
+def test_a_quorum_queue_is_durable_and_nobodys_own(channel, name, kind, prop, flags):
     with pytest.raises(ChannelClosedByBroker) as caught:
-        declare(channel, name, arguments=QUORUM, **flags)
+        declare(channel, name, arguments={"x-queue-type": kind}, **flags)
     assert caught.value.reply_code == 406
     assert f"invalid property '{prop}' for queue" in caught.value.reply_text
+
+
+@pytest.mark.parametrize("kind", ["quorum", "stream"])
+def test_a_queue_for_others_to_find_is_named_by_its_client(channel, kind):
+    with pytest.raises(ChannelClosedByBroker) as caught:
+        channel.queue_declare("", durable=True, arguments={"x-queue-type": kind})
+    assert caught.value.reply_code == 406
+    reason = f"Cannot declare a server-named queue for type rabbit_{kind}_queue"
+    assert reason in caught.value.reply_text

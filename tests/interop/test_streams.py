@@ -49,6 +49,7 @@ def everything(first, end):
         (0, 0),
         (17, 17),
         ("1h", 0),
+        ("999999999Y", 0),
         (datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC), 0),
     ],
 )
@@ -61,6 +62,11 @@ def test_readers_do_not_take_messages_from_each_other(connection, channel, name)
     filled(channel, name, 20)
     for _ in range(3):
         assert read(connection, name, 20, "first") == everything(0, 20)
+
+
+@pytest.mark.differs_from_rabbitmq("always says 0")
+def test_a_declaration_tells_how_many_messages_a_stream_has(channel, name):
+    filled(channel, name, 20)
     assert channel.queue_declare(name, passive=True).method.message_count == 20
 
 
@@ -85,6 +91,7 @@ def test_a_timestamp_in_the_future_waits(connection, channel, name):
     assert next(incoming) == (None, None, None)
 
 
+@pytest.mark.differs_from_rabbitmq("drops headers that are arrays or tables")
 def test_other_headers_and_properties_stay(connection, channel, name):
     channel.queue_declare(name, durable=True, arguments=STREAM)
     properties = pika.BasicProperties(
@@ -100,6 +107,7 @@ def test_other_headers_and_properties_stay(connection, channel, name):
     assert (got.headers, body) == ({"x-stream-offset": 0, "n": [1, "x"]}, b"body")
 
 
+@pytest.mark.differs_from_rabbitmq("closes the connection with 541, or takes -1 for the first")
 @pytest.mark.parametrize("offset", ["somewhere", -1, True, "5x"])
 def test_an_offset_that_is_none_is_refused(connection, channel, name, offset):
     filled(channel, name, 1)
@@ -138,6 +146,7 @@ def test_a_stream_is_durable_and_shared(channel, name, flags):
     assert closed.value.reply_code == 406
 
 
+@pytest.mark.differs_from_rabbitmq("it has no x-retention")
 def test_a_queue_with_retention_is_replayed_after_it_was_consumed(connection, channel, name):
     channel.queue_declare(name, durable=True, arguments={"x-retention": "1h"})
     channel.confirm_delivery()
@@ -148,6 +157,27 @@ def test_a_queue_with_retention_is_replayed_after_it_was_consumed(connection, ch
     assert read(connection, name, 10, "first") == everything(0, 10)
 
 
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("x-message-ttl", 1),
+        ("x-expires", 60_000),
+        ("x-max-length", 5),
+        ("x-overflow", "reject-publish"),
+        ("x-max-priority", 5),
+        ("x-single-active-consumer", True),
+        ("x-delivery-limit", 3),
+        ("x-dead-letter-exchange", "amq.fanout"),
+    ],
+)
+def test_what_a_stream_would_not_do_cannot_be_asked_of_it(channel, name, argument, value):
+    with pytest.raises(ChannelClosedByBroker) as closed:
+        channel.queue_declare(name, durable=True, arguments=STREAM | {argument: value})
+    assert closed.value.reply_code == 406
+    assert f"invalid arg '{argument}' for queue '{name}'" in closed.value.reply_text
+
+
+@pytest.mark.differs_from_rabbitmq("refuses it with 406, too, but in words of its own")
 def test_a_queue_without_a_log_cannot_be_replayed(connection, channel, name):
     channel.queue_declare(name, durable=True)
     with pytest.raises(ChannelClosedByBroker) as closed:

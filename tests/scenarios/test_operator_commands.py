@@ -96,9 +96,22 @@ def test_everything_is_listed_and_a_connection_closed(world: BrokerProcess) -> N
     for kind in ("queues", "exchanges", "bindings", "consumers", "connections"):
         assert wanted_of(kind) in succeed(world, "list", kind, "--vhost", "/")
     (row,) = map(json.loads, succeed(world, "list", "connections", "--json").splitlines())
-    succeed(world, "close-connection", row["name"])
+    succeed(world, "connection", "close", row["name"])
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker):
         connection.process_data_events(5)
+
+
+def test_the_firehose_is_switched_on_and_off(world: BrokerProcess) -> None:
+    assert not traces(world)
+    succeed(world, "trace", "on")
+    assert traces(world)
+    succeed(world, "trace", "off", "--vhost", "/")
+    assert not traces(world)
+
+
+def traces(world: BrokerProcess) -> bool:
+    (row,) = map(json.loads, succeed(world, "list", "vhosts", "--json").splitlines())
+    return bool(row["tracing"])
 
 
 def wanted_of(kind: str) -> str:
@@ -148,7 +161,7 @@ def test_definitions_go_out_and_come_in_again(world: BrokerProcess, tmp_path: Pa
         (("list", "cats"), 2, "queues"),
         (("list", "users", "--vhost", "/"), 2, "in no virtual host"),
         (("list", "queues", "--vhost", "nowhere"), 1, "nothing of this name: queues nowhere"),
-        (("close-connection", "nope"), 1, "there is nothing of this name: connections nope"),
+        (("connection", "close", "nope"), 1, "there is nothing of this name: connections nope"),
         (("definitions", "import", "-"), 1, "this is no JSON object"),
     ],
 )

@@ -139,7 +139,7 @@ def test_definitions_are_read_before_anything_is_opened(broker: FakeBroker, tmp_
 
 
 def test_the_version_is_one_line() -> None:
-    result = CliRunner().invoke(command.command_line, ["version"])
+    result = CliRunner().invoke(command.command_line, ["--version"])
     assert result.exit_code == 0
     assert result.stdout.startswith("routelog ")
     assert result.stdout.count("\n") == 1

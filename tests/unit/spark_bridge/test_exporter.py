@@ -23,6 +23,7 @@ from spark_bridge.exporter import Exported, Exporter
 from spark_bridge.iceberg_lake import IcebergLake
 from spark_bridge.lake_table import LakeTable, TableUnusable
 from spark_bridge.log_directory import LogDirectory
+from spark_bridge.log_store import LogPartition, OffsetRange
 from spark_bridge.parquet_lake import ParquetLake
 from spark_bridge.queue_selection import parse_selection
 from spark_bridge.record_table import RecordRows, TableLayout
@@ -215,6 +216,33 @@ def test_two_exporters_of_one_name_do_not_export_twice(tmp_path: Path) -> None:
     open_table("delta", path)  # which removes what the other one left
     assert len(places("delta", path)) == 5
     assert len(list(path.rglob("*.parquet"))) == 1
+
+
+@pytest.mark.parametrize("kind", ["delta", "parquet"])
+def test_what_an_exporter_writes_is_not_removed_by_another_one_of_its_name(
+    kind: str, tmp_path: Path
+) -> None:
+    LogFiles(tmp_path).numbered_segment(0, 5)
+    path, layout = tmp_path / "table", TableLayout()
+    selection = parse_selection({"subscribe": "audit"})
+    first, second = (
+        Exporter(LogDirectory(tmp_path), "/", selection, RecordRows(layout), open_table(kind, path))
+        for _ in range(2)
+    )
+
+    def others_begin(size: int) -> None:
+        with pytest.raises(TableUnusable, match="somebody else exports as 'e' at this moment"):
+            open_table(kind, path)
+        with pytest.raises(TableUnusable, match="somebody else exports as 'e' at this moment"):
+            second.run(second.backlog(), lambda: False)
+
+    first._progress = others_begin
+    first.run(first.backlog(), lambda: False)
+    assert len(places(kind, path)) == 5
+    with pytest.raises(TableUnusable, match="somebody else exports as 'e'"):
+        second.run([OffsetRange(LogPartition("/", "audit", 0), 0, 5, 0)], lambda: False)
+    open_table(kind, path)
+    assert len(places(kind, path)) == 5
 
 
 def test_a_compacted_table_goes_on_where_it_was(tmp_path: Path) -> None:

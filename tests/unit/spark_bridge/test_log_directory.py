@@ -249,6 +249,46 @@ def test_a_time_is_not_found_in_a_torn_tail_or_an_empty_log(log: LogFiles) -> No
     assert LogDirectory(log.data).offset_at(AUDIT, 20) is None
 
 
+@pytest.mark.parametrize("tail", [b"", bytes(4096), b"RLB1 and what else is being written"])
+def test_times_are_found_while_the_newest_segment_has_no_record(log: LogFiles, tail: bytes) -> None:
+    log.segment(0, (0, records([b"a"], time=10)), (1, records([b"b"], time=20)))
+    log.segment(2, tail=tail)
+    store = LogDirectory(log.data)
+    assert [store.offset_at(AUDIT, time) for time in (5, 10, 15, 20, 21)] == [0, 0, 1, 1, None]
+
+
+def test_times_are_found_behind_segments_that_are_empty_or_gone(
+    log: LogFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [
+        log.segment(0, (0, records([b"a"], time=10))),
+        log.segment(1),
+        log.segment(2, (2, records([b"a"], time=20))),
+    ]
+    store = LogDirectory(log.data)
+    assert [store.offset_at(AUDIT, time) for time in (5, 15, 20, 25)] == [0, 2, 2, None]
+    listed = store._segments(AUDIT)
+    monkeypatch.setattr(store, "_segments", lambda partition: listed)
+    paths[0].unlink()
+    assert [store.offset_at(AUDIT, time) for time in (5, 15, 20, 25)] == [2, 2, 2, None]
+
+
+@pytest.mark.parametrize("time", [5, 15, 25, 35])
+def test_a_time_is_not_looked_for_behind_damage(log: LogFiles, time: int) -> None:
+    first = log.segment(0, (0, records([b"a"], time=10)), (1, records([b"b"], time=20)))
+    log.segment(2, (2, records([b"c"], time=30)))
+    log.segment(3, (3, records([b"d"], time=40)))
+    content = bytearray(first.read_bytes())
+    content[0 if time < 20 else len(content) // 2] ^= 0xFF
+    first.write_bytes(content)
+    store = LogDirectory(log.data)
+    if time > 30:
+        assert store.offset_at(AUDIT, time) == 3
+        return
+    with pytest.raises(DamagedSegment):
+        store.offset_at(AUDIT, time)
+
+
 def test_ranges_are_cut_by_the_bytes_of_their_bodies(log: LogFiles) -> None:
     log.segment(0, (0, records([b"x" * 10] * 5)))
     log.segment(5, (5, records([b"x" * 10] * 5)))

@@ -1,10 +1,12 @@
 """The newest segment: where it ends, while a broker writes it."""
 
+import os
 from pathlib import Path
 
 import pytest
 from unit.spark_bridge.log_files import LogFiles, batch_bytes, numbered
 
+from log_backend.record_batch import HEADER_BYTES
 from spark_bridge.errors import DamagedSegment
 from spark_bridge.newest_segment import MARK_BYTES, NewestSegment
 from spark_bridge.segment_file import SegmentFile
@@ -65,6 +67,37 @@ def test_only_what_is_new_is_read_again(log: LogFiles) -> None:
     data[:64] = bytes(64)  # a look from the beginning would stop here
     path.write_bytes(data)
     assert look(newest) == (9, path.stat().st_size)
+
+
+def test_a_file_that_has_not_changed_is_not_read_again(
+    log: LogFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest = NewestSegment(log.numbered_segment(0, 2, 3, tail=bytes(4096)))
+    newest.look()
+    reads: list[tuple[int, int]] = []
+    read = SegmentFile._read
+
+    def noted(segment: SegmentFile, position: int, size: int) -> bytes | bytearray:
+        reads.append((position, size))
+        return read(segment, position, size)
+
+    monkeypatch.setattr(SegmentFile, "_read", noted)
+    assert look(newest)[0] == 5
+    assert reads == [(newest.end_position, HEADER_BYTES)]
+
+
+def test_a_batch_that_the_file_s_time_does_not_show_is_found(log: LogFiles) -> None:
+    path = log.numbered_segment(0, 2, tail=bytes(4096))
+    newest = NewestSegment(path)
+    assert look(newest)[0] == 2
+    before = path.stat()
+    with path.open("r+b") as file:
+        file.seek(newest.end_position)
+        file.write(batch_bytes(numbered(2, 3), 2))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = path.stat()
+    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    assert look(newest)[0] == 5
 
 
 def test_a_tail_that_a_power_cut_took_is_noticed(log: LogFiles) -> None:

@@ -107,6 +107,8 @@ BAD_VALUES = [
     ("minPartitions", "-1"),
     ("minPartitions", "many"),
     ("minPartitions", ""),
+    ("maxBytesPerPartition", "0"),
+    ("maxBytesPerPartition", "half"),
     ("maxRecordsPerPartition", "0"),
     ("maxRecordsPerPartition", "1.5"),
     ("maxRecordsPerPartition", "9223372036854775808"),
@@ -260,6 +262,7 @@ def test_durations_are_written_as_for_spark(text: str, seconds: float) -> None:
 )
 def test_sizes_may_have_a_unit(text: str, size: int) -> None:
     assert parse(maxBytesPerTrigger=text).trigger.bytes_max == size
+    assert parse(maxBytesPerPartition=text).bytes_max == size
 
 
 @pytest.mark.parametrize(

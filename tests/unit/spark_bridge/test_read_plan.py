@@ -10,9 +10,14 @@ from log_backend.record_batch import RecordBatch
 from spark_bridge.errors import BadOption, RecordsLost
 from spark_bridge.log_store import Cut, LogPartition, OffsetRange
 from spark_bridge.read_options import parse_read_options
-from spark_bridge.read_plan import TASK_BYTES_PACKED, plan_batch
+from spark_bridge.read_plan import TASK_BYTES_MIN, plan_batch
 
 Spans = list[tuple[int, int, int]]
+
+
+MANY = 1_000  # processors: none of them is left without a task for the sake of another
+LARGE = TASK_BYTES_MIN
+FULL = 64 * 1024 * 1024  # a segment
 
 
 class PaperStore:
@@ -43,13 +48,13 @@ class PaperStore:
         raise AssertionError("a plan reads nothing")
 
 
-def plan(store: PaperStore, **options: str) -> list[list[tuple[str, int, int]]]:
+def plan(
+    store: PaperStore, *, processors: int = MANY, **options: str
+) -> list[list[tuple[str, int, int]]]:
     everything = {"path": "/data", "subscribePattern": ".*"}
-    tasks = plan_batch(store, parse_read_options(everything | options))
+    read_options = parse_read_options(everything | options)
+    tasks = plan_batch(store, read_options, processors=processors)
     return [[(each.partition.queue, each.start, each.end) for each in task] for task in tasks]
-
-
-LARGE = TASK_BYTES_PACKED
 
 
 def test_each_large_segment_is_a_task() -> None:
@@ -61,6 +66,43 @@ def test_small_segments_share_a_task() -> None:
     half = LARGE // 2
     store = PaperStore(a=[(0, 10, half), (10, 20, half), (20, 30, half)], b=[(5, 6, 100)])
     assert plan(store) == [[("a", 0, 10), ("a", 10, 20)], [("a", 20, 30), ("b", 5, 6)]]
+
+
+def test_a_task_has_two_full_segments_when_there_are_more_than_processors() -> None:
+    store = PaperStore(a=[(0, 10, FULL), (10, 20, FULL), (20, 30, FULL)], b=[(5, 6, FULL)])
+    assert plan(store, processors=2) == [
+        [("a", 0, 10), ("a", 10, 20)],
+        [("a", 20, 30), ("b", 5, 6)],
+    ]
+    assert len(plan(store, processors=1)) == 2
+    assert len(plan(store, processors=4)) == 4
+
+
+def test_no_processor_reads_alone_at_the_end() -> None:
+    store = PaperStore(a=[(at, at + 1, FULL) for at in range(6)])
+    assert [len(task) for task in plan(store, processors=2)] == [1] * 6
+    assert [len(task) for task in plan(store, processors=3)] == [2] * 3
+    assert [len(task) for task in plan(store, processors=1)] == [2] * 3
+
+
+def test_ranges_of_about_the_same_length_are_shared_out_evenly() -> None:
+    sizes = [LARGE + 100, LARGE, LARGE, LARGE - 100]
+    store = PaperStore(a=[(at, at + 1, size) for at, size in enumerate(sizes)])
+    assert [len(task) for task in plan(store, processors=2)] == [2, 2]
+
+
+def test_bytes_per_task_have_a_limit() -> None:
+    store = PaperStore(a=[(0, 10, 10_000), (10, 12, 2_000), (12, 13, 9_000)], b=[(0, 1, 500)])
+    planned = plan(store, maxBytesPerPartition="4000")
+    pieces = [[("a", 0, 3)], [("a", 3, 6)], [("a", 6, 10)]]
+    assert planned == [*pieces, [("a", 10, 12)], [("a", 12, 13)], [("b", 0, 1)]]
+    assert plan(store, maxBytesPerPartition="15000")[0] == [("a", 0, 10), ("a", 10, 12)]
+
+
+def test_a_minimum_of_tasks_and_records_per_task_go_before_their_bytes() -> None:
+    store = PaperStore(a=[(0, 10, FULL), (10, 20, FULL)])
+    assert len(plan(store, processors=1, minPartitions="2")) == 2
+    assert len(plan(store, processors=1, maxRecordsPerPartition="10")) == 2
 
 
 def test_nothing_to_read_is_an_empty_plan() -> None:
@@ -130,18 +172,30 @@ def test_no_task_has_less_than_one_offset() -> None:
     size=st.integers(0, LARGE * 2),
     minimum=st.none() | st.integers(1, 40),
     maximum=st.none() | st.integers(1, 40),
+    bytes_max=st.none() | st.integers(1, LARGE * 4),
+    processors=st.integers(1, 8),
 )
 def test_tasks_cover_each_offset_once_and_keep_the_limits(
-    lengths: list[int], first: int, size: int, minimum: int | None, maximum: int | None
+    lengths: list[int],
+    first: int,
+    size: int,
+    minimum: int | None,
+    maximum: int | None,
+    bytes_max: int | None,
+    processors: int,
 ) -> None:
     spans: Spans = []
     start = first
     for length in lengths:
         spans.append((start, start + length, size))
         start += length
-    options = {"minPartitions": minimum, "maxRecordsPerPartition": maximum}
+    options = {
+        "minPartitions": minimum,
+        "maxRecordsPerPartition": maximum,
+        "maxBytesPerPartition": bytes_max,
+    }
     chosen = {name: str(value) for name, value in options.items() if value is not None}
-    planned = plan(PaperStore(a=spans), **chosen)
+    planned = plan(PaperStore(a=spans), processors=processors, **chosen)
     covered = [at for task in planned for _, begin, end in task for at in range(begin, end)]
     assert covered == list(range(first, start))
     for task in planned:

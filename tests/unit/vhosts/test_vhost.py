@@ -84,7 +84,7 @@ def test_a_declared_queue_is_found_by_its_name(vhost: VirtualHost) -> None:
 
 
 def test_a_name_of_the_servers_is_one_that_nobody_has(vhost: VirtualHost) -> None:
-    names = {server_name() for _ in range(100)}
+    names = {server_name({}) for _ in range(100)}
     assert len(names) == 100
     assert all(name.startswith("amq.gen-") for name in names)
     name = min(names)
