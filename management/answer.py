@@ -19,9 +19,10 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """No content: something was made (201) or changed (204)."""
+    """No content: something was made (201), at a place relative to its path, or changed (204)."""
 
     status: int = 204
+    location: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote, quote_plus, unquote
 
 import msgspec
 
@@ -94,7 +94,8 @@ async def post_binding(call: Call) -> Answer:
     done = call.vhost.restore_binding(binding)
     if done is not None:
         await done
-    return Empty(201)
+    # Both parts once more in percent: clients take the key out of it, and that is encoded itself.
+    return Empty(201, f"{quote_plus(destination)}/{quote_plus(properties_key(binding))}")
 
 
 async def delete_binding(call: Call) -> Answer:

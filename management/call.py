@@ -1,7 +1,7 @@
 """One request, as the handlers see it."""
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
 from aiohttp import web
@@ -92,15 +92,19 @@ class Call:
         if not isinstance(content, dict):
             raise bad_request("not_json")
         try:
-            return msgspec.convert(_with_booleans(content, kind), kind)
+            return msgspec.convert(_with_values(content, kind), kind)
         except msgspec.ValidationError as error:
             raise bad_request(str(error)) from None
 
 
-def _with_booleans(content: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The content, with booleans for those that came as text: rabbitmqadmin sends them so."""
+def _with_values(content: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The content with what tools write in another way: booleans as text, and an empty object as a list."""
     for field in msgspec.structs.fields(kind):
         said = content.get(field.encode_name)
-        if isinstance(said, str) and bool in (get_args(field.type) or (field.type,)):
+        if isinstance(said, str) and bool in (
+            get_args(field.type) or (field.type,)
+        ):  # rabbitmqadmin
             content[field.encode_name] = _BOOLEANS.get(said, said)
+        elif said == [] and get_origin(field.type) is dict:  # PHP, whose arrays are both
+            content[field.encode_name] = {}
     return content

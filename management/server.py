@@ -202,7 +202,8 @@ async def _response(
     request: web.Request, answer: Value | Empty | Pieces | Listing
 ) -> web.StreamResponse:
     if isinstance(answer, Empty):
-        return web.Response(status=answer.status)
+        place = {"Location": answer.location} if answer.location else None
+        return web.Response(status=answer.status, headers=place)
     if isinstance(answer, Value):
         return _json(answer.value, answer.status)
     if isinstance(answer, Pieces):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from urllib.parse import quote, unquote, unquote_plus
 
 import pika
 import pytest
@@ -41,6 +43,29 @@ def test_booleans_may_come_as_text(door, name, kind):
 def test_what_is_no_boolean_is_refused(door, name, wrong):
     assert door.ask("PUT", "queues", "/", name, body={"durable": wrong})[0] == 400
     assert door.ask("GET", "queues", "/", name)[0] == 404
+
+
+def test_an_empty_object_may_come_as_a_list(door, name):
+    for kind in ("queues", "exchanges"):
+        body = {"type": "direct", "arguments": []} if kind == "exchanges" else {"arguments": []}
+        door.do("PUT", kind, "/", name, body=body)
+        assert door.get(kind, "/", name)["arguments"] == {}
+        assert door.ask("PUT", kind, "/", name, body={**body, "arguments": [1]})[0] == 400
+    body = {"routing_key": "k", "arguments": []}
+    assert door.ask("POST", "bindings", "/", "e", name, "q", name, body=body)[0] == 201
+
+
+def test_a_new_binding_says_where_it_is(door, name):
+    queue = f"{name} é/%"
+    door.do("PUT", "queues", "/", queue, body={})
+    path = "/bindings/%2F/e/amq.topic/q/" + quote(queue, safe="")
+    for body in ({"routing_key": "a/b #"}, {"routing_key": "#", "arguments": {"one": "two"}}, {}):
+        status, headers, _ = door.raw("POST", path, json.dumps(body).encode())
+        destination, key = map(unquote_plus, headers["location"].split("/"))
+        assert (status, destination) == (201, queue)
+        found = door.get("bindings", "/", "e", "amq.topic", "q", queue, unquote(key))
+        assert found["properties_key"] == key
+        assert found["routing_key"] == body.get("routing_key", "")
 
 
 def test_numbers_may_come_as_text(door, name):
