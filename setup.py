@@ -34,6 +34,7 @@ HOT_MODULES = (
     "amqp_front/publisher.py",
     "vhosts/queue.py",
     "exchanges/topic_trie.py",
+    "exchanges/equal_weights.py",
 )
 
 # -O3 without -march=native: a wheel runs on machines other than the one that built it. All processors of the

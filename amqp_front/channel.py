@@ -38,7 +38,7 @@ from amqp_front.methods import (
 from amqp_front.publisher import Publisher
 from amqp_front.redelivery import Redelivery
 from amqp_front.services import Services
-from amqp_front.transaction import Transaction
+from amqp_front.transaction import TRANSACTION_TURN_MAX, Transaction
 from log_backend import Octets
 from vhosts import Durable, PermissionCache, Queue, ResourceKind, Verb, VirtualHost
 
@@ -181,17 +181,22 @@ class Channel:
 
     # -- commands
 
-    def publish(self, run: PublishRun) -> None:
+    def publish(self, run: PublishRun) -> int:
         """Carry out a run of publishes.
+
+        Returns:
+            How many, at least 1: the others are for another turn of the loop.
 
         Raises:
             AmqpError, or an error of the refusals table.
         """
         if self._transaction is None:
-            self.publisher.carry(run)
-            return
+            return self.publisher.carry(run)
+        if run.count > TRANSACTION_TURN_MAX:
+            run = run.part(0, TRANSACTION_TURN_MAX)
         for checked in self.publisher.check(run):
             self._transaction.publish(checked)
+        return run.count
 
     @property
     def transactional(self) -> bool:
@@ -278,15 +283,16 @@ class Channel:
         self.reply(None, False, commands.Basic.QosOk)
 
     def _consume(self, method: Any) -> None:
+        tag = self.consumption.free_tag(method.consumer_tag)  # before anything else, as RabbitMQ
         name = topology_methods.queue_name(self, method.queue)
         if name == PSEUDO_QUEUE:
-            tag = self.consumption.consume_replies(method.consumer_tag, no_ack=method.no_ack)
+            self.consumption.consume_replies(tag, no_ack=method.no_ack)
             self.reply(None, method.nowait, commands.Basic.ConsumeOk, consumer_tag=tag)
             return
         queue = self._readable(name)
         consumer = self.consumption.consume(
             queue,
-            method.consumer_tag,
+            tag,
             method.arguments,
             no_ack=method.no_ack,
             exclusive=method.exclusive,

@@ -323,7 +323,10 @@ class Connection(asyncio.BufferedProtocol):
             return
         try:
             if isinstance(run, PublishRun):
-                channel.publish(run)
+                carried = channel.publish(run)
+                if carried < run.count:
+                    self.services.cutter.give_back(run.begin(carried))
+                    self._commands_left = 0
             else:
                 channel.settle(run)
         except Exception as error:

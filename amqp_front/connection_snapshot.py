@@ -76,6 +76,7 @@ def _consumer_snapshot(channel: Channel, consumer: ChannelConsumer) -> ConsumerS
         exclusive=consumer.exclusive,
         prefetch=consumer.prefetch,
         priority=consumer.priority,
+        activity=consumer.queue.activity(consumer),
         unacknowledged=consumer.unacked,
         timed_out=consumer.timed_out,
     )

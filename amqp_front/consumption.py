@@ -160,11 +160,12 @@ class Consumption:
     ) -> ChannelConsumer:
         """Make a consumer; deliveries begin when it is added to its queue.
 
+        Args:
+            tag: a free one.
+
         Raises:
-            HardError: 530, the tag is in use or there are too many consumers.
             SoftError: 406, a priority or a timeout that cannot be.
         """
-        tag = self._free_tag(tag)
         priority = arguments.get("x-priority", 0)
         if isinstance(priority, bool) or not isinstance(priority, int):
             raise SoftError(PRECONDITION_FAILED, "x-priority is not an integer")
@@ -276,7 +277,12 @@ class Consumption:
                 _end_lease(consumer)
         return consumer
 
-    def _free_tag(self, tag: str) -> str:
+    def free_tag(self, tag: str) -> str:
+        """A tag for another consumer: this one, or one of our own when it is empty.
+
+        Raises:
+            HardError: 530, the tag is in use or there are too many consumers.
+        """
         tag = tag or f"amq.ctag-{random_name()}"
         if tag in self.consumers or tag == self._reply_tag:
             raise HardError(NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'")
@@ -289,8 +295,8 @@ class Consumption:
 
     # -- direct reply-to
 
-    def consume_replies(self, tag: str, *, no_ack: bool) -> str:
-        """Consume from the pseudo-queue; returns the consumer tag.
+    def consume_replies(self, tag: str, *, no_ack: bool) -> None:
+        """Consume from the pseudo-queue under a free tag.
 
         Raises:
             SoftError: 406, it must be without acks, and once for a channel.
@@ -299,9 +305,8 @@ class Consumption:
             raise SoftError(PRECONDITION_FAILED, "reply consumer cannot acknowledge")
         if self._reply_tag is not None:
             raise SoftError(PRECONDITION_FAILED, "reply consumer already set")
-        self._reply_tag = self._free_tag(tag)
+        self._reply_tag = tag
         self._channel.reply_address = self._channel.services.replies.open(self)
-        return self._reply_tag
 
     def reply(self, records: Records) -> None:
         """See `ReplyConsumer`. Replies to a client that does not read them are lost."""

@@ -104,9 +104,9 @@ class FrameCutter:
         self._at += 8
         return bytes(self._buffer[self._at - 8 : self._at])
 
-    def give_back(self) -> None:
-        """The last command was not carried out: it is unread again."""
-        self._at = self._command_at
+    def give_back(self, begin: int | None = None) -> None:
+        """The last command was not carried out, or not from `begin` in the buffer on: that is unread again."""
+        self._at = self._command_at if begin is None else begin
 
     def unread(self) -> bytes:
         """The bytes that no command has taken yet."""

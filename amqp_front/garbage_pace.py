@@ -10,9 +10,12 @@ from log_backend import Clock
 YOUNG_MAX = 700
 YOUNG_LOOKS_MAX = 4  # then at all that came since the last such look: 3,500 of them, about 1 ms
 NEVER = 2**31 - 1
-YOUNG_SECONDS = 0.02  # then at them in any case
+YOUNG_SECONDS = 0.01  # then at them in any case
 TICK_SECONDS = 1.0
 IDLE_SHARE = 0.1  # of a tick: nobody is likely to wait
+IDLE_CAME_MAX = (
+    50_000  # in a tick: where more come, it is the machine that gives the loop no more of a tick
+)
 WHOLE_MIN = 4_000_000  # that came since the last look at the whole, when the loop is idle
 WHOLE_MAX = 16_000_000  # when it never is
 WHOLE_SHARE = 0.5  # of what there was: looking at all of it stays rare
@@ -34,8 +37,9 @@ class GarbagePace:
         self._loop = loop
         self._clock = clock
         self._thresholds = gc.get_threshold()
-        self._came = 0
+        self._came = self._came_before = 0
         self._stayed = 0
+        self._came_before = 0  # at the last tick
         self._busy = clock.thread_seconds()
 
     def __enter__(self) -> Self:
@@ -77,7 +81,8 @@ class GarbagePace:
 
     def _tick(self) -> None:
         before, self._busy = self._busy, self._clock.thread_seconds()
-        idle = self._busy - before < IDLE_SHARE * TICK_SECONDS
+        came, self._came_before = self._came - self._came_before, self._came
+        idle = self._busy - before < IDLE_SHARE * TICK_SECONDS and came <= IDLE_CAME_MAX
         limit = WHOLE_MIN if idle else WHOLE_MAX
         if self._came > max(limit, self._stayed * WHOLE_SHARE):
             self.look_at_whole()

@@ -9,6 +9,7 @@ cdef class Publisher:
     cdef object _clock
     cdef public bint confirming
     cdef public bint waited
+    cdef public Py_ssize_t carried
     cdef Confirms _confirms
     cdef object _planned
     cdef bytes _name
@@ -18,6 +19,8 @@ cdef class Publisher:
     cdef list _reached
     cpdef publish(self, run)
     cdef _publish(self, run)
+    cdef _found(self, dict routes, exchange, list keys)
+    cdef _carry_only(self, count)
     cdef _to_routes(self, run, found)
     cdef _to_route(self, run, route)
     cdef int _attributes(self, run) except? -1

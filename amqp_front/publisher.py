@@ -13,25 +13,23 @@ from amqp_front.command import CARBON_COPY, PublishRun
 from amqp_front.commit_plan import CommitPlan
 from amqp_front.confirms import Confirms
 from amqp_front.content_frames import content_frames
-from amqp_front.direct_reply import ADDRESS_PREFIX, PSEUDO_QUEUE
+from amqp_front.direct_reply import ADDRESS_PREFIX
 from amqp_front.errors import (
     ACCESS_REFUSED,
     FRAME_ERROR,
     NO_ROUTE,
     NOT_IMPLEMENTED,
-    PRECONDITION_FAILED,
-    AmqpError,
     HardError,
     SoftError,
 )
 from amqp_front.journal_positions import NOTHING, JournalPositions
-from amqp_front.properties import EXPIRATION, REPLY_TO, USER_ID, Properties, copies
+from amqp_front.properties import EXPIRATION, Properties, copies
+from amqp_front.publish_checks import checked, is_checked
 from amqp_front.services import Services
-from amqp_front.single_run import has_blind_copies, single_run, singles, without_blind_copies
+from amqp_front.single_run import has_blind_copies, singles, without_blind_copies
 from exchanges import BARE_MESSAGE, Message, Route, holding_exchange
 from log_backend import BLIND_COPIES, EXPIRING, PERSISTENT, Durability, JournalFailed, Records
 from vhosts import (
-    AccessRefused,
     Passage,
     PermissionCache,
     PublishRefused,
@@ -41,11 +39,17 @@ from vhosts import (
     VirtualHost,
 )
 
-_INSPECTED = EXPIRATION | USER_ID | REPLY_TO | CARBON_COPY
-
 _CONFIRM = struct.Struct(">BHIIQBB")  # a whole basic.ack or basic.nack frame
 _ACK = 60 << 16 | 80
 _NACK = 60 << 16 | 120
+
+
+# Of one turn of the loop; what is left of a run comes again in the next one.
+TURN_SECONDS = (
+    0.001  # to find routes that nobody has asked for before, or to look at single messages
+)
+TURN_KEYS_MAX = 2_048  # with several keys: 1 to 2 us each where every key has a queue of its own
+LOOKED_AT_MAX = 64  # looked at one by one: some 30 us each
 
 
 class PublishingChannel(Protocol):
@@ -79,6 +83,7 @@ class Publisher:
     Attributes:
         confirming: confirm.select was called.
         waited: the client waits until its publishes are as safe as their queues promise.
+        carried: how many messages of the last run were published; the others come again in another turn.
     """
 
     def __init__(self, channel: PublishingChannel) -> None:
@@ -88,6 +93,7 @@ class Publisher:
         self._clock = channel.services.clock
         self.confirming = False
         self.waited = False
+        self.carried = 0
         self._confirms = Confirms()
         self._planned: CommitPlan | None = None
         self._name = b""
@@ -133,29 +139,43 @@ class Publisher:
             HardError: 540 for immediate.
         """
         self._check_flags(run)
-        return self._checked(run)
+        return checked(run, self._exchange, self._channel)
 
-    def _checked(self, run: PublishRun) -> Iterator[PublishRun]:
-        if self._channel.permissions.topics:
-            return self._within_topics(run)
-        return self._inspected(run) if run.property_flags & _INSPECTED else iter((run,))
+    def carry(self, run: PublishRun) -> int:
+        """Check a run and carry it out, as far as one turn of the loop goes; see `check` and `publish`.
 
-    def carry(self, run: PublishRun) -> None:
-        """Check a run and carry it out; see `check` and `publish`."""
+        Returns:
+            How many of its messages were carried out, at least 1.
+        """
         self._check_flags(run)
-        if self._channel.permissions.topics or run.property_flags & _INSPECTED:
-            for checked in self._checked(run):
-                self.publish(checked)
-        else:
-            self.publish(run)
+        if is_checked(run, self._channel):
+            return self._carry_checked(run)
+        self.publish(run)
+        return self.carried
+
+    def _carry_checked(self, run: PublishRun) -> int:
+        until = self._clock.monotonic() + TURN_SECONDS
+        done = 0
+        while True:
+            part = run
+            if run.count > LOOKED_AT_MAX:
+                part = run.part(done, min(LOOKED_AT_MAX, run.count - done))
+            for allowed in checked(part, self._exchange, self._channel):
+                self.publish(allowed)
+                done += self.carried
+                if self.carried < allowed.count:
+                    return done
+            if done == run.count or self._clock.monotonic() >= until:
+                return done
 
     @cython.ccall
     def publish(self, run: PublishRun) -> JournalPositions:
-        """Carry out a checked run.
+        """Carry out a checked run, or as much of it as one turn of the loop is to bear: see `carried`.
 
         Returns:
             What its confirm waits for.
         """
+        self.carried = run.count
         try:
             is_traced = self._vhost.firehose is not None
             needed = self._publish_traced(run) if is_traced else self._publish(run)
@@ -163,14 +183,14 @@ class Publisher:
             self._refused.clear()
             if not self.confirming:
                 raise
-            self._confirms.add(run.count, NOTHING)
+            self._confirms.add(self.carried, NOTHING)
             self.journal_failed()
             return NOTHING
         if self.confirming:
             if self._refused:
-                self._count_refused(run.count, needed)
+                self._count_refused(self.carried, needed)
             else:
-                self._confirms.add(run.count, needed)
+                self._confirms.add(self.carried, needed)
             self._board.wait(self, needed)
         elif self._refused:
             self._refused.clear()  # nobody wants to know
@@ -208,17 +228,51 @@ class Publisher:
                 route = routing.route(exchange, key)
             return self._to_route(run, route)
         keys = run.keys()
-        found = [
-            route if (route := routes.get(key)) is not None else routing.route(exchange, key)
-            for key in keys
-        ]
+        if run.count > TURN_KEYS_MAX and self._planned is None:
+            del keys[TURN_KEYS_MAX:]
+        found = self._found(routes, exchange, keys)
         if not exchange and not all(found) and _any_reply(keys):
-            return self._publish_singles(run, keys)
+            run = self._shortened(run)
+            return self._publish_singles(run, keys[: run.count])
+        self._carry_only(len(found))
         return self._to_routes(run, found)
+
+    @cython.cfunc
+    @cython.locals(routes=dict, keys=list, found=list, new=cython.Py_ssize_t, until=cython.double)
+    def _found(self, routes: dict[bytes, Route], exchange: str, keys: list[bytes]) -> list[Route]:
+        # Of as many as there is time for, when they are new.
+        found: list[Route] = []
+        new, until = 0, 0.0
+        for key in keys:
+            route = routes.get(key)
+            if route is None:
+                if new & 3 == 0:
+                    now = self._clock.monotonic()
+                    if new == 0:
+                        until = now + TURN_SECONDS
+                    elif now >= until and self._planned is None:
+                        break
+                new += 1
+                route = self._vhost.routing.route(exchange, key)
+            found.append(route)
+        return found
+
+    @cython.cfunc
+    def _carry_only(self, count: int) -> None:
+        if self._planned is None:
+            self.carried = count
+
+    def _shortened(self, run: PublishRun) -> PublishRun:
+        # To what may be looked at one by one in a turn; what a transaction has planned is published whole.
+        if run.count <= LOOKED_AT_MAX or self._planned is not None:
+            return run
+        self.carried = LOOKED_AT_MAX
+        return run.part(0, LOOKED_AT_MAX)
 
     def _publish_traced(self, run: PublishRun) -> JournalPositions:
         needed = NOTHING
         refused: set[int] = set()
+        run = self._shortened(run)
         for at, single in enumerate(singles(run, run.keys())):
             self._reached = []
             try:
@@ -313,16 +367,21 @@ class Publisher:
     def _publish_by_headers(self, run: PublishRun, exchange: str) -> JournalPositions:
         route = self._vhost.routing.route
         looks = self._vhost.routing.needs_headers(exchange)
-        found = [
-            route(
-                exchange, key, _message(Properties(run.properties(at))) if looks else BARE_MESSAGE
-            )
-            for at, key in enumerate(run.keys())
-        ]
+        until = self._clock.monotonic() + TURN_SECONDS
+        found: list[Route] = []
+        message = BARE_MESSAGE
+        for at, key in enumerate(run.keys()):
+            if at and not at % 16 and self._planned is None and self._clock.monotonic() >= until:
+                break
+            if looks:
+                message = _message(Properties(run.properties(at)))
+            found.append(route(exchange, key, message))
+        self._carry_only(len(found))
         return self._to_routes(run, found)
 
     def _publish_remembered(self, run: PublishRun, exchange: str) -> JournalPositions:
         # Cut where what becomes of a message hangs on one before it.
+        run = self._shortened(run)
         needed = NOTHING
         begin = 0
         while begin < run.count:
@@ -451,61 +510,6 @@ class Publisher:
                 raise SoftError(ACCESS_REFUSED, f"cannot publish to internal exchange {where}")
             self._name, self._exchange, self._known_version = name, exchange, version
         self._channel.permissions.authorize(ResourceKind.EXCHANGE, exchange, Verb.WRITE)
-
-    def _within_topics(self, run: PublishRun) -> Iterator[PublishRun]:
-        exchange = self._vhost.routing.exchange(self._exchange)
-        refused: Exception | None = None
-        allowed = run.count
-        if exchange.type == "topic":
-            for at, key in enumerate(run.keys()):
-                try:
-                    self._check_topics(run, at, key)
-                except (AccessRefused, AmqpError) as error:
-                    refused, allowed = error, at
-                    break
-        if allowed:
-            head = run if allowed == run.count else run.head(allowed)
-            yield from self._inspected(head) if run.property_flags & _INSPECTED else (head,)
-        if refused is not None:
-            raise refused
-
-    def _check_topics(self, run: PublishRun, at: int, key: bytes) -> None:
-        keys = [key]
-        if run.property_flags & CARBON_COPY:
-            keys += copies(Properties(run.properties(at)).headers())
-        for each in keys:
-            text = each.decode(errors="surrogateescape")
-            self._channel.permissions.authorize_topic(self._exchange, Verb.WRITE, text)
-
-    def _inspected(self, run: PublishRun) -> Iterator[PublishRun]:
-        if run.property_flags & (REPLY_TO | CARBON_COPY):
-            yield from self._inspected_singles(run)
-            return
-        for at in range(run.count):
-            try:
-                Properties(run.properties(at)).check(self._channel)
-            except SoftError:
-                if at:
-                    yield run.head(at)
-                raise
-        yield run
-
-    def _inspected_singles(self, run: PublishRun) -> Iterator[PublishRun]:
-        flags = run.mandatory | run.immediate << 1
-        for at, key in enumerate(run.keys()):
-            properties = Properties(run.properties(at))
-            properties.check(self._channel)
-            copies(properties.headers())
-            parts = (run.channel, run.exchange, key, flags, self._readdressed(properties))
-            yield single_run(*parts, run.body(at))
-
-    def _readdressed(self, properties: Properties) -> Properties:
-        if properties.value("reply_to") != PSEUDO_QUEUE.encode():
-            return properties
-        address = self._channel.reply_address
-        if address is None:
-            raise SoftError(PRECONDITION_FAILED, "fast reply consumer does not exist")
-        return Properties(properties.with_reply_to(address))
 
     # -- confirms (Waiter)
 

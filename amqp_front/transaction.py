@@ -7,6 +7,7 @@ from amqp_front.errors import PRECONDITION_FAILED, SoftError
 from amqp_front.unacked import Taken
 
 TRANSACTION_BYTES_MAX = 128 * 1024 * 1024  # kept in memory for one commit
+TRANSACTION_TURN_MAX = 1_024  # messages kept in one turn of the loop: 1 to 2 us each
 ENTRY_BYTES = 1_024  # what a kept run costs beside its content, in memory and in time
 
 

@@ -39,12 +39,14 @@ class Broker:
         tls_uri: the same broker with TLS; None when it has none.
         session: of its processes; None when somebody else started it.
         is_plain: it serves one producer, one queue and one consumer only, without an exchange.
+        http_port: of its HTTP API; None when it has none.
     """
 
     uri: str
     tls_uri: str | None = None
     session: int | None = None
     is_plain: bool = False
+    http_port: int | None = None
 
     def cpu_seconds(self) -> float:
         """Processor time of its processes since they started; 0 where it is not known."""
@@ -60,10 +62,14 @@ class Broker:
 
 
 @contextlib.contextmanager
-def routelog(folder: Path) -> Iterator[Broker]:
-    """A RouteLog of this source tree."""
+def routelog(folder: Path, *, with_http: bool = False) -> Iterator[Broker]:
+    """A RouteLog of this source tree; the HTTP API costs memory, and is there when asked for."""
     command = [sys.executable, "-m", "amqp_front", "serve", "--host", "127.0.0.1", "--port", "0"]
-    environment = {**os.environ, "ROUTELOG_MANAGEMENT": "false"}
+    environment = {**os.environ, "ROUTELOG_MANAGEMENT": str(with_http).lower()}
+    http_port = _free_port() if with_http else None
+    if with_http:
+        environment["ROUTELOG_MANAGEMENT_PORT"] = str(http_port)
+        environment["ROUTELOG_MANAGEMENT_TLS_PORT"] = "0"
     certificate, tls_port = make_certificate(folder), _free_port()
     if certificate is not None:
         environment["ROUTELOG_TLS_PORT"] = str(tls_port)
@@ -78,7 +84,7 @@ def routelog(folder: Path) -> Iterator[Broker]:
     ):
         uri = _ready_url(process, folder / "routelog.log")
         tls_uri = None if certificate is None else certificate.uri(tls_port)
-        yield Broker(uri, tls_uri, session=process.pid)
+        yield Broker(uri, tls_uri, session=process.pid, http_port=http_port)
 
 
 def _ready_url(process: subprocess.Popen[bytes], log: Path) -> str:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable
 
 from exchanges.binding import Binding
+from exchanges.equal_weights import EqualWeights
 from exchanges.errors import InvalidBindingArguments
 from exchanges.hash_source import HashSource, hash64
 from exchanges.message import Message
@@ -22,16 +23,16 @@ WEIGHT_MAX = 1_000_000  # far above any use; a share has 53 bits
 # Choices remembered when a header or property decides; keys are in the cache of routes. About 10 MB.
 CHOICES_MAX = 65_536
 
-_MASK = (1 << 64) - 1
 _UNIT = 2.0**-64
 
 
 class _Destination:
     # Where bindings lead, and how much of all they are to get.
-    __slots__ = ("bindings", "seed", "weight")
+    __slots__ = ("bindings", "place", "seed", "weight")
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
+        self.place = -1
         self.weight = 0
         self.bindings: dict[Binding, None] = {}
 
@@ -50,6 +51,7 @@ class ConsistentHashIndex:
         self.key_decides = source is None
         self.reads_headers = source is not None
         self._destinations: dict[tuple[str, str], _Destination] = {}
+        self._weights: dict[int, EqualWeights[_Destination]] = {}
         self._choices: dict[bytes, Binding] = {}
 
     def check(self, binding: Binding) -> None:
@@ -64,7 +66,7 @@ class ConsistentHashIndex:
             seed = hash64(f"{binding.destination_kind}/{binding.destination}".encode())
             found = self._destinations[name] = _Destination(seed)
         found.bindings[binding] = None
-        found.weight += weight_of(binding.routing_key)
+        self._weigh(found, found.weight + weight_of(binding.routing_key))
         self._choices.clear()
 
     def remove(self, binding: Binding) -> None:
@@ -72,10 +74,20 @@ class ConsistentHashIndex:
         name = (binding.destination_kind, binding.destination)
         found = self._destinations[name]
         del found.bindings[binding]
-        found.weight -= weight_of(binding.routing_key)
+        self._weigh(found, found.weight - weight_of(binding.routing_key))
         if not found.bindings:
             del self._destinations[name]
         self._choices.clear()
+
+    def _weigh(self, destination: _Destination, weight: int) -> None:
+        before = self._weights.get(destination.weight)
+        if before is not None:
+            before.remove(destination)
+            if not before.destinations:
+                del self._weights[destination.weight]
+        destination.weight = weight
+        if weight:
+            self._weights.setdefault(weight, EqualWeights()).add(destination)
 
     def match(self, routing_key: bytes, message: Message) -> Iterable[Binding]:
         """Return the one binding of a message, if there is any at all."""
@@ -94,10 +106,13 @@ class ConsistentHashIndex:
 
     def _choice(self, content: bytes) -> Binding:
         hashed = hash64(content)
-        best = min(
-            self._destinations.values(), key=lambda each: _score(hashed ^ each.seed, each.weight)
-        )
-        return next(iter(best.bindings))
+        first = math.inf, 0, 0
+        for weight, equals in self._weights.items():
+            place, mixed = equals.best(hashed)
+            first = min(first, (-math.log((mixed + 1) * _UNIT) / weight, weight, place))
+        _, weight, place = first
+        # All bindings of the destination mean the same.
+        return next(iter(self._weights[weight].destinations[place].bindings))
 
 
 def weight_of(binding_key: str) -> int:
@@ -117,10 +132,3 @@ def weight_of(binding_key: str) -> int:
         reason = f"The binding key must not be greater than {WEIGHT_MAX}"
         raise InvalidBindingArguments("routing_key", reason)
     return weight
-
-
-def _score(mixed: int, weight: int) -> float:
-    # The finisher of SplitMix64: seeds that differ in one bit give scores that have nothing in common.
-    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & _MASK
-    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & _MASK
-    return -math.log(((mixed ^ mixed >> 31) + 1) * _UNIT) / weight

@@ -25,6 +25,7 @@ from rocksdict import (
     DBRecoveryMode,
     Options,
     Rdict,
+    ReadOptions,
     WriteBatch,
 )
 
@@ -238,7 +239,7 @@ class MetadataStore:
         with self._lock, _engine_errors():
             self._refuse_if_closed()
             # The iterator must not outlive the lock: it would keep the directory after close().
-            cursor = self._engine.iter()
+            cursor = self._engine.iter(_within(prefix))
             cursor.seek(start)
             while len(page) < PAGE_ENTRIES_MAX and cursor.valid():
                 key = cursor.key()
@@ -302,6 +303,16 @@ class MetadataStore:
     def _refuse_if_closed(self) -> None:
         if self._closed:
             raise MetadataUnavailable("the metadata store is closed")
+
+
+def _within(prefix: bytes) -> ReadOptions:
+    # Without an end it would look for one behind all that was deleted since the last compaction,
+    # whatever it is: 20,000 deleted partitions cost 20 ms a look.
+    options = ReadOptions()
+    above = prefix.rstrip(b"\xff")
+    if above:
+        options.set_iterate_upper_bound(above[:-1] + bytes([above[-1] + 1]))
+    return options
 
 
 def _decode(key: bytes, stored: bytes) -> Entry:

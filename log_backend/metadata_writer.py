@@ -3,12 +3,17 @@
 import asyncio
 import logging
 import threading
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 
 log = logging.getLogger(__name__)
+
+RESOLVED_MAX = (
+    16  # submissions of one turn of the loop: whoever waits for one does up to 100 us of work
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,7 @@ class MetadataWriter:
         self._arrived = threading.Condition()  # guards _pending and _is_closing
         self._is_closing = False  # set on the loop
         self._failure: MetadataUnavailable | None = None  # only touched on the loop
+        self._committed: deque[tuple[_Submission, int | Exception]] = deque()  # only on the loop
         self.pending_changes = 0  # submitted, not yet resolved; only touched on the loop
         self._thread = threading.Thread(target=self._run, name="metadata-writer", daemon=True)
         self._thread.start()
@@ -76,11 +82,13 @@ class MetadataWriter:
             self._is_closing = True
             self._arrived.notify()
         await asyncio.to_thread(self._thread.join)
+        while self._committed:
+            self._resolve()
 
     def _run(self) -> None:
         while group := self._take():
             outcomes = self._commit(group)
-            self._loop.call_soon_threadsafe(self._resolve, group, outcomes)
+            self._loop.call_soon_threadsafe(self._ended, group, outcomes)
 
     def _take(self) -> list[_Submission]:
         """Wait for submissions and take them all; none means that the writer is closing."""
@@ -105,12 +113,21 @@ class MetadataWriter:
         except Exception as error:  # an answer to this submission; the thread serves the others
             return error
 
-    def _resolve(self, group: list[_Submission], outcomes: list[int | Exception]) -> None:
-        for submission, outcome in zip(group, outcomes, strict=True):
-            self.pending_changes -= len(submission.changes)
+    def _ended(self, group: list[_Submission], outcomes: list[int | Exception]) -> None:
+        for outcome in outcomes:
             if isinstance(outcome, MetadataUnavailable) and self._failure is None:
                 self._failure = outcome
                 log.error("%s; changes of topology are refused until a restart", outcome)
+        is_resolving = bool(self._committed)
+        self._committed.extend(zip(group, outcomes, strict=True))
+        if not is_resolving:
+            self._resolve()
+
+    def _resolve(self) -> None:
+        # Some thousand waiters at once would hold the loop.
+        for _ in range(min(RESOLVED_MAX, len(self._committed))):
+            submission, outcome = self._committed.popleft()
+            self.pending_changes -= len(submission.changes)
             if submission.durable.done():  # its waiter was cancelled
                 continue
             if isinstance(outcome, Exception):
@@ -119,6 +136,8 @@ class MetadataWriter:
                     unawaited(submission.durable)
             else:
                 submission.durable.set_result(outcome)
+        if self._committed:
+            self._loop.call_soon(self._resolve)
 
 
 def unawaited(change: asyncio.Future[int]) -> asyncio.Future[int]:

@@ -34,6 +34,7 @@ HOT_MODULES = (
     "amqp_front.publisher",
     "vhosts.queue",
     "exchanges.topic_trie",
+    "exchanges.equal_weights",
 )
 
 _ROOT = Path(__file__).parent.parent

@@ -9,6 +9,7 @@ from aiohttp import web
 from management.broker_side import BrokerSide
 from management.caller import Caller
 from management.failures import Refused, bad_request
+from management.json_turns import decoded_in_turns
 from management.log_tokens import LogTokens
 from vhosts import VirtualHost
 
@@ -74,7 +75,7 @@ class Call:
                     413, "payload_too_large", f"the body is larger than {bytes_max} bytes"
                 )
         try:
-            return msgspec.json.decode(body) if body.strip() else {}
+            return await decoded_in_turns(body) if body.strip() else {}
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise bad_request("not_json") from None
 

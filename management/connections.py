@@ -7,6 +7,7 @@ from management.answer import Answer, Empty, Listing, Row, Value
 from management.broker_side import BrokerSide
 from management.call import Call
 from management.caller import Need
+from management.consumers import consumer_rows_of_channel
 from management.failures import not_authorised, not_found
 
 REASON = "Closed via management plugin"  # RabbitMQ's words
@@ -114,7 +115,9 @@ def get_channel(call: Call) -> Answer:
         if name.startswith(prefix) and _is_seen(call, connection):
             for channel in call.broker.connections.channels(connection):
                 if name == f"{prefix} ({channel.number})":
-                    return Value(channel_row(call.broker, (connection, channel)))
+                    row = channel_row(call.broker, (connection, channel))
+                    consumers = consumer_rows_of_channel(call.broker, connection, channel.number)
+                    return Value({**row, "consumer_details": consumers})
     raise not_found()
 
 

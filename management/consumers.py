@@ -34,6 +34,12 @@ async def consumer_rows_of_queue(broker: BrokerSide, queue: Queue) -> list[Row]:
     return rows
 
 
+def consumer_rows_of_channel(broker: BrokerSide, connection: Any, number: int) -> list[Row]:
+    """The consumers of a channel."""
+    consumers = broker.connections.consumers(connection)
+    return [_row(broker, connection, each) for each in consumers if each.channel == number]
+
+
 def _all(broker: BrokerSide) -> Iterator[tuple[Any, Any]]:
     for connection in broker.connections.connections():
         for consumer in broker.connections.consumers(connection):
@@ -49,15 +55,16 @@ def _seen(call: Call, item: tuple[Any, Any], vhost: str) -> Row | None:
 
 
 def _row(broker: BrokerSide, connection: Any, consumer: Any) -> Row:
-    name = broker.connections.name(connection)
+    values = broker.connections.describe(connection)
+    name = values.name
     row: Row = {
         "consumer_tag": consumer.tag,
         "queue": {"name": consumer.queue, "vhost": connection.vhost.name},
         "ack_required": consumer.ack_required,
         "exclusive": consumer.exclusive,
         "prefetch_count": consumer.prefetch,
-        "active": True,
-        "activity_status": "up",
+        "active": consumer.activity != "waiting",
+        "activity_status": consumer.activity,
         "arguments": {"x-priority": consumer.priority} if consumer.priority else {},
         "messages_unacknowledged": consumer.unacknowledged,
         "messages_timed_out": consumer.timed_out,
@@ -67,6 +74,8 @@ def _row(broker: BrokerSide, connection: Any, consumer: Any) -> Row:
             "user": connection.user,
             "connection_name": name,
             "node": broker.node.name,
+            "peer_host": values.peer_host,
+            "peer_port": values.peer_port,
         },
     }
     if consumer.group:

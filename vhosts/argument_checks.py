@@ -7,6 +7,7 @@ from exchanges import field_type
 
 MICROSECONDS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "D": 86_400_000_000}
 MICROSECONDS |= {"d": MICROSECONDS["D"], "M": 30 * MICROSECONDS["D"], "Y": 365 * MICROSECONDS["D"]}
+AGE_MAX = 2**62  # us: what is so long ago fits into 64 bits, too
 _AGE = re.compile(r"([0-9]{1,9})([smhdDMY])")
 
 QUEUE_TYPES = ("classic", "quorum", "stream")
@@ -71,6 +72,6 @@ def age(value: object) -> str | None:
 
 
 def age_microseconds(value: object) -> int | None:
-    """An age such as "7d"; None when it is none."""
+    """An age such as "7d", at most AGE_MAX; None when it is none."""
     match = _AGE.fullmatch(value) if isinstance(value, str) else None
-    return int(match[1]) * MICROSECONDS[match[2]] if match else None
+    return min(int(match[1]) * MICROSECONDS[match[2]], AGE_MAX) if match else None

@@ -131,4 +131,7 @@ def _array(content: bytes) -> list[object]:
 
 
 def _moment(seconds: int) -> datetime | int:
-    return datetime.fromtimestamp(seconds, UTC) if seconds < 1 << 63 else seconds
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):
+        return seconds  # beyond the year 9999: some clients send milliseconds

@@ -146,6 +146,7 @@ class _Reader:
         if not isinstance(entries, list):
             raise InvalidDefinition(kind, "it is no array")
         for at, content in enumerate(entries):
+            entries[at] = None  # all of them at once would be long to let go of
             name = content.get("name", content.get("user", "")) if isinstance(content, dict) else ""
             place = f"{kind}[{at}] '{name}'" if name else f"{kind}[{at}]"
             try:

@@ -134,8 +134,7 @@ class QueueLimitReached(Exception):
 
     def __init__(self, queue: str, vhost: str, limit: int) -> None:
         super().__init__(
-            f"cannot declare queue '{queue}' in vhost '{vhost}': queue limit in vhost '{vhost}' "
-            f"({limit}) is reached"
+            f"cannot declare queue '{queue}': queue limit in vhost '{vhost}' ({limit}) is reached"
         )
         self.vhost = vhost
 

@@ -122,14 +122,8 @@ class Policy:
             reason = check(value)
             if reason is not None:
                 raise InvalidPolicy(self.name, key, reason)
-        if "dead-letter-routing-key" in self.definition:
-            self._check_needed("dead-letter-routing-key", "dead-letter-exchange")
-        if "ha-params" in self.definition:
-            self._check_needed("ha-params", "ha-mode")
-
-    def _check_needed(self, key: str, needed: str) -> None:
-        if needed not in self.definition:
-            raise InvalidPolicy(self.name, key, f"there is no '{needed}'")
+        if "ha-params" in self.definition and "ha-mode" not in self.definition:
+            raise InvalidPolicy(self.name, "ha-params", "there is no 'ha-mode'")
 
     def applies_to_exchange(self, name: str) -> bool:
         """Tell whether an exchange has this policy, if no other comes first."""

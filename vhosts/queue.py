@@ -228,6 +228,14 @@ class Queue(Dispatcher):
         waiting = len(self._standby.consumers) if self._standby is not None else 0
         return len(self.consumers) + waiting + len(self._readers) + in_groups
 
+    def activity(self, consumer: Consumer) -> str:
+        """RabbitMQ's word for what a consumer does: "up", "single_active", or "waiting" to be that."""
+        if self._standby is None:
+            return "up"
+        if consumer in self._standby.consumers:
+            return "waiting"
+        return "single_active" if consumer in self.consumers else "up"
+
     def __str__(self) -> str:
         return f"queue '{self.name}' in vhost '{self.vhost}'"
 
@@ -370,6 +378,8 @@ class Queue(Dispatcher):
         delivery = self._take(1)
         if delivery is None and self._is_blocked():
             raise self._why_stopped()
+        if self.rules is not None:
+            self.rules.expiry.look_now()  # who took it is told how many are left
         return delivery
 
     def when_loaded(self, done: Callable[[], None]) -> bool:

@@ -24,10 +24,12 @@ from vhosts.errors import InvalidQueueArgument, QueueInequivalent
 
 PARTITIONS_MAX = 256  # each costs memory, a directory, and the dispatcher a look in its turn
 
+MILLISECONDS_MAX = 10 * 365 * 86_400_000  # RabbitMQ's limit of ten years
+
 # Known arguments: checked at declaration, compared at redeclaration. Others are kept and ignored.
 KNOWN: Mapping[str, Check] = {
-    "x-expires": integer(1),
-    "x-message-ttl": integer(0),
+    "x-expires": integer(1, MILLISECONDS_MAX),
+    "x-message-ttl": integer(0, MILLISECONDS_MAX),
     "x-max-length": integer(0),
     "x-max-length-bytes": integer(0),
     "x-max-priority": integer(0, 255),

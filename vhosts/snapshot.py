@@ -42,7 +42,11 @@ class ChannelSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSnapshot:
-    """A consumer of a queue; `group` is empty when it is in none."""
+    """A consumer of a queue; `group` is empty when it is in none.
+
+    Attributes:
+        activity: "up", "single_active", or "waiting" to be that.
+    """
 
     channel: int
     queue: str
@@ -52,6 +56,7 @@ class ConsumerSnapshot:
     exclusive: bool
     prefetch: int
     priority: int
+    activity: str
     unacknowledged: int
     timed_out: int
 

@@ -3,20 +3,17 @@
 Source: RabbitMQ's streams, as consumers of AMQP 0-9-1 see them (`x-stream-offset`).
 """
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from exchanges import field_type
 from log_backend import PartitionLog, Reason
+from vhosts.argument_checks import age_microseconds
 from vhosts.comeback import Comeback
 from vhosts.consumer import Consumer
 from vhosts.delivery import Delivery, fitting
 from vhosts.errors import InvalidStreamOffset
-
-_INTERVAL = re.compile(r"([0-9]{1,9})([YMDhms])")
-_SECONDS = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +44,9 @@ def stream_position(log: PartitionLog, wanted: object, now: int) -> StreamPositi
         return StreamPosition(log.last_batch_offset)
     if wanted == "next":
         return StreamPosition(log.next_offset)
-    match = _INTERVAL.fullmatch(wanted) if isinstance(wanted, str) else None
-    if match is None:
+    age = age_microseconds(wanted)
+    if age is None:
         raise InvalidStreamOffset(wanted, field_type(wanted))
-    age = int(match[1]) * _SECONDS[match[2]] * 1_000_000
     return _position_at(log, now - age)
 
 

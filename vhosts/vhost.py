@@ -417,12 +417,12 @@ class VirtualHost:
 
     def connection_closed(self, connection: object) -> None:
         """Delete the exclusive queues of a connection, many in several turns; it may be told twice."""
-        self._delete_owned(deque(self._owned.pop(connection, {}).values()))
+        self._delete_owned(self._owned.pop(connection, {}))
 
-    def _delete_owned(self, queues: deque[Queue]) -> None:
+    def _delete_owned(self, queues: dict[str, Queue]) -> None:
         deleted = 0
         while queues and deleted < DELETIONS_MAX:
-            queue = queues.popleft()
+            _, queue = queues.popitem()
             if not queue.deleted:
                 deleted += len(queue.partitions)
                 self._delete_unasked(queue)
@@ -441,9 +441,9 @@ class VirtualHost:
         Raises:
             MetadataUnavailable: nothing more can be written.
         """
-        durable, deleted = None, 0
-        for queue in list(self.queues.values()):
-            if not queue.deleted:
+        durable, deleted, queues = None, 0, deque(self.queues.values())
+        while queues:  # one by one: thousands at once would be long to let go of
+            if not (queue := queues.popleft()).deleted:
                 durable = self.delete_queue(queue)[1] or durable
                 deleted += len(queue.partitions)
             if deleted >= DELETIONS_MAX:

@@ -13,7 +13,7 @@ from vhosts.queue import Queue
 from vhosts.queue_arguments import durability, retention
 from vhosts.topology_writer import TopologyWriter
 
-FOLLOWERS_MAX = 128  # queues or exchanges of one turn: below 1 ms with a few policies
+FOLLOWERS_MAX = 16  # queues or exchanges of one turn: some 100 us each where rules come or go
 
 
 class VhostPolicies:

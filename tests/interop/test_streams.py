@@ -49,6 +49,7 @@ def everything(first, end):
         (0, 0),
         (17, 17),
         ("1h", 0),
+        ("999999999Y", 0),
         (datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC), 0),
     ],
 )

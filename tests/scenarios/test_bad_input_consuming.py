@@ -65,6 +65,11 @@ def uses_a_consumer_tag_twice(peer: Peer) -> None:
     peer.do(Basic.Consume(queue=peer.queue, consumer_tag="same"))
 
 
+def uses_a_consumer_tag_twice_for_no_queue(peer: Peer) -> None:
+    peer.call(Basic.Consume(queue=peer.queue, consumer_tag="same"), Basic.ConsumeOk)
+    peer.do(Basic.Consume(queue=peer.name, consumer_tag="same"))
+
+
 def consumes_beside(first_exclusive: bool, second_exclusive: bool):
     """Consume twice from a queue."""
 
@@ -107,6 +112,11 @@ CONSUMERS = [
     Row(
         "a consumer tag in use",
         uses_a_consumer_tag_twice,
+        *("connection", 530, "attempt to reuse consumer tag 'same'"),
+    ),
+    Row(
+        "a consumer tag in use for a queue that is not there",
+        uses_a_consumer_tag_twice_for_no_queue,
         *("connection", 530, "attempt to reuse consumer tag 'same'"),
     ),
     Row("consume beside an exclusive consumer", consumes_beside(True, False), "channel", 403),

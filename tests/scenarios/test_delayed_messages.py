@@ -14,6 +14,8 @@ from broker_process import ROOT
 from management_door import ManagementDoor
 from pika.adapters.blocking_connection import BlockingChannel
 from pika_client import Clients, Inbox, declare, drain, ready_count, round_trip, wait_until
+from scenarios.bad_input import Peer
+from scenarios.raw_client import content_header, long, message, publish, short
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs a plugin")
 
@@ -177,6 +179,26 @@ def test_a_message_is_held_wherever_it_meets_the_exchange(channel, name):
     assert ready_count(channel, queue) == 0
     inbox = Inbox(channel, queue, auto_ack=True).wait_for(2)
     assert sorted(method.exchange for method, _, _ in inbox.deliveries) == [first, alternate]
+
+
+def test_a_delay_that_is_none_stops_neither_its_channel_nor_the_dead_letters_behind_it(
+    broker, channel, name
+):
+    exchange(channel, name, "fanout")
+    queue = bound(channel, name)
+    channel.queue_declare(
+        f"{name}.q", exclusive=True, arguments={"x-dead-letter-exchange": name, "x-message-ttl": 0}
+    )
+    held = long(short("x-delay") + b"T\x7f" + b"\xff" * 7)
+    with Peer(broker.host, broker.port) as peer:
+        peer.open()
+        peer.open_channel()
+        peer.send_bytes(message(f"{name}.q", b"odd", b"\x20\0" + held))
+        peer.send_bytes(publish(name, "k") + content_header(0, b"\x20\0" + held))
+        assert peer.outcome().scope == "ok"
+    channel.basic_publish("", f"{name}.q", b"behind")
+    Inbox(channel, queue, auto_ack=True).wait_for(1)
+    channel.exchange_delete(name)
 
 
 def test_a_dead_letter_is_held_once(channel, name):

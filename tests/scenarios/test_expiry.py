@@ -75,6 +75,24 @@ def test_a_message_whose_time_is_over_leaves_when_it_comes_to_the_head(channel):
     assert drain(channel, queue) == [b"first", b"last"]
 
 
+def test_who_takes_a_message_is_told_of_none_behind_it_whose_time_is_over(channel):
+    queue = declare(channel)
+    send(channel, queue, b"first")
+    channel.basic_publish("", queue, b"short", lasting(1))
+    pass_time(channel)
+    taken, _, _ = channel.basic_get(queue)
+    assert taken.message_count == 0
+
+
+@pytest.mark.parametrize("argument", ["x-message-ttl", "x-expires"])
+def test_a_time_of_more_than_ten_years_is_refused(channel, argument):
+    years = 10 * 365 * 86_400_000
+    declare(channel, arguments={argument: years})
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker) as closed:
+        declare(channel, arguments={argument: years + 1})
+    assert closed.value.reply_code == 406
+
+
 def test_a_time_of_nothing_means_at_once_or_never(channel):
     queue = declare(channel, arguments={"x-message-ttl": 0})
     send(channel, queue, b"nobody")

@@ -270,8 +270,11 @@ def test_connections_channels_and_consumers_are_listed_and_closed(world, door, c
     assert door.get("connections", mine["name"]) == mine
     (seen,) = door.get("connections", mine["name"], "channels")
     assert (seen["number"], seen["consumer_count"], seen["prefetch_count"]) == (1, 1, 7)
-    assert door.get("channels", seen["name"]) == seen
+    alone = door.get("channels", seen["name"])
     (consumer,) = [each for each in door.get("consumers") if each["consumer_tag"] == name]
+    assert alone == {**seen, "consumer_details": [consumer]}
+    assert consumer["channel_details"]["peer_port"] == mine["peer_port"]
+    assert (consumer["active"], consumer["activity_status"]) == (True, "up")
     assert consumer["queue"] == {"name": name, "vhost": "/"}
     status, _, _ = door.raw(
         "DELETE", f"/connections/{mine['name'].replace(' ', '%20')}", **{"X-Reason": "enough"}
@@ -281,6 +284,16 @@ def test_connections_channels_and_consumers_are_listed_and_closed(world, door, c
         connection.process_data_events(5)
     assert (closed.value.reply_code, closed.value.reply_text) == (320, "CONNECTION_FORCED - enough")
     assert door.ask("GET", "queues", "/", name)[0] == 404
+
+
+def test_consumers_tell_which_of_them_is_the_single_active_one(door, clients, name):
+    channel = clients.channel()
+    channel.queue_declare(name, exclusive=True, arguments={"x-single-active-consumer": True})
+    tags = [channel.basic_consume(name, lambda *_: None) for _ in range(3)]
+    channel.basic_cancel(tags.pop(0))
+    shown = door.get("queues", "/", name)["consumer_details"]
+    told = {each["consumer_tag"]: (each["active"], each["activity_status"]) for each in shown}
+    assert told == {tags[0]: (True, "single_active"), tags[1]: (False, "waiting")}
 
 
 def test_a_reason_in_any_octets_closes_a_connection(world, door):

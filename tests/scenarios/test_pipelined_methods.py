@@ -10,7 +10,15 @@ import pytest
 from pamqp import commands, frame, header
 from pamqp.commands import Basic, Confirm, Exchange, Queue
 from scenarios.bad_input import Peer
-from scenarios.raw_client import message, method, queue_declare, short
+from scenarios.raw_client import (
+    content_body,
+    content_header,
+    message,
+    method,
+    publish,
+    queue_declare,
+    short,
+)
 
 
 def pipelined(peer: Peer, *parts: bytes | Any) -> None:
@@ -37,6 +45,25 @@ def test_a_consumer_comes_before_a_get_that_follows_the_message(peer: Peer) -> N
     pipelined(peer, message(peer.queue, b"x"), Basic.Get(queue=peer.queue))
     assert delivered(peer) == b"x"
     peer.expect(Basic.GetEmpty)
+
+
+def test_messages_with_ever_new_keys_come_in_order_and_once(peer: Peer) -> None:
+    # More than one turn of the loop carries out; a method follows them.
+    for exchange, key in (("amq.topic", "#"), ("amq.headers", "")):
+        peer.call(Queue.Bind(queue=peer.queue, exchange=exchange, routing_key=key), Queue.BindOk)
+        bodies = [b"%d" % number for number in range(6_000)]
+        pipelined(
+            peer,
+            *(
+                publish(exchange, f"k.{at}") + content_header(len(each)) + content_body(each)
+                for at, each in enumerate(bodies)
+            ),
+            Queue.Declare(queue=peer.queue, passive=True),
+        )
+        assert peer.expect(Queue.DeclareOk).message_count == len(bodies)
+        consume(peer, peer.queue, exchange, no_ack=True)
+        assert [delivered(peer) for _ in bodies] == bodies
+        peer.call(Basic.Cancel(exchange), Basic.CancelOk)
 
 
 def test_a_purge_leaves_alone_what_a_consumer_is_due(peer: Peer) -> None:

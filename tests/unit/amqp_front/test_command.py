@@ -1,7 +1,7 @@
 import pytest
 from pamqp import base, commands, frame
 
-from amqp_front.command import TOPOLOGY_WEIGHT, Frame
+from amqp_front.command import METHOD_WEIGHT, TOPOLOGY_WEIGHT, Frame
 from amqp_front.frame_cutter import FRAME_BODY, FRAME_METHOD
 
 
@@ -23,10 +23,10 @@ def test_changes_of_topology_use_up_a_turn_sooner(method: base.Frame) -> None:
 
 
 @pytest.mark.parametrize("method", [commands.Channel.Open(), commands.Basic.Get(queue="q")])
-def test_other_commands_count_once(method: base.Frame) -> None:
-    assert method_frame(method).weight == 1
+def test_other_methods_count_for_some_commands(method: base.Frame) -> None:
+    assert method_frame(method).weight == METHOD_WEIGHT
+    assert Frame(FRAME_METHOD, 1, b"").weight == METHOD_WEIGHT
 
 
 def test_content_that_looks_like_topology_counts_once() -> None:
     assert Frame(FRAME_BODY, 1, b"\x00\x32\x00\x0a").weight == 1
-    assert Frame(FRAME_METHOD, 1, b"").weight == 1

@@ -95,7 +95,7 @@ def test_the_consumers_of_all_channels_of_a_connection_are_limited(
         begin(one, queue, tag, no_ack=False)
     last = begin(other, queue, "a", no_ack=False)
     with pytest.raises(HardError) as caught:
-        begin(one, queue, "c", no_ack=False)
+        one.free_tag("c")
     assert caught.value.code == NOT_ALLOWED
     other.consumer_ended(last)
     other.consumer_ended(last)

@@ -343,6 +343,28 @@ def test_rows_index_the_buffer() -> None:
     assert bytes(run.source[rows[4] : rows[4] + rows[5]]) == b"body"
 
 
+@pytest.mark.parametrize("keys", [("k", "k", "k", "k"), ("k", "other", "", "k")])
+def test_the_rest_of_a_run_that_is_given_back_comes_again(keys: tuple[str, ...]) -> None:
+    messages = [publish(1, "exchange", key, b"body") for key in keys]
+    for count in range(1, len(messages)):
+        cutter = cutter_of(publish(2, "", "before", b"m") + b"".join(messages))
+        cutter.next(False)
+        run = cutter.next(False)
+        assert isinstance(run, PublishRun)
+        cutter.give_back(run.begin(count))
+        assert cutter.unread() == b"".join(messages[count:])
+
+
+def test_a_part_of_a_run_is_a_run_of_its_own() -> None:
+    keys = ["a", "b", "c", "d"]
+    (run,) = commands_of(b"".join(publish(1, "x", key, key.encode()) for key in keys))
+    assert isinstance(run, PublishRun)
+    part = run.part(1, 2)
+    assert (part.count, part.keys(), part.body(1)) == (2, [b"b", b"c"], b"c")
+    records = part.records(0, 1)
+    assert [records.body(at) for at in range(records.count)] == [b"b", b"c"]
+
+
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_command_that_is_given_back_comes_again(name: str) -> None:
     stream = SAMPLES[name]

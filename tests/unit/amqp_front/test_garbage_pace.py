@@ -96,6 +96,19 @@ def test_old_garbage_waits_until_much_has_come_and_the_loop_is_idle(
     assert kept
 
 
+def test_a_loop_that_the_machine_lets_wait_is_not_idle(
+    pace: GarbagePace, ticks: Ticks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(garbage_pace, "WHOLE_MAX", 2**62)
+    old = old_cycle()
+    kept = come(max(WHOLE_MIN, gc.get_freeze_count(), garbage_pace.IDLE_CAME_MAX))
+    ticks.tick(busy=0)
+    assert old() is not None, "much has come, though it ran for so short a time"
+    ticks.tick(busy=0)
+    assert old() is None
+    assert kept
+
+
 def test_a_loop_that_is_never_idle_looks_when_very_much_has_come(
     pace: GarbagePace, ticks: Ticks
 ) -> None:
@@ -128,6 +141,7 @@ def test_what_comes_slowly_counts_as_well(pace: GarbagePace, ticks: Ticks) -> No
     for _ in range(max(WHOLE_MIN, gc.get_freeze_count()) // 1_000):
         kept.append(come(1_000))
         ticks.young_tick()
+    ticks.tick(busy=TICK_SECONDS / 2)
     ticks.tick(busy=0)
     assert old() is None
     assert kept

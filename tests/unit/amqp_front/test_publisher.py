@@ -17,7 +17,7 @@ from amqp_front.direct_reply import DirectReplies
 from amqp_front.errors import ACCESS_REFUSED, NOT_IMPLEMENTED, PRECONDITION_FAILED, AmqpError
 from amqp_front.frame_cutter import FrameCutter
 from amqp_front.properties import visible_properties
-from amqp_front.publisher import Publisher
+from amqp_front.publisher import LOOKED_AT_MAX, TURN_KEYS_MAX, Publisher
 from exchanges import ExchangeNotFound
 from log_backend import BLIND_COPIES, Records, SystemClock
 from vhosts import (
@@ -263,6 +263,105 @@ def test_topic_permissions_let_through_what_comes_before_the_first_key_that_is_r
     channel.book.remove_topics(channel.user, "/")
     send(publisher, *messages)
     assert held(node, "one") == ["a1", "a2", "b", "a3"]
+
+
+# -- what one turn of the loop bears
+
+
+class HurriedClock(SystemClock):
+    """A clock whose every look finds that much time has gone."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def monotonic(self) -> float:
+        """See `Clock`."""
+        self.looks += 1
+        return float(self.looks)
+
+
+@pytest.fixture
+def hurried(channel: Channel) -> Publisher:
+    channel.services.clock = HurriedClock()
+    return Publisher(cast(Any, channel))
+
+
+def carried(publisher: Publisher, messages: list[bytes]) -> list[int]:
+    """How many messages each turn carried out, until there was none left."""
+    counts: list[int] = []
+    while messages:
+        (run,) = runs(b"".join(messages))
+        counts.append(publisher.carry(run))
+        messages = messages[counts[-1] :]
+    return counts
+
+
+def test_new_keys_are_routed_while_there_is_time_and_the_rest_comes_again(
+    node: Node, hurried: Publisher, channel: Channel
+) -> None:
+    node.vhost.bind_queue("one", "amq.topic", "#", {})
+    keys = [f"k{number}" for number in range(50)]
+    hurried.confirming = True
+    messages = [publish(1, "amq.topic", key, key.encode()) for key in keys]
+    counts = carried(hurried, messages)
+    assert len(counts) > 5
+    assert sum(counts) == len(keys)
+    node.turns.run()
+    (ack,) = channel.sent()
+    assert (ack.delivery_tag, ack.multiple) == (len(keys), True)
+    assert held(node, "one") == keys
+    assert carried(hurried, messages) == [len(keys)], "their routes are known"
+
+
+def test_messages_whose_headers_decide_are_routed_while_there_is_time(
+    node: Node, hurried: Publisher
+) -> None:
+    node.vhost.bind_queue("one", "amq.headers", "", {"x": 1})
+    some = some_properties(headers={"x": 1})
+    names = [f"{number}" for number in range(100)]
+    counts = carried(
+        hurried, [publish(1, "amq.headers", "", name.encode(), some) for name in names]
+    )
+    assert len(counts) > 3
+    assert held(node, "one") == names
+
+
+def test_messages_that_are_looked_at_one_by_one_take_several_turns(
+    node: Node, hurried: Publisher
+) -> None:
+    some = some_properties(expiration="60000")
+    names = [f"{number}" for number in range(LOOKED_AT_MAX * 2 + 1)]
+    counts = carried(hurried, [publish(1, "", "one", name.encode(), some) for name in names])
+    assert counts == [LOOKED_AT_MAX, LOOKED_AT_MAX, 1]
+    assert held(node, "one") == names
+
+
+def test_a_refused_message_is_refused_in_its_turn(node: Node, hurried: Publisher) -> None:
+    good, bad = (some_properties(expiration=text) for text in ("60000", "soon"))
+    messages = [publish(1, "", "one", b"m", good) for _ in range(LOOKED_AT_MAX + 3)]
+    messages += [publish(1, "", "one", b"bad", bad), publish(1, "", "one", b"never", good)]
+    with pytest.raises(AmqpError, match="soon"):
+        carried(hurried, messages)
+    assert held(node, "one") == ["m"] * (LOOKED_AT_MAX + 3)
+
+
+def test_with_time_to_spare_a_run_is_carried_out_whole(node: Node, publisher: Publisher) -> None:
+    messages = [publish(1, "", "one", b"m") for _ in range(TURN_KEYS_MAX + 1)]
+    assert carried(publisher, messages) == [len(messages)]
+    messages = [publish(1, "", ("one", "two")[at % 2], b"m") for at in range(TURN_KEYS_MAX + 1)]
+    assert carried(publisher, messages) == [TURN_KEYS_MAX, 1]
+
+
+def test_replies_and_messages_for_queues_share_a_run_in_several_turns(
+    node: Node, publisher: Publisher, channel: Channel
+) -> None:
+    asker = Asker()
+    address = channel.services.replies.open(asker)
+    keys = [address, "one"] * LOOKED_AT_MAX
+    messages = [publish(1, "", key, b"%d" % at) for at, key in enumerate(keys)]
+    assert carried(publisher, messages) == [LOOKED_AT_MAX, LOOKED_AT_MAX]
+    assert asker.replies == [b"%d" % at for at in range(0, len(keys), 2)]
+    assert held(node, "one") == [f"{at}" for at in range(1, len(keys), 2)]
 
 
 # -- confirms

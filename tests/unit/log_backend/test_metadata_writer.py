@@ -3,6 +3,7 @@ import gc
 import logging
 import threading
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from log_backend.metadata import (
     MetadataUnavailable,
     RevisionConflict,
 )
-from log_backend.metadata_writer import MetadataWriter, unawaited
+from log_backend.metadata_writer import RESOLVED_MAX, MetadataWriter, unawaited
 
 DEADLINE_SECONDS = 10.0
 
@@ -86,6 +87,32 @@ async def test_what_gathers_during_a_sync_shares_the_next_one(
     assert await first == 1
     assert await asyncio.gather(*others) == list(range(2, 102))
     assert store.syncs == 2
+    assert writer.pending_changes == 0
+
+
+async def test_a_large_group_is_resolved_in_several_turns_of_the_loop(
+    store: GatedStore, writer: MetadataWriter
+) -> None:
+    store.gate.clear()
+    first = writer.submit([Change(b"first", b"")])
+    await until_syncing(store)
+    others = [writer.submit([Change(b"k%d" % number, b"")]) for number in range(100)]
+    store.gate.set()
+    await first
+    resolved = [0]
+    while resolved[-1] < len(others):
+        await asyncio.sleep(0)
+        resolved.append(sum(each.done() for each in others))
+    assert max(after - before for before, after in pairwise(resolved)) == RESOLVED_MAX
+    assert [await each for each in others] == list(range(2, 102))
+
+
+async def test_what_is_not_resolved_yet_is_when_the_writer_closes(
+    store: GatedStore, writer: MetadataWriter
+) -> None:
+    changes = [writer.submit([Change(b"k%d" % number, b"")]) for number in range(200)]
+    await writer.aclose()
+    assert all(each.done() for each in changes)
     assert writer.pending_changes == 0
 
 

@@ -77,6 +77,13 @@ def test_the_layout_is_a_field_table() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "seconds", [253_402_300_800, 10**12, 2**56 + 1, 2**62, 2**63 - 1, 2**64 - 1]
+)
+def test_a_time_beyond_the_year_9999_is_a_number_of_seconds(seconds: int) -> None:
+    assert decode_arguments(b"\x01xT" + seconds.to_bytes(8, "big")) == {"x": seconds}
+
+
 @pytest.mark.parametrize("value", [object(), {1, 2}, (1,), 1j])
 def test_what_no_client_can_send_is_refused(value: object) -> None:
     with pytest.raises(TypeError):

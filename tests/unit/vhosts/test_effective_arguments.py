@@ -28,6 +28,8 @@ def policy(definition: Mapping[str, object], *, operator: bool = False) -> Polic
         ({"x-overflow": "drop-head"}, {"overflow": "reject-publish"}, {}, {"x-overflow": "drop-head"}),
         ({}, {"overflow": "drop-head"}, {"overflow": "reject-publish"}, {"x-overflow": "reject-publish"}),
         ({"x-durability": "os"}, {"durability": "disk"}, {}, {"x-durability": "os"}),
+        ({"x-dead-letter-exchange": "x"}, {"dead-letter-routing-key": "k"}, {},
+         {"x-dead-letter-exchange": "x", "x-dead-letter-routing-key": "k"}),
         # Ages: the shorter one.
         ({"x-max-age": "2D"}, {"max-age": "47h"}, {}, {"x-max-age": "47h"}),
         ({"x-max-age": "2D"}, {"max-age": "49h"}, {}, {"x-max-age": "2D"}),

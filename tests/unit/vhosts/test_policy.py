@@ -45,7 +45,7 @@ VALUES: Mapping[str, object] = {
     "stream-max-segment-size-bytes": 500_000_000,
     "target-group-size": 3,
 }
-NEEDED = {"dead-letter-routing-key": "dead-letter-exchange", "ha-params": "ha-mode"}
+NEEDED = {"ha-params": "ha-mode"}
 
 
 def with_needed(key: str, value: object) -> dict[str, object]:
@@ -85,7 +85,7 @@ def test_operators_have_few_keys(key: str) -> None:
         ("apply-to", {"apply_to": "everything"}),
         ("definition", {"definition": {}}),
         ("federation-upstream", {"definition": {"federation-upstream": "all"}}),
-        ("dead-letter-routing-key", {"definition": {"dead-letter-routing-key": "k"}}),
+        ("ha-params", {"definition": {"ha-params": 2}}),
     ],
 )
 def test_a_bad_part_is_named(part: str, changes: dict[str, Any]) -> None:

@@ -159,9 +159,7 @@ async def test_the_number_of_queues_is_limited_by_vhost_or_by_default(tmp_path: 
         vhost = await vhosts.add("v")
         for name in ("a", "b", "a"):
             vhost.declare_queue(QueueProperties(name), CONNECTION)
-        reason = (
-            "cannot declare queue 'c' in vhost 'v': queue limit in vhost 'v' \\(2\\) is reached"
-        )
+        reason = "cannot declare queue 'c': queue limit in vhost 'v' \\(2\\) is reached"
         with pytest.raises(QueueLimitReached, match=reason):
             vhost.declare_queue(QueueProperties("c"), CONNECTION)
         await vhosts.put(VhostRecord("v", limits={"max-queues": -1}))
