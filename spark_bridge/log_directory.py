@@ -196,8 +196,15 @@ def _read_segment(path: Path, start: int, wanted: OffsetRange) -> Generator[Reco
 
 def _time_from(segments: Sequence[Path], at: int) -> int:
     """When the first record of a segment, or of one behind it, was received; never, if there is none."""
-    found = _first_found(segments[at:], SegmentFile.first_time)
+    found = _first_found(segments[at:], _first_time)
     return NEVER if found is None else found
+
+
+def _first_time(segment: SegmentFile) -> int | None:
+    # What is damaged fails those who look in there, not those who look for its neighbour.
+    with suppress(DamagedSegment):
+        return segment.first_time()
+    return None
 
 
 def _first_found(

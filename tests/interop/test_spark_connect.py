@@ -53,7 +53,7 @@ def test_a_connect_client_reads_streams_and_writes(
 ) -> None:
     LogFiles(tmp_path).numbered_segment(0, 60, 40)
     clients = Clients(broker.url)
-    channel = clients.channel()
+    channel = clients.connect(heartbeat=0).channel()  # nobody reads from it meanwhile
     queue = channel.queue_declare("", exclusive=True).method.queue
     given: dict[str, object] = {
         "url": server,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow.dataset
@@ -136,7 +137,9 @@ def test_conditions_are_pushed_down(spark: SparkSession, tmp_path: Path) -> None
     log.numbered_segment(0, 10)
     damaged = log.numbered_segment(10, 10)
     damaged.write_bytes(bytes(damaged.stat().st_size))
-    log.segment(20, (20, records([b"late"] * 10, time=1_800_000_000_000_000)))
+    for base, year in ((20, 2027), (30, 2030)):
+        time = int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
+        log.segment(base, (base, records([b"late"] * 10, time=time)))
     session = spark.newSession()
     session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     reader = session.read.format("routelog").options(path=str(tmp_path), subscribe="audit")
@@ -147,7 +150,7 @@ def test_conditions_are_pushed_down(spark: SparkSession, tmp_path: Path) -> None
         return
     # Whoever reads the whole log meets the damage.
     assert frame.where("offset >= 3 and offset < 7 and queue = 'audit'").count() == 4
-    assert frame.where("timestamp > '2026-01-01 00:00:00'").count() == 10
+    assert frame.where("timestamp > '2028-01-01 00:00:00'").count() == 10
     assert frame.where("partition = 1").count() == 0
 
 

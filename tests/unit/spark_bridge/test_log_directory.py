@@ -289,6 +289,18 @@ def test_a_time_is_not_looked_for_behind_damage(log: LogFiles, time: int) -> Non
         store.offset_at(AUDIT, time)
 
 
+def test_damage_is_in_nobody_s_way_to_a_time_elsewhere(log: LogFiles) -> None:
+    for base in range(0, 6, 2):
+        times = (10 * base, 10 * base + 10)
+        log.segment(base, *((base + n, records([b"a"], time=time)) for n, time in enumerate(times)))
+    segment_path(log.directory, 2).write_bytes(b"damaged from the beginning on")
+    store = LogDirectory(log.data)
+    assert [store.offset_at(AUDIT, time) for time in (0, 10, 50, 51)] == [0, 1, 5, None]
+    for time in (15, 30, 40):  # between what is whole on either side
+        with pytest.raises(DamagedSegment):
+            store.offset_at(AUDIT, time)
+
+
 def test_ranges_are_cut_by_the_bytes_of_their_bodies(log: LogFiles) -> None:
     log.segment(0, (0, records([b"x" * 10] * 5)))
     log.segment(5, (5, records([b"x" * 10] * 5)))
