@@ -1,6 +1,7 @@
 """Where clients come in: the listening sockets of a broker, plain, TLS and Unix."""
 
 import asyncio
+import errno
 import logging
 import socket
 from collections.abc import Callable
@@ -16,6 +17,12 @@ from amqp_front.tls import CertificateUnusable, TlsCertificates, TlsOptions
 log = logging.getLogger(__name__)
 
 BACKLOG = 1_024  # connections that the kernel accepts for us
+
+_ADVICE = {
+    errno.EADDRINUSE: "; stop what listens there, or choose another --port",
+    errno.EADDRNOTAVAIL: "; --host is no address of this machine",
+    errno.EACCES: "; a port below 1024 is for root, or for who may bind it",
+}
 
 
 class CannotListen(Exception):
@@ -120,7 +127,8 @@ class Listeners:
             )
             return [_listening(family, address) for family, _, _, _, address in found]
         except OSError as error:
-            raise CannotListen(f"cannot listen on {host}:{port}: {error}") from None
+            advice = _ADVICE.get(error.errno or 0, "")
+            raise CannotListen(f"cannot listen on {host}:{port}: {error}{advice}") from None
 
     def _accept(self, listening: socket.socket, certificates: TlsCertificates | None) -> None:
         acceptor = Acceptor(

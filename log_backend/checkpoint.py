@@ -33,10 +33,11 @@ class Snapshot:
 
 
 def snapshot(partition: PartitionLog) -> Snapshot:
-    """Look at a partition whose segments are synced to their ends."""
+    """Look at a partition whose segments are synced to their ends, but for a newest one that nobody needs."""
     # The file of an empty one may be gone, and what is called synced has to be there.
-    if partition.segments and partition.segments[-1].size:
-        partition.synced_offset = partition.segments[-1].end_offset
+    newest = partition.segments[-1] if partition.segments else None
+    if newest is not None and newest.size and not newest.unsynced:
+        partition.synced_offset = newest.end_offset
     marks = (partition.number, partition.next_offset, partition.synced_offset)
     cursors = [
         change for cursor in partition.cursors.values() for change in cursor.snapshot(*marks)

@@ -20,7 +20,7 @@ class DirectoryLocked(Exception):
     """Another process owns the data directory; `path` is its lock file."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(f"another broker holds {path}")
+        super().__init__(f"another process holds {path}: stop it, or take another data directory")
         self.path = path
 
 

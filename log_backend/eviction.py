@@ -1,15 +1,25 @@
 """Making room in memory: what segments hold leaves it, of the largest tails first."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 
+from log_backend.clock import Clock
 from log_backend.partition_log import PartitionLog
+from log_backend.turns import in_turns
 
 
-def evict(partitions: Iterable[PartitionLog], excess: int) -> int:
-    """Let go of so many bytes of batches, or of what there is; returns how many that were."""
-    freed = 0
-    for partition in sorted(partitions, key=PartitionLog.tail_bytes, reverse=True):
-        if freed >= excess:
+async def evict(partitions: Iterable[PartitionLog], excess: int, clock: Clock) -> None:
+    """Let go of so many bytes of batches, or of what there is, in turns of the event loop.
+
+    Of two tails, the larger one goes first, unless it is less than twice as large: there may be 100,000, and
+    nothing is sorted.
+    """
+    by_size: defaultdict[int, list[PartitionLog]] = defaultdict(list)
+    async for partition in in_turns(partitions, clock):
+        by_size[partition.tail_bytes().bit_length()].append(partition)
+    by_size.pop(0, None)  # nothing is in memory
+    largest_first = [each for size in sorted(by_size, reverse=True) for each in by_size[size]]
+    async for partition in in_turns(largest_first, clock):
+        if excess <= 0:
             break
-        freed += partition.evict(excess - freed)
-    return freed
+        excess -= partition.evict(excess)

@@ -14,16 +14,13 @@ class FlushPlan:
 
     Attributes:
         partitions: those planned, each with its writes; there may be none.
+        unwritten_bytes: what is planned and not on the disk.
     """
 
     def __init__(self) -> None:
         self.partitions: list[tuple[PartitionLog, list[SegmentWrite]]] = []
+        self.unwritten_bytes = 0
         self._unsynced: list[Segment] = []
-
-    @property
-    def unwritten_bytes(self) -> int:
-        """What is planned and not on the disk."""
-        return sum(write.bytes for write in self._writes() if not write.done)
 
     @property
     def is_empty(self) -> bool:
@@ -32,12 +29,14 @@ class FlushPlan:
 
     def add(self, partition: PartitionLog) -> None:
         """Plan what a partition has to write."""
-        self.partitions.append((partition, partition.plan_flush()))
+        writes = partition.plan_flush()
+        self.partitions.append((partition, writes))
+        self.unwritten_bytes += sum(write.bytes for write in writes)
 
     async def sync(self, partitions: Iterable[PartitionLog], clock: Clock) -> None:
-        """Have all segments of partitions synced that are not."""
+        """Have the segments of partitions synced, as far as somebody needs them."""
         async for partition in in_turns(partitions, clock):
-            self._unsynced += [segment for segment in partition.segments if segment.unsynced]
+            self._unsynced += partition.segments_to_sync()
 
     def write(self, writer: SegmentWriter, check_space: Callable[[int], None]) -> None:
         """Write and sync, in the flusher's thread.
@@ -46,9 +45,9 @@ class FlushPlan:
             DiskFull, OSError, MetadataUnavailable: see `SegmentWriter.write`.
         """
         # What was closed since it was planned may have been removed before this.
-        writes = list(self._writes(closed=False))
+        writes = [w for partition, each in self.partitions if not partition.closed for w in each]
         check_space(sum(write.bytes for write in writes))
-        writer.write(writes, self._unsynced)
+        writer.write(self._counted(writes), self._unsynced)
 
     async def synced(self, clock: Clock) -> None:
         """Take note that `write` has returned."""
@@ -60,7 +59,8 @@ class FlushPlan:
         for partition, writes in self.partitions:
             partition.flush_refused(writes)
 
-    def _writes(self, *, closed: bool = True) -> Iterator[SegmentWrite]:
-        for partition, writes in self.partitions:
-            if closed or not partition.closed:
-                yield from writes
+    def _counted(self, writes: Iterable[SegmentWrite]) -> Iterator[SegmentWrite]:
+        # Each is on the disk when the next one is asked for.
+        for write in writes:
+            yield write
+            self.unwritten_bytes -= write.bytes

@@ -47,7 +47,7 @@ class LogEnd:
         self.is_stream = is_stream
         self.closed = False
         self.next_offset = 0
-        self._tail = Tail()
+        self._tail = Tail(intake if durable else None)
         self._intake = intake
 
     def promise(self, durability: Durability) -> None:

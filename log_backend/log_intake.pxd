@@ -7,6 +7,7 @@ cdef class LogIntake:
     cdef public unsigned int leader_epoch
     cdef public long long tail_bytes
     cdef public long long tail_bytes_watched
+    cdef public long long unflushed_bytes
     cdef public long long room
     cdef object _on_watched
     cpdef grew(self, long long size)

@@ -20,6 +20,7 @@ class LogIntake:
         leader_epoch: stamped on every batch; rises with every start.
         tail_bytes: of the batches that all partitions keep in memory.
         tail_bytes_watched: with more of them, the owner hears of every change.
+        unflushed_bytes: of the batches that are to be in a segment, and are in no plan to write one.
         room: bytes that the disk has for what is still to come; below 0, the owner hears of every growth.
 
     Args:
@@ -33,6 +34,7 @@ class LogIntake:
         "room",
         "tail_bytes",
         "tail_bytes_watched",
+        "unflushed_bytes",
     )
 
     def __init__(
@@ -42,6 +44,7 @@ class LogIntake:
         self.leader_epoch = 0
         self.tail_bytes = 0
         self.tail_bytes_watched = tail_bytes_watched
+        self.unflushed_bytes = 0
         self.room = ROOM_UNKNOWN
         self._on_watched = on_watched
 

@@ -19,6 +19,7 @@ class LogOptions:
         disk_reserve_bytes: publishers wait when less is free; at most an eighth of the file system.
         compression: of sealed segments, where a partition does not say: none, zstd, lz4.
         retention_seconds: how often segments past their retention are looked for.
+        emptied_seconds: how often the newest segments of logs are looked at in which nothing is needed.
         has_remote: there is remote storage for the logs of queues that ask for it.
     """
 
@@ -33,4 +34,5 @@ class LogOptions:
     disk_reserve_bytes: int = 256 * 1024 * 1024
     compression: str = "none"
     retention_seconds: float = 30.0
+    emptied_seconds: float = 15.0
     has_remote: bool = False

@@ -29,6 +29,7 @@ from log_backend.damage import damage_change
 from log_backend.disk import Disk, DiskFull
 from log_backend.disk_space import DiskSpace
 from log_backend.durability import Durability
+from log_backend.emptied_logs import EmptiedLogs
 from log_backend.eviction import evict
 from log_backend.flush_plan import FlushPlan
 from log_backend.flusher import Flusher
@@ -161,6 +162,7 @@ class LogStore:
         self._flush_lock = asyncio.Lock()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._retention_timer = RetentionTimer(loop, options.retention_seconds)
+        self._emptied = EmptiedLogs(loop, clock, options.emptied_seconds, self._run)
         self._flush_soon = False
         self._failure: Exception | None = None
 
@@ -187,6 +189,9 @@ class LogStore:
         self._removal.resume()
         for partition in self.partitions.values():
             self._compressor.look(partition)
+            if partition.segments:
+                partition.release()  # what the journal has settled
+        self._emptied.start()
         self._flush_timer = self._loop.call_later(self._options.flush_seconds, self._flush_later)
         self.scrub.start(self._loop)
         self._retention_timer.start()
@@ -199,8 +204,10 @@ class LogStore:
         await self.scrub.aclose()
         self._compressor.stop()
         self._retention_timer.stop()
+        self._emptied.stop()
         await self.schedules.aclose()
         if self.journal.failure is None and self._failure is None:
+            await self._emptied.let_go()
             await self._checkpoint(None)
         if self._refused or self.journal.refused:
             self.journal.abandon()
@@ -291,6 +298,7 @@ class LogStore:
             self._retention_timer.partitions,
         ):
             partitions.discard(partition)
+        self._emptied.forget(partition)
         if partition.durable:
             return self._removal.changes(partition)
         self._removal.remove(partition)
@@ -326,6 +334,10 @@ class LogStore:
         """See `LogOwner`."""
         self._flusher.remove(partition, segments)
 
+    def keeps_newest(self, partition: PartitionLog) -> bool:
+        """See `LogOwner`."""
+        return self._emptied.keeps_newest(partition)
+
     def damage_changed(self, partition: PartitionLog) -> None:
         """See `LogOwner`."""
         if partition.durable:  # else its files end with the run
@@ -343,7 +355,7 @@ class LogStore:
         async with self._flushing():
             self._flush_soon = False
             await self._write_segments(to_sync=())
-            self._evict()
+            await self._evict()
 
     def _journal_state(self) -> None:
         append = self.journal.groups.append
@@ -428,23 +440,22 @@ class LogStore:
             await self._loop.run_in_executor(
                 self._flusher, store_snapshots, self.metadata, seen, changes
             )
-            self._evict()
+            await self._evict()
             for full in files:
                 # A partition that a crash may bring back needs what the journal has of it.
                 self._removal.when_decided(partial(self.journal.recycle, full))
 
-    def _evict(self) -> None:
+    async def _evict(self) -> None:
         excess = self.intake.tail_bytes - self._tail_bytes_max
         if excess > 0:
             excess += self._tail_bytes_max // 4  # not again at once
-            self.intake.tail_bytes -= evict(self.partitions.values(), excess)
+            await evict(list(self.partitions.values()), excess, self._clock)
         self._press("memory", self.intake.tail_bytes > 2 * self._tail_bytes_max)
 
     # -- space, pressure and failure
 
     def _unflushed_bytes(self) -> int:
-        planned = self._plan.unwritten_bytes
-        return planned + sum(p.unflushed_bytes for p in self._with_unflushed if p.durable)
+        return self._plan.unwritten_bytes + self.intake.unflushed_bytes
 
     def _refused_by_disk(self) -> None:
         # Nothing is lost: what found no room is in memory, and in the journal if it was there.
@@ -453,15 +464,15 @@ class LogStore:
             self.journal.abandon()
 
     def _looked_at_space(self) -> None:
-        free = self._space.free
         self.intake.room = self._space.room
         self.journal.frugal = self._space.low
         if not self._closing:
-            if free >= self.journal.promised_bytes:
+            if self._space.free >= self.journal.promised_bytes:
                 self.journal.go_on()
-            behind = self._failure is None and (self._full_files or self._refused)
-            if behind and not self._flush_lock.locked() and free >= self._unflushed_bytes():
+            has_room = self._space.free >= self._unflushed_bytes() and not self._flush_lock.locked()
+            if has_room and self._failure is None and (self._full_files or self._refused):
                 self._run(self._checkpoint(None) if self._full_files else self.flush())
+            self._emptied.press("disk" in self.pressures)
         self._press("disk", self._space.low or self._refused or self.journal.refused)
 
     def _tails_changed(self, size: int) -> None:

@@ -53,6 +53,9 @@ class LogOwner(Protocol):
     def remove_segments(self, partition: "PartitionLog", segments: list[Segment]) -> None:
         """Delete files of a partition's oldest segments in a thread."""
 
+    def keeps_newest(self, partition: "PartitionLog") -> bool:
+        """Whether a partition that needs none of its segments keeps the newest for now."""
+
     def damage_changed(self, partition: "PartitionLog") -> None:
         """Keep what is known of the partition's damage."""
 
@@ -304,23 +307,42 @@ class PartitionLog(LogEnd, QuarantinedLog):
         freed = self._tail.drop_up_to(end)
         if freed:
             self._owner.intake.grew(-freed)
-        if self.segments and not self._flushing:
-            self._remove_settled_segments(low_water)
+        if self.segments and not self._flushing and self.segments[0].end_offset <= low_water:
+            self._remove_segments(self._unneeded_segments(low_water))
         if self.is_damaged:
             self.lift_quarantine()
 
-    def _remove_settled_segments(self, low_water: int) -> None:
-        if self.segments[0].end_offset > low_water:
-            return
+    def _unneeded_segments(self, low_water: int) -> int:
         if self.retention is not None:
             now = self._owner.now()
-            count = self.retention.removable(self.segments, low_water, self._copied_end, now)
-        else:
-            count = bisect_right(self.segments, low_water, key=_end_offset)
-        removed, self.segments[:count] = self.segments[:count], []
-        if removed:
+            return self.retention.removable(self.segments, low_water, self._copied_end, now)
+        count = bisect_right(self.segments, low_water, key=_end_offset)
+        if count == len(self.segments) and self._owner.keeps_newest(self):
+            return count - 1
+        return count
+
+    def _remove_segments(self, count: int) -> None:
+        if count:
+            removed, self.segments[:count] = self.segments[:count], []
             self._loaded.clear()
             self._owner.remove_segments(self, removed)
+
+    def remove_settled_segments(self) -> bool:
+        """Remove all segments, also the newest, unless something in them is needed.
+
+        Returns:
+            Whether that is decided; not while they are written.
+        """
+        if self._flushing and not self.closed:
+            return False
+        if not self.closed and self.segments and self.segments[-1].end_offset <= self.low_water():
+            self._remove_segments(len(self.segments))
+        return True
+
+    def segments_to_sync(self) -> list[Segment]:
+        """Those that a checkpoint has to sync: not where nothing is needed, whatever becomes of it."""
+        settled = 0 if self.retention is not None else self.low_water()
+        return [each for each in self.segments if each.unsynced and each.end_offset > settled]
 
     @property
     def _copied_end(self) -> int:
@@ -362,7 +384,7 @@ class PartitionLog(LogEnd, QuarantinedLog):
         while at < len(batches):
             end = at
             # What was sealed may be compressed, also when its successor was torn away.
-            if segment is not None and not segment.damaged and segment.next_base is None:
+            if segment is not None and segment.is_open:
                 write = SegmentWrite(self.number, segment, segment.size)
                 write.before = segment.mark() if segment is newest else None
                 end = segment.add_fitting(batches, at, self._owner.segment_bytes)
@@ -428,7 +450,9 @@ class PartitionLog(LogEnd, QuarantinedLog):
 
     def evict(self, size: int) -> int:
         """Forget up to `size` bytes of batches that segments hold; returns what was freed."""
-        return 0 if self._flushing else self._tail.evict(size)
+        freed = 0 if self._flushing else self._tail.evict(size)
+        self._owner.intake.grew(-freed)
+        return freed
 
     def _needed(self, batches: list[RecordBatch]) -> list[RecordBatch]:
         # Those that somebody is not done with.
@@ -468,6 +492,7 @@ class PartitionLog(LogEnd, QuarantinedLog):
         """Stop: the partition was deleted, or the broker ends. Returns the memory freed."""
         self.closed = True
         freed = self._tail.bytes
+        self._tail.take_unflushed()
         self._tail = Tail()
         self._loaded.clear()
         self.cursors = {}  # they know the log: nothing is left for the garbage collector

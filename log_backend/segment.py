@@ -149,6 +149,11 @@ class Segment:
         self.written_size = self.size
 
     @property
+    def is_open(self) -> bool:
+        """Batches may be added."""
+        return self.next_base is None and not self.damaged
+
+    @property
     def file_bytes(self) -> int:
         """What its batches take on the disk."""
         return self.size if self.compressed_bytes is None else self.compressed_bytes

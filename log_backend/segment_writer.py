@@ -1,7 +1,7 @@
 """Puts segments on the disk: the part of flushing that blocks and runs in one thread."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,7 +50,7 @@ class SegmentWriter:
         self._disk = disk
         self._removal = removal
 
-    def write(self, writes: Sequence[SegmentWrite], to_sync: Sequence[Segment]) -> None:
+    def write(self, writes: Iterable[SegmentWrite], to_sync: Sequence[Segment]) -> None:
         """Write planned batches, then make segments durable.
 
         Raises:

@@ -5,6 +5,7 @@ from typing import Any
 
 import cython
 
+from log_backend.log_intake import LogIntake
 from log_backend.record_batch import RecordBatch
 
 
@@ -16,11 +17,15 @@ class Tail:
     Attributes:
         bytes: memory of the batches.
         unflushed_bytes: of those that no segment has, and no plan to write one.
+
+    Args:
+        intake: counts `unflushed_bytes` of many; None: nobody does.
     """
 
-    __slots__ = ("_batches", "_start", "_unflushed", "bytes", "unflushed_bytes")
+    __slots__ = ("_batches", "_intake", "_start", "_unflushed", "bytes", "unflushed_bytes")
 
-    def __init__(self) -> None:
+    def __init__(self, intake: LogIntake | None = None) -> None:
+        self._intake = intake
         self._batches: list[Any] = []  # None where one was forgotten
         self._start = 0
         self._unflushed = 0  # index of the first unflushed batch, or behind the last one
@@ -39,7 +44,7 @@ class Tail:
         size = 64 + len(batch.records.payload)
         self._batches.append(batch)
         self.bytes += size
-        self.unflushed_bytes += size
+        self._count_unflushed(size)
         return self._unflushed + 1 == len(self._batches)
 
     @property
@@ -120,7 +125,7 @@ class Tail:
         self._batches[self._start] = None
         if self._unflushed == self._start:
             self._unflushed += 1
-            self.unflushed_bytes -= size
+            self._count_unflushed(-size)
         self._start += 1
         self.bytes -= size
         return size
@@ -144,10 +149,10 @@ class Tail:
         """The unflushed batches, which are so no more; they stay in the tail."""
         taken: list[RecordBatch] = self._batches[self._unflushed :]
         self._unflushed = len(self._batches)
-        self.unflushed_bytes = 0
+        self._count_unflushed(-self.unflushed_bytes)
         return taken
 
-    @cython.locals(offset=cython.longlong)
+    @cython.locals(offset=cython.longlong, size=cython.longlong)
     def unflush_from(self, offset: int) -> None:
         """The batches that begin at an offset or behind it are unflushed again."""
         while (
@@ -155,7 +160,18 @@ class Tail:
             and _batch(self._batches, self._unflushed - 1).base_offset >= offset
         ):
             self._unflushed -= 1
-            self.unflushed_bytes += 64 + len(_batch(self._batches, self._unflushed).records.payload)
+            size = 64 + len(_batch(self._batches, self._unflushed).records.payload)
+            self._count_unflushed(size)
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    @cython.returns(cython.int)
+    @cython.locals(size=cython.longlong)
+    def _count_unflushed(self, size: int) -> int:
+        self.unflushed_bytes += size
+        if self._intake is not None:
+            self._intake.unflushed_bytes += size
+        return 0
 
 
 @cython.cfunc

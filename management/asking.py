@@ -8,6 +8,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
+from management.asked_password import asked_password
 from management.client import ManagementClient
 from management.door import local_door, remote_door
 from management.terminal import complaints
@@ -41,7 +42,7 @@ def asking(command: Callable[Concatenate[ManagementClient, Given], None]) -> Cal
     @wraps(command)
     def run(*, data_dir: Path, url: str, ca_file: str, **given: Any) -> None:
         with complaints():
-            door = remote_door(url, ca_file, _password) if url else local_door(data_dir)
+            door = remote_door(url, ca_file, asked_password) if url else local_door(data_dir)
             command(ManagementClient(door), **given)  # type: ignore[call-arg]  # typer read the rest
 
     _, *own = signature(command).parameters.values()
@@ -49,7 +50,3 @@ def asking(command: Callable[Concatenate[ManagementClient, Given], None]) -> Cal
     run.__signature__ = signature(command).replace(parameters=shown)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in shown}
     return run
-
-
-def _password(user: str) -> str:
-    return str(typer.prompt(f"Password of {user}", hide_input=True, err=True))

@@ -1,6 +1,6 @@
 """The command line's way to a broker: its HTTP API."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote
@@ -10,6 +10,11 @@ import msgspec
 from management.door import Door, NotReachable
 
 PIECE_BYTES = 65_536  # of an answer at a time
+
+_PLAINLY = {  # reasons that RabbitMQ has words for programs for
+    "vhost_or_user_not_found": "there is no such virtual host or user",
+    "not_json": "this is no JSON object",
+}
 
 
 class AnswerRefused(Exception):
@@ -60,7 +65,7 @@ class ManagementClient:
             )
             answer = connection.getresponse()
             if answer.status >= 400:
-                raise AnswerRefused(_reason(answer.status, answer.read()))
+                raise AnswerRefused(_reason(parts, answer.status, answer.read()))
             while piece := answer.read(PIECE_BYTES):
                 yield piece
         except (OSError, HTTPException) as error:
@@ -69,11 +74,12 @@ class ManagementClient:
             connection.close()
 
 
-def _reason(status: int, content: bytes) -> str:
+def _reason(parts: Sequence[str], status: int, content: bytes) -> str:
     try:
         answer = msgspec.json.decode(content, type=dict[str, Any])
     except msgspec.MsgspecError:
         return f"status {status}"
     if answer.get("error") == "Object Not Found":
-        return "there is nothing of this name"
-    return str(answer.get("reason", f"status {status}"))
+        return f"there is nothing of this name: {' '.join(parts)}"
+    reason = str(answer.get("reason", f"status {status}"))
+    return _PLAINLY.get(reason, reason)

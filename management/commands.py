@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from management.asked_password import asked_password
 from management.asking import asking
 from management.client import AnswerRefused, ManagementClient
 from management.delayed_commands import delayed
@@ -24,6 +25,10 @@ COLUMNS = {
     "vhosts": ("name", "description", "tags", "default_queue_type"),
 }  # fmt: skip
 
+
+Password = Annotated[
+    str | None, typer.Option(help="Else it is asked for, or the next line of standard input.")
+]
 
 connections = command_group("connection", "Close connections of clients.")
 users = command_group("user", "Add, change and delete users of the running broker.")
@@ -88,12 +93,13 @@ def close_connection(
 def add_user(
     broker: ManagementClient,
     name: str,
-    password: Annotated[str, typer.Option(prompt=True, hide_input=True, confirmation_prompt=True)],
+    password: Password = None,
     tags: Annotated[str, typer.Option(help="Separated by commas.")] = "",
 ) -> None:
     """Add a user, who has no permissions yet."""
     if any(user["name"] == name for user in broker.get("users")):
         raise AnswerRefused(f"user '{name}' already exists")
+    password = asked_password(name, is_new=True) if password is None else password
     broker.ask("PUT", "users", name, body={"password": password, "tags": tags})
 
 
@@ -109,10 +115,11 @@ def delete_user(broker: ManagementClient, name: str) -> None:
 def change_password(
     broker: ManagementClient,
     name: str,
-    password: Annotated[str, typer.Option(prompt=True, hide_input=True, confirmation_prompt=True)],
+    password: Password = None,
 ) -> None:
     """Change a user's password."""
     tags = broker.get("users", name)["tags"]
+    password = asked_password(name, is_new=True) if password is None else password
     broker.ask("PUT", "users", name, body={"password": password, "tags": tags})
 
 

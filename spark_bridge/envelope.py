@@ -107,12 +107,16 @@ def check_projection(schema: StructType, offered: StructType) -> None:
     Raises:
         BadSchema: names the column at fault.
     """
+    if not schema:  # of rows without columns Spark is told no number
+        raise BadSchema(f"it names no column; there are {', '.join(offered.names)}")
     _check_chosen(schema, offered, "column ")
 
 
 def _check_chosen(schema: StructType, offered: StructType, place: str) -> None:
     types = {field.name: field.dataType for field in offered}
-    for field in schema:
+    for index, field in enumerate(schema):
+        if field.name in schema.names[:index]:
+            raise BadSchema(f"{place}{field.name} is named twice")
         known = types.get(field.name)
         if known is None:
             there_are = ", ".join(types)

@@ -17,6 +17,7 @@ from spark_bridge.errors import BadOption
 from spark_bridge.record_table import TableLayout
 
 DEFINITION = "definition.json"
+DRAFT = "definition.draft"
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")  # of a table in SQL, without quotes
 
 
@@ -94,15 +95,17 @@ class IndexBook:
             if known.name == index.name:
                 raise BadOption("name", f"there is another index {index.name}; drop it first")
         directory = self.path(index) / INTENTS
-        if self.path(index).exists():
+        if any(each.is_file() and each.name != DRAFT for each in self.path(index).rglob("*")):
             raise BadOption("name", f"{self.path(index)} is there, and no index")
         self._disk.make_directory(directory)
-        file = self._disk.open(directory / DEFINITION, create=True)
+        file = self._disk.open(directory / DRAFT, create=True)
         try:
+            self._disk.truncate(file, 0)
             self._disk.write(file, 0, [json.dumps(asdict(index), indent=1).encode()])
             self._disk.sync(file)
         finally:
             self._disk.close(file)
+        self._disk.rename(directory / DRAFT, directory / DEFINITION)
         self._disk.sync_directory(directory)
 
     def drop(self, name: str) -> None:
@@ -112,14 +115,12 @@ class IndexBook:
             BadOption: there is none.
         """
         path = self.path(self.find(name))
-        # The definition goes last: what a crash leaves can be dropped again.
-        for entry in sorted(
-            path.rglob("*"), key=lambda each: (INTENTS in each.parts, each), reverse=False
-        ):
-            if entry.is_file():
-                self._disk.remove(entry)
-        for entry in sorted(path.rglob("*"), reverse=True):
-            entry.rmdir()
+        # The definition goes last of all files: what a crash leaves can be dropped again, or declared again.
+        files = [each for each in path.rglob("*") if each.is_file()]
+        for file in sorted(files, key=lambda each: each.name == DEFINITION):
+            self._disk.remove(file)
+        for directory in sorted(path.rglob("*"), reverse=True):
+            directory.rmdir()
         path.rmdir()
 
     def _read(self, path: Path) -> Index:

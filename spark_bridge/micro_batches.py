@@ -64,6 +64,7 @@ class MicroBatches:
         options = self._options
         partitions = selected_partitions(self.store, options)
         options.starting.check_covers(partitions)
+        options.ending.check_covers(partitions)
         if not options.starting_is_given:
             log.warning("no starting option is given: the stream begins with the earliest records")
         start: Offsets = {}

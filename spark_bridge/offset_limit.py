@@ -44,7 +44,8 @@ class Limit(Protocol):
         """The offset for one partition; it may lie outside of what its log holds.
 
         Raises:
-            BadOption: there is no such record, and that is an error.
+            BadOption: there is no such record, and that is an error; or nothing is said of the partition,
+                which came after those that were checked.
         """
 
 
@@ -78,7 +79,7 @@ class OffsetLimit:
         """See `Limit`; `held` is from the earliest to the latest offset."""
         value = self.everywhere
         if value is None:
-            value = self.places[held.partition.queue, held.partition.partition]
+            value = _place(self.option, self.places, held.partition)
         return {EARLIEST: held.start, LATEST: held.end}.get(value, value)
 
 
@@ -109,7 +110,7 @@ class TimeLimit:
         """See `Limit`."""
         time = self.everywhere
         if time is None:
-            time = self.places[held.partition.queue, held.partition.partition]
+            time = _place(self.option, self.places, held.partition)
         found = store.offset_at(held.partition, time)
         if found is None and self.must_match:
             reason = f"{held.partition} has no record of that time or later yet"
@@ -164,6 +165,11 @@ def _parse_places(
         raise BadOption(option, form) from None
 
 
+def _place(option: str, places: Mapping[tuple[str, int], int], partition: LogPartition) -> int:
+    _check_covers(option, places, [partition], surplus_is_error=False)
+    return places[partition.queue, partition.partition]
+
+
 def _offset(value: object) -> int:
     if type(value) is not int or value < EARLIEST:
         raise ValueError
@@ -184,12 +190,16 @@ def _time(value: object) -> int:
 
 
 def _check_covers(
-    option: str, places: Mapping[tuple[str, int], int], partitions: list[LogPartition]
+    option: str,
+    places: Mapping[tuple[str, int], int],
+    partitions: list[LogPartition],
+    *,
+    surplus_is_error: bool = True,
 ) -> None:
     read = {(each.queue, each.partition) for each in partitions}
     if missing := read - places.keys():
         raise BadOption(option, f"has nothing for {_names(missing)}, which are read")
-    if surplus := places.keys() - read:
+    if surplus_is_error and (surplus := places.keys() - read):
         raise BadOption(option, f"names {_names(surplus)}, which are not read")
 
 

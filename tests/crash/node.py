@@ -42,6 +42,7 @@ LIMITS = LogOptions(
     segment_bytes=8 * 1024,
     memory_tail_bytes=16 * 1024,
     flush_seconds=0.002,
+    emptied_seconds=0.005,
 )
 
 
@@ -381,6 +382,13 @@ def answer(durable: Durable, note: Callable[[], None]) -> Answer:
 
     coming.add_done_callback(came)
     return coming
+
+
+async def until_gone(node: Node, name: str) -> None:
+    """Wait until an empty queue has let go of its files."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while node.log(name).segments:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
 
 
 async def wait_for(*answers: Answer) -> None:

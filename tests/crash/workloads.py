@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from crash.node import Node, wait_for
+from crash.node import Node, until_gone, wait_for
 
 Workload = Callable[[Node, Path], Awaitable[Node]]
 
@@ -130,6 +130,27 @@ async def purges(node: Node, root: Path) -> Node:
         node.purge("a")
         await node.confirmed(node.append("b", 1, 50))
     await node.confirmed(node.append("a", 2))
+    return node
+
+
+@workload
+async def emptied_and_filled_again(node: Node, root: Path) -> Node:
+    """Queues that go on in the segment that they have emptied, synced or not, and that lose it meanwhile."""
+    await node.declare("a", "b", "idle")
+    for turn in range(9):
+        first = node.log("a").next_offset
+        node.append("idle", 2, 60)
+        await node.confirmed(node.append("a", 3, 300))
+        await node.store.flush()
+        if turn % 3 == 1:
+            node.append("b", 1, 9_000)
+            await node.confirmed(node.append("b", 1, 9_000))  # and a checkpoint
+        node.settle("a", first, first + 3)
+        node.purge("idle")
+        if turn % 3 == 2:
+            node.purge("b")
+            await until_gone(node, "idle")
+    await node.confirmed(node.append("a"))
     return node
 
 

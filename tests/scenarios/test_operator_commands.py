@@ -65,6 +65,16 @@ def test_users_vhosts_and_permissions_are_administered(world: BrokerProcess) -> 
     assert "orders" not in succeed(world, "list", "vhosts")
 
 
+def test_a_program_sends_a_password_as_one_line(world: BrokerProcess) -> None:
+    succeed(world, "user", "add", "eve", "--tags", "management", given="secret \u00e9\n")
+    assert ManagementDoor(world, ("eve", "secret \u00e9")).ask("GET", "whoami")[0] == 200
+    succeed(world, "user", "password", "eve", given="without an end of line")
+    assert ManagementDoor(world, ("eve", "without an end of line")).ask("GET", "whoami")[0] == 200
+    done = run(world.data_dir, "user", "password", "eve")
+    assert (done.exit_code, "no password of eve" in done.stderr) == (2, True)
+    succeed(world, "user", "delete", "eve")
+
+
 def test_everything_is_listed_and_a_connection_closed(world: BrokerProcess) -> None:
     clients = Clients(world.url)
     connection = clients.connect(client_properties={"connection_name": "shop\x1b[31m"})
@@ -136,7 +146,9 @@ def test_definitions_go_out_and_come_in_again(world: BrokerProcess, tmp_path: Pa
 @pytest.mark.parametrize(
     ("arguments", "code", "reason"),
     [
-        (("user", "delete", "nobody"), 1, "there is nothing of this name"),
+        (("user", "delete", "nobody"), 1, "there is nothing of this name: users nobody"),
+        (("permission", "set", "nobody", "", "", ""), 1, "no such virtual host or user"),
+        (("user", "password", "nobody"), 1, "there is nothing of this name: users nobody"),
         (("user", "add", "guest", "--password", "x"), 1, "user 'guest' already exists"),
         (("vhost", "add", "v", "--default-queue-type", "fast"), 1, "default_queue_type"),
         (
@@ -148,9 +160,9 @@ def test_definitions_go_out_and_come_in_again(world: BrokerProcess, tmp_path: Pa
         (("policy", "set", "p", "", "nonsense"), 2, "no JSON"),
         (("list", "cats"), 2, "queues"),
         (("list", "users", "--vhost", "/"), 2, "in no virtual host"),
-        (("list", "queues", "--vhost", "nowhere"), 1, "there is nothing of this name"),
-        (("connection", "close", "nope"), 1, "there is nothing of this name"),
-        (("definitions", "import", "-"), 1, "not_json"),
+        (("list", "queues", "--vhost", "nowhere"), 1, "nothing of this name: queues nowhere"),
+        (("connection", "close", "nope"), 1, "there is nothing of this name: connections nope"),
+        (("definitions", "import", "-"), 1, "this is no JSON object"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(

@@ -102,7 +102,7 @@ async def test_what_was_let_go_is_not_missed(data: Path) -> None:
     await until(lambda: min(partition.directory.glob("*.log")) == oldest)
     killed = await crash(store, data, "some-left")
     partition.open_cursor().settle(third, 48)
-    partition.release()
+    partition.remove_settled_segments()
     await until(lambda: not list(partition.directory.glob("*.log")))
     emptied = await crash(store, data, "none-left")
     await store.aclose()

@@ -281,3 +281,32 @@ async def test_a_damaged_compressed_segment_is_quarantined_and_repaired(
     assert lost_offsets(steps) == set(range(12, 24))
     assert [each for each in verify(data) if each.severity == "damage"] == []
     assert await remaining(data) == set(range(48)) - set(range(12, 24))
+
+
+@pytest.mark.parametrize("is_synced", [False, True])
+async def test_a_segment_that_an_emptied_log_keeps_is_whole_and_may_be_gone_unless_it_was_synced(
+    data: Path, is_synced: bool
+) -> None:
+    store, (partition,) = start_store(data)
+    await durable(store, append(partition, 3))
+    await store.flush()
+    if is_synced:
+        await store._checkpoint(None)
+    partition.open_cursor().settle(0, 3)
+    partition.release()
+    await store._checkpoint(None)
+    left = await crash(store, data)
+    await store.aclose()
+    (kept,) = (left / "logs").rglob("*.log")
+    assert verify(left) == []
+    assert repair(left) == []
+    kept.write_bytes(kept.read_bytes()[:-1])  # a power cut
+    found = {each.severity for each in verify(left)}
+    assert found == ({"damage"} if is_synced else {"notice"})
+    again, (opened,) = start_store(left, epoch=2)
+    assert opened.damage.found == []  # what is settled is not missed
+    assert await unsettled(opened) == []
+    await durable(again, append(opened, 2))
+    await again.flush()
+    await again.aclose()
+    assert verify(left) == []

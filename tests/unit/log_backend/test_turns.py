@@ -90,7 +90,7 @@ async def test_segments_removed_while_snapshots_are_taken_are_not_said_to_be_the
     def settle() -> None:
         for partition in partitions:
             partition.open_cursor().settle(0, partition.next_offset)
-            partition.release()
+            partition.remove_settled_segments()
 
     def seen(partition: PartitionLog) -> Snapshot:
         monkeypatch.undo()

@@ -4,7 +4,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from unit.spark_bridge.log_files import LogFiles, records
+from unit.spark_bridge.log_files import LogFiles, numbered, records
 
 from spark_bridge.errors import BadOption, RecordsLost
 from spark_bridge.log_directory import LogDirectory
@@ -193,6 +193,24 @@ def test_an_ending_bounds_a_stream_too(log: LogFiles) -> None:
     assert timed.end(timed.first(), limited=True) == {A0: 0}
 
 
+def test_an_ending_must_name_what_is_read(log: LogFiles) -> None:
+    log.numbered_segment(0, 5)
+    given = {"endingOffsets": '{"audit": {"0": 3}}'}
+    with pytest.raises(BadOption, match="endingOffsets: names 'audit:1', which are not read"):
+        stream(log.data, endingOffsets='{"audit": {"0": 3, "1": 3}}').first()
+    batches = stream(log.data, **given)
+    start = batches.first()
+    LogFiles(log.data, partition=1).numbered_segment(0, 5)
+    for each in (batches, stream(log.data, **given)):
+        with pytest.raises(BadOption, match="endingOffsets: has nothing for 'audit:1'"):
+            each.end(start, limited=True)
+    with pytest.raises(BadOption, match="endingOffsets: has nothing for 'audit:1'"):
+        stream(log.data, **given).first()
+    times = stream(log.data, endingOffsetsByTimestamp='{"audit": {"0": 3}}')
+    with pytest.raises(BadOption, match="ByTimestamp: has nothing for 'audit:1'"):
+        times.end(start, limited=True)
+
+
 def test_a_plan_is_the_same_when_it_is_made_again(log: LogFiles) -> None:
     log.numbered_segment(0, 5, 5)
     log.numbered_segment(10, 5)
@@ -202,6 +220,21 @@ def test_a_plan_is_the_same_when_it_is_made_again(log: LogFiles) -> None:
     again = planned(stream(log.data), {A0: 3}, {A0: 12})
     assert first == [(0, 3, 10), (0, 10, 12)] == again
     assert all(one[2] == other[1] for one, other in pairwise(again))
+
+
+def test_a_plan_with_a_minimum_of_tasks_is_the_same_when_the_log_has_grown(log: LogFiles) -> None:
+    log.numbered_segment(0, 5, 5)
+    log.numbered_segment(10, 3, 4)
+    given = {"minPartitions": "3", "maxBytesPerPartition": "1"}
+    first = stream(log.data, **given)
+    start = first.first()
+    end = first.end(start, limited=True)
+    plan = [[(each.start, each.end) for each in task] for task in first.tasks(start, end)]
+    log.segment(10, (10, numbered(10, 3)), (13, numbered(13, 4)), (17, records([b"x" * 9_999])))
+    log.numbered_segment(18, 5)
+    again = stream(log.data, **given).tasks(start, end)
+    assert [[(each.start, each.end) for each in task] for task in again] == plan
+    assert plan == [[(0, 5)], [(5, 10)], [(10, 13)], [(13, 17)]]
 
 
 def test_one_look_at_a_log_is_enough_for_a_micro_batch(log: LogFiles) -> None:

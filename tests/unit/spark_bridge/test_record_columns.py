@@ -217,11 +217,21 @@ def test_a_projection_may_take_some_columns_in_any_order() -> None:
             "column properties.priority is int, not tinyint",
         ),
         (StructField("properties", StringType()), "column properties is struct<.*, not string"),
+        (StructField("queue", StringType()), "column queue is named twice"),
+        (
+            StructField("properties", StructType([StructField("type", StringType())] * 2)),
+            "column properties.type is named twice",
+        ),
     ],
 )
 def test_a_projection_must_fit_the_columns(field: StructField, complaint: str) -> None:
     with pytest.raises(BadSchema, match=complaint):
         check_projection(StructType([ENVELOPE["queue"], field]), ENVELOPE)
+
+
+def test_a_projection_has_a_column() -> None:
+    with pytest.raises(BadSchema, match="it names no column; there are vhost, queue, "):
+        check_projection(StructType(), ENVELOPE)
 
 
 def test_the_columns_of_kafka() -> None:
