@@ -13,9 +13,7 @@ NEVER = 2**31 - 1
 YOUNG_SECONDS = 0.01  # then at them in any case
 TICK_SECONDS = 1.0
 IDLE_SHARE = 0.1  # of a tick: nobody is likely to wait
-IDLE_CAME_MAX = (
-    50_000  # in a tick: where more come, it is the machine that gives the loop no more of a tick
-)
+IDLE_CAME_MAX = 50_000  # in a tick: where more come, the machine gives the loop no more of it
 WHOLE_MIN = 4_000_000  # that came since the last look at the whole, when the loop is idle
 WHOLE_MAX = 16_000_000  # when it never is
 WHOLE_SHARE = 0.5  # of what there was: looking at all of it stays rare

@@ -104,8 +104,12 @@ def read_definitions(document: object, vhost: str | None = None) -> Definitions:
 
 
 async def read_definitions_in_turns(document: object, vhost: str | None = None) -> Definitions:
-    """See `read_definitions`; others have their turn meanwhile."""
-    reader = _Reader(document, vhost)
+    """See `read_definitions`; others have their turn meanwhile.
+
+    Args:
+        document: its entries are taken out, as all of them at once would be long to let go of.
+    """
+    reader = _Reader(document, vhost, takes=True)
     for at, _ in enumerate(reader.steps()):
         if at % TURN_ENTRIES == TURN_ENTRIES - 1:
             await asyncio.sleep(0)
@@ -113,11 +117,12 @@ async def read_definitions_in_turns(document: object, vhost: str | None = None) 
 
 
 class _Reader:
-    def __init__(self, document: object, vhost: str | None) -> None:
+    def __init__(self, document: object, vhost: str | None, *, takes: bool = False) -> None:
         if not isinstance(document, dict):
             raise InvalidDefinition("the document", "it is no JSON object")
         self._document: Mapping[str, Any] = document
         self._vhost = vhost
+        self._takes = takes
         self.read = Definitions()
 
     def steps(self) -> Iterator[None]:
@@ -146,7 +151,8 @@ class _Reader:
         if not isinstance(entries, list):
             raise InvalidDefinition(kind, "it is no array")
         for at, content in enumerate(entries):
-            entries[at] = None  # all of them at once would be long to let go of
+            if self._takes:
+                entries[at] = None
             name = content.get("name", content.get("user", "")) if isinstance(content, dict) else ""
             place = f"{kind}[{at}] '{name}'" if name else f"{kind}[{at}]"
             try:
