@@ -239,7 +239,9 @@ class MetadataStore:
         with self._lock, _engine_errors():
             self._refuse_if_closed()
             # The iterator must not outlive the lock: it would keep the directory after close().
-            cursor = self._engine.iter(_within(prefix))
+            # The options must outlive the iterator: it keeps no copy of the bound.
+            within = _within(prefix)
+            cursor = self._engine.iter(within)
             cursor.seek(start)
             while len(page) < PAGE_ENTRIES_MAX and cursor.valid():
                 key = cursor.key()

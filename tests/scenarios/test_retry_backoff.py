@@ -43,7 +43,7 @@ def test_the_wait_grows_with_each_delivery_up_to_its_limit(channel, queue_type):
         "partitions": {"x-partitions": 2},
     }[queue_type]
     arguments = {**retrying(delayed_retry_max=2 * MIN), **of_type}
-    queue = declare(channel, durable=True, arguments=arguments)
+    queue = declare(channel, "growing", durable=True, exclusive=False, arguments=arguments)
     times, counts = arrivals(channel, queue, 4, channel.basic_nack)
     waits = [later - earlier for earlier, later in itertools.pairwise(times)]
     for wait, expected in zip(waits, (MIN, 2 * MIN, 2 * MIN), strict=True):

@@ -124,6 +124,14 @@ def test_a_scan_is_ordered_and_stays_within_its_prefix(store: MetadataStore) -> 
     assert keys(store, b"\xff") == [b"\xff"]
 
 
+def test_a_scan_ends_with_its_prefix_whatever_else_takes_memory(store: MetadataStore) -> None:
+    expected = [b"k%05d" % number for number in range(1_000)]
+    store.apply([Change(key, b"v") for key in expected])
+    for number in range(1_000):
+        prefix = b"k%04d" % (number * 7 % 100)
+        assert keys(store, prefix) == [key for key in expected if key.startswith(prefix)]
+
+
 @pytest.mark.parametrize("count", [PAGE_ENTRIES_MAX - 1, PAGE_ENTRIES_MAX, PAGE_ENTRIES_MAX + 1])
 def test_a_scan_over_several_pages_misses_nothing(store: MetadataStore, count: int) -> None:
     expected = [b"k%05d" % number for number in range(count)]
