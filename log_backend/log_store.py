@@ -140,7 +140,7 @@ class LogStore:
         self._compressor = SegmentCompressor(
             disk, loop, data / "compressing", self._flusher, self._run, self._space.check
         )
-        self._removal = PartitionRemoval(data, self._writer, self.metadata, self._flusher.do)
+        self._removal = PartitionRemoval(data, self._writer, self.metadata, clock, self._flusher.do)
         self._recovery = Recovery(disk, self.metadata, self._writer, self._removal.remove_directory)
         self.partitions: dict[int, PartitionLog] = {}
         self.scrub = Scrub(
