@@ -20,7 +20,7 @@ from pamqp import commands
 from amqp_front.channel import Channel
 from amqp_front.channel_table import ChannelTable
 from amqp_front.client_socket import CLOSE_SECONDS_MAX, ClientSocket
-from amqp_front.command import Frame, PublishRun, SettleRun
+from amqp_front.command import RUN_RECORDS_MAX, Frame, PublishRun, SettleRun
 from amqp_front.connection_methods import connection_method
 from amqp_front.connection_state import State
 from amqp_front.errors import UNEXPECTED_FRAME, AmqpError, HardError, SoftError, reply_text
@@ -327,6 +327,10 @@ class Connection(asyncio.BufferedProtocol):
                 if carried < run.count:
                     self.services.cutter.give_back(run.begin(carried))
                     self._commands_left = 0
+                    self.inlet.run_limit = 2 * carried
+                elif self.inlet.run_limit < RUN_RECORDS_MAX:
+                    self.inlet.run_limit = RUN_RECORDS_MAX
+                    self._commands_left = 0  # many short runs would be a long turn
             else:
                 channel.settle(run)
         except Exception as error:
