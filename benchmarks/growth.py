@@ -141,8 +141,8 @@ CURVES = (
             ),
             (
                 100_000,
-                "each queue gets its directory and first segment in the seconds measured; sampled with perf, two "
-                "thirds of all are ext4's search for inodes, most of it past those that were just deleted",
+                "each queue gets its directory and first segment in the seconds measured; sampled with perf, "
+                "two thirds of all are ext4's search for inodes, most of it past those that were just deleted",
             ),
         ),
     ),
