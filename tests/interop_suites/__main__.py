@@ -55,7 +55,11 @@ def main() -> int:
             began = time.monotonic()
             try:
                 result = run(
-                    suite, sources[suite.distribution], programs, services, again=options.again
+                    suite,
+                    sources[suite.distribution],
+                    programs,
+                    services,
+                    only_failed=options.again,
                 )
             except NotRun as error:
                 failed += 1
@@ -71,19 +75,19 @@ def main() -> int:
 
 
 def run(
-    suite: Suite, source: Path, programs: Path, services: Mapping[str, str], *, again: bool
+    suite: Suite, source: Path, programs: Path, services: Mapping[str, str], *, only_failed: bool
 ) -> Outcome:
     """Run a suite, then once more what failed, each test alone.
 
     Args:
-        again: only the latter, if the suite was run before.
+        only_failed: only the latter, if the suite was run before.
 
     Raises:
         NotRun: the tests could not be run.
     """
     first, second = (FOLDER / f"{suite.name}.{name}.jsonl" for name in ("first", "second"))
     second.unlink(missing_ok=True)
-    if not again:
+    if not only_failed:
         first.unlink(missing_ok=True)
     variables = {name: value.format(**services) for name, value in suite.environment.items()}
     variables["PATH"] = os.pathsep.join([str(programs), os.environ.get("PATH", "")])
@@ -96,7 +100,8 @@ def run(
         record=first,
     )
     record = watched.all()
-    return outcome(suite.name, record, replace(watched, record=second).each(record.failed))
+    again = replace(watched, record=second).each(record.failed, suite.opening)
+    return outcome(suite.name, record, again)
 
 
 if __name__ == "__main__":

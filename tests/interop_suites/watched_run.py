@@ -63,10 +63,14 @@ class WatchedRun:
                 raise NotRun(f"pytest ended with {code}; see {self.log}")
         return record
 
-    def each(self, tests: Sequence[str]) -> RunRecord:
-        """Run these tests, each in a process of its own."""
+    def each(self, tests: Sequence[str], opening: Sequence[str] = ()) -> RunRecord:
+        """Run these tests, each in a process of its own.
+
+        Args:
+            opening: tests that go before each of them: they start what all tests of a process share.
+        """
         for test in tests:
-            self._process([test])
+            self._process([*opening, test])
         record = read_record(self.record)
         record.tests = list(tests)
         return record
@@ -99,13 +103,17 @@ class WatchedRun:
             return process.wait()
 
     def _watch(self, process: subprocess.Popen[bytes]) -> None:
-        seen, since = None, time.monotonic()
+        running = test = None
+        changed = began = time.monotonic()
         while process.poll() is None:
-            record = read_record(self.record)
-            at = (record.running, len(record.outcomes))
-            if at != seen:
-                seen, since = at, time.monotonic()
-            limit = self.idle_seconds if record.running is None else self.test_seconds
-            if time.monotonic() - since > limit:
+            record, now = read_record(self.record), time.monotonic()
+            if record.running != running:
+                running, changed = record.running, now
+            if running not in (None, test):  # a flaky test that is run again has begun once
+                test, began = running, now
+            idle = running is None
+            if now - (changed if idle else began) > (
+                self.idle_seconds if idle else self.test_seconds
+            ):
                 return
             time.sleep(_WATCH_SECONDS)

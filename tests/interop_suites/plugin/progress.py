@@ -15,7 +15,7 @@ import pytest
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Announce where to write, and what to run."""
     parser.addoption("--record", type=Path, required=True, help="what happens is appended to it")
-    parser.addoption("--only", type=Path, help="a file of the tests to run, one a line")
+    parser.addoption("--only", type=Path, help="a file of the tests to run, in order")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -28,7 +28,7 @@ class Progress:
 
     def __init__(self, record: Path, only: Path | None) -> None:
         self._record = record
-        self._only = None if only is None else set(only.read_text().splitlines())
+        self._only = None if only is None else only.read_text().splitlines()
         self._write({"process": os.getpid()})
 
     @pytest.hookimpl(trylast=True)
@@ -37,8 +37,10 @@ class Progress:
     ) -> None:
         """Leave out what is not to be run."""
         if self._only is not None:
-            left_out = [item for item in items if item.nodeid not in self._only]
-            items[:] = [item for item in items if item.nodeid in self._only]
+            place = {test: number for number, test in enumerate(self._only)}
+            left_out = [item for item in items if item.nodeid not in place]
+            kept = [item for item in items if item.nodeid in place]
+            items[:] = sorted(kept, key=lambda item: place[item.nodeid])
             config.hook.pytest_deselected(items=left_out)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:

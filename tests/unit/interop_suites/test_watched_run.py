@@ -42,6 +42,23 @@ def worker():
 def test_first(worker): ...
 def test_last(worker): ...
 """
+RELYING = """
+STARTED = []
+
+def test_relies(): assert STARTED
+def test_starts(): STARTED.append(1)
+"""
+FLAKY = """
+import json, time
+
+def test_hangs_a_while_and_is_run_again(request):
+    record = request.config.getoption("record")
+    for _ in range(20):
+        time.sleep(1)
+        with record.open("a") as file:
+            for event in "ended", "begun":
+                file.write(json.dumps({event: request.node.nodeid}) + "\\n")
+"""
 LEFT_THREAD = """
 import threading, time
 
@@ -103,6 +120,25 @@ def test_every_test_has_an_outcome_though_some_hang_or_end_their_process(tmp_pat
     assert result.failed == [
         f"test_it.py::test_{name}" for name in ("fails", "hangs", "ends_the_process")
     ]
+
+
+def test_a_test_that_relies_on_another_is_run_behind_it(tmp_path):
+    run = watched(tmp_path, RELYING)
+    first = run.all()
+    assert first.failed == ["test_it.py::test_relies"]
+    alone = replace(run, record=tmp_path / "alone.jsonl").each(first.failed)
+    assert alone.outcomes == {"test_it.py::test_relies": "failed"}
+    behind = replace(run, record=tmp_path / "behind.jsonl").each(
+        first.failed, ["test_it.py::test_starts"]
+    )
+    assert set(behind.outcomes.values()) == {"passed"}
+
+
+def test_the_tries_of_a_flaky_test_take_no_longer_than_one_that_is_not(tmp_path):
+    began = time.monotonic()
+    record = watched(tmp_path, FLAKY).all()
+    assert list(record.outcomes.values()) == ["failed"]
+    assert time.monotonic() - began < 20
 
 
 def test_a_tear_down_that_hangs_fails_the_test_before_it(tmp_path):
