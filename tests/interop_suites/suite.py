@@ -40,7 +40,7 @@ _CELERY = {
     "REDIS_PORT": "{redis_port}",
 }
 # The worker of the session begins with the first test that asks for it; not all that need it do.
-_WORKER = ("t/integration/test_tasks.py::test_tasks::test_simple_call",)
+_WORKER = ("t/integration/test_tasks.py::test_tasks::test_basic_task",)
 _AZURE = {"t/integration/test_backend.py": "needs an account of Azure's blob storage"}
 
 SUITES = (
