@@ -52,7 +52,7 @@ class RoutingTable(Topology):
         route = routes.get(routing_key)
         if route is None:
             route = self._walk(exchange, (routing_key,), BARE_MESSAGE)
-            self._cache.keep(routes, routing_key, route)
+            self._cache.keep(exchange, routing_key, route)
         return route
 
     def route_all(
@@ -70,7 +70,7 @@ class RoutingTable(Topology):
     def cached_routes(self, exchange: str) -> dict[bytes, Route] | None:
         """Return the routes of an exchange found so far, by key: read it, never write.
 
-        `route` adds what is missing. A change of `version` replaces the dict.
+        `route` adds what is missing. A change of `version` replaces the dict, and so does a limit.
 
         Returns:
             None when the key alone does not decide: ask `route` for each message.
