@@ -22,7 +22,7 @@ from spark_bridge.lag import StreamLag
 from spark_bridge.lag_listener import LagListener
 from spark_bridge.log_directory import LogDirectory
 
-WAIT_SECONDS = 240
+WAIT_SECONDS = 600
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
