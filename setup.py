@@ -33,6 +33,7 @@ HOT_MODULES = (
     "amqp_front/confirms.py",
     "amqp_front/publisher.py",
     "vhosts/queue.py",
+    "exchanges/route_walk.py",
     "exchanges/topic_trie.py",
     "exchanges/equal_weights.py",
 )

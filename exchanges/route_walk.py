@@ -1,8 +1,10 @@
+# cython: annotation_typing=False
 """From an exchange to queues: along bindings between exchanges, and along alternates."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+
+import cython
 
 from exchanges.graph_nodes import ExchangeNode
 from exchanges.message import Message
@@ -52,7 +54,7 @@ def walk(
             if name not in seen and name in exchanges:
                 seen.add(name)
                 pending.append(exchanges[name])
-    return tuple(sorted(queues))
+    return tuple(queues) if len(queues) < 2 else tuple(sorted(queues))
 
 
 def walk_traits(exchanges: Exchanges, start: ExchangeNode) -> WalkTraits:
@@ -65,18 +67,24 @@ def walk_traits(exchanges: Exchanges, start: ExchangeNode) -> WalkTraits:
     )
 
 
+@cython.cfunc
+@cython.returns(list)
+@cython.locals(queues=set, following=list)
 def _exchanges_after(
     node: ExchangeNode, routing_keys: Sequence[bytes], message: Message, queues: set[str]
-) -> Iterator[str]:
+) -> list[str]:
+    following: list[str] = []
     matched = False
-    for binding in chain.from_iterable(node.index.match(key, message) for key in routing_keys):
-        matched = True
-        if binding.destination_kind == "queue":
-            queues.add(binding.destination)
-        else:
-            yield binding.destination
+    for key in routing_keys:
+        for binding in node.index.match(key, message):
+            matched = True
+            if binding.destination_kind == "queue":
+                queues.add(binding.destination)
+            else:
+                following.append(binding.destination)
     if not matched and node.alternate is not None:
-        yield node.alternate
+        following.append(node.alternate)
+    return following
 
 
 def _within_reach(exchanges: Exchanges, start: ExchangeNode) -> Iterator[ExchangeNode]:

@@ -44,7 +44,6 @@ class TopicIndex:
 
     def match(self, routing_key: bytes, message: Message) -> list[Binding]:
         """Return the bindings whose patterns match the key."""
-        return [
-            *self._whole_keys.match(routing_key, message),
-            *self._trie.match(split_words(routing_key)),
-        ]
+        matched: list[Binding] = self._trie.match(split_words(routing_key))
+        matched += self._whole_keys.match(routing_key, message)
+        return matched

@@ -16,21 +16,42 @@ from exchanges.topic_pattern import POUND, STAR, plain_pattern
 @cython.final
 @cython.cclass
 class TopicPlace:
-    """The place after some words of a pattern. Wildcards are children like words."""
+    """The place after some words of a pattern: what is bound here, and where the next word leads."""
 
-    __slots__ = ("children", "held", "is_pound")
+    __slots__ = ("children", "held", "is_pound", "pound", "star")
 
     def __init__(self, is_pound: bool) -> None:
         self.children: dict[bytes, TopicPlace] = {}
+        self.star: TopicPlace | None = None
+        self.pound: TopicPlace | None = None
         self.held: HeldBindings = None
         self.is_pound = is_pound
 
     def child(self, word: bytes) -> "TopicPlace":
-        """Return the place after one more word, made when missing."""
+        """Return the place after one more word of a pattern, made when missing."""
+        if word == STAR:
+            self.star = self.star or TopicPlace(is_pound=False)
+            return self.star
+        if word == POUND:
+            self.pound = self.pound or TopicPlace(is_pound=True)
+            return self.pound
         place = self.children.get(word)
         if place is None:
-            place = self.children[word] = TopicPlace(word == POUND)
+            place = self.children[word] = TopicPlace(is_pound=False)
         return place
+
+    def drop(self, word: bytes) -> None:
+        """Remove the place after a word of a pattern."""
+        if word == STAR:
+            self.star = None
+        elif word == POUND:
+            self.pound = None
+        else:
+            del self.children[word]
+
+    def is_needed(self) -> bool:
+        """Tell whether something is bound here or behind."""
+        return bool(self.held is not None or self.children or self.star or self.pound)
 
 
 class TopicTrie:
@@ -55,9 +76,9 @@ class TopicTrie:
         last.held = without_binding(last.held, binding)
         while len(trail) > 1:
             word, place = trail.pop()
-            if place.held is not None or place.children:
+            if place.is_needed():
                 return
-            del trail[-1][1].children[word]
+            trail[-1][1].drop(word)
 
     @cython.locals(words=list, places=list, place=TopicPlace, matched=list)
     def match(self, words: list[bytes]) -> list[Binding]:
@@ -70,23 +91,24 @@ class TopicTrie:
                 break
         matched: list[Binding] = []
         for place in places:
-            matched += each(place.held)
+            if place.held is not None:
+                matched += each(place.held)
         return matched
 
 
 @cython.cfunc
 @cython.returns(list)
-@cython.locals(places=list, following=list, place=TopicPlace)
+@cython.locals(places=list, following=list, place=TopicPlace, after=TopicPlace)
 def _places_after(places: list[TopicPlace], word: bytes) -> list[TopicPlace]:
     following: list[TopicPlace] = []
     for place in places:
         if place.is_pound:
             following.append(place)
-        # A key may hold `*` or `#` as a word: it finds the wildcard's place, which matches it too.
-        for step in (word, STAR):
-            after = place.children.get(step)
-            if after is not None:
-                _reach(after, following)
+        if place.star is not None:
+            _reach(place.star, following)
+        after = place.children.get(word)
+        if after is not None:
+            _reach(after, following)
     # Two ways may lead to one place, if there are two.
     return following if len(following) < 2 else list(dict.fromkeys(following))
 
@@ -96,6 +118,5 @@ def _places_after(places: list[TopicPlace], word: bytes) -> list[TopicPlace]:
 def _reach(place: TopicPlace, places: list[TopicPlace]) -> None:
     """Add a place, and the one behind a `#` that takes no word."""
     places.append(place)
-    pound = place.children.get(POUND)
-    if pound is not None:
-        places.append(pound)
+    if place.pound is not None:
+        places.append(place.pound)

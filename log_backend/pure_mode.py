@@ -35,6 +35,7 @@ HOT_MODULES = (
     "vhosts.queue",
     "exchanges.topic_trie",
     "exchanges.equal_weights",
+    "exchanges.route_walk",
 )
 
 _ROOT = Path(__file__).parent.parent

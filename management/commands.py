@@ -9,8 +9,11 @@ from management.asked_password import asked_password
 from management.asking import asking
 from management.client import AnswerRefused, ManagementClient
 from management.delayed_commands import delayed
+from management.limit_commands import limits
 from management.options import AsJson, Vhost, command_group
+from management.queue_commands import queue
 from management.reader_commands import reader
+from management.status_command import status
 from management.terminal import show
 
 COLUMNS = {
@@ -33,6 +36,9 @@ Password = Annotated[
 connections = command_group("connection", "Close connections of clients.")
 users = command_group("user", "Add, change and delete users of the running broker.")
 permissions = command_group("permission", "Say what users may do in virtual hosts.")
+topic_permissions = command_group(
+    "topic-permission", "Say which keys of a topic exchange users may publish with and bind."
+)
 vhosts = command_group("vhost", "Add and delete virtual hosts.")
 policies = command_group("policy", "Set and clear policies.")
 definitions = command_group("definitions", "Export and import users, virtual hosts and topology.")
@@ -41,12 +47,16 @@ firehose = command_group("trace", "Copy what is published and delivered to amq.r
 
 def operator_commands(command_line: typer.Typer) -> None:
     """Add these commands to the program's."""
+    command_line.command("status")(status)
     command_line.command("list")(list_things)
     for group in (
         connections,
+        queue,
         users,
         permissions,
+        topic_permissions,
         vhosts,
+        limits,
         policies,
         definitions,
         delayed,
@@ -165,6 +175,42 @@ def list_permissions(broker: ManagementClient, as_json: AsJson = False) -> None:
     """List all permissions."""
     rows = broker.get("permissions")
     show(rows, ("vhost", "user", "configure", "write", "read"), as_json=as_json)
+
+
+@topic_permissions.command("set")
+@asking
+def set_topic_permission(
+    broker: ManagementClient,
+    user: str,
+    exchange: str,
+    write: str,
+    read: str,
+    vhost: Vhost = "/",
+) -> None:
+    """Let a user publish with and bind those keys only that two regular expressions match."""
+    body = {"exchange": exchange, "write": write, "read": read}
+    broker.ask("PUT", "topic-permissions", vhost, user, body=body)
+
+
+@topic_permissions.command("clear")
+@asking
+def clear_topic_permission(
+    broker: ManagementClient,
+    user: str,
+    exchange: Annotated[str | None, typer.Argument(help="Else of all exchanges.")] = None,
+    vhost: Vhost = "/",
+) -> None:
+    """Let a user have all keys again."""
+    of_one = () if exchange is None else (exchange,)
+    broker.ask("DELETE", "topic-permissions", vhost, user, *of_one)
+
+
+@topic_permissions.command("list")
+@asking
+def list_topic_permissions(broker: ManagementClient, as_json: AsJson = False) -> None:
+    """List all topic permissions."""
+    rows = broker.get("topic-permissions")
+    show(rows, ("vhost", "user", "exchange", "write", "read"), as_json=as_json)
 
 
 # -- virtual hosts

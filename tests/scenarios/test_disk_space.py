@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
+from typing import Any
 
+from broker_process import BrokerProcess
 from pika.adapters.blocking_connection import BlockingChannel
 from pika_client import PERSISTENT, declare, drain, ready_count, round_trip, wait_until
 from scenarios.confirmed_publisher import WINDOW, ConfirmedPublisher, number_of
@@ -19,6 +22,9 @@ from scenarios.small_disk import (
     publishing,
     write_ballast,
 )
+from typer.testing import CliRunner
+
+from amqp_front.__main__ import command_line
 
 
 def wait_for_more(publisher: ConfirmedPublisher) -> None:
@@ -104,6 +110,25 @@ def test_what_others_write_and_remove_blocks_and_unblocks_within_a_second(
                 wait_for_more(publisher)
         assert not publisher.refused
     assert broker.terminate() == 0
+
+
+def test_the_status_command_fails_while_publishers_wait(
+    small_disk: Path, small_broker: StartBroker
+):
+    broker = small_broker()
+    assert status(broker).exit_code == 0
+    ballast = write_ballast(small_disk, leave=RESERVE_BYTES // 2)
+    wait_until(lambda: status(broker).exit_code == 1)
+    said = status(broker)
+    assert re.search(r"alarms\s+disk", said.stdout)
+    assert "alarms in effect" in said.stderr
+    ballast.unlink()
+    wait_until(lambda: status(broker).exit_code == 0)
+    assert broker.terminate() == 0
+
+
+def status(broker: BrokerProcess) -> Any:
+    return CliRunner().invoke(command_line, ["status", "--data-dir", str(broker.data_dir)])
 
 
 def test_a_kill_while_blocked_loses_nothing_and_the_start_on_the_full_disk_lets_consumers_drain(

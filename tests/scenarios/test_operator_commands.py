@@ -118,6 +118,63 @@ def wanted_of(kind: str) -> str:
     return {"consumers": "eater", "connections": "guest", "bindings": "k.#"}.get(kind, "/")
 
 
+def test_a_queue_is_purged_and_deleted(world: BrokerProcess) -> None:
+    clients = Clients(world.url)
+    channel = clients.channel()
+    channel.queue_declare("doomed", durable=True)
+    channel.confirm_delivery()
+    for _ in range(3):
+        channel.basic_publish("", "doomed", b"x")
+    done = run(world.data_dir, "queue", "delete", "doomed", "--if-empty")
+    assert (done.exit_code, "not empty" in done.stderr) == (1, True)
+    succeed(world, "queue", "purge", "doomed")
+    assert channel.queue_declare("doomed", passive=True).method.message_count == 0
+    channel.basic_consume("doomed", lambda *_: None)
+    done = run(world.data_dir, "queue", "delete", "doomed", "--if-unused")
+    assert (done.exit_code, "in use" in done.stderr) == (1, True)
+    succeed(world, "queue", "delete", "doomed")
+    assert "doomed" not in succeed(world, "list", "queues")
+    clients.close()
+
+
+def test_keys_of_a_topic_exchange_are_permitted(world: BrokerProcess) -> None:
+    succeed(world, "topic-permission", "set", "guest", "amq.topic", "^a", "^b")
+    listed = succeed(world, "topic-permission", "list")
+    assert re.search(r"/\s+guest\s+amq\.topic\s+\^a\s+\^b", listed)
+    succeed(world, "topic-permission", "set", "guest", "other", "", "")
+    succeed(world, "topic-permission", "clear", "guest", "other")
+    (row,) = map(json.loads, succeed(world, "topic-permission", "list", "--json").splitlines())
+    assert row["exchange"] == "amq.topic"
+    succeed(world, "topic-permission", "clear", "guest")
+    assert succeed(world, "topic-permission", "list", "--json") == ""
+
+
+def test_vhosts_and_users_are_limited(world: BrokerProcess) -> None:
+    succeed(world, "limit", "set", "max-queues", "0", "--vhost", "/")
+    succeed(world, "limit", "set", "max-channels", "5", "--user", "guest")
+    assert list(map(json.loads, succeed(world, "limit", "list", "--json").splitlines())) == [
+        {"vhost": "/", "value": {"max-queues": 0}},
+        {"user": "guest", "value": {"max-channels": 5}},
+    ]
+    clients = Clients(world.url)
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match=r"queue limit"):
+        clients.channel().queue_declare("one_too_many")
+    succeed(world, "limit", "set", "max-queues", "-1", "--vhost", "/")
+    clients.channel().queue_declare("one_too_many", exclusive=True)
+    succeed(world, "limit", "clear", "max-queues", "--vhost", "/")
+    succeed(world, "limit", "clear", "max-channels", "--user", "guest")
+    assert succeed(world, "limit", "list", "--json") == ""
+    clients.close()
+
+
+def test_the_status_says_what_runs(world: BrokerProcess) -> None:
+    said = succeed(world, "status")
+    assert re.search(rf"process\s+{world.pid}\b", said)
+    assert re.search(r"alarms\s+none", said)
+    (overview,) = map(json.loads, succeed(world, "status", "--json").splitlines())
+    assert overview["nodes"][0]["running"] is True
+
+
 def test_policies_are_set_listed_and_cleared(world: BrokerProcess) -> None:
     succeed(world, "policy", "set", "p", "^q", '{"max-age": "7D"}', "--apply-to", "streams")
     succeed(world, "policy", "set", "o", "", '{"max-length": 5}', "--operator")
@@ -161,6 +218,11 @@ def test_definitions_go_out_and_come_in_again(world: BrokerProcess, tmp_path: Pa
         (("list", "cats"), 2, "queues"),
         (("list", "users", "--vhost", "/"), 2, "in no virtual host"),
         (("list", "queues", "--vhost", "nowhere"), 1, "nothing of this name: queues nowhere"),
+        (("queue", "purge", "nope"), 1, "there is nothing of this name: queues / nope"),
+        (("limit", "set", "max-cats", "1", "--vhost", "/"), 1, "max-cats"),
+        (("limit", "set", "max-queues", "many", "--vhost", "/"), 2, "as an integer"),
+        (("limit", "set", "max-queues", "1"), 2, "either --vhost or --user"),
+        (("topic-permission", "set", "guest", "e", "(", ""), 1, "invalid regular expression"),
         (("connection", "close", "nope"), 1, "there is nothing of this name: connections nope"),
         (("definitions", "import", "-"), 1, "this is no JSON object"),
     ],

@@ -1,0 +1,52 @@
+"""`routelog status`: the broker at a glance."""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import typer
+
+from management.asking import asking
+from management.client import ManagementClient
+from management.options import AsJson
+from management.terminal import show
+
+ALARMS = {
+    "mem_alarm": "memory",
+    "disk_free_alarm": "disk",
+    "journal_alarm": "journal",
+}  # a node's row: what publishers wait for
+
+
+@asking
+def status(broker: ManagementClient, as_json: AsJson = False) -> None:
+    """Say what runs, how much is in it, and whether publishers wait: exit code 1 while they do."""
+    overview, (node,) = broker.get("overview"), broker.get("nodes")
+    if as_json:
+        typer.echo(msgspec.json.encode({**overview, "nodes": [node]}).decode())
+    else:
+        rows = [{"what": what, "is": value} for what, value in _lines(overview, node).items()]
+        show(rows, ("what", "is"), as_json=False)
+    broker.get("health", "checks", "alarms")  # refused while there are some
+
+
+def _lines(overview: dict[str, Any], node: dict[str, Any]) -> dict[str, object]:
+    messages, objects = overview["queue_totals"], overview["object_totals"]
+    listeners = [f"{each['protocol']} {_address(each)}" for each in overview["listeners"]]
+    return {
+        "node": node["name"],
+        "version": f"{overview['product_version']}, speaks as RabbitMQ {overview['rabbitmq_version']}",
+        "process": node["os_pid"],
+        "uptime": timedelta(seconds=node["uptime"] // 1_000),
+        "data": node["data_dir"],
+        "listeners": listeners,
+        **objects,
+        "messages ready": messages["messages_ready"],
+        "messages unacknowledged": messages["messages_unacknowledged"],
+        "alarms": [resource for alarm, resource in ALARMS.items() if node[alarm]] or "none",
+    }
+
+
+def _address(listener: dict[str, Any]) -> str:
+    host, port = listener["ip_address"], listener["port"]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
