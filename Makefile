@@ -56,7 +56,7 @@ crash: setup ## N=2000: kill -9, power cuts and disk faults, all of them; an hou
 model: setup ## STEPS=1000000: random clients against a model of queues and settlement; an hour
 	@ROUTELOG_TEST_MODEL_STEPS=$(STEPS) $(BIN)/python -m pytest -s -o faulthandler_timeout=0 tests/model
 
-interop: setup ## BROKER=routelog: the integration suites of py-amqp, kombu and celery; half an hour
+interop: setup ## BROKER=routelog: the integration suites of py-amqp, kombu and celery; an hour
 	@.ci/system-packages interop
 	@PYTHONPATH=tests:. $(BIN)/python -m interop_suites --broker $(BROKER)
 

@@ -33,6 +33,7 @@ from log_backend import (
     BadBucket,
     Bucket,
     DirectoryLocked,
+    DiskSpace,
     Durability,
     JournalDamaged,
     LogOptions,
@@ -219,6 +220,11 @@ class Broker:
     def services(self) -> Services:
         """What its doors share; there from the start on."""
         return self._services
+
+    @property
+    def disk_space(self) -> DiskSpace:
+        """What is free where the data are."""
+        return self._logs.space
 
     def _user_deleted(self, name: str) -> None:
         reason = f"user '{name}' was deleted"

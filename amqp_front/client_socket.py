@@ -12,7 +12,8 @@ from amqp_front.proxy_header import Endpoint
 from log_backend import Octets
 
 OUTBOX_BYTES_MAX = 64 * 1024 * 1024  # unsent: the client reads nothing; no more commands either
-CLOSE_SECONDS_MAX = 30.0  # for the client to answer connection.close, and to read what is unsent
+# For the client to answer connection.close, to read what is unsent, to end its side behind ours: as RabbitMQ.
+CLOSE_SECONDS_MAX = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,20 @@ class ClientSocket:
         if self._long is not None:
             self._long.hand_over()
             self._long = None
+
+    def end(self) -> None:
+        """Send what is unsent and end our side; what the client sends until it ends its own is read.
+
+        A socket that is closed with something unread, or to which more comes, is reset: then the client
+        fails at what it still sends, and may lose the last that it was sent.
+        """
+        self.hand_over()
+        self.set_reading(True)
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        else:
+            self._transport.close()  # TLS: it says goodbye and waits for the client's by itself
+        self.abort_after(CLOSE_SECONDS_MAX)
 
     def close(self) -> None:
         """Send what is unsent, then close; a client that does not read it is dropped."""

@@ -3,7 +3,7 @@
 States: `connection_methods.py` says which class-10 method is expected where.
 
     AWAIT_HEADER -> AWAIT_START_OK -> AUTHENTICATING -> AWAIT_TUNE_OK -> AWAIT_OPEN -> OPEN
-    any -> CLOSING (we sent connection.close) -> CLOSED
+    any -> CLOSING (we sent connection.close) -> CLOSED (only the socket is left: what comes is thrown away)
 
 Reads go to the receive buffer that all connections share, so a read is handled whole before control
 returns to the event loop; only a command that must wait (for a disk, a thread) ends it early, and then
@@ -20,7 +20,7 @@ from pamqp import commands
 from amqp_front.channel import Channel
 from amqp_front.channel_table import ChannelTable
 from amqp_front.client_socket import CLOSE_SECONDS_MAX, ClientSocket
-from amqp_front.command import Frame, PublishRun, SettleRun
+from amqp_front.command import RUN_RECORDS_MAX, Frame, PublishRun, SettleRun
 from amqp_front.connection_methods import connection_method
 from amqp_front.connection_state import State
 from amqp_front.errors import UNEXPECTED_FRAME, AmqpError, HardError, SoftError, reply_text
@@ -65,6 +65,7 @@ class Connection(asyncio.BufferedProtocol):
         "_choked",
         "_commands_left",
         "_keeper",
+        "_left",
         "_proxied",
         "_waiting",
         "admitted",
@@ -103,6 +104,7 @@ class Connection(asyncio.BufferedProtocol):
         self.socket: ClientSocket | None = None
         self._commands_left = TURN_COMMANDS_MAX
         self._waiting = False
+        self._left = False  # nobody counts it any more
         self._choked = False  # nothing is read until the client has read of what is unsent
         self.hold = PublishingHold(services.gate, self)
         self.channels = ChannelTable(self)
@@ -137,6 +139,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """A read is in the buffer."""
+        if self.state is State.CLOSED:
+            return
         if self.heartbeat is not None:
             self.heartbeat.received = True
         self._commands_left -= nbytes >> COMMAND_READ_BITS
@@ -148,21 +152,16 @@ class Connection(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         """The client has ended its side: so do we. Only what was sent before still goes to it."""
-        self.release()
+        if self.state is not State.CLOSED:
+            self.release()
         self.drop()
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone."""
-        self.state = State.CLOSED
-        self.inlet.clear()
-        for timer in (self.socket, self.heartbeat):
-            if timer is not None:
-                timer.stop()
-        self._keeper.closed(self)
-        self.release()
-        self.hold.end()
-        self.channels.end()
+        self._leave()
+        if self.socket is not None:
+            self.socket.stop()
         self.socket = None
 
     def pause_writing(self) -> None:
@@ -327,6 +326,10 @@ class Connection(asyncio.BufferedProtocol):
                 if carried < run.count:
                     self.services.cutter.give_back(run.begin(carried))
                     self._commands_left = 0
+                    self.inlet.run_limit = 2 * carried
+                elif self.inlet.run_limit < RUN_RECORDS_MAX:
+                    self.inlet.run_limit = RUN_RECORDS_MAX
+                    self._commands_left = 0  # many short runs would be a long turn
             else:
                 channel.settle(run)
         except Exception as error:
@@ -396,7 +399,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _close(self, error: AmqpError, class_id: int, method_id: int) -> None:
         if self.state in (State.CLOSING, State.CLOSED):
-            self.drop()
+            self.end()  # what comes cannot be read any more, and must not cost the client our close
             return
         self.release()
         self.state = State.CLOSING
@@ -430,6 +433,26 @@ class Connection(asyncio.BufferedProtocol):
         self.channels.release()
         if self.admitted:
             self.vhost.connection_closed(self)
+
+    def end(self) -> None:
+        """Both sides have said that they close: send what is unsent, and let the client end its side."""
+        if not self._left:
+            self._leave()
+            if self.socket is not None:
+                self.socket.end()
+
+    def _leave(self) -> None:
+        if self._left:
+            return
+        self._left = True
+        self.state = State.CLOSED
+        self.inlet.clear()
+        if self.heartbeat is not None:
+            self.heartbeat.stop()
+        self._keeper.closed(self)
+        self.release()
+        self.hold.end()
+        self.channels.end()
 
     def drop(self) -> None:
         """Send what is unsent, then close the socket."""

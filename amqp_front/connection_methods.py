@@ -68,6 +68,9 @@ class MethodConnection(Protocol):
     def drop(self) -> None:
         """Close the socket."""
 
+    def end(self) -> None:
+        """Both sides have said that they close."""
+
     def send_heartbeat(self) -> None:
         """See `HeartbeatOwner`."""
 
@@ -104,7 +107,7 @@ def _while_closing(connection: MethodConnection, method: Any) -> None:
     if isinstance(method, commands.Connection.Close):
         connection.send_method(commands.Connection.CloseOk)
     elif isinstance(method, commands.Connection.CloseOk):
-        connection.drop()
+        connection.end()
 
 
 def _start_ok(connection: MethodConnection, method: Any) -> None:
@@ -161,7 +164,7 @@ def _open(connection: MethodConnection, method: Any) -> None:
 def _close(connection: MethodConnection, method: Any) -> None:
     connection.release()
     connection.send_method(commands.Connection.CloseOk)
-    connection.drop()
+    connection.end()
 
 
 def _update_secret(connection: MethodConnection, method: Any) -> None:

@@ -51,6 +51,7 @@ class FrameCutter:
     _end = cython.declare(cython.Py_ssize_t)
     _command_at = cython.declare(cython.Py_ssize_t)
     _payload_max = cython.declare(cython.Py_ssize_t)
+    _run_max = cython.declare(cython.Py_ssize_t)
     _body_bytes_max = cython.declare(cython.ulonglong)
     # What the last publish that was looked at is made of.
     _exchange_at = cython.declare(cython.Py_ssize_t)
@@ -78,10 +79,8 @@ class FrameCutter:
         self._view = memoryview(self._buffer)
         self._table = memoryview(array("i", bytes(4 * 6 * RUN_RECORDS_MAX)))
         self._rows = self._table
-        self._at = 0
-        self._end = 0
-        self._command_at = 0
-        self._payload_max = frame_max
+        self._at = self._end = self._command_at = 0
+        self._payload_max, self._run_max = frame_max, RUN_RECORDS_MAX
         self._body_bytes_max = body_bytes_max
 
     def receive_into(self, unread: bytes) -> memoryview:
@@ -92,10 +91,10 @@ class FrameCutter:
         self._end = size
         return memoryview(self._buffer)[size:]
 
-    def received(self, size: int, payload_max: int) -> None:
-        """Say how many bytes the read brought, and how large the connection's frames may be."""
+    def received(self, size: int, payload_max: int, run_max: int = RUN_RECORDS_MAX) -> None:
+        """Say how many bytes the read brought, how large the connection's frames may be, and its runs."""
         self._end += size
-        self._payload_max = payload_max
+        self._payload_max, self._run_max = payload_max, min(run_max, RUN_RECORDS_MAX)
 
     def take_header(self) -> bytes | None:
         """The 8 bytes of a protocol header; None when they are not there yet."""
@@ -298,7 +297,7 @@ class FrameCutter:
             known_at, known_length = self._properties_at, self._properties_length
             count += 1
             at = self._message_end
-            if count == 8_192:
+            if count == self._run_max:
                 break
             if not self._same(at, first_at, first_size):
                 outcome = self._method(at, channel)

@@ -8,3 +8,4 @@ cdef class Inlet:
     cdef bytes _unread
     cdef BodyInlet _body
     cdef public Py_ssize_t frame_limit
+    cdef public Py_ssize_t run_limit

@@ -5,6 +5,7 @@ import cython
 
 from amqp_front.body_inlet import BodyInlet, body_inlet
 from amqp_front.channel_table import ChannelTable
+from amqp_front.command import RUN_RECORDS_MAX
 from amqp_front.handshake import FRAME_BEFORE_TUNE
 from amqp_front.services import Services
 
@@ -16,9 +17,10 @@ class Inlet:
 
     Attributes:
         frame_limit: largest payload of a frame.
+        run_limit: most messages of a run: what is not carried out in one turn is cut again in the next.
     """
 
-    __slots__ = ("_body", "_channels", "_services", "_unread", "frame_limit")
+    __slots__ = ("_body", "_channels", "_services", "_unread", "frame_limit", "run_limit")
 
     def __init__(self, services: Services, channels: ChannelTable) -> None:
         self._services = services
@@ -26,6 +28,7 @@ class Inlet:
         self._unread = b""
         self._body: BodyInlet | None = None
         self.frame_limit = FRAME_BEFORE_TUNE
+        self.run_limit = RUN_RECORDS_MAX
 
     def room(self) -> memoryview:
         """Where the next read goes."""
@@ -37,7 +40,7 @@ class Inlet:
     def received(self, size: int) -> bool:
         """A read has brought so many bytes; returns whether there may be commands to carry out."""
         if self._body is None:
-            self._services.cutter.received(size, self.frame_limit)
+            self._services.cutter.received(size, self.frame_limit, self.run_limit)
             return True
         if not self._body.received(size):
             return False
@@ -47,7 +50,7 @@ class Inlet:
     def again(self) -> None:
         """Put what is unread into the receive buffer, which others have used meanwhile."""
         self._services.cutter.receive_into(self._unread)
-        self._services.cutter.received(0, self.frame_limit)
+        self._services.cutter.received(0, self.frame_limit, self.run_limit)
 
     def keep(self) -> None:
         """Take what no command has taken out of the receive buffer, which others will use."""

@@ -118,8 +118,11 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
         name = method.queue.translate(_LINE_ENDS) or server_name(method.arguments)
         channel.permissions.authorize(QUEUE, name, CONFIGURE)
         _authorize_dead_letters(channel, name, method.arguments)
+        durable = (
+            method.durable and not method.exclusive
+        )  # as RabbitMQ: it ends with its connection
         properties = QueueProperties(
-            name, method.durable, method.exclusive, method.auto_delete, method.arguments
+            name, durable, method.exclusive, method.auto_delete, method.arguments
         )
         queue, done = vhost.declare_queue(
             properties, channel.connection_id, server_named=not method.queue

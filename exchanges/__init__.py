@@ -38,6 +38,7 @@ from exchanges.exchange import Exchange
 from exchanges.exchange_types import EXCHANGE_TYPES, IndexFactory, type_table
 from exchanges.field_values import comparable, field_type, octets
 from exchanges.message import BARE_MESSAGE, Message
+from exchanges.name_table import NameTable
 from exchanges.names import DEFAULT_EXCHANGE, NAME_BYTES_MAX, check_name, check_not_reserved
 from exchanges.recent_history_index import RECENT_HISTORY, history_length
 from exchanges.route_walk import Route, Visit
@@ -72,6 +73,7 @@ __all__ = [
     "InvalidExchangeArguments",
     "InvalidName",
     "Message",
+    "NameTable",
     "QueueNotFound",
     "ReservedName",
     "Route",

@@ -12,6 +12,7 @@ from exchanges.binding_index import BindingIndex
 from exchanges.exchange import Exchange
 from exchanges.graph_nodes import ExchangeNode, QueueNode
 from exchanges.held_bindings import each, with_binding, without_binding
+from exchanges.name_table import NameTable
 from exchanges.topology_change import NO_CHANGE, TopologyChange
 
 
@@ -20,7 +21,7 @@ class BindingGraph:
 
     def __init__(self) -> None:
         self.exchanges: dict[str, ExchangeNode] = {}
-        self.queues: dict[str, QueueNode] = {}
+        self.queues = NameTable[QueueNode]()
 
     def destination(self, binding: Binding) -> ExchangeNode | QueueNode | None:
         """Return the node that a binding leads to."""

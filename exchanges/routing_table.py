@@ -70,7 +70,7 @@ class RoutingTable(Topology):
     def cached_routes(self, exchange: str) -> dict[bytes, Route] | None:
         """Return the routes of an exchange found so far, by key: read it, never write.
 
-        `route` adds what is missing. A change of `version` empties and replaces the dict.
+        `route` adds what is missing. A change of `version` replaces the dict.
 
         Returns:
             None when the key alone does not decide: ask `route` for each message.

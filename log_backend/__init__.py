@@ -17,6 +17,7 @@ from log_backend.data_directory import (
     open_metadata,
 )
 from log_backend.disk import DirectoryLocked, Disk, SystemDisk, read_small
+from log_backend.disk_space import DiskSpace
 from log_backend.durability import Durability
 from log_backend.file_system import doubt
 from log_backend.journal import JournalFailed
@@ -74,6 +75,7 @@ __all__ = [
     "DataDirectory",
     "DirectoryLocked",
     "Disk",
+    "DiskSpace",
     "Durability",
     "Entry",
     "Finding",

@@ -16,6 +16,9 @@ class Clock(Protocol):
     def thread_seconds(self) -> float:
         """Processor time of the thread that asks, since it began."""
 
+    def pause(self, seconds: float) -> None:
+        """Let the thread that asks rest; never that of the event loop."""
+
 
 class SystemClock:
     """The clock of the operating system."""
@@ -31,3 +34,7 @@ class SystemClock:
     def thread_seconds(self) -> float:
         """See `Clock`."""
         return time.thread_time()
+
+    def pause(self, seconds: float) -> None:
+        """See `Clock`."""
+        time.sleep(seconds)

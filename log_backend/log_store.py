@@ -66,7 +66,7 @@ class LogStore:
         intake: what partitions share when they grow.
         partitions: by number; read by others, changed only here.
         has_remote: there is remote storage for logs.
-        scrub: reads sealed segments in the background.
+        scrub, space: reads sealed segments in the background; what is free on the disk.
         on_durable: set by the owner; called with the journal position that is durable.
         on_written: set by the owner; called with the position that is written and not yet durable.
         on_failure: set by the owner; called once when the disk failed.
@@ -128,7 +128,7 @@ class LogStore:
         self.journal.on_disk_full = self._refused_by_disk
         self._tail_bytes_max = options.memory_tail_bytes
         self.intake = LogIntake(self.journal.groups, self._tail_bytes_max, self._tails_changed)
-        self._space = DiskSpace(
+        self.space = DiskSpace(
             data,
             disk,
             loop,
@@ -138,9 +138,9 @@ class LogStore:
         )
         self._writer = SegmentWriter(disk, self._flusher.removal)
         self._compressor = SegmentCompressor(
-            disk, loop, data / "compressing", self._flusher, self._run, self._space.check
+            disk, loop, data / "compressing", self._flusher, self._run, self.space.check
         )
-        self._removal = PartitionRemoval(data, self._writer, self.metadata, self._flusher.do)
+        self._removal = PartitionRemoval(data, self._writer, self.metadata, clock, self._flusher.do)
         self._recovery = Recovery(disk, self.metadata, self._writer, self._removal.remove_directory)
         self.partitions: dict[int, PartitionLog] = {}
         self.scrub = Scrub(
@@ -183,7 +183,7 @@ class LogStore:
             leader_epoch: higher than that of any earlier start.
         """
         self.intake.leader_epoch = leader_epoch
-        self._space.start()
+        self.space.start()
         self._started = True
         self.journal.start()
         self._removal.resume()
@@ -213,7 +213,7 @@ class LogStore:
             self.journal.abandon()
         await self.journal.aclose()
         self._removal.give_up()  # which only closes files: what is in them stays
-        self._space.stop()
+        self.space.stop()
         await self._background.ended()
         await self.reads.aclose()
         for executor in (self._flusher, self._journal_files):
@@ -396,7 +396,7 @@ class LogStore:
         try:
             if to_sync or not plan.is_empty:  # snapshots follow, if only to say what is settled
                 await self._loop.run_in_executor(
-                    self._flusher, plan.write, self._writer, self._space.check
+                    self._flusher, plan.write, self._writer, self.space.check
                 )
         except DiskFull as error:
             plan.refused()
@@ -464,20 +464,20 @@ class LogStore:
             self.journal.abandon()
 
     def _looked_at_space(self) -> None:
-        self.intake.room = self._space.room
-        self.journal.frugal = self._space.low
+        self.intake.room = self.space.room
+        self.journal.frugal = self.space.low
         if not self._closing:
-            if self._space.free >= self.journal.promised_bytes:
+            if self.space.free >= self.journal.promised_bytes:
                 self.journal.go_on()
-            has_room = self._space.free >= self._unflushed_bytes() and not self._flush_lock.locked()
+            has_room = self.space.free >= self._unflushed_bytes() and not self._flush_lock.locked()
             if has_room and self._failure is None and (self._full_files or self._refused):
                 self._run(self._checkpoint(None) if self._full_files else self.flush())
             self._emptied.press("disk" in self.pressures)
-        self._press("disk", self._space.low or self._refused or self.journal.refused)
+        self._press("disk", self.space.low or self._refused or self.journal.refused)
 
     def _tails_changed(self, size: int) -> None:
         if size > 0 and self.intake.room < 0:
-            self._space.hurry()
+            self.space.hurry()
         if size > 0 and self.intake.tail_bytes > self._tail_bytes_max and not self._flush_soon:
             self._flush_soon = True
             self._run(self.flush())

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from log_backend import Clock, StoredLogs
+from log_backend import Clock, DiskSpace, StoredLogs
 from vhosts import (
     ChannelSnapshot,
     ConnectionSnapshot,
@@ -109,6 +109,7 @@ class BrokerSide:
         loopback_users: those who may come from this machine only.
         expiries: when certificates expire, by protocol and file.
         alarms: why publishers wait now; empty when they do not.
+        space: what is free on the disk, and where publishers begin to wait.
         trace: switches the firehose of a vhost on or off.
         logs: what is stored of them.
         reader_hold_bytes_max: the most that a log keeps for a reader beyond its retention.
@@ -126,6 +127,7 @@ class BrokerSide:
     loopback_users: tuple[str, ...]
     expiries: Callable[[], Mapping[str, Mapping[Path, datetime]]]
     alarms: Callable[[], list[str]]
+    space: DiskSpace
     trace: Callable[[VirtualHost, bool], None]
     logs: StoredLogs
     reader_hold_bytes_max: int

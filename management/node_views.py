@@ -1,6 +1,7 @@
 """The node: overview, listeners, health."""
 
 import asyncio
+import os
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -10,6 +11,7 @@ from management.answer import Answer, Empty, Listing, Row, Value
 from management.call import Call
 from management.caller import Need
 from management.failures import Refused, bad_request, not_found
+from management.process_usage import ProcessUsage, process_usage
 from management.virtual_hosts import counted_messages
 from vhosts import CLUSTER_NAME, RABBITMQ_VERSION, QueueProperties, ResourceKind, Verb
 
@@ -73,15 +75,15 @@ async def _connection_totals(call: Call) -> Row:
     return totals
 
 
-def list_nodes(call: Call) -> Answer:
+async def list_nodes(call: Call) -> Answer:
     """This node."""
-    return Listing([call], _node_row, lambda call: str(call.broker.node.name))
+    return Listing([await _node_row(call)], dict, lambda row: str(row["name"]))
 
 
-def get_node(call: Call) -> Answer:
+async def get_node(call: Call) -> Answer:
     """This node, if it has this name."""
     _check_name(call)
-    return Value(_node_row(call))
+    return Value(await _node_row(call))
 
 
 def _check_name(call: Call) -> None:
@@ -89,10 +91,10 @@ def _check_name(call: Call) -> None:
         raise not_found()
 
 
-def _node_row(call: Call) -> Row:
-    node = call.broker.node
-    uptime = call.broker.clock.monotonic() - node.started_at
-    alarms = call.broker.alarms()
+async def _node_row(call: Call) -> Row:
+    broker, node = call.broker, call.broker.node
+    uptime = broker.clock.monotonic() - node.started_at
+    alarms = broker.alarms()
     return {
         "name": node.name,
         "type": "disc",
@@ -100,17 +102,37 @@ def _node_row(call: Call) -> Row:
         "being_drained": False,
         "os_pid": str(node.process_id),
         "uptime": int(uptime * 1_000),
+        "processors": os.cpu_count(),
+        **_usage_row(await asyncio.to_thread(process_usage)),
         "fd_total": node.file_descriptors_max,
-        "sockets_used": call.broker.connections.count,
+        "sockets_used": broker.connections.count,
+        "sockets_total": node.file_descriptors_max,
+        "disk_free": broker.space.free,
+        "disk_free_limit": broker.space.reserve.size,
         "mem_alarm": any("memory" in alarm for alarm in alarms),
         "disk_free_alarm": any("disk" in alarm for alarm in alarms),
         "journal_alarm": any("journal" in alarm for alarm in alarms),
         "data_dir": node.data_dir,
         "db_dir": node.data_dir,
+        "rates_mode": "none",
         "exchange_types": _exchange_types(),
         "auth_mechanisms": [{"name": name, "enabled": True} for name in ("PLAIN", "AMQPLAIN")],
         "applications": [{"name": "routelog", "version": node.version}],
+        "enabled_plugins": [],
         "partitions": [],
+    }
+
+
+def _usage_row(usage: ProcessUsage | None) -> Row:
+    if usage is None:
+        return {}
+    return {
+        "mem_used": usage.memory_bytes,
+        "mem_limit": usage.memory_bytes_max,
+        "mem_calculation_strategy": "rss",
+        "fd_used": usage.files,
+        "proc_used": usage.threads,
+        "proc_total": usage.threads_max,
     }
 
 

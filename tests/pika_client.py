@@ -104,6 +104,12 @@ def cut(connection: BlockingConnection) -> None:
     connection._impl._transport._sock.shutdown(socket.SHUT_RDWR)
 
 
+def forget(connection: BlockingConnection) -> None:
+    """Read nothing more of a connection that is at its end, and free the files that pika holds of it."""
+    connection._impl._transport._sock.close()
+    connection._impl.ioloop.close()
+
+
 def round_trip(channel: BlockingChannel) -> None:
     """Wait until the broker has handled, and answered, all that this channel sent before."""
     channel.exchange_declare("amq.direct", passive=True)

@@ -45,6 +45,9 @@ class SetClock:
         """See `Clock`."""
         return self.microseconds / 1_000_000
 
+    def pause(self, seconds: float) -> None:
+        """See `Clock`."""
+
 
 class Alarm:
     """A call at a time of a clock."""

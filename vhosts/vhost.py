@@ -14,6 +14,7 @@ from exchanges import (
     PREDECLARED,
     Binding,
     Exchange,
+    NameTable,
     QueueNotFound,
     RoutingTable,
     TopologyChange,
@@ -107,8 +108,8 @@ class VirtualHost:
             name, type_table(random_below), PREDECLARED + NODE_EXCHANGES * node_tells
         )
         self.memories = ExchangeMemories(name, logs, numbers.take)
-        self.queues: dict[str, Queue] = {}
-        self._owned: dict[object, dict[str, Queue]] = {}  # exclusive queues by connection
+        self.queues = NameTable[Queue]()
+        self._owned: dict[object, NameTable[Queue]] = {}  # exclusive queues by connection
         self._logs = logs
         self._writer = writer
         self._numbers = numbers
@@ -331,8 +332,7 @@ class VirtualHost:
 
     def _check_queue_limit(self, name: str) -> None:
         limits = {MAX_QUEUES: self._queues_max, **self.limits}
-        limit = reached(limits, MAX_QUEUES, len(self.queues))
-        if limit is not None:
+        if (limit := reached(limits, MAX_QUEUES, len(self.queues))) is not None:
             raise QueueLimitReached(name, self.name, limit)
 
     async def _admit(self, queue: Queue, durable: Awaitable[int]) -> int:
@@ -375,7 +375,7 @@ class VirtualHost:
             self._writer.check()
         count = queue.ready
         del self.queues[queue.name]
-        self._owned.get(queue.owner, {}).pop(queue.name, None)
+        self._owned.get(queue.owner, NameTable[Queue]()).pop(queue.name, None)
         change = self.routing.remove_queue(queue.name)
         numbers = [partition.log.number for partition in queue.partitions]
         gone = self.groups.queue_deleted(queue)
@@ -417,9 +417,9 @@ class VirtualHost:
 
     def connection_closed(self, connection: object) -> None:
         """Delete the exclusive queues of a connection, many in several turns; it may be told twice."""
-        self._delete_owned(self._owned.pop(connection, {}))
+        self._delete_owned(self._owned.pop(connection, NameTable[Queue]()))
 
-    def _delete_owned(self, queues: dict[str, Queue]) -> None:
+    def _delete_owned(self, queues: NameTable[Queue]) -> None:
         deleted = 0
         while queues and deleted < DELETIONS_MAX:
             _, queue = queues.popitem()
@@ -473,7 +473,7 @@ class VirtualHost:
         self.policies.follow_queue(queue)
         self.queues[properties.name] = queue
         if owner is not None:
-            self._owned.setdefault(owner, {})[properties.name] = queue
+            self._owned.setdefault(owner, NameTable())[properties.name] = queue
         return queue
 
     def _partition(self, queue: Queue, log: PartitionLog) -> QueuePartition:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from interop_suites.environment import environment
@@ -17,17 +17,11 @@ from interop_suites.outcome import Outcome, outcome
 from interop_suites.services import BROKERS, redis
 from interop_suites.source import unpacked
 from interop_suites.suite import SUITES, Suite
+from interop_suites.watched_run import NotRun, WatchedRun
 
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "interop"
-NOTHING_FAILED = 0
-SOMETHING_FAILED = 1  # pytest's exit codes; others: the tests did not run
-NO_TESTS = 5  # nothing had failed
-TEST_SECONDS_MAX = 600  # then a test that hangs has failed, and the next one begins
+NOTHING_FAILED, SOMETHING_FAILED = 0, 1
 _NAMES = [suite.name for suite in SUITES]
-
-
-class NotRun(Exception):
-    """The tests of a suite could not be run; the message says where to look."""
 
 
 def main() -> int:
@@ -61,7 +55,11 @@ def main() -> int:
             began = time.monotonic()
             try:
                 result = run(
-                    suite, sources[suite.distribution], programs, services, again=options.again
+                    suite,
+                    sources[suite.distribution],
+                    programs,
+                    services,
+                    only_failed=options.again,
                 )
             except NotRun as error:
                 failed += 1
@@ -77,58 +75,33 @@ def main() -> int:
 
 
 def run(
-    suite: Suite, source: Path, programs: Path, services: Mapping[str, str], *, again: bool
+    suite: Suite, source: Path, programs: Path, services: Mapping[str, str], *, only_failed: bool
 ) -> Outcome:
-    """Run a suite, then once more what failed.
+    """Run a suite, then once more what failed, each test alone.
 
     Args:
-        again: only the latter, if the suite was run before.
+        only_failed: only the latter, if the suite was run before.
 
     Raises:
-        NotRun: pytest ended in another way than with results.
+        NotRun: the tests could not be run.
     """
-    cache = FOLDER / f"{suite.name}.cache"
-    first, second = (FOLDER / f"{suite.name}.{name}.xml" for name in ("first", "second"))
+    first, second = (FOLDER / f"{suite.name}.{name}.jsonl" for name in ("first", "second"))
     second.unlink(missing_ok=True)
-    code = SOMETHING_FAILED
-    if not again or not first.exists():
+    if not only_failed:
         first.unlink(missing_ok=True)
-        code = pytest(suite, source, programs, services, cache, first)
-    if code == SOMETHING_FAILED:
-        options = ("--last-failed", "--last-failed-no-failures=none")
-        code = pytest(suite, source, programs, services, cache, second, *options)
-    if code not in (NOTHING_FAILED, SOMETHING_FAILED, NO_TESTS):
-        raise NotRun(f"pytest ended with {code}; see {FOLDER / suite.name}.log")
-    return outcome(suite.name, first, second)
-
-
-def pytest(
-    suite: Suite,
-    source: Path,
-    programs: Path,
-    services: Mapping[str, str],
-    cache: Path,
-    report: Path,
-    *options: str,
-) -> int:
-    """One run of pytest in the folder of a distribution; returns its exit code."""
     variables = {name: value.format(**services) for name, value in suite.environment.items()}
-    path = os.pathsep.join([str(programs), os.environ.get("PATH", "")])
-    with (FOLDER / f"{suite.name}.log").open("ab") as log:
-        return subprocess.run(
-            [
-                *(str(programs / "python"), "-m", "pytest", "-q", "-W", "ignore"),
-                *("-o", f"cache_dir={cache}", f"--junitxml={report}"),
-                *(f"--timeout={TEST_SECONDS_MAX}", *options),
-                *(f"--ignore={ignored}" for ignored in suite.ignored),
-                *suite.tests,
-            ],
-            cwd=source,
-            env={**os.environ, **variables, "PATH": path},
-            stdout=log,
-            stderr=log,
-            check=False,
-        ).returncode
+    variables["PATH"] = os.pathsep.join([str(programs), os.environ.get("PATH", "")])
+    watched = WatchedRun(
+        python=programs / "python",
+        folder=source,
+        arguments=[*(f"--ignore={ignored}" for ignored in suite.ignored), *suite.tests],
+        variables=variables,
+        log=FOLDER / f"{suite.name}.log",
+        record=first,
+    )
+    record = watched.all()
+    again = replace(watched, record=second).each(record.failed, suite.opening)
+    return outcome(suite.name, record, again)
 
 
 if __name__ == "__main__":

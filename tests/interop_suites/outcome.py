@@ -1,14 +1,13 @@
-"""What became of the tests of one suite: read from the reports that pytest writes."""
+"""What became of the tests of one suite, and whether that is known."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
-from xml.etree import ElementTree
 
 from interop_suites.known_failures import KNOWN_FAILURES
+from interop_suites.run_record import PASSED, SKIPPED, RunRecord
 
 
 @dataclass(frozen=True)
@@ -46,19 +45,12 @@ class Outcome:
             yield f"  FAILED: {test}"
 
 
-def outcome(suite: str, first: Path, second: Path) -> Outcome:
-    """Read the reports of a run and of the second try.
-
-    Args:
-        second: need not be there: nothing failed.
-    """
-    results = _results(first)
-    again = _results(second) if second.exists() else {}
-    broken = [test for test, result in results.items() if result == "failed"]
-    unstable = [test for test in broken if again.get(test) == "passed"]
+def outcome(suite: str, first: RunRecord, second: RunRecord) -> Outcome:
+    """Sort the tests of a run, and of the second try of what failed in it."""
+    unstable = [test for test in first.failed if second.outcomes.get(test) == PASSED]
     known: dict[str, str] = {}
     failed: list[str] = []
-    for test in broken:
+    for test in first.failed:
         if test in unstable:
             continue
         reason = _reason(suite, test)
@@ -66,21 +58,8 @@ def outcome(suite: str, first: Path, second: Path) -> Outcome:
             failed.append(test)
         else:
             known[test] = reason
-    counts = list(results.values())
-    return Outcome(counts.count("passed"), counts.count("skipped"), unstable, known, failed)
-
-
-def _results(report: Path) -> dict[str, str]:
-    results: dict[str, str] = {}
-    for case in ElementTree.parse(report).iter("testcase"):
-        test = f"{case.get('classname')}::{case.get('name')}"
-        if case.find("failure") is not None or case.find("error") is not None:
-            results[test] = "failed"
-        elif case.find("skipped") is not None:
-            results.setdefault(test, "skipped")
-        else:
-            results.setdefault(test, "passed")
-    return results
+    counts = list(first.outcomes.values())
+    return Outcome(counts.count(PASSED), counts.count(SKIPPED), unstable, known, failed)
 
 
 def _reason(suite: str, test: str) -> str | None:

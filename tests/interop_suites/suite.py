@@ -17,6 +17,7 @@ class Suite:
         ignored: of these, what needs services other than a broker, with the reason.
         environment: variables that tell the tests where the broker is; `{host}`, `{port}`, `{tls_port}` and
             `{redis_port}` are filled in.
+        opening: tests behind which others may rely on what they have started; a test alone comes behind them.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Suite:
     tests: tuple[str, ...]
     environment: Mapping[str, str]
     ignored: Mapping[str, str] = field(default_factory=dict)
+    opening: tuple[str, ...] = ()
 
 
 _RABBITMQ = {
@@ -37,6 +39,8 @@ _CELERY = {
     "REDIS_HOST": "localhost",
     "REDIS_PORT": "{redis_port}",
 }
+# The worker of the session begins with the first test that asks for it; not all that need it do.
+_WORKER = ("t/integration/test_tasks.py::test_tasks::test_basic_task",)
 _AZURE = {"t/integration/test_backend.py": "needs an account of Azure's blob storage"}
 
 SUITES = (
@@ -49,6 +53,7 @@ SUITES = (
         ("t/integration",),
         {**_CELERY, "TEST_BACKEND": "redis://localhost:{redis_port}/0"},
         _AZURE,
+        _WORKER,
     ),
     Suite(
         "celery-rpc",
@@ -57,5 +62,6 @@ SUITES = (
         ("t/integration",),
         {**_CELERY, "TEST_BACKEND": "rpc://"},
         {**_AZURE, "t/integration/test_redis_backend.py": "is about results in Redis"},
+        _WORKER,
     ),
 )

@@ -24,7 +24,7 @@ from model.queue_model import (
 from model.steps import ARGUMENTS, LEFT_OUT, STEPS
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 from pika.exceptions import ChannelClosedByBroker, NackError
-from pika_client import cut
+from pika_client import cut, forget
 
 WAIT_SECONDS = 10  # for a delivery that is due
 STEPS_TOLD = 10_000
@@ -290,6 +290,7 @@ class QueueMachine(RuleBasedStateMachine):
             model.close()
         client.channels.clear()
         cut(client.connection)
+        forget(client.connection)
         client.connection = self._connection()
 
     def restart(self, kill: bool) -> None:
@@ -302,6 +303,8 @@ class QueueMachine(RuleBasedStateMachine):
             self.broker.restart()
         for _, model in self.channels():
             model.close()
+        for client in (self.operator, *self.clients):
+            forget(client.connection)
         self._connect()
 
     def _barrier(self) -> None:

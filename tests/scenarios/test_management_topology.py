@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import base64
+import os
+import shutil
 import socket
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import quote
 
 import pika
@@ -351,3 +354,29 @@ def test_health_is_told(world, door):
     assert door.get("aliveness-test", "/") == {"status": "ok"}
     assert door.get("overview")["object_totals"]["exchanges"] >= 6
     assert [node["running"] for node in door.get("nodes")] == [True]
+
+
+def test_a_node_tells_what_it_takes_and_how_much_there_is_as_rabbitmq_does(world, door, clients):
+    (before,) = door.get("nodes")
+    held = [clients.channel() for _ in range(3)]
+    (node,) = door.get("nodes")
+    process = Path(f"/proc/{world.pid}")
+    resident = int((process / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    assert 0.8 * resident < node["mem_used"] < 1.2 * resident
+    assert node["mem_used"] < node["mem_limit"] <= os.sysconf("SC_PHYS_PAGES") * 4096
+    assert node["mem_calculation_strategy"] == "rss"
+    assert node["fd_used"] - before["fd_used"] == len(held)
+    assert abs(node["fd_used"] - len(os.listdir(process / "fd"))) < 5
+    assert node["fd_used"] < node["fd_total"]
+    assert node["sockets_used"] - before["sockets_used"] == len(held)
+    assert node["sockets_used"] < node["sockets_total"]
+    assert 1 < node["proc_used"] < node["proc_total"]
+    free = shutil.disk_usage(world.data_dir).free
+    assert 0.8 * free < node["disk_free"] < 1.2 * free
+    assert 0 < node["disk_free_limit"] < node["disk_free"]
+    assert node["mem_alarm"] is node["disk_free_alarm"] is False
+    assert node["processors"] == os.cpu_count()
+    alone = door.get("nodes", node["name"])
+    assert alone.keys() == node.keys()
+    (chosen,) = door.get("nodes", query="columns=name,mem_used")
+    assert chosen.keys() == {"name", "mem_used"}

@@ -207,3 +207,12 @@ def test_every_key_of_a_message_counts_at_every_exchange_on_its_way(clients, nam
     assert drain(channel, name) == [b"x"]
     channel.basic_publish(outer, "", b"y", pika.BasicProperties(headers={"CC": ["to.inner"]}))
     assert drain(channel, name) == []
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_an_exclusive_queue_is_never_durable_and_may_be_declared_again_either_way(
+    channel, name, first
+):
+    for durable in (first, not first):
+        channel.queue_declare(name, durable=durable, exclusive=True)
+    channel.queue_declare(name, passive=True)

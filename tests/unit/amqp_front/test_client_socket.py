@@ -19,6 +19,7 @@ class Transport:
         self.socket: socket.socket | None = None
         self.unsent = 0
         self.reading = True
+        self.has_two_sides = True
         self.calls: list[str] = []
 
     def get_extra_info(self, name: str) -> object:
@@ -37,6 +38,12 @@ class Transport:
 
     def resume_reading(self) -> None:
         self.reading = True
+
+    def can_write_eof(self) -> bool:
+        return self.has_two_sides
+
+    def write_eof(self) -> None:
+        self.calls.append("end")
 
     def close(self) -> None:
         self.calls.append("close")
@@ -103,6 +110,21 @@ def test_a_client_that_does_not_read_what_is_unsent_is_dropped_in_the_end() -> N
     assert seconds == client_socket.CLOSE_SECONDS_MAX
     call()
     assert transport.calls == ["close", "abort"]
+
+
+@pytest.mark.parametrize(("has_two_sides", "call"), [(True, "end"), (False, "close")])
+def test_a_client_that_does_not_end_its_side_is_dropped_in_the_end(
+    has_two_sides: bool, call: str
+) -> None:
+    client, transport, timers = connected()
+    transport.has_two_sides = has_two_sides
+    client.set_reading(False)
+    client.end()
+    assert transport.reading
+    ((seconds, expire),) = timers.set
+    assert seconds == client_socket.CLOSE_SECONDS_MAX
+    expire()
+    assert transport.calls == [call, "abort"]
 
 
 def test_one_deadline_takes_the_place_of_another() -> None:

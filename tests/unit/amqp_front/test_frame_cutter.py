@@ -98,6 +98,30 @@ def test_the_record_table_is_never_written_beyond_its_end() -> None:
     assert counts == [RUN_RECORDS_MAX, 5]
 
 
+@pytest.mark.parametrize(
+    ("limit", "counts"),
+    [(1, [1] * 7), (3, [3, 3, 1]), (RUN_RECORDS_MAX + 1, [7])],
+)
+def test_a_run_is_no_longer_than_it_may_be(limit: int, counts: list[int]) -> None:
+    stream = publish(1, "logs", "k", b"body") * 7
+    cutter = FrameCutter(FRAME_MAX)
+    cutter.receive_into(b"")[: len(stream)] = stream
+    cutter.received(len(stream), FRAME_MAX, limit)
+    runs = iter(lambda: cutter.next(False), None)
+    assert [run.count for run in runs if isinstance(run, PublishRun)] == counts
+
+
+def test_the_table_bounds_a_run_whatever_the_limit() -> None:
+    one = raw_frame(1, 1, b"\0\x3c\0\x28\0\0\0\0\0") + raw_frame(2, 1, b"\0\x3c" + bytes(12))
+    cutter = FrameCutter(1024 * 1024)
+    stream = one * (RUN_RECORDS_MAX + 5)
+    cutter.receive_into(b"")[: len(stream)] = stream
+    cutter.received(len(stream), FRAME_MAX, 2 * RUN_RECORDS_MAX)
+    run = cutter.next(False)
+    assert isinstance(run, PublishRun)
+    assert run.count == RUN_RECORDS_MAX
+
+
 def test_acks_in_a_row_are_one_run() -> None:
     (run,) = commands_of(settlements(1, ACK, range(3, 2003)))
     assert isinstance(run, SettleRun)

@@ -172,3 +172,20 @@ def test_more_body_than_announced_is_left_to_who_refuses_it() -> None:
     with pytest.raises(HardError) as caught:
         client.feed(more[5_000:])
     assert caught.value.code == FRAME_ERROR
+
+
+def test_the_limit_of_runs_holds_for_reads_and_for_what_is_cut_again() -> None:
+    client = Client()
+    message = frame(1, b"\0\x3c\0\x28\0\0\0\0\0") + frame(2, b"\0\x3c" + bytes(12))
+    client.inlet.run_limit = 2
+    room = client.inlet.room()
+    room[: 5 * len(message)] = message * 5
+    assert client.inlet.received(5 * len(message))
+    first = client.cutter.next(False)
+    assert isinstance(first, PublishRun)
+    client.inlet.keep()
+    client.inlet.run_limit = 3
+    client.inlet.again()
+    second = client.cutter.next(False)
+    assert isinstance(second, PublishRun)
+    assert (first.count, second.count) == (2, 3)

@@ -301,7 +301,7 @@ async def test_a_segment_whose_index_finds_no_room_is_not_followed(node: Node) -
 async def test_publishers_wait_for_what_was_promised_before_the_disk_is_full(data: Path) -> None:
     node = Node(data)
     reserve = CAPACITY // 8
-    assert node.store._space.reserve.size == reserve
+    assert node.store.space.reserve.size == reserve
     node.leave(reserve + 2 * MIB)
     await durable(node.store, node.partition.append(records([b"x" * 900_000]), waited=True))
     assert not node.blocked
