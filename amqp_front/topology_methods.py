@@ -118,9 +118,7 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
         name = method.queue.translate(_LINE_ENDS) or server_name(method.arguments)
         channel.permissions.authorize(QUEUE, name, CONFIGURE)
         _authorize_dead_letters(channel, name, method.arguments)
-        durable = (
-            method.durable and not method.exclusive
-        )  # as RabbitMQ: it ends with its connection
+        durable = method.durable and not method.exclusive  # which ends with its connection
         properties = QueueProperties(
             name, durable, method.exclusive, method.auto_delete, method.arguments
         )

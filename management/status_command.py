@@ -38,13 +38,20 @@ def _lines(overview: dict[str, Any], node: dict[str, Any]) -> dict[str, object]:
         "version": f"{overview['product_version']}, speaks as RabbitMQ {overview['rabbitmq_version']}",
         "process": node["os_pid"],
         "uptime": timedelta(seconds=node["uptime"] // 1_000),
+        "memory used": _mebibytes(node.get("mem_used")),
         "data": node["data_dir"],
+        "disk free": _mebibytes(node["disk_free"]),
+        "disk reserve": _mebibytes(node["disk_free_limit"]),
         "listeners": listeners,
         **objects,
         "messages ready": messages["messages_ready"],
         "messages unacknowledged": messages["messages_unacknowledged"],
         "alarms": [resource for alarm, resource in ALARMS.items() if node[alarm]] or "none",
     }
+
+
+def _mebibytes(count: int | None) -> str:
+    return "unknown" if count is None else f"{count >> 20:,} MiB"
 
 
 def _address(listener: dict[str, Any]) -> str:

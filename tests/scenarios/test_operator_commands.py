@@ -170,6 +170,8 @@ def test_vhosts_and_users_are_limited(world: BrokerProcess) -> None:
 def test_the_status_says_what_runs(world: BrokerProcess) -> None:
     said = succeed(world, "status")
     assert re.search(rf"process\s+{world.pid}\b", said)
+    assert re.search(r"memory used\s+\d+ MiB", said)
+    assert re.search(r"disk free\s+[\d,]+ MiB", said)
     assert re.search(r"alarms\s+none", said)
     (overview,) = map(json.loads, succeed(world, "status", "--json").splitlines())
     assert overview["nodes"][0]["running"] is True
