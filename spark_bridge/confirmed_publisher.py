@@ -8,6 +8,7 @@ from pika.channel import Channel
 from pika.exceptions import ChannelClosed
 from pika.frame import Method
 
+from log_backend import SystemClock
 from spark_bridge.errors import PublishFailed
 from spark_bridge.message_rows import Message
 from spark_bridge.write_options import WriteOptions
@@ -16,6 +17,7 @@ from spark_bridge.write_options import WriteOptions
 # enough memory for each of an executor's tasks.
 WINDOW_MESSAGES = 4_096
 WINDOW_BYTES = 4 * 1024 * 1024
+GOODBYE_SECONDS = 2.0  # the broker may be gone, and its network with it
 
 
 class ConfirmedPublisher:
@@ -29,7 +31,8 @@ class ConfirmedPublisher:
         self._unconfirmed_bytes = 0
         self._all_published = False
         self._failure: Exception | None = None
-        self._answers = 0
+        self._clock = SystemClock()
+        self._quiet_since = self._clock.monotonic()  # nobody but the broker is awaited since then
         parameters = pika.URLParameters(options.url)
         # Rows may take long to come, and nobody beats meanwhile; the confirms' time limit holds.
         parameters.heartbeat = 0
@@ -51,7 +54,7 @@ class ConfirmedPublisher:
             PublishFailed: the broker refused, returned or did not confirm something; what came
                 before may be in its queues.
         """
-        self._watch(self._answers)
+        self._watch(self._options.confirm_seconds)
         self._connection.ioloop.start()
         if self._failure is not None:
             raise self._failure
@@ -78,7 +81,7 @@ class ConfirmedPublisher:
         )
 
     def _fill(self, channel: Channel) -> None:
-        """Publish as far as the window lets."""
+        """Publish as far as the window lets; rows may take long to come."""
         while (
             not self._all_published
             and self._failure is None
@@ -86,8 +89,9 @@ class ConfirmedPublisher:
             and self._unconfirmed_bytes < WINDOW_BYTES
         ):
             self._publish_next(channel)
-        if self._all_published and not self._unconfirmed and self._connection.is_open:
-            self._connection.close()
+        self._quiet_since = self._clock.monotonic()
+        if self._is_done and self._connection.is_open:
+            self._close()
 
     def _publish_next(self, channel: Channel) -> None:
         try:
@@ -110,7 +114,6 @@ class ConfirmedPublisher:
         self._unconfirmed_bytes += len(message.body)
 
     def _answered(self, frame: Method) -> None:
-        self._answers += 1
         method: Any = frame.method
         if method.NAME == "Basic.Nack":
             self._fail(PublishFailed("the broker could not store a message (basic.nack)"))
@@ -145,22 +148,27 @@ class ConfirmedPublisher:
     def _is_done(self) -> bool:
         return self._all_published and not self._unconfirmed
 
-    def _watch(self, answers: int) -> None:
+    def _watch(self, seconds: float) -> None:
         """Give up when nothing was confirmed for too long, though something should be."""
 
         def look() -> None:
-            if self._answers == answers and (self._unconfirmed or self._channel is None):
-                waited = f"{self._options.confirm_seconds:g} s"
-                self._fail(PublishFailed(f"the broker has confirmed nothing for {waited}"))
-            else:
-                self._watch(self._answers)
+            limit = self._options.confirm_seconds
+            left = self._quiet_since + limit - self._clock.monotonic()
+            if left > 0:
+                self._watch(left)
+            elif not self._is_done:
+                self._fail(PublishFailed(f"the broker has confirmed nothing for {limit:g} s"))
 
-        self._connection.ioloop.call_later(self._options.confirm_seconds, look)
+        self._connection.ioloop.call_later(seconds, look)
+
+    def _close(self) -> None:
+        self._connection.close()
+        self._connection.ioloop.call_later(GOODBYE_SECONDS, self._connection.ioloop.stop)
 
     def _fail(self, error: Exception) -> None:
         if self._failure is None:
             self._failure = error
         if self._connection.is_open:
-            self._connection.close()
+            self._close()
         elif not self._connection.is_closing:
             self._connection.ioloop.stop()

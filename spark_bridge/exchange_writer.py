@@ -28,17 +28,16 @@ class Published(WriterCommitMessage):
 def task_place(*, is_stream: bool) -> str:
     """Micro-batch and number of the task that runs here: the same when it runs again.
 
-    Spark tells a writer the micro-batch when it commits only, but its tasks have it from the start.
+    Spark tells a writer the micro-batch when it commits only, but its tasks have it from the start; so
+    have those of a write in a function for `foreachBatch`.
     """
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("there is no task")
-    if not is_stream:
-        return f"-/{context.partitionId()}"
     batch = context.getLocalProperty(BATCH_PROPERTY)
-    if batch is None:
+    if batch is None and is_stream:
         raise RuntimeError(f"Spark gives the task no {BATCH_PROPERTY}")
-    return f"{batch}/{context.partitionId()}"
+    return f"{batch or '-'}/{context.partitionId()}"
 
 
 class ExchangeWriter(DataSourceWriter, DataSourceStreamWriter):

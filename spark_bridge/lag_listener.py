@@ -70,10 +70,10 @@ class LagListener(StreamingQueryListener):
         name = progress.name or str(progress.id)
         if self._query not in {None, name}:
             return
-        position = self._position(source.endOffset for source in progress.sources)
-        if not position:
-            return
         try:
+            position = self._position(source.endOffset for source in progress.sources)
+            if not position:
+                return
             lags = partition_lags(self._store, position, self._clock.now())
             lag = self.lags[name] = StreamLag(name, progress.batchId, lags)
             self._report(lag)

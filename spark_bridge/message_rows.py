@@ -1,5 +1,6 @@
 """Rows of a data frame as messages to publish."""
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from hashlib import blake2b
@@ -113,7 +114,10 @@ def keyed_message_of(row: Row, options: WriteOptions, place: str) -> Message:
             raise BadRow("deduplication_key")
         key = f"{options.application}/{own}"
     else:
-        content = blake2b(message.routing_key.encode(), digest_size=16)
+        told = json.dumps([message.routing_key, message.properties], sort_keys=True)
+        content = blake2b(
+            told.encode(), digest_size=16
+        )  # without a zero byte: where it ends is clear
         content.update(b"\0" + message.body)
         key = f"{options.application}/{place}/{content.hexdigest()}"
     headers = message.properties.setdefault("headers", {})

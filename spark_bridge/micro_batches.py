@@ -118,6 +118,7 @@ class MicroBatches:
             RecordsLost: some of them are not in the log any more, and loss is an error.
         """
         strict = self._options.fail_on_data_loss
+        self._to_pin = None  # the end of this micro-batch is in the checkpoint
         looked, self._looked = self._looked, {}
         ranges: list[OffsetRange] = []
         for partition, last in end.items():

@@ -44,7 +44,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._reader = TaskReader(options, schema)
-        self._position: Offsets = {}  # where the last micro-batch that was planned ends
+        # Where the last micro-batch that was planned ends, or the first one begins; None: not asked for yet.
+        self._position: Offsets | None = None
         self._driver: MicroBatches | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -58,15 +59,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._driver
 
     def initialOffset(self) -> StoredOffsets:  # noqa: N802
-        """See `MicroBatches.first`."""
-        self._position = self._batches.first()
-        return _stored(self._position)
+        """See `MicroBatches.first`; Spark asks several times, also when that micro-batch has been planned."""
+        first = self._batches.first()
+        if self._position is None:
+            self._position = first
+        return _stored(first)
 
     def latestOffset(  # noqa: N802
         self, start: StoredOffsets | None = None, limit: "ReadLimit | None" = None
     ) -> StoredOffsets:
-        """See `MicroBatches.end`; before 4.2, Spark gives neither."""
-        begin = self._position if start is None else self._offsets(start)
+        """See `MicroBatches.end`; before 4.2, Spark gives neither, and asks for the beginning later."""
+        if start is None:
+            start = self.initialOffset() if self._position is None else _stored(self._position)
+        begin = self._offsets(start)
         unlimited = type(limit).__name__ == "ReadAllAvailable"
         return _stored(self._batches.end(begin, limited=not unlimited))
 
@@ -98,21 +103,26 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: StoredOffsets, end: StoredOffsets) -> Sequence[InputPartition]:
         """See `task_partitions`."""
-        begin, self._position = self._offsets(start), self._offsets(end)
-        self._report(begin)
-        tasks = self._batches.tasks(begin, self._position)
+        begin, until = self._offsets(start), self._offsets(end)
+        # Before 4.2, Spark goes on with an empty range behind the last micro-batch, which may not be done.
+        if self._position is not None or begin != until:
+            self._report(begin, until)
+        self._position = until
+        tasks = self._batches.tasks(begin, until)
         return task_partitions(self._batches.store, self._options.vhost, tasks)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """See `TaskReader.read`."""
         return self._reader.read(partition)
 
-    def _report(self, begin: Offsets) -> None:
+    def _report(self, begin: Offsets, end: Offsets) -> None:
         # Where a micro-batch begins, those before have ended: Spark says so later, and not of the last one.
+        # Where the first one begins, Spark asks again: the end that pins it may lie before.
+        position = {each: min(offset, end[each]) for each, offset in begin.items() if each in end}
         store, consumer = self._batches.store, self._options.consumer
         if consumer and isinstance(store, HttpLogs | TieredLogs):
             try:
-                store.report(consumer, begin)
+                store.report(consumer, position)
             except HoldLapsed as error:
                 if self._options.fail_on_data_loss:
                     raise

@@ -12,7 +12,7 @@ from spark_bridge.http_endpoint import HttpEndpoint, parse_endpoint
 from spark_bridge.http_logs import HttpLogs
 from spark_bridge.log_store import LogPartition, LogStore, OffsetRange
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 
 
 def service_url(broker: BrokerProcess, user: str = "guest", password: str = "guest") -> str:

@@ -18,7 +18,7 @@ import pyspark
 
 ROOT = Path(__file__).parents[2]
 SPARK_HOME = Path(pyspark.__file__).parent
-WAIT_SECONDS = 240
+WAIT_SECONDS = 600
 
 MASTER_READY = re.compile(r"Starting Spark master at (spark://\S+)")
 WORKER_READY = re.compile(r"Successfully registered with master")

@@ -28,7 +28,7 @@ from spark_bridge.exchange_writer import BATCH_PROPERTY
 GIVEN = json.loads(sys.argv[1])
 MARKS = GIVEN["marks"]
 TROUBLE_AT = GIVEN["trouble_at"]  # row of a task
-WAIT_SECONDS = 60
+WAIT_SECONDS = 240
 
 _seen: Counter[str] = Counter()
 

@@ -13,7 +13,9 @@ from pathlib import Path
 from queue import Empty, Queue
 
 ROOT = Path(__file__).parents[2]
-WAIT_SECONDS = 240  # a JVM starts in 10 s, or in a minute and more beside others
+# A JVM starts in 10 s, or in a minute and more beside others; so does a query, and before Spark 4.2 each
+# micro-batch of `availableNow` is one.
+WAIT_SECONDS = 600
 ENDED = "the program has ended"
 
 

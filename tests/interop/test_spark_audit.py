@@ -37,7 +37,7 @@ QUEUES: dict[str, tuple[str, Callable[[str], bool]]] = {
     "everything": ("#", lambda key: True),
 }
 PUBLISHER = Path(__file__).with_name("audit_publisher.py")
-WAIT_SECONDS = 240
+WAIT_SECONDS = 600
 
 
 def confirmed(queue: str) -> list[int]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
@@ -70,6 +73,18 @@ def test_large_bodies_wait_for_confirms(
     assert taken(channel, queue) == bodies
 
 
+def test_rows_may_take_longer_than_confirms(
+    broker: BrokerProcess, channel: BlockingChannel, queue: str
+) -> None:
+    def slow() -> Iterator[Row]:
+        for body in (b"1", b"2"):
+            yield Row(body=body, routing_key=queue)
+            time.sleep(1.2)
+
+    assert writer(broker, confirmTimeout="500ms").write(slow()) == Published(2)
+    assert taken(channel, queue) == [b"1", b"2"]
+
+
 def test_no_rows_need_no_broker() -> None:
     options = {"url": "amqp://127.0.0.1:1/", "exchange": "", "routingKey": "k"}
     nothing = RouteLogDataSource(options).writer(ROWS, False).write(iter([]))
@@ -112,6 +127,25 @@ def test_a_broker_that_dies_meanwhile_is_an_error(
 
     with pytest.raises(PublishFailed, match="connection"):
         writer(broker).write(endless())
+
+
+def test_a_broker_that_answers_nothing_is_an_error_in_time(
+    fresh_broker: Callable[..., BrokerProcess],
+) -> None:
+    broker = fresh_broker()
+    Clients(broker.url).channel().queue_declare("audit", durable=True)
+
+    def stopped() -> Iterator[Row]:
+        yield Row(body=b"x", routing_key="audit")
+        os.kill(broker.pid, signal.SIGSTOP)
+
+    began = time.monotonic()
+    try:
+        with pytest.raises(PublishFailed, match="confirmed nothing for 1 s"):
+            writer(broker, confirmTimeout="1s").write(stopped())
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
+    assert time.monotonic() - began < 30
 
 
 def test_a_bad_row_or_a_query_that_fails_ends_the_write(broker: BrokerProcess, queue: str) -> None:

@@ -22,7 +22,7 @@ from spark_bridge.lag import StreamLag
 from spark_bridge.lag_listener import LagListener
 from spark_bridge.log_directory import LogDirectory
 
-WAIT_SECONDS = 240
+WAIT_SECONDS = 600
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
@@ -90,6 +90,19 @@ def test_latest_is_pinned_by_the_first_batch(spark: SparkSession, tmp_path: Path
         (stream.checkpoint / "commits" / name).unlink(missing_ok=True)
     log.numbered_segment(0, 10, 10)
     assert stream.run() == places(10, 20)
+
+
+def test_a_limited_stream_begins_where_it_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    log = LogFiles(tmp_path)
+    log.numbered_segment(0, 10)
+    given = {"path": str(tmp_path), "subscribe": "audit", "maxOffsetsPerTrigger": "4"}
+    told = Stream(spark, tmp_path / "told", **given, startingOffsets='{"audit": {"0": 3}}')
+    assert told.run() == places(3, 10)
+    assert [len(batch) for _, batch in told.batches] == [4, 3]
+    latest = Stream(spark, tmp_path / "latest", **given, startingOffsets="latest")
+    assert latest.run() == []
+    log.numbered_segment(0, 10, 6)
+    assert latest.run() == places(10, 16)
 
 
 def test_a_retention_gap_fails_the_stream_and_is_named(spark: SparkSession, tmp_path: Path) -> None:

@@ -112,3 +112,8 @@ def test_a_failure_is_logged_and_does_not_stop_the_reports(
     listener.onQueryProgress(progress("q", '{"audit": {"0": 4}}'))
     assert "the lag of the query q is not known" in caplog.text
     assert "the monitoring is away" in caplog.text
+    caplog.clear()
+    away = LagListener("http://guest:guest@127.0.0.1:1")
+    away.onQueryProgress(progress("q", '{"audit": {"0": 4}}'))
+    assert "the lag of the query q is not known" in caplog.text
+    assert "cannot be reached" in caplog.text

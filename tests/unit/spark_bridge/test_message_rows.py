@@ -17,7 +17,13 @@ from pyspark.sql.types import (
 
 from spark_bridge.envelope import ENVELOPE, PROPERTIES
 from spark_bridge.errors import BadRow, BadSchema
-from spark_bridge.message_rows import Message, check_message_schema, message_of
+from spark_bridge.message_rows import (
+    DEDUPLICATION_HEADER,
+    Message,
+    check_message_schema,
+    keyed_message_of,
+    message_of,
+)
 from spark_bridge.write_options import parse_write_options
 
 OPTIONS = parse_write_options({"url": "amqp://localhost", "exchange": "events"})
@@ -57,6 +63,32 @@ def test_properties_that_are_given_are_sent() -> None:
     }
     bare = Row(body=b"x", properties=None, headers=None)
     assert message_of(bare, KEYED).properties == {"delivery_mode": 2}
+
+
+def test_a_row_is_told_from_another_in_its_place_by_all_that_it_says() -> None:
+    options = replace(OPTIONS, application="app")
+    row = {"body": b"x", "routing_key": "k"}
+    rows = [
+        row,
+        row | {"body": b"y"},
+        row | {"routing_key": "l"},
+        row | {"headers": {"a": "1", "b": "2"}},
+        row | {"headers": {"a": "1"}},
+        row | {"properties": Row(message_id="m")},
+        row | {"properties": Row(message_id="m", timestamp=datetime.fromtimestamp(7, UTC))},
+    ]
+
+    def key(columns: dict[str, object], place: str = "0/0/0") -> str:
+        message = keyed_message_of(Row(**columns), options, place)
+        return str(message.properties["headers"][DEDUPLICATION_HEADER])
+
+    keys = [key(each) for each in rows]
+    assert len(set(keys)) == len(rows)
+    assert keys == [key(each) for each in rows]
+    # A map has no order of its own, and a column of nulls says nothing.
+    assert key(row | {"headers": {"b": "2", "a": "1"}}) == key(rows[3])
+    assert key(row | {"headers": None, "properties": None}) == keys[0]
+    assert key(row, "0/0/1") not in keys
 
 
 @pytest.mark.parametrize(

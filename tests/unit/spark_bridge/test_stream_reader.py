@@ -81,6 +81,40 @@ def test_spark_before_4_2_gives_no_start(log: LogFiles) -> None:
 
 
 @pytest.mark.parametrize(
+    ("start_at", "ends"),
+    [
+        ("earliest", [4, 8, 10]),
+        ('{"audit": {"0": 3}}', [7, 10]),
+        ("latest", [10]),
+    ],
+)
+def test_spark_before_4_2_asks_for_the_first_end_before_the_beginning(
+    log: LogFiles, start_at: str, ends: list[int]
+) -> None:
+    log.numbered_segment(0, 10)
+    stream = reader(log, startingOffsets=start_at, maxOffsetsPerTrigger="4")
+    found = [end := stream.latestOffset()]
+    start = stream.initialOffset()
+    while start != end or len(found) == 1:
+        assert read(stream, start, end) == list(range(start["audit"]["0"], end["audit"]["0"]))
+        start, end = end, stream.latestOffset()
+        found.append(end)
+    assert [end["audit"]["0"] for end in found[:-1]] == ends
+
+
+@pytest.mark.parametrize("gives_start", [True, False])  # from Spark 4.2, and before
+def test_the_start_is_pinned_once_and_nothing_waits_for_it_again(
+    log: LogFiles, gives_start: bool
+) -> None:
+    log.numbered_segment(0, 10)
+    stream = reader(log, startingOffsets="latest")
+    pinned = stream.latestOffset(stream.initialOffset() if gives_start else None)
+    assert read(stream, stream.initialOffset(), pinned) == []
+    log.numbered_segment(0, 10, 10)
+    assert stream.latestOffset(pinned if gives_start else None) == {"audit": {"0": 20}}
+
+
+@pytest.mark.parametrize(
     ("given", "limit"),
     [
         ({}, ReadAllAvailable()),
