@@ -115,7 +115,8 @@ def keyed_message_of(row: Row, options: WriteOptions, place: str) -> Message:
         key = f"{options.application}/{own}"
     else:
         told = json.dumps([message.routing_key, message.properties], sort_keys=True)
-        content = blake2b(told.encode(), digest_size=16)  # no zero byte in it: where it ends is clear
+        # No zero byte is in it, so where it ends is clear.
+        content = blake2b(told.encode(), digest_size=16)
         content.update(b"\0" + message.body)
         key = f"{options.application}/{place}/{content.hexdigest()}"
     headers = message.properties.setdefault("headers", {})
