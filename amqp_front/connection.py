@@ -435,11 +435,17 @@ class Connection(asyncio.BufferedProtocol):
             self.vhost.connection_closed(self)
 
     def end(self) -> None:
-        """Both sides have said that they close: send what is unsent, and let the client end its side."""
-        if not self._left:
-            self._leave()
-            if self.socket is not None:
-                self.socket.end()
+        """Both sides have said that they close: send what is unsent, and let the client end its side.
+
+        Nobody counts the socket meanwhile, so that of a client who was not let in is closed at once.
+        """
+        if self._left:
+            return
+        self._leave()
+        if not self.admitted:
+            self.drop()
+        elif self.socket is not None:
+            self.socket.end()
 
     def _leave(self) -> None:
         if self._left:

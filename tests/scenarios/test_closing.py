@@ -16,7 +16,15 @@ from management_door import ManagementDoor
 from pamqp import body, commands
 from pika_client import wait_until
 from scenarios.bad_input import Broker
-from scenarios.raw_client import RawClient, content_header, frame, message, method, publish
+from scenarios.raw_client import (
+    RawClient,
+    content_header,
+    frame,
+    message,
+    method,
+    plain,
+    publish,
+)
 from scenarios.test_transport import tls_port
 
 IMPATIENT = Path(__file__).with_name("impatient_broker.py")
@@ -161,6 +169,25 @@ def test_a_client_that_does_not_end_its_side_is_dropped_in_the_end(fresh_broker,
     with opened(fresh_broker()) as client:
         close(client)
         wait_until(lambda: is_reset(client))
+
+
+@pytest.mark.differs_from_rabbitmq("needs its data directory")
+@pytest.mark.parametrize("let_in_as_far_as", ["its password", "its vhost"])
+def test_the_socket_of_a_client_that_was_not_let_in_is_closed_at_once(broker, let_in_as_far_as):
+    door = ManagementDoor(broker)
+    before = door.get("nodes")[0]["fd_used"]
+    with RawClient(broker.host, broker.port) as client:
+        client.start()
+        if let_in_as_far_as == "its password":
+            client.log_in(response=plain(password="wrong"))
+        else:
+            client.log_in()
+            client.tune_ok()
+            client.send(commands.Connection.Open("nowhere"))
+        client.expect(commands.Connection.Close)
+        client.send(commands.Connection.CloseOk())
+        assert_a_clean_end(client)
+        wait_until(lambda: door.get("nodes")[0]["fd_used"] <= before)
 
 
 def test_over_tls_what_a_client_sends_behind_its_close_is_thrown_away_too(fresh_broker, tmp_path):
