@@ -31,6 +31,7 @@ class RouteCache:
         self.traits: dict[str, WalkTraits] = {}
         self._weight = 0
         self._stale: list[dict[bytes, Route]] = []
+        self._kept = 0  # since the last time that some were let go of
 
     def open(self, exchange: str, traits: WalkTraits) -> dict[bytes, Route] | None:
         """Begin to hold routes of an exchange, and return its dict if there can be one."""
@@ -55,7 +56,9 @@ class RouteCache:
         if routes is not None:
             routes[routing_key] = route
             self._weight += weight
-            if self._stale and not len(routes) % LET_GO_EVERY:
+            self._kept += 1
+            if self._kept >= LET_GO_EVERY:
+                self._kept = 0
                 self._let_go(2 * LET_GO_EVERY)
 
     def drop(self) -> None:

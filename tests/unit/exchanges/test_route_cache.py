@@ -79,6 +79,16 @@ def test_what_was_dropped_is_let_go_of_while_others_come(monkeypatch: pytest.Mon
     assert len(again) == 3
 
 
+def test_a_topology_that_changes_all_the_time_leaves_no_more_behind_than_a_lot() -> None:
+    cache = RouteCache()
+    dropped: list[dict[bytes, Route]] = []
+    for number in range(2_000):
+        dropped.append(opened(cache, "x"))
+        cache.keep("x", b"%d" % number, ("q",))
+        cache.drop()
+    assert sum(map(len, dropped)) <= route_cache.LET_GO_EVERY
+
+
 def test_what_gave_its_place_is_let_go_of_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(route_cache, "LET_GO_EVERY", 1)
     monkeypatch.setattr(route_cache, "ROUTE_CACHE_ENTRIES_MAX", 4)
