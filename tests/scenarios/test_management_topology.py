@@ -45,6 +45,15 @@ def clients(world: BrokerProcess) -> Iterator[Clients]:
     opened.close()
 
 
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[tuple[BrokerProcess, ManagementDoor, Clients]]:
+    process = BrokerProcess(tmp_path / "alone").start()
+    opened = Clients(process.url)
+    yield process, ManagementDoor(process), opened
+    opened.close()
+    process.stop()
+
+
 def test_a_queue_is_declared_filled_looked_at_purged_and_deleted(door, clients, name):
     body = {"durable": True, "arguments": {"x-max-length": 5}}
     assert door.ask("PUT", "queues", "/", name, body=body) == (201, None)
@@ -356,16 +365,19 @@ def test_health_is_told(world, door):
     assert [node["running"] for node in door.get("nodes")] == [True]
 
 
-def test_a_node_tells_what_it_takes_and_how_much_there_is_as_rabbitmq_does(world, door, clients):
+def test_a_node_tells_what_it_takes_and_how_much_there_is_as_rabbitmq_does(alone):
+    world, door, clients = alone
     (before,) = door.get("nodes")
-    held = [clients.channel() for _ in range(3)]
+    held = [clients.channel() for _ in range(20)]
     (node,) = door.get("nodes")
     process = Path(f"/proc/{world.pid}")
     resident = int((process / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     assert 0.8 * resident < node["mem_used"] < 1.2 * resident
     assert node["mem_used"] < node["mem_limit"] <= os.sysconf("SC_PHYS_PAGES") * 4096
     assert node["mem_calculation_strategy"] == "rss"
-    assert node["fd_used"] - before["fd_used"] == len(held)
+    assert (
+        abs(node["fd_used"] - before["fd_used"] - len(held)) < 5
+    )  # requests and files come and go
     assert abs(node["fd_used"] - len(os.listdir(process / "fd"))) < 5
     assert node["fd_used"] < node["fd_total"]
     assert node["sockets_used"] - before["sockets_used"] == len(held)
@@ -376,7 +388,6 @@ def test_a_node_tells_what_it_takes_and_how_much_there_is_as_rabbitmq_does(world
     assert 0 < node["disk_free_limit"] < node["disk_free"]
     assert node["mem_alarm"] is node["disk_free_alarm"] is False
     assert node["processors"] == os.cpu_count()
-    alone = door.get("nodes", node["name"])
-    assert alone.keys() == node.keys()
+    assert door.get("nodes", node["name"]).keys() == node.keys()
     (chosen,) = door.get("nodes", query="columns=name,mem_used")
     assert chosen.keys() == {"name", "mem_used"}

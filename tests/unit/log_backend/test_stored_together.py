@@ -8,6 +8,7 @@ from unit.log_backend.open_store import append, content, durable, start_store, u
 
 from log_backend.durability import Durability
 from log_backend.journal_groups import COMMIT_BYTES_MAX
+from log_backend.log_options import LogOptions
 from log_backend.partition_log import PartitionLog
 from log_backend.record_batch import Records
 
@@ -42,7 +43,8 @@ async def test_nothing_of_it_is_in_a_segment_before_the_journal_has_all_of_it(
 
 
 async def test_it_is_one_block_however_large(data: Path) -> None:
-    store, (one, other) = start_store(data, queues=("one", "other"))
+    options = LogOptions(journal_file_bytes=8 * COMMIT_BYTES_MAX, flush_seconds=3600)
+    store, (one, other) = start_store(data, queues=("one", "other"), options=options)
     body = bytes(COMMIT_BYTES_MAX // 2)
     with store.together():
         positions = {one.append(big(body)) for _ in range(3)}
