@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from log_backend.first_kept import first_kept_change
 from log_backend.metadata import Change, MetadataStore
@@ -48,12 +49,19 @@ def snapshot(partition: PartitionLog) -> Snapshot:
 def store_snapshots(
     metadata: MetadataStore, snapshots: Sequence[Snapshot], more: Sequence[Change]
 ) -> None:
-    """Make snapshots durable, and other changes with them."""
-    store(metadata, [*(change for each in snapshots for change in each.changes()), *more])
+    """Make snapshots durable, and then other changes.
+
+    A crash may leave those of some partitions only: the journal still has what led to them, and they stand
+    behind it.
+    """
+    outcomes = metadata.apply_each(chain((each.changes() for each in snapshots), [more]))
+    for outcome in outcomes:
+        if isinstance(outcome, Exception):
+            raise outcome
+    metadata.sync()
 
 
 def store(metadata: MetadataStore, changes: Sequence[Change]) -> None:
     """Make changes durable."""
     if changes:
-        metadata.apply(changes, synced=False)
-        metadata.sync()
+        metadata.apply(changes)

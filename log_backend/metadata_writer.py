@@ -4,22 +4,27 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 
 log = logging.getLogger(__name__)
 
-RESOLVED_MAX = (
-    16  # submissions of one turn of the loop: whoever waits for one does up to 100 us of work
-)
+RESOLVED_MAX = 8  # submissions of one turn of the loop: whoever waits for one does 100 us of work
 
 
 @dataclass(frozen=True, slots=True)
 class _Submission:
     changes: tuple[Change, ...]
     durable: asyncio.Future[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Committed:
+    # Submissions, at least one, that one sync has covered, and what became of each.
+    group: deque[_Submission]
+    outcomes: Iterator[int | Exception]
 
 
 class MetadataWriter:
@@ -33,11 +38,11 @@ class MetadataWriter:
     def __init__(self, store: MetadataStore, loop: asyncio.AbstractEventLoop) -> None:
         self._store = store
         self._loop = loop
-        self._pending: list[_Submission] = []
+        self._pending: deque[_Submission] = deque()
         self._arrived = threading.Condition()  # guards _pending and _is_closing
         self._is_closing = False  # set on the loop
         self._failure: MetadataUnavailable | None = None  # only touched on the loop
-        self._committed: deque[tuple[_Submission, int | Exception]] = deque()  # only on the loop
+        self._committed: deque[_Committed] = deque()  # only touched on the loop
         self.pending_changes = 0  # submitted, not yet resolved; only touched on the loop
         self._thread = threading.Thread(target=self._run, name="metadata-writer", daemon=True)
         self._thread.start()
@@ -90,54 +95,56 @@ class MetadataWriter:
             outcomes = self._commit(group)
             self._loop.call_soon_threadsafe(self._ended, group, outcomes)
 
-    def _take(self) -> list[_Submission]:
+    def _take(self) -> deque[_Submission]:
         """Wait for submissions and take them all; none means that the writer is closing."""
         with self._arrived:
             while not self._pending and not self._is_closing:
                 self._arrived.wait()
-            group, self._pending = self._pending, []
+            group, self._pending = self._pending, deque()
             return group
 
-    def _commit(self, group: list[_Submission]) -> list[int | Exception]:
-        outcomes = [self._apply(submission) for submission in group]
+    def _commit(self, group: deque[_Submission]) -> list[int | Exception]:
         try:
+            outcomes = self._store.apply_each(submission.changes for submission in group)
             self._store.sync()
-        except MetadataUnavailable as error:
+        except Exception as error:
             # A conflict may have been with a change that is lost as well, so it is no answer.
             return [error] * len(group)
         return outcomes
 
-    def _apply(self, submission: _Submission) -> int | Exception:
-        try:
-            return self._store.apply(submission.changes, synced=False)
-        except Exception as error:  # an answer to this submission; the thread serves the others
-            return error
-
-    def _ended(self, group: list[_Submission], outcomes: list[int | Exception]) -> None:
+    def _ended(self, group: deque[_Submission], outcomes: list[int | Exception]) -> None:
         for outcome in outcomes:
             if isinstance(outcome, MetadataUnavailable) and self._failure is None:
                 self._failure = outcome
                 log.error("%s; changes of topology are refused until a restart", outcome)
         is_resolving = bool(self._committed)
-        self._committed.extend(zip(group, outcomes, strict=True))
+        self._committed.append(_Committed(group, iter(outcomes)))
         if not is_resolving:
             self._resolve()
 
     def _resolve(self) -> None:
-        # Some thousand waiters at once would hold the loop.
-        for _ in range(min(RESOLVED_MAX, len(self._committed))):
-            submission, outcome = self._committed.popleft()
-            self.pending_changes -= len(submission.changes)
-            if submission.durable.done():  # its waiter was cancelled
-                continue
-            if isinstance(outcome, Exception):
-                submission.durable.set_exception(outcome)
-                if isinstance(outcome, MetadataUnavailable):
-                    unawaited(submission.durable)
-            else:
-                submission.durable.set_result(outcome)
+        # Some thousand waiters at once would hold the loop, as would letting go of them.
+        for _ in range(RESOLVED_MAX):
+            if not self._committed:
+                return
+            committed = self._committed[0]
+            submission, outcome = committed.group.popleft(), next(committed.outcomes)
+            if not committed.group:
+                self._committed.popleft()
+            self._tell(submission, outcome)
         if self._committed:
             self._loop.call_soon(self._resolve)
+
+    def _tell(self, submission: _Submission, outcome: int | Exception) -> None:
+        self.pending_changes -= len(submission.changes)
+        if submission.durable.done():  # its waiter was cancelled
+            return
+        if isinstance(outcome, Exception):
+            submission.durable.set_exception(outcome)
+            if isinstance(outcome, MetadataUnavailable):
+                unawaited(submission.durable)
+        else:
+            submission.durable.set_result(outcome)
 
 
 def unawaited(change: asyncio.Future[int]) -> asyncio.Future[int]:

@@ -19,7 +19,7 @@ TOMBSTONES = b"tombstones/"
 # A removal is many short calls of the system, and after each the thread has Python's lock again before the loop
 # has woken up for it: 20,000 of them kept it from the loop for 5 to 20 ms at a time.
 REMOVED_MAX = 4  # directories, 0.2 ms
-REST_SECONDS = 0.00005
+REST_SECONDS = 0.0005
 
 
 class PartitionRemoval:

@@ -200,7 +200,7 @@ async def test_a_snapshot_that_fails_for_any_reason_stops_the_node(
         raise ValueError("made to fail")
 
     await durable(store, append(partition, 3))
-    monkeypatch.setattr(store.metadata, "apply", fail)
+    monkeypatch.setattr(store.metadata, "apply_each", fail)
     await store._checkpoint(None)
     monkeypatch.undo()
     with pytest.raises(JournalFailed):

@@ -10,7 +10,9 @@ import pytest
 from rocksdict import Options, Rdict, ReadOptions
 
 from log_backend.metadata import (
+    BATCHES_MAX,
     PAGE_ENTRIES_MAX,
+    STORE_KEY,
     Change,
     Entry,
     MetadataCorrupt,
@@ -393,3 +395,34 @@ def test_a_range_is_deleted_and_nothing_beside_it(path: Path) -> None:
     store.close()
     with pytest.raises(MetadataUnavailable):
         store.delete_range(b"a", b"b")
+
+
+def test_batches_that_are_written_together_are_compared_with_those_before_them(
+    store: MetadataStore,
+) -> None:
+    store.apply([Change(b"kept", b"1")])
+    first, again, gone, anew, foreign, last = store.apply_each(
+        [
+            [Change(b"a", b"1", expected_revision=0)],
+            [Change(b"a", b"2", expected_revision=0), Change(b"b", b"")],
+            [Change(b"kept", None, expected_revision=1)],
+            [Change(b"kept", b"2", expected_revision=0)],
+            [Change(b"b", b""), Change(STORE_KEY, b"")],
+            [Change(b"a", b"3", expected_revision=2)],
+        ]
+    )
+    assert (first, gone, anew, last) == (2, 3, 4, 5)
+    assert isinstance(again, RevisionConflict)
+    assert again.found_revision == 2
+    assert isinstance(foreign, ValueError)
+    assert store.get(b"a") == Entry(b"3", 5)
+    assert store.get(b"kept") == Entry(b"2", 4)
+    assert store.get(b"b") is None
+    assert store.revision == 5
+
+
+def test_many_batches_are_as_many_revisions(store: MetadataStore) -> None:
+    batches = [[Change(b"%d" % number, b"")] for number in range(3 * BATCHES_MAX + 1)]
+    assert store.apply_each([*batches, []]) == [*range(1, len(batches) + 1), len(batches)]
+    assert store.apply_each([]) == []
+    assert store.revision == len(batches)

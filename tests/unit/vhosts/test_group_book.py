@@ -117,7 +117,7 @@ async def test_a_group_that_cannot_be_stored_is_not_there(
     def fail(*_: object, **__: object) -> int:
         raise MetadataUnavailable("full")
 
-    monkeypatch.setattr(node.logs.metadata, "apply", fail)
+    monkeypatch.setattr(node.logs.metadata, "apply_each", fail)
     with pytest.raises(MetadataUnavailable):
         await join(node, queue, "g")
     assert (queue.groups, node.vhost.groups.queues, list(log.cursors)) == ({}, {}, [0])

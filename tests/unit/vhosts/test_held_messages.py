@@ -326,7 +326,7 @@ async def test_an_exchange_that_cannot_be_stored_is_not_there(
     def fail(*_: object, **__: object) -> int:
         raise MetadataUnavailable("full")
 
-    monkeypatch.setattr(node.logs.metadata, "apply", fail)
+    monkeypatch.setattr(node.logs.metadata, "apply_each", fail)
     with pytest.raises(MetadataUnavailable):
         await later(node)
     with pytest.raises(MetadataUnavailable):
