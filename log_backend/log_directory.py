@@ -35,7 +35,12 @@ def directory_name(name: str) -> str:
 
 def partition_directory(logs: Path, vhost: str, queue: str, partition: int) -> Path:
     """Directory of one partition of a queue."""
-    return logs / directory_name(vhost) / f"{directory_name(queue)}-{partition}"
+    return Path(partition_directory_name(logs, vhost, queue, partition))
+
+
+def partition_directory_name(logs: Path, vhost: str, queue: str, partition: int) -> str:
+    """Path of the directory of one partition of a queue, as text."""
+    return f"{logs}/{directory_name(vhost)}/{directory_name(queue)}-{partition}"
 
 
 def segment_path(directory: Path, base_offset: int) -> Path:

@@ -1,6 +1,7 @@
 # cython: annotation_typing=False
 """The end of a partition's log: where batches are appended."""
 
+from os import PathLike, fspath
 from pathlib import Path
 
 import cython
@@ -21,7 +22,6 @@ class LogEnd:
 
     Attributes:
         number: of the partition: unique on this node, never used again.
-        directory: where its segments lie.
         durable: it survives a restart, with its persistent records and its cursors.
         durability: what a confirm promises of its persistent records; MEMORY unless it is durable.
         synced: its changes have to survive a power cut.
@@ -33,7 +33,7 @@ class LogEnd:
     def __init__(
         self,
         number: int,
-        directory: Path,
+        directory: str | PathLike[str],
         intake: LogIntake,
         *,
         durable: bool,
@@ -41,7 +41,7 @@ class LogEnd:
         is_stream: bool,
     ) -> None:
         self.number = number
-        self.directory = directory
+        self._directory = fspath(directory)
         self.durable = durable
         self.promise(durability)
         self.is_stream = is_stream
@@ -49,6 +49,12 @@ class LogEnd:
         self.next_offset = 0
         self._tail = Tail(intake if durable else None)
         self._intake = intake
+
+    @property
+    def directory(self) -> Path:
+        """Where its segments lie."""
+        # Paths intern their names: of 100,000 that are kept, Python's table of them grows, at once.
+        return Path(self._directory)
 
     def promise(self, durability: Durability) -> None:
         """Let confirms of what is appended from now on mean this, as far as it is durable."""

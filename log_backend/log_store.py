@@ -37,13 +37,14 @@ from log_backend.journal import Journal
 from log_backend.journal_entry import JournalEntry
 from log_backend.journal_extent import JournalExtent
 from log_backend.journal_files import JournalFile
-from log_backend.log_directory import partition_directory
+from log_backend.log_directory import partition_directory_name
 from log_backend.log_intake import LogIntake
 from log_backend.log_options import LogOptions
 from log_backend.log_transaction import SettledRange, commit_together, together
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 from log_backend.partition_log import PartitionLog
 from log_backend.partition_removal import PartitionRemoval, empty_spill
+from log_backend.partition_table import PartitionTable
 from log_backend.recovery import Recovery
 from log_backend.retention import Retention
 from log_backend.retention_timer import RetentionTimer
@@ -83,7 +84,7 @@ class LogStore:
         loop: asyncio.AbstractEventLoop,
         options: LogOptions,
     ) -> None:
-        self._data = data
+        self._logs, self._spill = data / "logs", data / "spill"
         self._disk = disk
         self._clock = clock
         self._loop = loop
@@ -93,7 +94,7 @@ class LogStore:
         disk.make_directory(data / "journal")
         disk.make_directory(data / "logs")
         empty_spill(data, disk)
-        self.metadata = MetadataStore.open(data / "metadata")
+        self.metadata = MetadataStore.open(data / "metadata", clock=clock)
         self.schedules = ScheduleStore(self.metadata, loop)
         self._started = False
         self.segment_bytes = options.segment_bytes
@@ -142,7 +143,7 @@ class LogStore:
         )
         self._removal = PartitionRemoval(data, self._writer, self.metadata, clock, self._flusher.do)
         self._recovery = Recovery(disk, self.metadata, self._writer, self._removal.remove_directory)
-        self.partitions: dict[int, PartitionLog] = {}
+        self.partitions = PartitionTable()
         self.scrub = Scrub(
             self.partitions,
             self.reads.run,
@@ -174,7 +175,7 @@ class LogStore:
         Raises:
             JournalDamaged: what was durable cannot be read.
         """
-        return self._recovery.replay(self.journal.recover(), self.partitions)
+        return self._recovery.replay(self.journal.recover(), dict(self.partitions))
 
     def start(self, leader_epoch: int) -> None:
         """Begin to accept appends.
@@ -247,12 +248,11 @@ class LogStore:
             compression: of sealed segments; None: as the options say.
             cursors: those that there are beside the queue's own, number 0, and where each began.
         """
-        logs = self._data / ("logs" if durable else "spill")
-        directory = partition_directory(logs, vhost, queue, index)
+        logs = self._logs if durable else self._spill
         partition = PartitionLog(
             self,
             number,
-            directory,
+            partition_directory_name(logs, vhost, queue, index),
             durable=durable,
             durability=durability,
             retention=retention,
@@ -449,7 +449,7 @@ class LogStore:
         excess = self.intake.tail_bytes - self._tail_bytes_max
         if excess > 0:
             excess += self._tail_bytes_max // 4  # not again at once
-            await evict(list(self.partitions.values()), excess, self._clock)
+            await evict(self.partitions.values(), excess, self._clock)
         self._press("memory", self.intake.tail_bytes > 2 * self._tail_bytes_max)
 
     # -- space, pressure and failure

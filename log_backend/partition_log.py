@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from pathlib import Path
+from os import PathLike
 from typing import Protocol
 
 from log_backend.cursor import Cursor
@@ -81,7 +81,7 @@ class PartitionLog(LogEnd, QuarantinedLog):
         self,
         owner: LogOwner,
         number: int,
-        directory: Path,
+        directory: str | PathLike[str],
         *,
         durable: bool,
         durability: Durability = Durability.DISK,
@@ -97,7 +97,7 @@ class PartitionLog(LogEnd, QuarantinedLog):
             durability=durability,
             is_stream=retention is not None and retention.is_stream,
         )
-        QuarantinedLog.__init__(self, directory)
+        QuarantinedLog.__init__(self)
         self._owner = owner
         self.retention = retention
         self.remote: RemoteLog | None = None

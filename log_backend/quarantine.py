@@ -14,17 +14,20 @@ class QuarantinedLog(ABC):
     """What a partition's log knows of its damage.
 
     Attributes:
-        directory: where its segments lie.
         damage: what is known of damaged files.
         blocked_from: nothing at or behind this offset is handed out.
         read_error: why it cannot be read, where no damage is: the disk's fault, or ours. Not kept.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self) -> None:
         self.damage = DamageRecord()
         self.blocked_from = self.damage.blocked_from
         self.read_error: BaseException | None = None
+
+    @property
+    @abstractmethod
+    def directory(self) -> Path:
+        """Where its segments lie."""
 
     @property
     def is_damaged(self) -> bool:

@@ -170,7 +170,7 @@ class RemoteStorage:
         while self._gone:
             await self._in_thread(partial(self._bucket.remove_folder, self._gone[0]))
             self._gone.pop(0)
-        for at, partition in enumerate(list(self._partitions.values())):
+        for at, partition in enumerate(self._partitions.values()):
             if at % PARTITIONS_MAX == PARTITIONS_MAX - 1:
                 await asyncio.sleep(0)
             retention = partition.retention

@@ -69,7 +69,7 @@ def _listing(vhosts: list[VirtualHost]) -> Listing:
 def bindings_from(vhost: VirtualHost, exchange: str) -> Iterable[Binding]:
     """The bindings that leave from an exchange; those of the default exchange are made one by one."""
     if exchange == DEFAULT_EXCHANGE:
-        return (Binding(exchange, name, "queue", name) for name in list(vhost.queues))
+        return (Binding(exchange, name, "queue", name) for name in vhost.queues)
     return vhost.routing.bindings_from(exchange) if vhost.routing.has_exchange(exchange) else ()
 
 

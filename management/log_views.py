@@ -42,7 +42,7 @@ def list_logs(call: Call) -> Answer:
     """Queues with logs in a vhost: those that `queues` names, or all that the caller may read."""
     named = _named_queues(call)
     rows = []
-    for queue in list(call.vhost.queues.values()):
+    for queue in call.vhost.queues.values():
         if not _has_log(queue) or (named is not None and queue.name not in named):
             continue
         try:

@@ -57,7 +57,7 @@ def list_queues_of_vhost(call: Call) -> Answer:
 
 def _listing(call: Call, vhosts: list[VirtualHost]) -> Listing:
     node = call.broker.node.name
-    items = (queue for vhost in vhosts for queue in list(vhost.queues.values()))
+    items = (queue for vhost in vhosts for queue in vhost.queues.values())
     return Listing(
         items,
         lambda queue: queue_row(queue, node),

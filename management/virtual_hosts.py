@@ -66,7 +66,7 @@ async def counted_messages(vhosts: list[VirtualHost]) -> tuple[int, int]:
     """How many messages are ready, and how many unacknowledged."""
     ready = unacked = 0
     for vhost in vhosts:
-        for at, queue in enumerate(list(vhost.queues.values())):
+        for at, queue in enumerate(vhost.queues.values()):
             ready += queue.ready
             unacked += queue.unacked
             if at % QUEUES_COUNTED == QUEUES_COUNTED - 1:

@@ -163,7 +163,7 @@ def _parameters(vhost: VirtualHost) -> Iterator[Entry]:
 
 
 def _queues(vhost: VirtualHost) -> Iterator[Entry | None]:
-    for queue in list(vhost.queues.values()):
+    for queue in vhost.queues.values():
         properties = queue.properties
         if properties.exclusive or queue.deleted:
             yield None

@@ -21,7 +21,7 @@ from vhosts.user_directory import UserDirectory
 from vhosts.vhost import VirtualHost
 from vhosts.vhost_directory import VhostDirectory, check_vhost
 
-TURN_ENTRIES = 16  # of queues, exchanges and bindings in one turn of the loop: some 100 us each
+TURN_ENTRIES = 8  # of queues, exchanges and bindings in one turn of the loop: some 100 us each
 
 
 _Entry = TypeVar("_Entry")

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -67,7 +66,7 @@ from vhosts.vhost_policies import VhostPolicies
 log = logging.getLogger(__name__)
 
 QUEUES_MAX = 200_000  # where no limit is set: each costs some 10 KB of memory, so about 2 GB
-DELETIONS_MAX = 8  # partitions or exchanges of one turn, but one queue whole: less than 1 ms
+DELETIONS_MAX = 4  # partitions or exchanges of one turn, but one queue whole: less than 1 ms
 
 
 class VirtualHost:
@@ -441,9 +440,9 @@ class VirtualHost:
         Raises:
             MetadataUnavailable: nothing more can be written.
         """
-        durable, deleted, queues = None, 0, deque(self.queues.values())
-        while queues:  # one by one: thousands at once would be long to let go of
-            if not (queue := queues.popleft()).deleted:
+        durable, deleted = None, 0
+        for queue in self.queues.values():
+            if not queue.deleted:
                 durable = self.delete_queue(queue)[1] or durable
                 deleted += len(queue.partitions)
             if deleted >= DELETIONS_MAX:

@@ -112,7 +112,7 @@ class VhostPolicies:
                 self.follow_exchange(exchange.name)
             if at % FOLLOWERS_MAX == 0:
                 await asyncio.sleep(0)
-        for at, queue in enumerate(list(self._queues.values()), 1):
+        for at, queue in enumerate(self._queues.values(), 1):
             if not queue.deleted:
                 self.follow_queue(queue)
             if at % FOLLOWERS_MAX == 0:

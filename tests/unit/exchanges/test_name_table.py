@@ -75,3 +75,15 @@ def test_the_order_is_the_same_in_another_process() -> None:
         for seed in ("1", "2")
     }
     assert len(orders) == 1
+
+
+def test_who_walks_over_it_may_change_it() -> None:
+    table = NameTable[int]()
+    table.update((name, number) for number, name in enumerate(NAMES))
+    met = []
+    for name, number in table.items():
+        met.append(number)
+        del table[name]
+        table[f"later.{number}"] = -1
+    assert sorted(number for number in met if number >= 0) == list(range(len(NAMES)))
+    assert set(table.values()) == {-1}
