@@ -1,5 +1,6 @@
 """One request, as the handlers see it."""
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -18,6 +19,7 @@ DEFINITIONS_BYTES_MAX = 20 * 1024 * 1024  # RabbitMQ's limit for all bodies
 
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
+_BLANK = re.compile(rb"\s*")
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -75,7 +77,7 @@ class Call:
                     413, "payload_too_large", f"the body is larger than {bytes_max} bytes"
                 )
         try:
-            return await decoded_in_turns(body) if body.strip() else {}
+            return {} if _BLANK.fullmatch(body) else await decoded_in_turns(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise bad_request("not_json") from None
 
