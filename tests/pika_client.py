@@ -12,7 +12,7 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 from pika.spec import Basic, BasicProperties
 
-WAIT_SECONDS = 5.0
+WAIT_SECONDS = 20.0
 POLL_SECONDS = 0.005
 
 Delivery = tuple[Basic.Deliver, BasicProperties, bytes]

@@ -398,26 +398,30 @@ async def wait_for(*answers: Answer) -> None:
 
 
 class WatchedMetadata:
-    """What a metadata store holds, and what a power cut would leave of it: batches, in order."""
+    """What a metadata store holds, and what a power cut would leave of it: writes, in order.
+
+    A write is what RocksDB gets at once: one batch, or several together.
+    """
 
     def __init__(self, store: MetadataStore, disk: PoweredDisk) -> None:
         self._disk = disk
         self._store = store
-        self._apply, self._sync = store.apply, store.sync
+        self._apply, self._sync = store._apply_together, store.sync
         self._durable = {key: entry.value for key, entry in store.scan(b"")}
         self._unsynced: list[Sequence[Change]] = []
-        store.apply = self.apply  # type: ignore[method-assign]
+        store._apply_together = self.apply_together  # type: ignore[method-assign]
         store.sync = self.sync  # type: ignore[method-assign]
 
-    def apply(self, changes: Sequence[Change], *, synced: bool = True) -> int:
+    def apply_together(self, batches: Sequence[Sequence[Change]]) -> list[int | Exception]:
         """See `MetadataStore`."""
         with self._disk.paused():
             self._pass("metadata_apply")
-            revision = self._apply(changes, synced=False)
-            self._unsynced.append(tuple(changes))
-        if synced:
-            self.sync()
-        return revision
+            outcomes = self._apply(batches)
+            written = zip(batches, outcomes, strict=True)
+            self._unsynced.append(
+                [each for batch, outcome in written if isinstance(outcome, int) for each in batch]
+            )
+        return outcomes
 
     def sync(self) -> None:
         """See `MetadataStore`."""

@@ -189,18 +189,15 @@ class WatchedMetadata:
     def __init__(self, store: MetadataStore, disk: PoweredDisk) -> None:
         self._store = store
         self._disk = disk
-        self._apply, self._sync = store.apply, store.sync
+        self._apply, self._sync = store._apply_together, store.sync
         self._durable = self._entries()
-        store.apply = self.apply  # type: ignore[method-assign]
+        store._apply_together = self.apply_together  # type: ignore[method-assign]
         store.sync = self.sync  # type: ignore[method-assign]
 
-    def apply(self, changes: Sequence[Change], *, synced: bool = True) -> int:
+    def apply_together(self, batches: Sequence[Sequence[Change]]) -> list[int | Exception]:
         """See `MetadataStore`."""
         with self._disk.paused():
-            revision = self._apply(changes, synced=False)
-        if synced:
-            self.sync()
-        return revision
+            return self._apply(batches)
 
     def sync(self) -> None:
         """See `MetadataStore`."""

@@ -19,6 +19,8 @@ from crash.node import Node, NodeStill
 from crash.powered_disk import PoweredDisk
 from crash.workloads import WORKLOADS
 
+from log_backend import metadata
+
 pytestmark = pytest.mark.crash
 
 # How many cuts a workload has, chosen by the seed; "all": one before every call.
@@ -85,6 +87,9 @@ async def test_what_was_confirmed_outlives_a_power_cut_before_any_call(
     figures: Callable[[str], None],
 ) -> None:
     choose_committer(committer, monkeypatch)
+    monkeypatch.setattr(
+        metadata, "BATCHES_MAX", 2
+    )  # so that cuts fall between writes of a checkpoint
     choice = random.Random(f"{SEED} {workload} {committer}")
     stills = await stills_of(workload, tmp_path, choice)
     chosen = stills if CUTS == "all" else choice.sample(stills, min(int(CUTS), len(stills)))

@@ -27,7 +27,7 @@ from aio_pika.exceptions import (
 
 pytestmark = pytest.mark.asyncio
 
-WAIT_SECONDS = 5.0
+WAIT_SECONDS = 20.0
 RECONNECT_SECONDS = 0.1
 
 Open = Callable[[], Awaitable[AbstractConnection]]

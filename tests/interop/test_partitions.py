@@ -19,7 +19,7 @@ pytestmark = pytest.mark.differs_from_rabbitmq("queues have no partitions")
 
 PARTITIONS = 4
 KEYS = [f"user-{number}" for number in range(20)]  # spread over all four partitions
-WAIT_SECONDS = 5.0
+WAIT_SECONDS = 20.0
 
 
 def declare(channel: BlockingChannel, name: str, partitions: int = PARTITIONS, **options) -> str:

@@ -10,7 +10,7 @@ from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 from pika_client import PERSISTENT, Clients, Inbox
 
 STREAM = {"x-queue-type": "stream"}
-WAIT_SECONDS = 5
+WAIT_SECONDS = 20
 
 
 def filled(channel, name, count, **arguments):
