@@ -468,7 +468,7 @@ class Journal:
         elif isinstance(error, Exception):
             self._failed(error)
         elif error is None:
-            self.refused = False
+            self.refused = self._held_back is not None
             self._ready.append(future.result())
             self._commit()
         self._progress()

@@ -7,8 +7,9 @@ tests themselves are checked: whatever they claim of AMQP has to be true of Rabb
 from __future__ import annotations
 
 import os
+import signal
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,10 @@ from pika.adapters.blocking_connection import BlockingChannel, BlockingConnectio
 from pika_client import Clients
 
 FOREIGN_URL = os.environ.get("ROUTELOG_TEST_URL", "")
+
+# Times `faulthandler_timeout`, for a test with its fixtures; 0 is no limit for either.
+HANGS_AFTER = 10
+HANGS_AGAIN_SECONDS = 60  # what is done behind a failure may hang, too
 
 FIGURES = "figures"  # the property of a test's report that is printed at the end
 
@@ -38,6 +43,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marker = item.get_closest_marker("differs_from_rabbitmq")
         if marker is not None:
             item.add_marker(pytest.mark.skip(reason=f"RabbitMQ 3.10: {marker.args[0]}"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test that hangs, and go on with the others.
+
+    pytest's own watch only prints where it hangs, and ends with the first failure of a test: it does not
+    see a fixture that hangs behind one.
+    """
+    seconds = HANGS_AFTER * float(item.config.getini("faulthandler_timeout"))
+
+    def hung(*_: object) -> None:
+        pytest.fail(f"{item.nodeid} hangs")
+
+    signal.signal(signal.SIGALRM, hung)
+    signal.setitimer(signal.ITIMER_REAL, seconds, HANGS_AGAIN_SECONDS)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

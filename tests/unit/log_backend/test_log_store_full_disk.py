@@ -1,5 +1,6 @@
 """A disk that fills up: what finds no room stays in memory and in the journal, and is tried again."""
 
+import asyncio
 import errno
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -9,6 +10,7 @@ import pytest
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import (
     MIB,
+    WAIT_SECONDS,
     append,
     content,
     crash,
@@ -70,7 +72,8 @@ async def node(data: Path) -> AsyncIterator[Node]:
     yield node
     node.disk.repair()
     node.empty()
-    await node.store.aclose()
+    async with asyncio.timeout(WAIT_SECONDS):
+        await node.store.aclose()
     assert not node.failures
 
 
@@ -209,6 +212,25 @@ async def test_a_block_larger_than_a_journal_file_waits_for_room(node: Node) -> 
     await until(lambda: not node.blocked)
     left = await crash(node.store, node.data, "later")
     assert [offset for offset, _ in await content(left)] == [0, 1, 2]
+
+
+async def test_a_journal_file_that_was_in_the_making_is_no_room_for_a_larger_block(
+    node: Node,
+) -> None:
+    await durable(node.store, append(node.partition))
+    await until(lambda: node.disk.count("fill", "*.new") == 2)
+    being_made, make = node.disk.hold("fill", "*.new")
+    _, grow = node.disk.hold("allocate", "*.journal")
+    node.leave(2 * MIB)
+    large = node.partition.append(records([b"x" * 3 * MIB]), waited=True)
+    await until(being_made.is_set)
+    grow.set()
+    await until(lambda: node.store.journal.refused)
+    make.set()
+    await until(lambda: not node.store.journal._in_making)
+    assert node.store.journal.refused
+    assert node.blocked
+    assert node.store.journal.durable < large
 
 
 async def test_a_journal_file_that_finds_no_room_is_made_when_there_is_some(data: Path) -> None:
