@@ -81,11 +81,11 @@ async def test_what_was_confirmed_survives_a_crash(data: Path, level: Durability
 async def test_settlements_are_written_and_not_synced(data: Path, level: Durability) -> None:
     disk = WatchedDisk()
     store, (partition,) = start_store(data, disk=disk, durabilities=[level])
-    append(partition, 3)
+    position = append(partition, 3)
+    await until(lambda: store.journal.written == position)
     await store.flush()
-    before = store.journal.written
     partition.open_cursor().settle(0, 2)
-    await until(lambda: store.journal.written > before)
+    await until(lambda: store.journal.written > position)
     assert disk.count("sync", "*.journal") == 0
     left = await crash(store, data)
     await store.aclose()
