@@ -6,7 +6,9 @@ import json
 import threading
 
 import pytest
+from management_door import ManagementDoor
 from pika.spec import BasicProperties
+from pika_client import wait_until
 from scenarios.tls_proxy import tls_proxy
 from typer.testing import CliRunner
 
@@ -171,7 +173,13 @@ def test_what_cannot_be_measured_is_said_in_one_line(broker, options, reason):
 
 def test_a_broker_that_goes_away_is_said_in_one_line(fresh_broker):
     broker = fresh_broker()
-    stopping = threading.Timer(1.0, broker.kill)
+    door = ManagementDoor(broker)
+
+    def kill_in_the_middle() -> None:
+        wait_until(lambda: any(row["messages"] for row in door.get("queues")))
+        broker.kill()
+
+    stopping = threading.Thread(target=kill_in_the_middle)
     stopping.start()
     result = perf("throughput", "--uri", broker.url, "--seconds", "20", "--no-machine")
     stopping.join()
