@@ -9,7 +9,7 @@ import pytest
 from management_door import ManagementDoor
 from pika_client import Clients, Inbox, declare, drain, ready_count, send, wait_until
 
-TIMEOUT = 400  # ms
+TIMEOUT = 1_500  # ms: in which a test settles what it means to, also on a busy machine
 GONE = {"x-consumer-timeout": TIMEOUT}
 
 pytestmark = pytest.mark.differs_from_rabbitmq("closes the channel")
@@ -31,7 +31,7 @@ def test_a_message_that_is_not_settled_in_time_goes_to_another_consumer(clients,
     other.wait_for(1)
     quick.basic_ack(other.delivery_tags[0])
     wait_until(lambda: len(other.bodies) == 2, slow.connection, quick.connection)
-    assert TIMEOUT / 1_000 * 0.9 <= time.monotonic() - began < 3
+    assert TIMEOUT / 1_000 * 0.9 <= time.monotonic() - began < 30
     assert other.bodies == [b"2", b"1"]
     assert other.redelivered == [False, True]
     # It keeps its channel, may settle late, and is served again from then on.
@@ -88,7 +88,7 @@ def test_a_single_active_consumer_stands_aside(clients):
 def test_a_consumer_that_settles_in_time_is_left_alone(channel):
     queue = declare(channel, arguments=GONE)
     inbox = Inbox(channel, queue)
-    end = time.monotonic() + 3 * TIMEOUT / 1_000
+    end = time.monotonic() + 2 * TIMEOUT / 1_000
     while time.monotonic() < end:
         send(channel, queue, b"m")
         inbox.wait_for_at_least(len(inbox.deliveries) + 1)

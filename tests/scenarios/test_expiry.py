@@ -16,6 +16,8 @@ from pika_client import (
     wait_until,
 )
 
+A_WHILE = 2_000  # ms: in which the next requests are answered, also by a busy machine
+
 
 def lasting(milliseconds: int, **properties) -> pika.BasicProperties:
     return pika.BasicProperties(expiration=str(milliseconds), **properties)
@@ -40,7 +42,7 @@ def is_gone(channel: BlockingChannel, queue: str) -> bool:
 
 
 def test_messages_leave_a_queue_when_its_time_is_over(channel):
-    queue = declare(channel, arguments={"x-message-ttl": 200})
+    queue = declare(channel, arguments={"x-message-ttl": A_WHILE})
     send(channel, queue, b"a", b"b")
     assert ready_count(channel, queue) == 2
     wait_until(lambda: ready_count(channel, queue) == 0)
@@ -49,7 +51,7 @@ def test_messages_leave_a_queue_when_its_time_is_over(channel):
 
 
 def test_a_message_may_have_a_shorter_time_than_its_queue_but_no_longer_one(channel):
-    queue = declare(channel, arguments={"x-message-ttl": 300})
+    queue = declare(channel, arguments={"x-message-ttl": A_WHILE})
     channel.basic_publish("", queue, b"short", lasting(1))
     pass_time(channel)
     assert drain(channel, queue) == []
@@ -107,10 +109,12 @@ def test_a_time_of_nothing_means_at_once_or_never(channel):
 
 def test_what_a_consumer_holds_does_not_expire_until_it_comes_back(channel):
     queue = declare(channel, arguments={"x-message-ttl": 50})
+    inbox = Inbox(channel, queue)
     send(channel, queue, b"x")
-    found, _, _ = channel.basic_get(queue)
+    inbox.wait_for(1)
+    channel.basic_cancel(inbox.tag)
     pass_time(channel)
-    channel.basic_nack(found.delivery_tag, requeue=True)
+    channel.basic_nack(inbox.delivery_tags[0], requeue=True)
     wait_until(lambda: ready_count(channel, queue) == 0)
     assert drain(channel, queue) == []
 
@@ -194,15 +198,17 @@ def test_time_goes_on_over_a_restart(fresh_broker, end):
 
 
 def test_a_queue_that_nobody_uses_is_deleted(channel, name):
-    queue = declare(channel, name, durable=True, arguments={"x-expires": 150})
+    queue = declare(channel, name, durable=True, arguments={"x-expires": A_WHILE})
     send(channel, queue, b"x")
     wait_until(lambda: is_gone(channel, queue))
 
 
 def test_a_consumer_keeps_a_queue_and_its_departure_begins_its_time(channel, name):
-    queue = declare(channel, name, auto_delete=False, durable=True, arguments={"x-expires": 100})
+    queue = declare(
+        channel, name, auto_delete=False, durable=True, arguments={"x-expires": A_WHILE}
+    )
     inbox = Inbox(channel, queue)
-    other = declare(channel, f"{name}.other", durable=True, arguments={"x-expires": 300})
+    other = declare(channel, f"{name}.other", durable=True, arguments={"x-expires": 2 * A_WHILE})
     wait_until(lambda: is_gone(channel, other))
     assert not is_gone(channel, queue)
     channel.basic_cancel(inbox.tag)
@@ -210,7 +216,7 @@ def test_a_consumer_keeps_a_queue_and_its_departure_begins_its_time(channel, nam
 
 
 def test_a_queue_is_used_by_getting_and_by_declaring_it(channel, name):
-    arguments = {"x-expires": 400}
+    arguments = {"x-expires": A_WHILE}
     gotten = declare(channel, f"{name}.got", durable=True, arguments=arguments)
     redeclared = declare(channel, f"{name}.again", durable=True, arguments=arguments)
     idle = declare(channel, f"{name}.idle", durable=True, arguments=arguments)
