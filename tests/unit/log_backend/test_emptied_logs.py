@@ -1,6 +1,7 @@
 """A log that is emptied and filled again goes on in its file; one that nobody uses loses it."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,9 @@ async def test_a_log_that_is_emptied_and_filled_again_goes_on_in_its_file(data: 
 
 
 async def test_a_log_that_stays_empty_loses_its_file_and_one_in_use_does_not(data: Path) -> None:
-    store, (idle, used) = start_store(data, options=LOOKS, queues=("idle", "used"))
+    # No look comes before one of them is used again, also on a busy machine.
+    options = replace(LOOKS, emptied_seconds=0.5)
+    store, (idle, used) = start_store(data, options=options, queues=("idle", "used"))
     for partition in (idle, used):
         await filled(store, partition)
     (kept,) = used.directory.glob("*.log")
@@ -72,7 +75,7 @@ async def test_a_log_that_stays_empty_loses_its_file_and_one_in_use_does_not(dat
     while list(idle.directory.glob("*.log")):
         append(used)
         empty(used)
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0.02)
     assert kept.exists()
     await until(lambda: not kept.exists())
     assert (idle.segments, used.segments) == ([], [])

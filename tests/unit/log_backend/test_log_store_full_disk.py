@@ -218,12 +218,12 @@ async def test_a_journal_file_that_was_in_the_making_is_no_room_for_a_larger_blo
     node: Node,
 ) -> None:
     await durable(node.store, append(node.partition))
-    await until(lambda: node.disk.count("fill", "*.new") == 2)
+    await until(lambda: node.store.journal._ready)
     being_made, make = node.disk.hold("fill", "*.new")
     _, grow = node.disk.hold("allocate", "*.journal")
-    node.leave(2 * MIB)
     large = node.partition.append(records([b"x" * 3 * MIB]), waited=True)
-    await until(being_made.is_set)
+    await until(being_made.is_set)  # none is made any more when the disk is seen to be low
+    node.leave(2 * MIB)
     grow.set()
     await until(lambda: node.store.journal.refused)
     make.set()
