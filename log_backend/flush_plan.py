@@ -48,6 +48,7 @@ class FlushPlan:
         writes = [w for partition, each in self.partitions if not partition.closed for w in each]
         check_space(sum(write.bytes for write in writes))
         writer.write(self._counted(writes), self._unsynced)
+        check_space(0)  # others may have filled it meanwhile, and snapshots follow
 
     async def synced(self, clock: Clock) -> None:
         """Take note that `write` has returned."""

@@ -23,7 +23,7 @@ class Flusher(ThreadPoolExecutor):
     """Does what is submitted, in order; `submit` and `remove` are called on the event loop only.
 
     Attributes:
-        removal: only used in its thread.
+        removal: only used in its thread, but for `waits_for_room`.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Flusher(ThreadPoolExecutor):
 
         Behind the removals so far: a snapshot must not say again that a log begins where it did.
         """
-        self._remove_unneeded()
+        self.remove_unneeded()
         return super().submit(fn, *args, **kwargs)
 
     def do(self, work: Callable[[], None]) -> None:
@@ -52,11 +52,12 @@ class Flusher(ThreadPoolExecutor):
         if partition.durable and partition.first_kept_moved():
             change = first_kept_change(partition.number, partition.first_kept)
         if not self._unneeded:
-            self._loop.call_soon(self._remove_unneeded)
+            self._loop.call_soon(self.remove_unneeded)
         self._unneeded.append(Unneeded(partition.directory, segments, change))
 
-    def _remove_unneeded(self) -> None:
-        if self._unneeded:
+    def remove_unneeded(self) -> None:
+        """Remove what was let go, and try again what has found no room."""
+        if self._unneeded or self.removal.waits_for_room:
             unneeded, self._unneeded = self._unneeded, []
             super().submit(self.removal.remove, unneeded).add_done_callback(_report)
 

@@ -447,9 +447,8 @@ class LogStore:
 
     async def _evict(self) -> None:
         excess = self.intake.tail_bytes - self._tail_bytes_max
-        if excess > 0:
-            excess += self._tail_bytes_max // 4  # not again at once
-            await evict(self.partitions.values(), excess, self._clock)
+        if excess > 0:  # and a quarter more, not to do it again at once
+            await evict(self.partitions.values(), excess + self._tail_bytes_max // 4, self._clock)
         self._press("memory", self.intake.tail_bytes > 2 * self._tail_bytes_max)
 
     # -- space, pressure and failure
@@ -467,6 +466,7 @@ class LogStore:
         self.intake.room = self.space.room
         self.journal.frugal = self.space.low
         if not self._closing:
+            self._flusher.remove_unneeded()
             if self.space.free >= self.journal.promised_bytes:
                 self.journal.go_on()
             has_room = self.space.free >= self._unflushed_bytes() and not self._flush_lock.locked()

@@ -1,6 +1,7 @@
 """Removal of segments that nobody needs, in the thread that writes them.
 
-Before a file goes, the metadata say durably that the log begins behind it: else it would be missed.
+Before a file goes, the metadata say durably that the log begins behind it: else it would be missed. RocksDB
+takes nothing more once a write of it has failed, so on a disk without a page left, what is to go waits.
 """
 
 import logging
@@ -9,12 +10,14 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from log_backend.disk import Disk
+from log_backend.disk import Disk, DiskFull
 from log_backend.log_directory import COMPRESSED, PLAIN
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 from log_backend.segment import Segment
 
 log = logging.getLogger(__name__)
+
+FREE_BYTES_MIN = 64 * 1024  # what is stored of a removal is some 100 bytes for each partition
 
 
 class Unneeded(NamedTuple):
@@ -26,9 +29,14 @@ class Unneeded(NamedTuple):
 
 
 class SegmentRemoval:
-    """Deletes the files of segments; every call blocks."""
+    """Deletes the files of segments; every call blocks.
+
+    Attributes:
+        waits_for_room: something is to go, and the disk is too full to say so; read in any thread.
+    """
 
     def __init__(self, disk: Disk, metadata: MetadataStore) -> None:
+        self.waits_for_room = False
         self._disk = disk
         self._metadata = metadata
         # By directory: what is not removed yet, and what has to be stored before.
@@ -38,18 +46,26 @@ class SegmentRemoval:
     def remove(self, unneeded: Sequence[Unneeded]) -> None:
         """Delete segments and their indexes, those of a partition in order; one sync covers all.
 
-        One that cannot be removed stays, as do those behind it, until the partition begins its next.
+        One that cannot be removed stays, as do those behind it, until the partition begins its next. Those
+        that wait for room are tried again with the next call, which may bring none.
         """
         for each in unneeded:
             self._left.setdefault(each.directory, deque()).extend(each.segments)
             if each.first_kept is not None:
                 self._unstored[each.directory] = each.first_kept
-        directories = list(dict.fromkeys(each.directory for each in unneeded))
+        waiting = self._left if self.waits_for_room else ()
+        directories = list(dict.fromkeys((*waiting, *(each.directory for each in unneeded))))
         try:
             self._store(directories)
+        except DiskFull as error:
+            if not self.waits_for_room:
+                log.warning("segments that nobody needs wait for room: %s", error)
+            self.waits_for_room = True
+            return
         except MetadataUnavailable as error:
             log.error("segments that nobody needs are still there: %s", error)
             return
+        self.waits_for_room = False
         for directory in directories:
             try:
                 self._remove_files(directory)
@@ -60,7 +76,7 @@ class SegmentRemoval:
         """Delete what is left of a partition's.
 
         Raises:
-            OSError, MetadataUnavailable: it is still there.
+            DiskFull, OSError, MetadataUnavailable: it is still there.
         """
         if directory in self._left:
             self._store((directory,))
@@ -74,6 +90,9 @@ class SegmentRemoval:
     def _store(self, directories: Collection[Path]) -> None:
         unstored = [each for each in directories if each in self._unstored]
         if unstored:
+            free = self._disk.free_bytes(unstored[0])
+            if free < FREE_BYTES_MIN:
+                raise DiskFull(f"{free} bytes are free, and {FREE_BYTES_MIN} are needed")
             self._metadata.apply([self._unstored[each] for each in unstored])
         for each in unstored:
             del self._unstored[each]

@@ -26,6 +26,7 @@ from unit.log_backend.watched_disk import WatchedDisk, recycled
 
 from log_backend.disk_space import METADATA_BYTES
 from log_backend.log_options import LogOptions
+from log_backend.segment_removal import FREE_BYTES_MIN
 
 CAPACITY = 64 * MIB
 OPTIONS = LogOptions(
@@ -168,13 +169,57 @@ async def test_settlements_need_no_room_and_make_some(node: Node) -> None:
     await durable(node.store, node.partition.append(records([b"x" * 100_000] * 3), waited=True))
     await durable(node.store, append(node.partition))
     await node.store.flush()
-    node.leave(0)
+    node.leave(FREE_BYTES_MIN)
     await until(lambda: node.blocked)
     node.partition.open_cursor().settle(0, 3)
     node.partition.release()
     await until(lambda: node.disk.count("remove", "*.log") == 1)
     left = await crash(node.store, node.data)
     assert await content(left) == numbered(3)
+
+
+async def test_on_a_disk_without_a_page_left_nothing_is_stored_and_segments_go_later(
+    node: Node,
+) -> None:
+    # RocksDB takes nothing more once a write of it has failed.
+    await durable(node.store, node.partition.append(records([b"x" * 100_000] * 3), waited=True))
+    await durable(node.store, append(node.partition))
+    await node.store._checkpoint(None)
+    node.leave(0)
+    await until(lambda: node.blocked)
+    revision = node.store.metadata.revision
+    node.partition.open_cursor().settle(0, 3)
+    node.partition.release()
+    await until(lambda: node.store._flusher.removal.waits_for_room)
+    assert node.store.metadata.revision == revision
+    assert node.disk.count("remove", "*.log") == 0
+    await durable(node.store, append(node.partition))  # and the settlements with it
+    left = await crash(node.store, node.data)
+    assert await content(left) == numbered(3, 4)
+    node.empty()
+    await until(lambda: node.disk.count("remove", "*.log") == 1)
+    left = await crash(node.store, node.data, "later")
+    assert await content(left) == numbered(3, 4)
+
+
+async def test_a_disk_that_others_fill_during_a_checkpoint_gets_no_snapshots(node: Node) -> None:
+    await durable(node.store, append(node.partition, 3))
+    revision = node.store.metadata.revision
+    written, go_on = node.disk.hold("write", "*.log")
+    checkpoint = asyncio.ensure_future(node.store._checkpoint(None))
+    await until(written.is_set)
+    node.leave(0)
+    go_on.set()
+    await checkpoint
+    assert node.blocked
+    assert node.store.metadata.revision == revision
+    assert node.partition.unflushed_bytes == 0
+    left = await crash(node.store, node.data)
+    assert await content(left) == numbered(0, 1, 2)
+    node.empty()
+    await until(lambda: not node.blocked)
+    await node.store._checkpoint(None)
+    assert node.store.metadata.revision > revision
 
 
 async def test_a_full_journal_goes_on_when_consumers_have_taken_what_it_holds(data: Path) -> None:

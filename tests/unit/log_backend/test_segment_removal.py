@@ -8,12 +8,13 @@ import pytest
 from unit.log_backend.open_store import until
 from unit.log_backend.watched_disk import WatchedDisk
 
+from log_backend.disk import DiskFull
 from log_backend.first_kept import first_kept_change, load_first_kept
 from log_backend.flusher import Flusher
 from log_backend.log_directory import segment_path
 from log_backend.metadata import MetadataStore, MetadataUnavailable
 from log_backend.segment import Segment
-from log_backend.segment_removal import SegmentRemoval, Unneeded
+from log_backend.segment_removal import FREE_BYTES_MIN, SegmentRemoval, Unneeded
 
 
 @pytest.fixture
@@ -84,6 +85,28 @@ def test_nothing_goes_when_it_cannot_be_stored(tmp_path: Path, metadata: Metadat
     metadata.sync = sync  # type: ignore[method-assign]
     removal.finish(directory)
     assert not list(directory.iterdir())
+
+
+def test_what_finds_no_room_to_be_stored_waits_for_it(
+    tmp_path: Path, metadata: MetadataStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = WatchedDisk()
+    removal = SegmentRemoval(disk, metadata)
+    disk.capacity = FREE_BYTES_MIN - 1
+    for number, name in enumerate("ab", 1):
+        directory = tmp_path / name
+        removal.remove([Unneeded(directory, [segment(directory, 0)], first_kept_change(number, 5))])
+        with pytest.raises(DiskFull):
+            removal.finish(directory)
+    assert removal.waits_for_room
+    assert metadata.revision == 0, "nothing was written"
+    assert len(list(tmp_path.glob("?/*.log"))) == 2
+    assert len(caplog.messages) == 1
+    disk.capacity = FREE_BYTES_MIN
+    removal.remove([])
+    assert not removal.waits_for_room
+    assert [load_first_kept(metadata, number) for number in (1, 2)] == [5, 5]
+    assert not list(tmp_path.glob("?/*.log"))
 
 
 def test_what_goes_as_a_whole_is_not_left(tmp_path: Path, metadata: MetadataStore) -> None:
