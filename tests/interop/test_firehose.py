@@ -19,6 +19,14 @@ pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
 TRACE = "amq.rabbitmq.trace"
 
 
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """One of its own: what others publish would be told, too."""
+    process = BrokerProcess(tmp_path_factory.mktemp("traced")).start()
+    yield process
+    process.stop()
+
+
 @pytest.fixture
 def traced(broker: BrokerProcess) -> Iterator[ManagementDoor]:
     door = ManagementDoor(broker)
