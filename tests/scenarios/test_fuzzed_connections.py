@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import select
 import socket
 import struct
 import time
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
@@ -115,20 +113,11 @@ def fuzz(broker: BrokerProcess, seeds: Iterable[int], frames: int) -> None:
         connection.end()
 
 
-def sockets_of(pid: int) -> int:
-    """How many sockets a process has open."""
-    links = []
-    for entry in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            links.append(os.readlink(entry))
-    return sum(link.startswith("socket:") for link in links)
-
-
 def wait_until_sockets_are(broker: BrokerProcess, count: int) -> None:
     """The broker lets go of connections that are gone."""
     deadline = time.monotonic() + SETTLE_SECONDS_MAX
-    while sockets_of(broker.pid) > count:
-        assert time.monotonic() < deadline, f"{sockets_of(broker.pid)} sockets, expected {count}"
+    while broker.sockets > count:
+        assert time.monotonic() < deadline, f"{broker.sockets} sockets, expected {count}"
         time.sleep(0.02)
 
 
@@ -147,7 +136,7 @@ def test_connections_that_say_anything_disturb_nobody(fresh_broker, round_number
     broker = fresh_broker(**LIMITS)
     bystander = Bystander(broker.host, broker.port)
     try:
-        sockets = sockets_of(broker.pid)
+        sockets = broker.sockets
         first = 1_000 * round_number
         fuzz(broker, range(first, first + CONNECTIONS), FRAMES)
         assert broker.alive
