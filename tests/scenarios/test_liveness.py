@@ -11,8 +11,8 @@ from scenarios.bad_input import Broker, assert_nobody_noticed
 from scenarios.bystander import Bystander
 from scenarios.raw_client import FRAME_BYTES_MAX, Dropped, RawClient, Silent, content_body
 
-INTERVAL_SECONDS = 1
-SLACK_SECONDS = 0.4
+INTERVAL_SECONDS = 2
+SLACK_SECONDS = 0.9
 
 
 def frames_until(client: RawClient, deadline: float) -> list[object]:
