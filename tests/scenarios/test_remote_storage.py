@@ -194,7 +194,7 @@ def test_remote_storage_is_enough_to_read_what_was_copied(
 def test_a_broker_killed_while_it_copies_leaves_nothing_wrong(
     start: Callable[..., BrokerProcess], remote: str
 ) -> None:
-    broker = start(remote, ROUTELOG_REMOTE_STORAGE_BYTES_PER_SECOND="300000")
+    broker = start(remote, ROUTELOG_REMOTE_STORAGE_BYTES_PER_SECOND="100000")
     fill(broker, BODIES, **STREAM, **{"x-local-max-length-bytes": 70_000})
     for round_ in range(3):
         before = copied(broker)["segments"]
