@@ -11,7 +11,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika_client import PERSISTENT
 
 MESSAGES = 150  # about 300 KB: several segments
-WAIT_SECONDS = 10
+WAIT_SECONDS = 20
 SMALL_SEGMENTS = {
     "ROUTELOG_SEGMENT_BYTES": "65536",
     "ROUTELOG_FLUSH_SECONDS": "0.05",

@@ -140,7 +140,7 @@ async def handed_out(partition: PartitionLog) -> dict[int, bytes]:
                 break
             loaded = asyncio.Event()
             partition.load(offset, loaded.set)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await loaded.wait()
         elif batch.base_offset > offset:
             offset = cursor.settled.unsettled_from(batch.base_offset)

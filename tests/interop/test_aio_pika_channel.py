@@ -17,7 +17,7 @@ from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource
 
 pytestmark = pytest.mark.interop
 
-WAIT_SECONDS = 10
+WAIT_SECONDS = 20
 
 
 @pytest.fixture

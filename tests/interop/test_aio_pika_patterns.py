@@ -16,7 +16,7 @@ from aio_pika.pool import Pool, PoolInvalidStateError
 
 pytestmark = pytest.mark.interop
 
-WAIT_SECONDS = 10
+WAIT_SECONDS = 20
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from pamqp.commands import Basic, Channel, Confirm, Connection, Exchange, Queue,
 
 pytestmark = pytest.mark.interop
 
-WAIT_SECONDS = 10
+WAIT_SECONDS = 20
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from pika_client import wait_until
 pytestmark = pytest.mark.interop
 
 FOREIGN_API_URL = os.environ.get("ROUTELOG_TEST_MANAGEMENT_URL", "")
-WAIT_SECONDS = 10  # for figures that are gathered now and then
+WAIT_SECONDS = 20  # for figures that are gathered now and then
 
 
 def api_of(

@@ -15,7 +15,7 @@ from pika_client import wait_until
 
 pytestmark = pytest.mark.interop
 
-WAIT_SECONDS = 10
+WAIT_SECONDS = 20
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pika_client import declare, ready_count, round_trip, send, wait_until
 
 pytestmark = pytest.mark.interop
 
-WAIT_SECONDS = 10
+WAIT_SECONDS = 20
 
 
 class Course:

@@ -80,7 +80,7 @@ def test_closing_a_connection_is_answered(clients):
     declare(connection.channel())
     begun = time.monotonic()
     connection.close()
-    assert time.monotonic() - begun < 1.0
+    assert time.monotonic() - begun < 10
 
 
 def test_a_connection_is_opened_and_closed_a_hundred_times(clients):

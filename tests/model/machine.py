@@ -26,7 +26,7 @@ from pika.adapters.blocking_connection import BlockingChannel, BlockingConnectio
 from pika.exceptions import ChannelClosedByBroker, NackError
 from pika_client import cut, forget
 
-WAIT_SECONDS = 10  # for a delivery that is due
+WAIT_SECONDS = 20  # for a delivery that is due
 STEPS_TOLD = 10_000
 CHOICE_MAX = 99_999  # far above how many there are to choose from
 PERSISTENT = pika.BasicProperties(delivery_mode=2)

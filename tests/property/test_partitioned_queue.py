@@ -96,7 +96,7 @@ class QueueModel:
 
 
 async def loaded_get(queue: Queue) -> Delivery | None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (delivery := queue.get()) is None and queue.ready:
             loaded = asyncio.Event()
             if queue.when_loaded(loaded.set):

@@ -17,7 +17,7 @@ from amqp_front.configuration import BrokerConfig
 from amqp_front.connection import Connection
 from mirror_cluster import claim_epoch
 
-WAIT_SECONDS = 10
+WAIT_SECONDS = 20
 
 
 @pytest.fixture(autouse=True)

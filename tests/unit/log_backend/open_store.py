@@ -21,7 +21,7 @@ from log_backend.retention import Retention
 Bodies = list[tuple[int, bytes]]
 
 MIB = 1024 * 1024
-WAIT_SECONDS = 10
+WAIT_SECONDS = 60
 SMALL = LogOptions(
     journal_file_bytes=MIB,
     journal_files_max=4,

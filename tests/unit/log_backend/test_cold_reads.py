@@ -31,7 +31,7 @@ async def on_disk(data: Path, disk: WatchedDisk) -> tuple[LogStore, PartitionLog
 async def load(partition: PartitionLog) -> None:
     loaded = asyncio.Event()
     partition.load(0, loaded.set)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await loaded.wait()
 
 

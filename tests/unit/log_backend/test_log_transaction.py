@@ -16,7 +16,7 @@ from log_backend import Durability, LogStore, PartitionLog, Reason, SettledRange
 async def durable(store: LogStore, position: int) -> None:
     reached = asyncio.Event()
     store.journal.waiters.wait(position, reached.set, durable=True)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await reached.wait()
 
 

@@ -17,7 +17,7 @@ from log_backend.metadata import (
 )
 from log_backend.metadata_writer import RESOLVED_MAX, MetadataWriter, unawaited
 
-DEADLINE_SECONDS = 10.0
+DEADLINE_SECONDS = 60.0
 
 
 class GatedStore(MetadataStore):

@@ -39,7 +39,7 @@ async def readable(partition: PartitionLog) -> Bodies:
                 break
             loaded = asyncio.Event()
             partition.load(offset, loaded.set)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await loaded.wait()
             continue
         found.append((offset, batch.records.body(offset - batch.base_offset)))

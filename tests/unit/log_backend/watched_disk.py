@@ -58,7 +58,7 @@ class WatchedDisk(SystemDisk):
             if gate[0] == operation and fnmatch(path.name, gate[1]):
                 self._gates.remove(gate)
                 gate[2].set()
-                assert gate[3].wait(20)
+                assert gate[3].wait(60)
         for wanted, names, number in self._faults:
             if wanted == operation and fnmatch(path.name, names):
                 self.failed += 1

@@ -198,5 +198,5 @@ async def test_a_letter_keeps_whether_it_is_persistent(node: Node) -> None:
 async def reached(node: Node, position: int) -> None:
     durable = asyncio.Event()
     node.logs.journal.waiters.wait(position, durable.set, durable=True)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await durable.wait()

@@ -215,7 +215,7 @@ async def test_a_group_has_a_cursor_in_each_partition_of_its_queue(node: Node) -
 
 async def delivered(node: Node, taker: Taker, count: int) -> list[str]:
     """The bodies of this many messages, which may have to be loaded."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(taker.bodies()) < count:
             node.turns.run()
             await asyncio.sleep(0)

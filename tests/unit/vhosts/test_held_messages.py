@@ -95,21 +95,17 @@ async def pass_seconds(node: Node, seconds: float, steps: int = 20) -> None:
 
 async def settled(node: Node, held: HeldMessages, count: int = 0) -> None:
     """Wait until so many messages are held, and the others settled."""
-    for _ in range(1_000):
-        node.turns.run()
-        if held.count == count:
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError(f"{held.count} messages are held")
+    async with asyncio.timeout(60):
+        while held.count != count:
+            node.turns.run()
+            await asyncio.sleep(0.005)
 
 
 async def durable(node: Node, position: int) -> None:
     """Wait until the journal has come so far."""
-    for _ in range(1_000):
-        if node.logs.journal.durable >= position:
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"the journal is at {node.logs.journal.durable}")
+    async with asyncio.timeout(60):
+        while node.logs.journal.durable < position:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
 
 
 async def test_messages_are_routed_when_they_are_due_and_none_before(node: Node) -> None:

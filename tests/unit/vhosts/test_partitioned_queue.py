@@ -235,7 +235,7 @@ def test_counts_purge_and_deletion_see_all_partitions(node: Node, queue: Queue) 
 
 
 async def until_delivered(node: Node, taker: Taker, count: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(taker.bodies()) < count:
             node.turns.run()
             await asyncio.sleep(0)
@@ -263,7 +263,7 @@ async def test_partitions_are_loaded_each_for_itself(tmp_path: Path) -> None:
         taker = Taker(prefetch=2)
         queue.add_consumer(taker)
         got: list[str] = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(got) < 3 * PARTITIONS:
                 node.turns.run()
                 got += short(taker.bodies())
@@ -277,7 +277,7 @@ async def test_a_message_on_disk_is_got_after_it_was_loaded(tmp_path: Path) -> N
     async with running_node(tmp_path, TIGHT) as node:
         queue = await filled_on_disk(node)
         got: list[str] = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while queue.ready:
                 delivery = queue.get()
                 if delivery is not None:
@@ -331,7 +331,7 @@ async def test_who_is_served_from_elsewhere_meanwhile_is_called_once_by_a_load(
 
         for _ in range(5):
             log.load(0, done)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await loaded.wait()
         assert calls == [None]
 

@@ -26,7 +26,7 @@ from vhosts.user import User
 KEY = bytes(KEY_BYTES)
 HASH = hash_password(b"right")
 ALICE = User("alice", HASH)
-DEADLINE_SECONDS = 10.0
+DEADLINE_SECONDS = 60.0
 
 
 class Clock:
@@ -217,9 +217,10 @@ async def test_a_cancelled_login_does_not_disturb_one_that_asks_the_same(
 
 async def test_the_event_loop_runs_while_a_password_is_hashed(verifier: PasswordVerifier) -> None:
     turns = 0
-    login = asyncio.create_task(verifier.verify(ALICE, b"right"))
-    while not login.done():
+    users = [User(f"user{number}", HASH) for number in range(10)]
+    logins = asyncio.gather(*(verifier.verify(user, b"right") for user in users))
+    while not logins.done():
         turns += 1
         await asyncio.sleep(0)
-    assert await login
+    assert all(await logins)
     assert turns > 10

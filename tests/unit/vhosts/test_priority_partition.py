@@ -56,7 +56,7 @@ async def left(node: Node, queue: Queue) -> list[str]:
             continue
         ready = asyncio.Event()
         assert queue.when_loaded(ready.set)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not ready.is_set():
                 node.turns.one()
                 await asyncio.sleep(0)

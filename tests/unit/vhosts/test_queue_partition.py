@@ -160,7 +160,7 @@ TIGHT = LogOptions(journal_file_bytes=1024 * 1024, memory_tail_bytes=32 * 1024, 
 async def taken(queue: Queue, count: int = 3) -> Delivery:
     """The next delivery, loaded if it must be."""
     (partition,) = queue.partitions
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (delivery := partition.take(count, 1 << 20)) is None:
             loaded = asyncio.Event()
             assert queue.when_loaded(loaded.set)
@@ -199,7 +199,7 @@ async def test_what_is_handed_out_again_is_loaded_first(tmp_path: Path) -> None:
         assert partition.log.needs_load(0)
         loaded = asyncio.Event()
         assert partition.redeliver(0, 3, 1 << 20, loaded.set) is None
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await loaded.wait()
         again = partition.redeliver(0, 3, 1 << 20, never)
         assert again is not None
@@ -214,7 +214,7 @@ async def test_the_queue_is_woken_when_its_messages_are_loaded(tmp_path: Path) -
         await node.logs.flush()
         taker = Taker()
         queue.add_consumer(taker)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(taker.deliveries) < 2:
                 node.turns.run()
                 await asyncio.sleep(0)
@@ -231,7 +231,7 @@ async def test_who_waits_for_a_load_hears_of_the_end_of_the_queue(tmp_path: Path
         assert queue.get() is None
         assert queue.when_loaded(told.set)
         node.vhost.delete_queue(queue)
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(60):
             await told.wait()
 
 

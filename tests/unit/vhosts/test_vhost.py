@@ -63,7 +63,7 @@ async def when_durable(*changes: Durable) -> None:
 
 async def loaded_get(queue: Queue) -> Delivery:
     """basic.get of a message that may be on disk."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (delivery := queue.get()) is None:
             loaded = asyncio.Event()
             assert queue.when_loaded(loaded.set)
