@@ -8,9 +8,10 @@ import pytest
 from broker_process import BrokerProcess, ForeignBroker
 from scenarios.bad_input import Peer
 from scenarios.bystander import Bystander
+from scenarios.machine_pauses import pauses
 from scenarios.small_disk import small_broker, small_disk
 
-__all__ = ["bystander", "peer", "small_broker", "small_disk"]
+__all__ = ["bystander", "pauses", "peer", "small_broker", "small_disk"]
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from broker_process import BrokerProcess
 from pika.adapters.blocking_connection import BlockingChannel
 from pika_client import PERSISTENT, declare, drain, ready_count, round_trip, wait_until
 from scenarios.confirmed_publisher import WINDOW, ConfirmedPublisher, number_of
+from scenarios.machine_pauses import MachinePauses
 from scenarios.small_disk import (
     FILL_SECONDS_MAX,
     NOTICE_SECONDS_MAX,
@@ -42,7 +43,7 @@ def take(channel: BlockingChannel, queue: str) -> list[int]:
 
 
 def test_publishers_wait_at_the_reserve_and_go_on_when_consumers_have_made_room(
-    small_disk: Path, small_broker: StartBroker
+    small_disk: Path, small_broker: StartBroker, pauses: MachinePauses
 ):
     broker = small_broker()
     with connected(broker) as clients:
@@ -56,7 +57,9 @@ def test_publishers_wait_at_the_reserve_and_go_on_when_consumers_have_made_room(
                     reached_at = time.monotonic()
                 assert time.monotonic() < deadline
             assert publisher.reasons == ["low on disk"]
-            assert not reached_at or publisher.blocked_at[0] - reached_at < NOTICE_SECONDS_MAX
+            if reached_at:
+                noticed = publisher.blocked_at[0] - reached_at
+                assert noticed - pauses.since(reached_at) < NOTICE_SECONDS_MAX
             assert free_bytes(small_disk) > RESERVE_BYTES // 2
 
             # Others connect, declare, consume, acknowledge, purge and delete meanwhile.
@@ -73,7 +76,8 @@ def test_publishers_wait_at_the_reserve_and_go_on_when_consumers_have_made_room(
                 if publisher.unblocked_at:
                     break
             room_at = time.monotonic()
-            assert publisher.unblocked_at[0] - room_at < NOTICE_SECONDS_MAX
+            noticed = publisher.unblocked_at[0] - room_at
+            assert noticed - pauses.since(room_at) < NOTICE_SECONDS_MAX
             channel.cancel()
 
             # The publisher goes on by itself: with what was under way, and with more.
@@ -88,7 +92,7 @@ def test_publishers_wait_at_the_reserve_and_go_on_when_consumers_have_made_room(
 
 
 def test_what_others_write_and_remove_blocks_and_unblocks_within_a_second(
-    small_disk: Path, small_broker: StartBroker
+    small_disk: Path, small_broker: StartBroker, pauses: MachinePauses
 ):
     broker = small_broker()
     with connected(broker) as clients:
@@ -101,12 +105,14 @@ def test_what_others_write_and_remove_blocks_and_unblocks_within_a_second(
                 ballast = write_ballast(small_disk, leave=leave)
                 full_at = time.monotonic()
                 wait_until(lambda: publisher.blocked)
-                assert publisher.blocked_at[count] - full_at < NOTICE_SECONDS_MAX
+                noticed = publisher.blocked_at[count] - full_at
+                assert noticed - pauses.since(full_at) < NOTICE_SECONDS_MAX
                 assert take(channel, "q")
                 ballast.unlink()
                 free_at = time.monotonic()
                 wait_until(lambda: not publisher.blocked)
-                assert publisher.unblocked_at[count] - free_at < NOTICE_SECONDS_MAX
+                noticed = publisher.unblocked_at[count] - free_at
+                assert noticed - pauses.since(free_at) < NOTICE_SECONDS_MAX
                 wait_for_more(publisher)
         assert not publisher.refused
     assert broker.terminate() == 0

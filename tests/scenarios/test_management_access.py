@@ -219,7 +219,7 @@ def test_who_makes_a_vhost_may_do_all_in_it(world: BrokerProcess) -> None:
 
 @pytest.mark.parametrize("said", [b"", b"GET /api/overview HTTP/1.1\r\nHost: "])
 def test_who_asks_nothing_is_cut_off_and_who_asked_is_kept(fresh_broker, said: bytes) -> None:
-    door = ManagementDoor(fresh_broker(ROUTELOG_HANDSHAKE_SECONDS="0.5"))
+    door = ManagementDoor(fresh_broker(ROUTELOG_HANDSHAKE_SECONDS="2"))
     where = (door.address.hostname, door.address.port)
     asking = HTTPConnection(*where, timeout=10)
     asking.request("GET", "/api/whoami", headers=door.headers)
