@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess, ForeignBroker
+from hypothesis import settings
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 from pika_client import Clients
 
@@ -22,6 +23,9 @@ FOREIGN_URL = os.environ.get("ROUTELOG_TEST_URL", "")
 # Times `faulthandler_timeout`, for a test with its fixtures; 0 is no limit for either.
 HANGS_AFTER = 10
 HANGS_AGAIN_SECONDS = 60  # what is done behind a failure may hang, too
+
+# The same examples in each run, however long one takes; `--hypothesis-profile default` goes on looking.
+settings.load_profile("ci")
 
 FIGURES = "figures"  # the property of a test's report that is printed at the end
 
