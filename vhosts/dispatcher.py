@@ -13,7 +13,7 @@ from vhosts.timer import CallSoon
 
 DELIVERY_BYTES_MAX = 262_144  # of one delivery: a batch of large messages goes out in pieces
 TURN_BYTES_MAX = 1_048_576  # of one dispatch: then others have their turn
-DELIVERY_BYTES_MIN = 4_096  # what one counts for however small: handing it out takes as long
+DELIVERY_BYTES_MIN = 8_192  # what one counts for however small: handing it out takes as long
 DELIVERY_COUNT_MAX = 4_096
 FRAMES_BYTES = 40  # what a message counts for besides its own bytes: its frames are built and sent
 HEADED_BYTES_MIN = 1_024  # what a message counts for that is given a header: 25 us on its own
