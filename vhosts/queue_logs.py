@@ -5,6 +5,7 @@ from functools import partial
 
 from log_backend import Durability, LogStore, PartitionLog
 from vhosts.group_book import GroupBook
+from vhosts.priority_looks import PriorityLooks
 from vhosts.priority_partition import PriorityPartition
 from vhosts.queue import Queue
 from vhosts.queue_arguments import compression, durability, priority_max, retention
@@ -60,5 +61,6 @@ class QueueLogs:
     def _partitions(self, queue: Queue, logs: Sequence[PartitionLog]) -> list[QueuePartition]:
         highest = priority_max(queue.properties.arguments)
         if highest:
-            return [PriorityPartition(log, queue.wake, self._call_soon, highest) for log in logs]
+            looks = PriorityLooks(self._call_soon)
+            return [PriorityPartition(log, queue.wake, looks, highest) for log in logs]
         return [QueuePartition(log, queue.wake) for log in logs]
