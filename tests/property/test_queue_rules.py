@@ -33,6 +33,7 @@ from vhosts.death import Death
 from vhosts.post import Posted
 from vhosts.priority_looks import PriorityLooks
 from vhosts.priority_partition import PriorityPartition
+from vhosts.ready_bytes import ReadyBytesWalks
 
 PRIORITY_MAX = 3
 
