@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from pamqp import body, commands, frame, header
+from pamqp.common import FieldTable
 
 from benchmarks.connection import Connection
 from benchmarks.frames import CHANNEL, content_frames
@@ -20,6 +21,7 @@ ROUTED_QUEUES = 100
 CRAFTED_PATTERNS = 100
 CRAFTED_WORDS = 60
 SLOW_SECONDS = 1.0
+PARTITIONS = 256  # the most that a queue may have
 
 
 class Storms:
@@ -33,6 +35,7 @@ class Storms:
             "nothing": lambda: time.sleep(1),
             f"declare {self._scaled(20_000):,} exclusive queues": self._declare,
             f"leave {self._scaled(20_000):,} exclusive queues behind": self._leave,
+            f"declare and delete {self._scaled(40):,} queues of {PARTITIONS} partitions": self._divide,
             f"publish {self._scaled(LARGE_BYTES) >> 20} MiB in one message": self._publish_large,
             "get it": self._get_large,
             f"publish to {self._scaled(1_000):,} durable queues, to be flushed": self._flush,
@@ -76,6 +79,20 @@ class Storms:
     def _leave(self) -> None:
         self._connection.close()
         self._connection = Connection(self._url)
+
+    def _divide(self) -> None:
+        names = [f"fairness.divided.{number}" for number in range(self._scaled(40))]
+        for kind, durable in (("stream", True), ("classic", False)):
+            arguments: FieldTable = {"x-queue-type": kind, "x-partitions": PARTITIONS}
+            declares = [
+                commands.Queue.Declare(queue=name, durable=durable, arguments=arguments)
+                for name in names
+            ]
+            deletes = [commands.Queue.Delete(queue=name) for name in names]
+            for _ in self._connection.call_each(declares, commands.Queue.DeclareOk):
+                pass
+            for _ in self._connection.call_each(deletes, commands.Queue.DeleteOk):
+                pass
 
     def _publish_large(self) -> None:
         self._queue("fairness.large", durable=False)

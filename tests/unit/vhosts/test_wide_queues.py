@@ -151,6 +151,16 @@ def test_a_reader_does_not_wait_for_a_busy_partition(node: Node) -> None:
     assert 5 in [delivery.partition_index for delivery in taker.deliveries]
 
 
+def test_a_reader_reads_partitions_in_turn(node: Node) -> None:
+    queue = declare(node, queue_type="stream")
+    for partition in (3, 3, 3, 5, 5, 8):
+        queue.publish(keyed(partition), waited=False)
+    taker = Taker()
+    queue.add_reader(taker, "first", 0)
+    node.turns.run()
+    assert [each.partition_index for each in taker.deliveries] == [3, 5, 8, 3, 5, 3]
+
+
 def test_what_comes_in_meanwhile_is_read_in_the_end(node: Node) -> None:
     queue = declare(node, queue_type="stream")
     taker = Taker()
