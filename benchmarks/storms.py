@@ -162,8 +162,9 @@ class Storms:
     def _match_keys(self) -> None:
         self._exchange("fairness.topic", "topic")
         self._queue("fairness.matched", durable=False)
+        pattern = ".".join(["#.a"] * CRAFTED_WORDS)
         for number in range(CRAFTED_PATTERNS):
-            self._bind("fairness.matched", "fairness.topic", "#.a" * CRAFTED_WORDS + f".{number}")
+            self._bind("fairness.matched", "fairness.topic", f"{pattern}.{number}")
         keys = (f"{n}." + "a." * CRAFTED_WORDS + "b" for n in range(self._scaled(20_000)))
         self._publish_keys("fairness.topic", keys)
 
