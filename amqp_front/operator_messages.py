@@ -3,7 +3,7 @@
 import asyncio
 import struct
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,10 +14,11 @@ from amqp_front.properties import Properties, visible_properties
 from amqp_front.publisher import Publisher
 from amqp_front.services import Services
 from amqp_front.single_run import single_run
-from log_backend import Reason
+from log_backend import Reason, Records
 from vhosts import (
     FULL_PERMISSION,
     Delivery,
+    DeliverySource,
     PermissionBook,
     PermissionCache,
     Queue,
@@ -33,6 +34,7 @@ _MANDATORY = 1
 
 SHORT_STRING_BYTES_MAX = 255  # AMQP 0-9-1, 4.2.5.3
 TAKEN_BYTES_MAX = 64 * 1024 * 1024  # of bodies: with the message that reaches it, no more are taken
+TURN_MESSAGES = 64  # taken in one turn of the loop: about 1 ms
 
 
 class MessageRefused(Exception):
@@ -116,15 +118,16 @@ class OperatorMessages:
                 held.append(delivery)
                 taken.append(_taken(queue, delivery))
                 size += len(taken[-1].body)
+                if len(taken) % TURN_MESSAGES == 0:
+                    await asyncio.sleep(0)
             goes_back = requeue
         finally:
-            for delivery in held:
-                end = delivery.offset + delivery.count
+            for partition, first, end in _ranges(held):
                 if goes_back:
-                    delivery.partition.give_back(delivery.offset, end)
-                    delivery.partition.on_ready()
+                    partition.give_back(first, end)
+                    partition.on_ready()
                 else:
-                    delivery.partition.settle(delivery.offset, end, Reason.ACKED)
+                    partition.settle(first, end, Reason.ACKED)
         return taken
 
     async def _loaded(self, queue: Queue) -> bool:
@@ -174,6 +177,21 @@ class _OperatorChannel:
             self.confirmed.set_result(method == _ACK)
 
 
+def _ranges(held: Iterable[Delivery]) -> list[tuple[DeliverySource, int, int]]:
+    # Neighbours are one range: each costs as much as many do.
+    ranges: list[tuple[DeliverySource, int, int]] = []
+    for delivery in held:
+        partition, first, end = (
+            delivery.partition,
+            delivery.offset,
+            delivery.offset + delivery.count,
+        )
+        if ranges and ranges[-1][0] is partition and ranges[-1][2] == first:
+            first = ranges.pop()[1]
+        ranges.append((partition, first, end))
+    return ranges
+
+
 def _taken(queue: Queue, delivery: Delivery) -> TakenMessage:
     records, index = delivery.records, delivery.index
     return TakenMessage(
@@ -181,9 +199,14 @@ def _taken(queue: Queue, delivery: Delivery) -> TakenMessage:
         records.routing_key(index).decode(errors="replace"),
         delivery.redelivered,
         _plain_properties(Properties(visible_properties(records, index))),
-        bytes(records.body(index)),
+        _body(records, index),
         queue.ready,
     )
+
+
+def _body(records: Records, index: int) -> memoryview:
+    at, offsets = records.bodies_at, records.offset_columns()
+    return memoryview(records.payload)[at + offsets[index] : at + offsets[index + 1]]
 
 
 def _plain_properties(properties: Properties) -> dict[str, object]:

@@ -7,15 +7,17 @@ from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import quote
 
-from pamqp import commands
+from pamqp import commands, frame
 
 from benchmarks.connection import Connection
+from benchmarks.frames import CHANNEL, content_frames
 from benchmarks.unexpected import BrokerRefused
 
 VHOST = "fairness"
 ANSWER_SECONDS_MAX = 300
 QUEUES = 20_000
 LISTED_QUEUES = 100_000
+SHOWN_MESSAGES = 160
 
 
 class ManagementStorms:
@@ -31,14 +33,17 @@ class ManagementStorms:
         self._port = port
         self._queues = max(1, int(QUEUES * scale))
         self._listed = max(1, int(LISTED_QUEUES * scale))
+        self._shown = max(1, int(SHOWN_MESSAGES * scale))
         self.all: dict[str, Callable[[], None]] = {
             f"import definitions of {self._queues:,} queues, bound": self._import,
             "set a policy for them": self._policy,
             "list them, sorted by their messages": self._list,
+            "list their logs": self._list_logs,
             "export them": self._export,
             "delete their vhost": self._delete,
             f"declare {self._listed:,} exclusive queues": self._declare_many,
             "list all of them": self._list_all,
+            f"show {self._shown} messages of 100 KB": self._show,
             "leave all of them behind": self._leave_all,
         }
 
@@ -60,6 +65,11 @@ class ManagementStorms:
     def _list(self) -> None:
         self._call("GET", f"/queues/{VHOST}?sort=messages&sort_reverse=true")
 
+    def _list_logs(self) -> None:
+        everything = {"configure": ".*", "write": ".*", "read": ".*"}
+        self._call("PUT", f"/permissions/{VHOST}/guest", everything)
+        self._call("GET", f"/logs/{VHOST}")
+
     def _export(self) -> None:
         self._call("GET", f"/definitions/{VHOST}")
 
@@ -77,6 +87,16 @@ class ManagementStorms:
     def _list_all(self) -> None:
         self._call("GET", "/queues")
 
+    def _show(self) -> None:
+        declare = commands.Queue.Declare(queue="fairness.shown")
+        self._owner.call(declare, commands.Queue.DeclareOk)
+        publish = commands.Basic.Publish(routing_key="fairness.shown")
+        message = frame.marshal(publish, CHANNEL) + content_frames(0, 100_000, persistent=False)
+        self._owner.send(message * self._shown)
+        self._owner.call(declare, commands.Queue.DeclareOk)
+        asked = {"count": self._shown, "ackmode": "ack_requeue_false", "encoding": "auto"}
+        self._call("POST", "/queues/%2F/fairness.shown/get", asked)
+
     def _leave_all(self) -> None:
         self._owner.close()
 
@@ -84,7 +104,7 @@ class ManagementStorms:
         headers = {"Authorization": "Basic " + b64encode(b"guest:guest").decode()}
         content = None if document is None else json.dumps(document)
         http = HTTPConnection("127.0.0.1", self._port, timeout=ANSWER_SECONDS_MAX)
-        http.request(method, "/api" + quote(path, safe="/?=&"), content, headers)
+        http.request(method, "/api" + quote(path, safe="/?=&%"), content, headers)
         answer = http.getresponse()
         said = answer.read()
         http.close()

@@ -31,13 +31,16 @@ class Storms:
         self._url = url
         self._scale = scale
         self._connection = Connection(url)
+        large = self._scaled(LARGE_BYTES) >> 20
         self.all: dict[str, Callable[[], None]] = {
             "nothing": lambda: time.sleep(1),
             f"declare {self._scaled(20_000):,} exclusive queues": self._declare,
             f"leave {self._scaled(20_000):,} exclusive queues behind": self._leave,
             f"declare and delete {self._scaled(40):,} queues of {PARTITIONS} partitions": self._divide,
-            f"publish {self._scaled(LARGE_BYTES) >> 20} MiB in one message": self._publish_large,
-            "get it": self._get_large,
+            f"publish {large} MiB in one message": self._publish_large,
+            f"get the {large} MiB": self._get_large,
+            f"publish {large} MiB in one persistent message": self._persist_large,
+            f"get the {large} MiB that are flushed": self._get_persistent,
             f"publish to {self._scaled(1_000):,} durable queues, to be flushed": self._flush,
             f"publish {self._scaled(1_000_000):,} messages": self._publish_many,
             "get them all and ack at once": self._ack_multiple,
@@ -95,21 +98,35 @@ class Storms:
                 pass
 
     def _publish_large(self) -> None:
-        self._queue("fairness.large", durable=False)
+        self._send_large("fairness.large", durable=False)
+
+    def _persist_large(self) -> None:
+        self._send_large("fairness.persistent", durable=True)
+        time.sleep(FLUSH_SECONDS)
+
+    def _send_large(self, queue: str, *, durable: bool) -> None:
+        self._queue(queue, durable=durable)
         size = self._scaled(LARGE_BYTES)
+        properties = commands.Basic.Properties(delivery_mode=2 if durable else 1)
         self._connection.send(
-            frame.marshal(commands.Basic.Publish(routing_key="fairness.large"), CHANNEL)
-            + frame.marshal(header.ContentHeader(body_size=size), CHANNEL)
+            frame.marshal(commands.Basic.Publish(routing_key=queue), CHANNEL)
+            + frame.marshal(header.ContentHeader(0, size, properties), CHANNEL)
         )
         while size:
             part = min(size, FRAME_BYTES - FRAME_OVERHEAD)
             self._connection.send(frame.marshal(body.ContentBody(b"m" * part), CHANNEL))
             size -= part
-        self._queue("fairness.large", durable=False)
+        self._queue(queue, durable=durable)
 
     def _get_large(self) -> None:
+        self._receive_large("fairness.large")
+
+    def _get_persistent(self) -> None:
+        self._receive_large("fairness.persistent")
+
+    def _receive_large(self, queue: str) -> None:
         size = self._scaled(LARGE_BYTES)
-        get = commands.Basic.Get(queue="fairness.large", no_ack=True)
+        get = commands.Basic.Get(queue=queue, no_ack=True)
         self._connection.send(frame.marshal(get, CHANNEL))
         self._await_frames(2 - (-size // (FRAME_BYTES - FRAME_OVERHEAD)))
 

@@ -15,7 +15,7 @@ cdef extern from *:
     """
     bint CRC_INSTRUCTION
     Py_ssize_t SHORT_BYTES_MAX
-    unsigned long long _mm_crc32_u64(unsigned long long crc, unsigned long long word)
+    unsigned long long _mm_crc32_u64(unsigned long long crc, unsigned long long word) noexcept nogil
 
 cdef unsigned int TABLES[2048]
 
@@ -23,4 +23,4 @@ cpdef object crc32c(object data)
 
 cpdef unsigned int crc32c_between(bytearray buffer, Py_ssize_t at, Py_ssize_t end) noexcept
 
-cdef unsigned int octets_crc(unsigned char* at, Py_ssize_t size) noexcept
+cdef unsigned int octets_crc(unsigned char* at, Py_ssize_t size) noexcept nogil

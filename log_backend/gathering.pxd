@@ -1,8 +1,7 @@
 # What is written one behind the other, for the compiled kernel.
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Resize
-from libc.string cimport memcpy
 
-from log_backend.record_batch cimport RecordBatch, Records, new_buffer, put_header, put_octets
+from log_backend.record_batch cimport RecordBatch, Records, copy_octets, new_buffer, put_header, put_octets
 
 
 cdef class Gathering:

@@ -100,14 +100,31 @@ class Gathering:
     @cython.ccall
     @cython.exceptval(-1)
     @cython.returns(cython.int)
-    @cython.locals(buffer=bytearray, at=cython.Py_ssize_t)
+    @cython.locals(
+        buffer=bytearray,
+        at=cython.Py_ssize_t,
+        size=cython.Py_ssize_t,
+        copied=cython.Py_ssize_t,
+        target=cython.p_char,
+    )
     def copy_to(self, buffer: bytearray, at: int) -> int:
-        """Copy everything, in order, to a place in a buffer that has room for it."""
+        """Copy everything, in order, to a place in a buffer that has room for it.
+
+        It lets go of the GIL now and then.
+        """
+        copied = 0
         for octets in self._whole:
+            size = len(octets)
             put_octets(buffer, at, octets)
-            at += len(octets)
+            at += size
+            copied += size
+            if copied >= 1_048_576:  # UNLOCKED_BYTES_MIN
+                copied = 0
+                with cython.nogil:
+                    pass
         if cython.compiled:
-            memcpy(PyByteArray_AS_STRING(buffer) + at, PyByteArray_AS_STRING(self.open), self._used)
+            target = PyByteArray_AS_STRING(buffer) + at
+            copy_octets(target, PyByteArray_AS_STRING(self.open), self._used)
         else:
             buffer[at : at + self._used] = self.open[: self._used]
         return 0

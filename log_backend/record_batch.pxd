@@ -51,3 +51,5 @@ cpdef int put_u64(bytearray buffer, Py_ssize_t at, long long number) except? -1
 cpdef int put_zeros(bytearray buffer, Py_ssize_t at) except? -1
 
 cpdef int put_octets(bytearray buffer, Py_ssize_t at, object octets) except? -1
+
+cdef int copy_octets(char* target, char* source, Py_ssize_t size) noexcept

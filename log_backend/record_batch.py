@@ -27,6 +27,7 @@ The header's own checksum makes stamping an offset or an epoch cost 64 bytes; co
 
 import struct
 from collections.abc import Iterator
+from typing import Any
 
 import cython
 
@@ -433,9 +434,23 @@ def put_zeros(buffer: bytearray, at: int) -> int:
 def put_octets(buffer: bytearray, at: int, octets: Octets) -> int:
     """Copy octets to a place in a buffer; compiled, the caller answers for the room."""
     if cython.compiled and isinstance(octets, bytes):
-        memcpy(PyByteArray_AS_STRING(buffer) + at, PyBytes_AS_STRING(octets), len(octets))
+        copy_octets(PyByteArray_AS_STRING(buffer) + at, PyBytes_AS_STRING(octets), len(octets))
     elif cython.compiled and isinstance(octets, bytearray):
-        memcpy(PyByteArray_AS_STRING(buffer) + at, PyByteArray_AS_STRING(octets), len(octets))
+        copy_octets(PyByteArray_AS_STRING(buffer) + at, PyByteArray_AS_STRING(octets), len(octets))
     else:
         buffer[at : at + len(octets)] = octets
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.returns(cython.int)
+@cython.locals(target=cython.p_char, source=cython.p_char, size=cython.Py_ssize_t)
+def copy_octets(target: Any, source: Any, size: int) -> int:
+    """Copy memory, for which the caller answers: nobody changes it meanwhile; only where it is compiled."""
+    if size < 1_048_576:  # UNLOCKED_BYTES_MIN
+        memcpy(target, source, size)
+    else:
+        with cython.nogil:
+            memcpy(target, source, size)
     return 0

@@ -3,7 +3,7 @@
 import msgspec
 
 from log_backend import PartitionLog
-from management.answer import Answer, Stored, Value
+from management.answer import Answer, Listing, Row, Stored, Value
 from management.call import Call
 from management.failures import Refused, bad_request, not_authorised, not_found
 from management.log_tokens import SECONDS_DEFAULT, SECONDS_MAX
@@ -41,18 +41,26 @@ async def post_token(call: Call) -> Answer:
 def list_logs(call: Call) -> Answer:
     """Queues with logs in a vhost: those that `queues` names, or all that the caller may read."""
     named = _named_queues(call)
-    rows = []
-    for queue in call.vhost.queues.values():
-        if not _has_log(queue) or (named is not None and queue.name not in named):
-            continue
-        try:
-            _authorize(call, queue.name)
-        except AccessRefused:
-            if named is not None:
-                raise
-            continue
-        rows.append({"queue": queue.name, "partitions": len(queue.partitions)})
-    return Value(rows)
+    if named is None:
+        return Listing(call.vhost.queues.values(), lambda queue: _readable_row(call, queue))
+    found = [queue for name in sorted(named) if (queue := call.vhost.queues.get(name)) is not None]
+    for queue in filter(_has_log, found):
+        _authorize(call, queue.name)
+    return Listing(found, _row)
+
+
+def _readable_row(call: Call, queue: Queue) -> Row | None:
+    try:
+        _authorize(call, queue.name)
+    except AccessRefused:
+        return None
+    return _row(queue)
+
+
+def _row(queue: Queue) -> Row | None:
+    if not _has_log(queue):
+        return None
+    return {"queue": queue.name, "partitions": len(queue.partitions)}
 
 
 def get_log(call: Call) -> Answer:

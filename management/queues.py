@@ -1,15 +1,15 @@
 """Queues: what there is to say of them, and what operators do with them."""
 
-from base64 import b64encode
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from management.answer import Answer, Empty, Listing, Row, Value, put
+from management.answer import Answer, Empty, Listing, Pieces, Row, Value, put
 from management.bindings import binding_row
 from management.call import Call
 from management.consumers import consumer_rows_of_queue
 from management.failures import bad_request, not_found
+from management.message_rows import message_rows
 from vhosts import (
     Queue,
     QueueProperties,
@@ -22,7 +22,7 @@ from vhosts import (
 )
 
 WHOLE_NUMBER = msgspec.Meta(pattern=r"\A[+-]?[0-9]{1,18}\Z")
-GET_MESSAGES_MAX = 1_000  # of one request: they are in memory, and in its answer, as a whole
+GET_MESSAGES_MAX = 1_000  # of one request: they are in memory as a whole
 
 
 class QueueBody(msgspec.Struct):
@@ -171,25 +171,8 @@ async def get_messages(call: Call) -> Answer:
         raise bad_request(f"count is not between 1 and {GET_MESSAGES_MAX}")
     requeue = body.ackmode.endswith("true")
     taken = await call.broker.messages.take(queue, count, requeue=requeue)
-    return Value([_message_row(message, body) for message in taken])
-
-
-def _message_row(message: Any, body: GetBody) -> Row:
-    payload = message.body if body.truncate is None else message.body[: max(0, int(body.truncate))]
-    try:
-        text = payload.decode() if body.encoding == "auto" else None
-    except UnicodeDecodeError:
-        text = None
-    return {
-        "payload_bytes": len(message.body),
-        "redelivered": message.redelivered,
-        "exchange": message.exchange,
-        "routing_key": message.routing_key,
-        "message_count": message.left,
-        "properties": message.properties,
-        "payload": b64encode(payload).decode() if text is None else text,
-        "payload_encoding": "base64" if text is None else "string",
-    }
+    bytes_max = None if body.truncate is None else max(0, int(body.truncate))
+    return Pieces(message_rows(taken, as_text=body.encoding == "auto", bytes_max=bytes_max))
 
 
 def _queue(call: Call) -> Queue:

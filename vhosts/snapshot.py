@@ -63,11 +63,16 @@ class ConsumerSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class TakenMessage:
-    """A message as it was taken from a queue."""
+    """A message as it was taken from a queue.
+
+    Attributes:
+        body: where the broker has it.
+        left: messages that were ready behind it.
+    """
 
     exchange: str
     routing_key: str
     redelivered: bool
     properties: Mapping[str, object]
-    body: bytes
+    body: memoryview
     left: int

@@ -3,6 +3,7 @@ import random
 import pytest
 from unit.log_backend.log_records import batch, encoded
 
+from log_backend.checksum import UNLOCKED_BYTES_MIN
 from log_backend.gathering import COPIED_BYTES_MAX, Gathering
 
 
@@ -43,6 +44,19 @@ def test_batches_are_gathered_as_they_are_stored() -> None:
     for each in batches:
         gathering.add_batch(each)
     assert written(gathering) == b"".join(map(encoded, batches))
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_all_is_copied_however_much_it_is(kind: type) -> None:
+    chance = random.Random(4)
+    sizes = [100_000] * 12 + [UNLOCKED_BYTES_MIN - 1, UNLOCKED_BYTES_MIN, 3 * UNLOCKED_BYTES_MIN, 5]
+    pieces = [chance.randbytes(size) for size in sizes + [4_000] * 300]  # the last are one buffer
+    gathering = Gathering()
+    for piece in pieces:
+        gathering.add(kind(piece))
+    buffer = bytearray(3 + gathering.bytes)
+    gathering.copy_to(buffer, 3)
+    assert buffer == bytes(3) + b"".join(pieces)
 
 
 def test_nothing_is_no_buffer() -> None:
