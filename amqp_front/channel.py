@@ -65,6 +65,9 @@ class ChannelConnection(Protocol):
     def wait_for(self, done: Awaitable[object], then: Callable[[], None]) -> None:
         """Read no further commands until `done`, then call `then`."""
 
+    def end_turn(self) -> None:
+        """What comes next is for another turn of the loop."""
+
     def channel_closed(self, number: int) -> None:
         """The channel is closed on both sides."""
 
@@ -174,6 +177,10 @@ class Channel:
             self._answer(frame)
         else:
             self.connection.wait_for(durable, lambda: self._answer(frame))
+
+    def end_turn(self) -> None:
+        """See `TopologyChannel`."""
+        self.connection.end_turn()
 
     def _answer(self, frame: bytes) -> None:
         if frame and not self.closing:

@@ -360,6 +360,10 @@ class Connection(asyncio.BufferedProtocol):
         if channel is not None:
             self.channels.note(channel)
 
+    def end_turn(self) -> None:
+        """What comes next is for another turn of the loop: what was done was long."""
+        self._commands_left = 0
+
     def channel_closed(self, number: int) -> None:
         """The channel is closed on both sides."""
         self.channels.closed(number)

@@ -13,6 +13,7 @@ from exchanges import DefaultExchangeProtected
 from vhosts import (
     Durable,
     PermissionCache,
+    Queue,
     QueueProperties,
     ResourceKind,
     Verb,
@@ -39,6 +40,9 @@ class TopologyChannel(Protocol):
 
     def reply(self, durable: Durable, nowait: bool, kind: type[Any], **values: Any) -> None:
         """Answer when the change is durable."""
+
+    def end_turn(self) -> None:
+        """What comes next is for another turn of the loop."""
 
 
 def queue_name(channel: TopologyChannel, name: str) -> str:
@@ -126,6 +130,7 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
             properties, channel.connection_id, server_named=not method.queue
         )
     channel.last_queue = queue.name
+    _look_at(channel, queue)
     queue.serve_due()
     channel.reply(
         done,
@@ -168,6 +173,7 @@ def queue_purge(channel: TopologyChannel, method: Any) -> None:
     queue = channel.vhost.queue(name, channel.connection_id)
     if queue.is_stream:
         raise HardError(NOT_IMPLEMENTED, f"purge of stream '{queue.name}'")
+    _look_at(channel, queue)
     count = queue.purge()
     channel.reply(None, method.nowait, commands.Queue.PurgeOk, message_count=count)
 
@@ -179,11 +185,18 @@ def queue_delete(channel: TopologyChannel, method: Any) -> None:
     count, done = 0, channel.vhost.undecided()
     if name in channel.vhost.queues:
         queue = channel.vhost.queue(name, channel.connection_id)
+        _look_at(channel, queue)
         with channel.cancels_behind_reply():
             count, done = channel.vhost.delete_queue(
                 queue, if_unused=method.if_unused, if_empty=method.if_empty
             )
     channel.reply(done, method.nowait, commands.Queue.DeleteOk, message_count=count)
+
+
+def _look_at(channel: TopologyChannel, queue: Queue) -> None:
+    # All of its partitions are looked at: that may be enough for one turn.
+    if queue.is_wide:
+        channel.end_turn()
 
 
 def _bound_queue(channel: TopologyChannel, method: Any) -> str:

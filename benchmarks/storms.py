@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from pamqp import body, commands, frame, header
+from pamqp.common import FieldTable
 
 from benchmarks.connection import Connection
 from benchmarks.frames import CHANNEL, content_frames
@@ -20,6 +21,7 @@ ROUTED_QUEUES = 100
 CRAFTED_PATTERNS = 100
 CRAFTED_WORDS = 60
 SLOW_SECONDS = 1.0
+PARTITIONS = 256  # the most that a queue may have
 
 
 class Storms:
@@ -34,6 +36,7 @@ class Storms:
             "nothing": lambda: time.sleep(1),
             f"declare {self._scaled(20_000):,} exclusive queues": self._declare,
             f"leave {self._scaled(20_000):,} exclusive queues behind": self._leave,
+            f"declare and delete {self._scaled(40):,} queues of {PARTITIONS} partitions": self._divide,
             f"publish {large} MiB in one message": self._publish_large,
             f"get the {large} MiB": self._get_large,
             f"publish {large} MiB in one persistent message": self._persist_large,
@@ -79,6 +82,20 @@ class Storms:
     def _leave(self) -> None:
         self._connection.close()
         self._connection = Connection(self._url)
+
+    def _divide(self) -> None:
+        names = [f"fairness.divided.{number}" for number in range(self._scaled(40))]
+        for kind, durable in (("stream", True), ("classic", False)):
+            arguments: FieldTable = {"x-queue-type": kind, "x-partitions": PARTITIONS}
+            declares = [
+                commands.Queue.Declare(queue=name, durable=durable, arguments=arguments)
+                for name in names
+            ]
+            deletes = [commands.Queue.Delete(queue=name) for name in names]
+            for _ in self._connection.call_each(declares, commands.Queue.DeclareOk):
+                pass
+            for _ in self._connection.call_each(deletes, commands.Queue.DeleteOk):
+                pass
 
     def _publish_large(self) -> None:
         self._send_large("fairness.large", durable=False)
@@ -162,8 +179,9 @@ class Storms:
     def _match_keys(self) -> None:
         self._exchange("fairness.topic", "topic")
         self._queue("fairness.matched", durable=False)
+        pattern = ".".join(["#.a"] * CRAFTED_WORDS)
         for number in range(CRAFTED_PATTERNS):
-            self._bind("fairness.matched", "fairness.topic", "#.a" * CRAFTED_WORDS + f".{number}")
+            self._bind("fairness.matched", "fairness.topic", f"{pattern}.{number}")
         keys = (f"{n}." + "a." * CRAFTED_WORDS + "b" for n in range(self._scaled(20_000)))
         self._publish_keys("fairness.topic", keys)
 

@@ -9,6 +9,7 @@ for a file name is cut and told apart by its hash.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import zip_longest
 from pathlib import Path
 from urllib.parse import quote
@@ -20,6 +21,7 @@ EXCHANGE_MARK = (
 NAME_BYTES_MAX = 200  # of 255 that file systems allow: a partition number and a hash follow
 
 
+@lru_cache(maxsize=64)  # the partitions of a queue come one after the other
 def directory_name(name: str) -> str:
     """A safe file name for any vhost or queue name; different names get different ones."""
     encoded = quote(name, safe="").replace("~", "%7E")  # which stands before a hash only

@@ -6,7 +6,7 @@ from log_backend.tail cimport Tail
 
 cdef class LogEnd:
     cdef public unsigned long long number
-    cdef object _directory
+    cdef readonly object directory_text
     cdef public object durability
     cdef public bint durable
     cdef public bint synced

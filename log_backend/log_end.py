@@ -27,6 +27,7 @@ class LogEnd:
         synced: its changes have to survive a power cut.
         is_stream: only its retention ends a record's life.
         closed: the partition was deleted, or the broker ends.
+        directory_text: see `directory`.
         next_offset: offset of the next record.
     """
 
@@ -41,7 +42,7 @@ class LogEnd:
         is_stream: bool,
     ) -> None:
         self.number = number
-        self._directory = fspath(directory)
+        self.directory_text: str = fspath(directory)
         self.durable = durable
         self.promise(durability)
         self.is_stream = is_stream
@@ -54,7 +55,7 @@ class LogEnd:
     def directory(self) -> Path:
         """Where its segments lie."""
         # Paths intern their names: of 100,000 that are kept, Python's table of them grows, at once.
-        return Path(self._directory)
+        return Path(self.directory_text)
 
     def promise(self, durability: Durability) -> None:
         """Let confirms of what is appended from now on mean this, as far as it is durable."""

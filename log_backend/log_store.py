@@ -281,36 +281,33 @@ class LogStore:
         """Metadata changes to apply together with a cursor's removal from the topology."""
         return self._removal.changes_of_cursor(partition, cursor)
 
-    def close_partition(self, partition: PartitionLog) -> list[Change]:
-        """Close a partition for good; the files of one that is not durable go at once.
+    def close_partitions(self, *closed: PartitionLog) -> list[Change]:
+        """Close partitions for good; the files of those that are not durable go at once.
 
         Returns:
             Metadata changes to apply together with the removal from the topology, so that the files
             go even if the process dies first. When they are durable, call `remove_files`; when that
             fails, `deletion_failed`.
         """
-        self.intake.grew(-partition.close())
-        self.partitions.pop(partition.number, None)
-        for partitions in (
-            self._with_state,
-            self._with_unflushed,
-            self._changed,
-            self._retention_timer.partitions,
-        ):
-            partitions.discard(partition)
-        self._emptied.forget(partition)
-        if partition.durable:
-            return self._removal.changes(partition)
-        self._removal.remove(partition)
-        return []
+        self.intake.grew(-sum(partition.close() for partition in closed))
+        self._with_state.difference_update(closed)
+        self._with_unflushed.difference_update(closed)
+        self._changed.difference_update(closed)
+        self._retention_timer.partitions.difference_update(closed)
+        for partition in closed:
+            self.partitions.pop(partition.number, None)
+            self._emptied.forget(partition)
+        self._removal.remove([partition for partition in closed if not partition.durable])
+        return [self._removal.change(partition) for partition in closed if partition.durable]
 
-    def remove_files(self, partition: PartitionLog) -> None:
-        """Delete the files of a partition whose deletion is durable.
+    def remove_files(self, *closed: PartitionLog) -> None:
+        """Delete the files of partitions whose deletion is durable.
 
         Not earlier: a crash would bring the queue back without its records.
         """
-        self._removal.remove(partition)
-        self.on_removed(partition)
+        self._removal.remove(closed)
+        for partition in closed:
+            self.on_removed(partition)
 
     def deletion_failed(self, error: Exception) -> None:
         """Nobody knows whether deleted partitions come back, so their journal is kept: stop here."""

@@ -8,7 +8,6 @@ never is. Offsets between stored batches that no batch holds were settled, or we
 import asyncio
 import logging
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from os import PathLike
@@ -109,7 +108,7 @@ class PartitionLog(LogEnd, QuarantinedLog):
         self.overtaken: dict[int, Callable[[int], None]] = {}
         self.held: dict[int, Hold] = {}
         self._flushing = False
-        self._held_back: deque[int] = deque()  # first offsets of what is not in the journal yet
+        self._held_back: list[int] = []  # first offsets of what is not in the journal yet
         self._loaded = LoadedPieces(owner.loaded_pieces)
         self._awaiting_load: list[Callable[[], None]] = []
 
@@ -413,7 +412,7 @@ class PartitionLog(LogEnd, QuarantinedLog):
 
     def committed(self) -> None:
         """The oldest offset that `hold_back` was told is one no more."""
-        self._held_back.popleft()
+        del self._held_back[0]
 
     def flushed(self) -> None:
         """The planned writes are done."""

@@ -1,7 +1,9 @@
 """Removal of partitions: their files go when nothing can bring the partition back, even over a crash."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from os import fspath
 from pathlib import Path
 
 from log_backend.clock import Clock
@@ -46,14 +48,14 @@ class PartitionRemoval:
         self._undecided: set[PartitionLog] = set()  # a crash may bring them back
         self._waiting: deque[tuple[set[PartitionLog], Callable[[], None]]] = deque()
 
-    def changes(self, partition: PartitionLog) -> list[Change]:
-        """Metadata changes to apply together with a durable partition's removal from the topology.
+    def change(self, partition: PartitionLog) -> Change:
+        """The metadata change to apply together with a durable partition's removal from the topology.
 
         The snapshots of its cursors go with its files: a checkpoint may be storing some. `remove` says
-        that the changes are durable.
+        that the change is durable.
         """
         self._undecided.add(partition)
-        return [Change(self._tombstone(partition.directory), b"%d" % partition.number)]
+        return Change(self._tombstone(partition.directory_text), b"%d" % partition.number)
 
     def changes_of_cursor(self, partition: PartitionLog, cursor: int) -> list[Change]:
         """Metadata changes to apply together with a cursor's removal from the topology."""
@@ -62,12 +64,15 @@ class PartitionRemoval:
         prefix = cursor_prefix(partition.number, cursor)
         return [Change(key, None) for key, _ in self._metadata.scan(prefix)]
 
-    def remove(self, partition: PartitionLog) -> None:
-        """Delete the files of a partition that is not durable, or whose `changes` are."""
-        self.remove_directory(partition.directory, partition.number if partition.durable else None)
-        self._undecided.discard(partition)
+    def remove(self, partitions: Sequence[PartitionLog]) -> None:
+        """Delete the files of partitions that are not durable, or whose `change` is."""
+        if not partitions:
+            return
+        gone = [(each.directory_text, each.number if each.durable else None) for each in partitions]
+        self._in_flusher(partial(self._remove, gone))
+        self._undecided.difference_update(partitions)
         for undecided, _ in self._waiting:
-            undecided.discard(partition)
+            undecided.difference_update(partitions)
         self._go_on()
 
     def when_decided(self, then: Callable[[], None]) -> None:
@@ -101,23 +106,32 @@ class PartitionRemoval:
         Args:
             number: of the partition; None: the metadata have nothing, or keep it.
         """
+        self._in_flusher(partial(self._remove, [(fspath(directory), number)]))
 
-        def remove() -> None:
-            # The same thread writes segments and snapshots: nothing of the partition comes after this.
-            if number is None or self._writer.owner_of(directory) in (None, number):
-                self._writer.remove_directory(directory)  # else its successor has done so
-            if number is not None:
-                self._forget(directory, number)
+    def _remove(self, gone: Sequence[tuple[str, int | None]]) -> None:
+        failed: Exception | None = None
+        for path, number in gone:
+            try:
+                self._remove_one(Path(path), number)
+            except Exception as error:  # the others go all the same
+                failed = error
             self._removed += 1
             if self._removed == REMOVED_MAX:
                 self._removed = 0
                 self._clock.pause(REST_SECONDS)
+        if failed is not None:
+            raise failed
 
-        self._in_flusher(remove)
+    def _remove_one(self, directory: Path, number: int | None) -> None:
+        # The same thread writes segments and snapshots: nothing of the partition comes after this.
+        if number is None or self._writer.owner_of(directory) in (None, number):
+            self._writer.remove_directory(directory)  # else its successor has done so
+        if number is not None:
+            self._forget(directory, number)
 
     def _forget(self, directory: Path, number: int) -> None:
         gone = [key for key, _ in self._metadata.scan(partition_prefix(number))]
-        tombstone = self._tombstone(directory)
+        tombstone = self._tombstone(fspath(directory))
         entry = self._metadata.get(tombstone)
         if entry is not None and int(entry.value) == number:  # or its successor's: deleted, too
             gone.append(tombstone)
@@ -125,8 +139,8 @@ class PartitionRemoval:
         changes += [damage_change(number, None), first_kept_change(number, None)]
         self._metadata.apply(changes, synced=False)
 
-    def _tombstone(self, directory: Path) -> bytes:
-        return TOMBSTONES + str(directory.relative_to(self._data)).encode()
+    def _tombstone(self, directory: str) -> bytes:
+        return TOMBSTONES + directory.removeprefix(f"{self._data}/").encode()
 
 
 def empty_spill(data: Path, disk: Disk) -> None:

@@ -95,10 +95,12 @@ class DefinitionsImport:
                 durable.append(vhost.restore_exchange(exchange))
             await _rest(at)
         for at, (vhost_name, properties) in _taken(definitions.queues):
-            vhost = self._vhosts.get(vhost_name)
+            vhost, is_wide = self._vhosts.get(vhost_name), False
             if properties.name not in vhost.queues:
-                durable.append(vhost.declare_queue(properties, None, server_named=True)[1])
-            await _rest(at)
+                queue, declared = vhost.declare_queue(properties, None, server_named=True)
+                durable.append(declared)
+                is_wide = queue.is_wide
+            await _rest(at, is_wide)
         await _all(durable)  # a durable queue can be bound from then on
         for at, (vhost_name, binding) in _taken(definitions.bindings):
             durable.append(self._vhosts.get(vhost_name).restore_binding(binding))
@@ -215,8 +217,8 @@ def _taken(entries: list[_Entry]) -> Iterator[tuple[int, _Entry]]:
         yield at, entries.pop()
 
 
-async def _rest(at: int) -> None:
-    if at % TURN_ENTRIES == TURN_ENTRIES - 1:
+async def _rest(at: int, at_once: bool = False) -> None:
+    if at_once or at % TURN_ENTRIES == TURN_ENTRIES - 1:
         await asyncio.sleep(0)
 
 

@@ -111,13 +111,11 @@ class DelayBook:
             return [], []
         self._deliveries.pop(exchange.name).stop()
         held.schedule.delete()
-        changes: list[Change] = []
-        for log in held.logs:
-            changes += self._logs.close_partition(log)
+        changes = self._logs.close_partitions(*held.logs)
         if not exchange.durable:
             return [], []
         changes.append(delay_change(self._vhost, exchange.name, [], deleted=True))
-        return changes, [partial(self._logs.remove_files, log) for log in held.logs]
+        return changes, [partial(self._logs.remove_files, *held.logs)]
 
     # -- what is open
 

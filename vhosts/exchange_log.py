@@ -51,8 +51,8 @@ class ExchangeLog:
         return unsettled_records(self.partition, self.partition.open_cursor())
 
     def close(self) -> list[Change]:
-        """The exchange is being deleted; see `LogStore.close_partition`."""
-        return self._logs.close_partition(self.partition)
+        """The exchange is being deleted; see `LogStore.close_partitions`."""
+        return self._logs.close_partitions(self.partition)
 
     def remove_files(self) -> None:
         """The deletion is durable."""

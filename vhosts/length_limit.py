@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heapreplace
 from typing import Protocol
 
 from log_backend import Records
 from vhosts.consumer import Consumer
 from vhosts.queue_partition import QueuePartition
-from vhosts.ready_bytes import ReadyBytes
+from vhosts.ready_bytes import ReadyBytes, ReadyBytesWalks
 from vhosts.timer import CallSoon
 
 RANGES_MAX = 256  # that leave in one turn: about 1 ms
@@ -75,18 +76,23 @@ class LengthLimit:
         queue: LimitedQueue,
         options: LengthOptions,
         call_soon: CallSoon,
+        walks: ReadyBytesWalks,
         discard: Callable[[QueuePartition, int, int], None],
     ) -> None:
         self.options = options
         self._queue = queue
         self._call_soon = call_soon
         self._discard = discard
-        self._scheduled = False
+        self._scheduled = self._stopped = False
         self._bytes: dict[QueuePartition, ReadyBytes] = {}
         if options.bytes_max is not None:
             for partition in queue.partitions:
-                self._bytes[partition] = ReadyBytes(partition, call_soon, self.enforce_soon)
+                self._bytes[partition] = ReadyBytes(partition, walks, self.enforce_soon)
         self.enforce_soon()
+
+    def stop(self) -> None:
+        """Let nothing leave any more: another limit counts, or none."""
+        self._stopped = True
 
     # -- what is ready
 
@@ -161,7 +167,7 @@ class LengthLimit:
 
     def _turn(self) -> None:
         self._scheduled = False
-        if self._queue.deleted:
+        if self._queue.deleted or self._stopped:
             return
         if self._queue.has_turn:
             self.enforce_soon()
@@ -169,30 +175,42 @@ class LengthLimit:
             self._enforce()
 
     def _enforce(self) -> None:
-        if self.options.refuses:
+        over, bytes_over = (0, 0) if self.options.refuses else self._over()
+        if over <= 0 and bytes_over <= 0:
             return
+        # Ready messages are counted once, and by partition from then on: there may be 256.
+        partitions = self._queue.partitions
+        fullest = [(-each.ready, at) for at, each in enumerate(partitions)]
+        heapify(fullest)
         for _ in range(RANGES_MAX):
-            partition, count = self._next_to_leave()
+            if over <= 0 and bytes_over <= 0:
+                return
+            at = fullest[0][1]
+            partition = partitions[at]
+            count = min(over, _lead(fullest))
+            if count <= 0:
+                count = self._too_large(partition, bytes_over)
             if not count:
                 return
+            before = self._bytes_in(partition)
             gone = partition.withdraw(count, partition.log.next_offset)
             if gone is None:
                 partition.prepare(self.enforce_soon)
                 return
+            over -= gone[1] - gone[0]
+            bytes_over -= before - self._bytes_in(partition)
+            heapreplace(fullest, (-partition.ready, at))
             self._discard(partition, *gone)
         self.enforce_soon()
 
-    def _next_to_leave(self) -> tuple[QueuePartition, int]:
-        # The head of the fullest partition, and how many messages of it at once.
-        partitions = sorted(self._queue.partitions, key=_ready, reverse=True)
-        fullest = partitions[0]
+    def _over(self) -> tuple[int, int]:
+        # Messages, and bytes of their bodies, by which the queue is above its limit.
         count_max, bytes_max = self.options.count_max, self.options.bytes_max
-        count = 0
-        if count_max is not None:
-            count = min(self._queue.ready - count_max, _lead(partitions))
-        if count <= 0 and bytes_max is not None and self.ready_bytes > bytes_max:
-            count = self._too_large(fullest, self.ready_bytes - bytes_max)
-        return fullest, max(0, count)
+        over = 0 if count_max is None else self._queue.ready - count_max
+        return over, 0 if bytes_max is None else self.ready_bytes - bytes_max
+
+    def _bytes_in(self, partition: QueuePartition) -> int:
+        return self._bytes[partition].total if self._bytes else 0
 
     def _too_large(self, partition: QueuePartition, excess: int) -> int:
         # How many messages at the head make up for so many bytes; of one batch.
@@ -230,12 +248,8 @@ def _without_room(records: Records, room: int | None, bytes_left: int | None) ->
     return refused
 
 
-def _ready(partition: QueuePartition) -> int:
-    return partition.ready
-
-
-def _lead(partitions: Sequence[QueuePartition]) -> int:
-    # By how much the fullest is ahead of the next one, and one more.
-    if len(partitions) == 1:
-        return partitions[0].ready
-    return partitions[0].ready - partitions[1].ready + 1
+def _lead(fullest: Sequence[tuple[int, int]]) -> int:
+    # By how much the fullest of a heap is ahead of the next one, and one more.
+    if len(fullest) == 1:
+        return -fullest[0][0]
+    return min(fullest[1:3])[0] - fullest[0][0] + 1

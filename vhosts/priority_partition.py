@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterator
 from log_backend import PartitionLog, Reason
 from vhosts.delivery import Delivery, fitting
 from vhosts.priority_levels import PriorityLevels
+from vhosts.priority_looks import PriorityLooks
 from vhosts.property_list import priority
 from vhosts.queue_partition import QueuePartition
-from vhosts.timer import CallSoon
-
-MESSAGES_MAX = 2_048  # whose priority is looked at before others have their turn: about 2 ms
 
 
 class PriorityPartition(QueuePartition):
     """One partition by priority.
+
+    Args:
+        looks: shared by the partitions of its queue.
 
     Invariant: what is ready below `next_offset` is in the levels; nothing is in `returned`.
 
@@ -26,17 +27,17 @@ class PriorityPartition(QueuePartition):
     priority may have kept them back.
     """
 
-    __slots__ = ("_call_soon", "_held", "_levels")
+    __slots__ = ("_held", "_levels", "_looks")
 
     def __init__(
         self,
         log: PartitionLog,
         on_ready: Callable[[], None],
-        call_soon: CallSoon,
+        looks: PriorityLooks,
         priority_max: int,
     ) -> None:
         super().__init__(log, on_ready)
-        self._call_soon = call_soon
+        self._looks = looks
         self._levels = PriorityLevels(priority_max)
         self._held: dict[int, int] = {}  # priority of what is handed out, where it is above 0
 
@@ -104,13 +105,12 @@ class PriorityPartition(QueuePartition):
         if self.log.needs_load(self.next_offset):
             self.log.load(self.next_offset, done)
         else:
-            self._call_soon(done)
+            self._looks.call_soon(done)
 
     def _look(self) -> bool:
         # Learn the priorities of what came in; tells whether all are known that can be.
-        looked_at = 0
         while (first := self._skip_settled()) < min(self.log.next_offset, self.log.blocked_from):
-            if looked_at >= MESSAGES_MAX:
+            if self._looks.left <= 0:
                 return False
             batch = self.log.read(first)
             if batch is None:
@@ -118,7 +118,7 @@ class PriorityPartition(QueuePartition):
             if batch.base_offset > first:
                 self._lose(first, min(batch.base_offset, self.log.next_offset))
                 continue
-            end = min(batch.end_offset, first + MESSAGES_MAX)
+            end = min(batch.end_offset, first + self._looks.left)
             if self._settled_ahead:
                 end = self.cursor.settled.settled_from(first, end)
             for offset in range(first, end):
@@ -126,7 +126,7 @@ class PriorityPartition(QueuePartition):
                 again = offset < self._delivered_before
                 self._levels.add(level, offset, offset + 1, redelivered=again)
             self.next_offset = end
-            looked_at += end - first
+            self._looks.use(end - first)
         return True
 
     def withdraw(self, count: int, below: int) -> tuple[int, int] | None:

@@ -32,7 +32,12 @@ from vhosts.errors import (
 from vhosts.partitioned_reader import PartitionedReader
 from vhosts.partitioner import partitioner
 from vhosts.policy import Policy
-from vhosts.queue_arguments import counts_deliveries, has_single_active_consumer, is_stream
+from vhosts.queue_arguments import (
+    WIDE_PARTITIONS,
+    counts_deliveries,
+    has_single_active_consumer,
+    is_stream,
+)
 from vhosts.queue_partition import QueuePartition
 from vhosts.queue_properties import QueueProperties
 from vhosts.queue_rules import QueueRules, RuleSurroundings, has_rules
@@ -190,6 +195,11 @@ class Queue(Dispatcher):
         """It is to be deleted with its last consumer, which has gone."""
         is_left = self.had_consumer and not self.consumer_count
         return self.properties.auto_delete and is_left and not self.deleted
+
+    @property
+    def is_wide(self) -> bool:
+        """What is done with all of its partitions takes a turn of the loop for itself."""
+        return len(self.partitions) > WIDE_PARTITIONS
 
     @property
     def is_stream(self) -> bool:

@@ -16,6 +16,7 @@ from vhosts.expiry import MILLISECOND, ExpiringQueue, Expiry, ExpirySurroundings
 from vhosts.length_limit import LengthLimit, LengthOptions, LimitedQueue, length_options
 from vhosts.queue_lease import LeasedQueue, LeaseSurroundings, QueueLease
 from vhosts.queue_partition import QueuePartition
+from vhosts.ready_bytes import ReadyBytesWalks
 from vhosts.retry_backoff import RETRY_TYPE, RetryBackoff, retry_options
 from vhosts.unique_keys import DEDUPLICATION, UniqueKeys
 
@@ -38,6 +39,10 @@ class RuledQueue(ExpiringQueue, LeasedQueue, LimitedQueue, Protocol):
 
 class RuleSurroundings(LetterSurroundings, ExpirySurroundings, LeaseSurroundings, Protocol):
     """What rules need of their vhost."""
+
+    @property
+    def byte_walks(self) -> ReadyBytesWalks:
+        """Of all its queues with a limit of bytes."""
 
 
 class QueueRules:
@@ -92,12 +97,16 @@ class QueueRules:
             self.unique_keys.ttl = self.expiry.ttl
 
     def _limit(self, options: LengthOptions | None) -> None:
-        if options is None:
-            self.length = None
-        elif self.length is None or self.length.options != options:
-            surroundings = self._surroundings
+        before = self.length
+        if before is not None and before.options == options:
+            return
+        if before is not None:
+            before.stop()
+        self.length = None
+        if options is not None:
+            around = self._surroundings
             self.length = LengthLimit(
-                self._queue, options, surroundings.call_soon, self._pushed_out
+                self._queue, options, around.call_soon, around.byte_walks, self._pushed_out
             )
 
     def stop(self) -> None:

@@ -5,16 +5,43 @@ A queue that has messages when this begins is walked through once, its segments 
 
 from array import array
 from bisect import bisect_right
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 
 from log_backend import RecordBatch
 from vhosts.delivery import body_bytes
 from vhosts.queue_partition import QueuePartition
+from vhosts.timer import CallSoon
 
-BATCHES_MAX = 1_024  # that one turn of the walk looks at: about 1 ms
+BATCHES_MAX = 1_024  # that the walks of one turn look at, all together: about 1 ms
 LOOKS = 2  # at old places, for each new one: at most every second is needed no more
 _COMPACT_AT = 4_096  # sums nobody needs before they are cut
+
+
+class ReadyBytesWalks:
+    """The walks of all queues of a vhost: they share each turn, some go on in the next."""
+
+    def __init__(self, call_soon: CallSoon) -> None:
+        self._call_soon = call_soon
+        self._waiting: deque[ReadyBytes] = deque()
+        self._scheduled = False
+
+    def add(self, counting: "ReadyBytes") -> None:
+        """Let a walk go on after this turn of the event loop."""
+        self._waiting.append(counting)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if self._waiting and not self._scheduled:
+            self._scheduled = True
+            self._call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        left = BATCHES_MAX
+        while self._waiting and left > 0:
+            left -= 1 + self._waiting.popleft().walk(left)
+        self._schedule()
 
 
 class ReadyBytes:
@@ -25,20 +52,19 @@ class ReadyBytes:
         counted: the walk is over.
 
     Args:
-        call_soon: runs a function after this turn of the event loop.
-        on_counted: called when the walk is over.
+        walks: where it waits for its turns, when there is something to walk through.
+        on_counted: called when such a walk is over.
     """
 
     def __init__(
         self,
         partition: QueuePartition,
-        call_soon: Callable[[Callable[[], None]], object],
+        walks: ReadyBytesWalks,
         on_counted: Callable[[], None],
     ) -> None:
         self.total = 0
-        self.counted = False
         self._partition = partition
-        self._call_soon = call_soon
+        self._walks = walks
         self._on_counted = on_counted
         # Of each batch: behind its last offset, and the bytes of all batches up to there.
         self._ends = array("q", (partition.cursor.low_water,))
@@ -46,24 +72,35 @@ class ReadyBytes:
         # The same at places within batches, by offset, as it was told once: what leaves must count as it did
         # when it came back, wherever its batch is by then.
         self._inside: OrderedDict[int, int] = OrderedDict()
-        self._walk()
+        self.counted = self._ends[0] >= partition.log.next_offset
+        if not self.counted:
+            self._go_on()
 
-    def _walk(self) -> None:
+    def _go_on(self) -> None:
+        self._walks.add(self)
+
+    def walk(self, batches_max: int) -> int:
+        """Look at some batches; what is left waits for another turn, or for the disk first.
+
+        Returns:
+            How many it looked at.
+        """
         log = self._partition.log
-        for _ in range(BATCHES_MAX):
+        for looked_at in range(batches_max):
             at = self._ends[-1]
             if at >= log.next_offset or log.closed:
                 self._walked()
-                return
+                return looked_at
             batch = log.read(at)
             if batch is None:
                 if log.needs_load(at):
-                    log.load(at, self._walk)
+                    log.load(at, self._go_on)
                 else:
                     self._walked()  # what is behind a damage is not ready for anybody
-                return
+                return looked_at
             self._add(batch.end_offset, self._bytes_from(batch, at))
-        self._call_soon(self._walk)
+        self._go_on()
+        return batches_max
 
     def _bytes_from(self, batch: RecordBatch, offset: int) -> int:
         index = max(0, offset - batch.base_offset)

@@ -7,11 +7,15 @@ from log_backend import LogStore, Records, Segment, StoredRecord
 from vhosts.death import Death
 from vhosts.letter_post import LetterPost
 from vhosts.post import Outgoing, Post, Posted
+from vhosts.ready_bytes import ReadyBytesWalks
 from vhosts.timer import CallLater, CallSoon, Timer
 
 
 class Surroundings:
     """The log, the post and the event loop, as rules see them.
+
+    Attributes:
+        byte_walks: of all queues with a limit of bytes.
 
     Args:
         remove: deletes a queue that has expired, by its name.
@@ -31,6 +35,7 @@ class Surroundings:
         self._post = post
         self._letters = LetterPost(post)
         self.remove = remove
+        self.byte_walks = ReadyBytesWalks(call_soon)
         self._call_soon = call_soon
         self._call_later = call_later
 

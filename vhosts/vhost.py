@@ -26,7 +26,6 @@ from log_backend import (
     LogStore,
     MetadataStore,
     MetadataUnavailable,
-    PartitionLog,
     SettledRange,
     random_below,
     unawaited,
@@ -42,11 +41,9 @@ from vhosts.partition_numbers import PartitionNumbers
 from vhosts.partitioner import partition_count
 from vhosts.passage import Passage
 from vhosts.post import Post, Recipient
-from vhosts.priority_partition import PriorityPartition
 from vhosts.queue import Queue
-from vhosts.queue_arguments import compression, durability, priority_max, retention
 from vhosts.queue_declaration import check_declaration, check_redeclared, with_type
-from vhosts.queue_partition import QueuePartition
+from vhosts.queue_logs import QueueLogs
 from vhosts.queue_properties import QueueProperties
 from vhosts.recent_history import RecentHistory, hand_over
 from vhosts.surroundings import Surroundings
@@ -113,9 +110,9 @@ class VirtualHost:
         self._writer = writer
         self._numbers = numbers
         self._call_soon = call_soon
-        self._default_durability = default_durability
         self._queues_max = queues_max
         self.groups = GroupBook(name, logs, writer, call_soon)
+        self._queue_logs = QueueLogs(name, logs, self.groups, default_durability, call_soon)
         self.policies = VhostPolicies(
             name, writer, self.routing, self.queues, default_durability, tell
         )
@@ -150,7 +147,7 @@ class VirtualHost:
     def recovered(self) -> None:
         """The journal has been replayed into the logs: look at them again."""
         for queue in self.queues.values():
-            queue.open([self._partition(queue, p.log) for p in queue.partitions])
+            self._queue_logs.recovered(queue)
             queue.apply(queue.properties.arguments)
             self.groups.recovered(queue)
         self.policies.recovered()
@@ -378,8 +375,7 @@ class VirtualHost:
         change = self.routing.remove_queue(queue.name)
         numbers = [partition.log.number for partition in queue.partitions]
         gone = self.groups.queue_deleted(queue)
-        for partition in queue.partitions:
-            gone += self._logs.close_partition(partition.log)
+        gone += self._logs.close_partitions(*(partition.log for partition in queue.partitions))
         queue.delete()
         tell_of_queue(self._tell, "queue.deleted", queue)
         if stored:
@@ -401,8 +397,7 @@ class VirtualHost:
         if isinstance(error, Exception):
             self._logs.deletion_failed(error)
             return
-        for partition in queue.partitions:
-            self._logs.remove_files(partition.log)
+        self._logs.remove_files(*(partition.log for partition in queue.partitions))
 
     def remove_consumer(self, queue: Queue, consumer: Consumer) -> Durable:
         """Take a consumer off its queue, which may delete an auto-delete queue."""
@@ -467,32 +462,12 @@ class VirtualHost:
         self, properties: QueueProperties, owner: object | None, partitions: Sequence[int]
     ) -> Queue:
         queue = Queue(self.name, properties, owner, self._call_soon, self._surroundings)
-        logs = [self._open_log(properties, *each) for each in enumerate(partitions)]
-        queue.open([self._partition(queue, log) for log in logs])
+        self._queue_logs.open(queue, partitions)
         self.policies.follow_queue(queue)
         self.queues[properties.name] = queue
         if owner is not None:
             self._owned.setdefault(owner, NameTable())[properties.name] = queue
         return queue
-
-    def _partition(self, queue: Queue, log: PartitionLog) -> QueuePartition:
-        highest = priority_max(queue.properties.arguments)
-        if highest:
-            return PriorityPartition(log, queue.wake, self._call_soon, highest)
-        return QueuePartition(log, queue.wake)
-
-    def _open_log(self, properties: QueueProperties, index: int, number: int) -> PartitionLog:
-        return self._logs.open_partition(
-            number,
-            self.name,
-            properties.name,
-            index,
-            durable=properties.is_stored,
-            durability=durability(properties.arguments, self._default_durability),
-            retention=retention(properties.arguments),
-            compression=compression(properties.arguments),
-            cursors=self.groups.cursors(properties.name, index),
-        )
 
     def undecided(self) -> Durable:
         """What an answer must wait for: a crash could undo what somebody else just made or deleted."""

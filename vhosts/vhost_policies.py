@@ -100,11 +100,13 @@ class VhostPolicies:
         values = queue.effective.values
         if values is before:
             return
+        promised = durability(values, self._default_durability)
+        kept = retention(values)
         for partition in queue.partitions:
             log = partition.log
-            log.promise(durability(values, self._default_durability))
+            log.promise(promised)
             if log.retention is not None:
-                log.retention = retention(values)
+                log.retention = kept
 
     async def _follow_all(self) -> None:
         for at, exchange in enumerate(self._routing.exchanges(), 1):
@@ -115,5 +117,5 @@ class VhostPolicies:
         for at, queue in enumerate(self._queues.values(), 1):
             if not queue.deleted:
                 self.follow_queue(queue)
-            if at % FOLLOWERS_MAX == 0:
+            if at % FOLLOWERS_MAX == 0 or queue.is_wide:
                 await asyncio.sleep(0)

@@ -238,7 +238,7 @@ class LogMachine(RuleBasedStateMachine):
 
         async def made() -> None:
             old = self.partitions[partition]
-            self.store.metadata.apply(self.store.close_partition(old), synced=False)
+            self.store.metadata.apply(self.store.close_partitions(old), synced=False)
             self.store.remove_files(old)
             self.models[partition] = QueueModel(self.next_number)
             self.partitions[partition] = self._open_partition(self.next_number, partition)

@@ -31,7 +31,9 @@ from log_backend.log_intake import LogIntake
 from vhosts import Delivery, PublishRefused, Queue, QueuePartition, QueueProperties
 from vhosts.death import Death
 from vhosts.post import Posted
+from vhosts.priority_looks import PriorityLooks
 from vhosts.priority_partition import PriorityPartition
+from vhosts.ready_bytes import ReadyBytesWalks
 
 PRIORITY_MAX = 3
 
@@ -57,6 +59,7 @@ class House:
 
     def __init__(self) -> None:
         self.turns = Turns()
+        self.byte_walks = ReadyBytesWalks(self.call_soon)
         self.dead: list[tuple[str, str]] = []
 
     def now(self) -> int:
@@ -168,7 +171,9 @@ class QueueAgainstList(RuleBasedStateMachine):
         log = PartitionLog(cast(Any, Owner()), 1, Path("nowhere"), durable=False)
         partition = QueuePartition(log, self.queue.wake)
         if priorities:
-            partition = PriorityPartition(log, self.queue.wake, turns.call_soon, PRIORITY_MAX)
+            partition = PriorityPartition(
+                log, self.queue.wake, PriorityLooks(turns.call_soon), PRIORITY_MAX
+            )
         self.queue.open([partition])
         self.queue.apply(given)
         turns.run()

@@ -190,7 +190,7 @@ async def test_a_log_that_is_closed_is_forgotten(data: Path) -> None:
     await filled(store, partition)
     empty(partition)
     assert partition in store._emptied._next_offsets
-    store.close_partition(partition)
+    store.close_partitions(partition)
     assert partition not in store._emptied._next_offsets
     await store.aclose()
 

@@ -125,6 +125,6 @@ async def test_what_is_in_no_segment_is_counted_as_it_comes_and_goes(data: Path)
     partitions[2].append(records([bytes(100)]))
     assert counted()
     for partition in (partitions[1], partitions[2]):
-        store.close_partition(partition)
+        store.close_partitions(partition)
     assert store.intake.unflushed_bytes == 0
     await store.aclose()

@@ -141,7 +141,7 @@ async def test_pressure_rises_with_memory_and_falls_when_a_partition_goes(data: 
     assert pressures == [{"memory"}, set()]
     for _ in range(25):
         partition.append(records([b"x" * 1000]))
-    store.close_partition(partition)
+    store.close_partitions(partition)
     await until(lambda: len(pressures) == 4)
     await store.aclose()
 

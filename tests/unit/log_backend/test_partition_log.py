@@ -100,7 +100,7 @@ async def test_one_payload_may_be_in_several_partitions(
 
 async def test_a_closed_partition_takes_nothing(store: LogStore, partition: PartitionLog) -> None:
     append(partition, 3)
-    store.close_partition(partition)
+    store.close_partitions(partition)
     with pytest.raises(PartitionClosed):
         append(partition)
     assert partition.read(0) is None

@@ -1,12 +1,16 @@
 from collections.abc import Callable, Iterator
+from errno import EIO
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from log_backend.clock import SystemClock
 from log_backend.disk import SystemDisk
 from log_backend.metadata import MetadataStore
-from log_backend.partition_removal import REMOVED_MAX, PartitionRemoval
+from log_backend.partition_log import PartitionLog
+from log_backend.partition_removal import REMOVED_MAX, TOMBSTONES, PartitionRemoval
 from log_backend.segment_removal import SegmentRemoval
 from log_backend.segment_writer import SegmentWriter
 
@@ -47,3 +51,40 @@ def test_the_event_loop_gets_its_turn_between_removals(
         work()
     assert clock.left == [REMOVED_MAX + 1, 1]
     assert not list(data.iterdir())
+
+
+class StubbornDisk(SystemDisk):
+    """Some directories cannot be removed."""
+
+    def __init__(self, stubborn: Path) -> None:
+        self._stubborn = stubborn
+
+    def remove_tree(self, path: Path) -> None:
+        """See `Disk`."""
+        if path == self._stubborn:
+            raise OSError(EIO, "stubborn")
+        super().remove_tree(path)
+
+
+async def test_one_directory_that_cannot_be_removed_keeps_no_other(
+    tmp_path: Path, metadata: MetadataStore
+) -> None:
+    data = tmp_path / "data"
+    disk = StubbornDisk(data / "logs" / "1")
+    writer = SegmentWriter(disk, SegmentRemoval(disk, metadata))
+    works: list[Callable[[], None]] = []
+    removal = PartitionRemoval(data, writer, metadata, SystemClock(), works.append)
+    closed = [closed_partition(number, data / "logs" / str(number)) for number in range(3)]
+    metadata.apply([removal.change(partition) for partition in closed])
+    removal.remove(closed)
+    (work,) = works
+    with pytest.raises(OSError, match="stubborn"):
+        work()
+    assert [each.name for each in (data / "logs").iterdir()] == ["1"]
+    assert [key for key, _ in metadata.scan(TOMBSTONES)] == [TOMBSTONES + b"logs/1"]
+
+
+def closed_partition(number: int, directory: Path) -> PartitionLog:
+    directory.mkdir(parents=True)
+    owner: Any = SimpleNamespace(intake=None, loaded_pieces=None)
+    return PartitionLog(owner, number, directory, durable=True)

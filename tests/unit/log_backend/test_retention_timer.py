@@ -109,7 +109,7 @@ async def test_old_segments_go_while_nothing_happens(
 async def test_a_partition_that_is_closed_is_looked_at_no_more(tmp_path: Path) -> None:
     store, (log,) = start_store(tmp_path / "data", options=OFTEN, retention=Retention(HOUR))
     assert log in store._retention_timer.partitions
-    store.close_partition(log)
+    store.close_partitions(log)
     assert log not in store._retention_timer.partitions
     await asyncio.sleep(0)
     await store.aclose()

@@ -193,7 +193,7 @@ async def test_a_partition_deleted_while_it_is_compressed_is_gone(
     fill(partition)
     await store.flush()
     await until(arrived.is_set)
-    store.metadata.apply(store.close_partition(partition), synced=False)
+    store.metadata.apply(store.close_partitions(partition), synced=False)
     store.remove_files(partition)
     released.set()
     await idle(store)

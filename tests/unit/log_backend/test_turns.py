@@ -68,7 +68,7 @@ async def test_what_is_closed_while_a_flush_is_planned_leaves_no_files(data: Pat
 
     def close() -> None:
         for partition in partitions:
-            store.metadata.apply(store.close_partition(partition))
+            store.metadata.apply(store.close_partitions(partition))
             store.remove_files(partition)
 
     after_first_turn(close)

@@ -15,7 +15,7 @@ from queue_samples import Node, bodies, give_back, running_node
 from log_backend import PERSISTENT, LogOptions, Records, encode_records
 from vhosts import Queue, QueueProperties
 from vhosts.priority_levels import PriorityLevels, ReadyRange
-from vhosts.priority_partition import MESSAGES_MAX
+from vhosts.priority_looks import MESSAGES_MAX
 
 
 @pytest.fixture
