@@ -178,6 +178,10 @@ class Channel:
         else:
             self.connection.wait_for(durable, lambda: self._answer(frame))
 
+    def again_behind(self, done: Awaitable[None], method: Any) -> None:
+        """See `TopologyChannel`."""
+        self.connection.wait_for(done, lambda: self._again(self._method, method))
+
     def end_turn(self) -> None:
         """See `TopologyChannel`."""
         self.connection.end_turn()

@@ -1,6 +1,6 @@
 """The methods of the exchange and queue classes."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -43,6 +43,9 @@ class TopologyChannel(Protocol):
 
     def end_turn(self) -> None:
         """What comes next is for another turn of the loop."""
+
+    def again_behind(self, done: Awaitable[None], method: Any) -> None:
+        """Read no further commands until something is done, then carry out a method once more."""
 
 
 def queue_name(channel: TopologyChannel, name: str) -> str:
@@ -87,6 +90,11 @@ def exchange_delete(channel: TopologyChannel, method: Any) -> None:
     """Delete an exchange."""
     name = method.exchange.translate(_LINE_ENDS)
     channel.permissions.authorize(EXCHANGE, name, CONFIGURE)
+    if not method.if_unused:
+        loosened = channel.vhost.loosen_exchange(name)
+        if loosened is not None:
+            channel.again_behind(loosened, method)
+            return
     done = channel.vhost.delete_exchange(name, if_unused=method.if_unused)
     channel.reply(done, method.nowait, commands.Exchange.DeleteOk)
 
@@ -185,6 +193,11 @@ def queue_delete(channel: TopologyChannel, method: Any) -> None:
     count, done = 0, channel.vhost.undecided()
     if name in channel.vhost.queues:
         queue = channel.vhost.queue(name, channel.connection_id)
+        if not (method.if_unused or method.if_empty):
+            loosened = channel.vhost.loosen_queue(name)
+            if loosened is not None:
+                channel.again_behind(loosened, method)
+                return
         _look_at(channel, queue)
         with channel.cancels_behind_reply():
             count, done = channel.vhost.delete_queue(

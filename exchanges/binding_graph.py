@@ -6,12 +6,13 @@ its last binding) and leaves the rules of who may do what to the routing table.
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import chain, islice
 
 from exchanges.binding import Binding
 from exchanges.binding_index import BindingIndex
 from exchanges.exchange import Exchange
 from exchanges.graph_nodes import ExchangeNode, QueueNode
-from exchanges.held_bindings import each, with_binding, without_binding
+from exchanges.held_bindings import count_of, each, with_binding, without_binding
 from exchanges.name_table import NameTable
 from exchanges.topology_change import NO_CHANGE, TopologyChange
 
@@ -28,6 +29,16 @@ class BindingGraph:
         if binding.destination_kind == "queue":
             return self.queues.get(binding.destination)
         return self.exchanges.get(binding.destination)
+
+    def degree_of_exchange(self, name: str) -> int:
+        """How many bindings leave from an exchange or lead to it; 0 when there is none of this name."""
+        node = self.exchanges.get(name)
+        return 0 if node is None else len(node.outgoing) + count_of(node.incoming)
+
+    def degree_of_queue(self, name: str) -> int:
+        """How many bindings lead to a queue; 0 when there is none of this name."""
+        node = self.queues.get(name)
+        return 0 if node is None else count_of(node.incoming)
 
     def add_exchange(self, exchange: Exchange, index: BindingIndex) -> TopologyChange:
         """Add an exchange without bindings."""
@@ -58,6 +69,15 @@ class BindingGraph:
         """Remove a queue with the bindings that lead to it."""
         node = self.queues.pop(name)
         return self._take_down(each(node.incoming), [])
+
+    def remove_some_of_exchange(self, name: str, count: int) -> TopologyChange:
+        """Remove some of the bindings that leave from an exchange or lead to it."""
+        node = self.exchanges[name]
+        return self._take_down(list(islice(chain(node.outgoing, each(node.incoming)), count)), [])
+
+    def remove_some_of_queue(self, name: str, count: int) -> TopologyChange:
+        """Remove some of the bindings that lead to a queue."""
+        return self._take_down(list(islice(each(self.queues[name].incoming), count)), [])
 
     def _take_down(self, bindings: Iterable[Binding], deleted: list[Exchange]) -> TopologyChange:
         """Remove bindings, then auto-delete exchanges they were the last of, and so on.

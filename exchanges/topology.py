@@ -130,6 +130,19 @@ class Topology(TopologyListing):
             raise ExchangeInUse(name, self.vhost)
         return self._applied(self._graph.remove_exchange(name))
 
+    def loosen_exchange(self, name: str, count: int) -> TopologyChange:
+        """Remove so many bindings of an exchange when it has more: it is to be deleted, in several turns.
+
+        Raises:
+            DefaultExchangeProtected, SystemExchangeProtected.
+        """
+        self._check_not_default(name)
+        if name.startswith(RESERVED_PREFIX):
+            raise SystemExchangeProtected(name, self.vhost)
+        if self._graph.degree_of_exchange(name) <= count:
+            return NO_CHANGE
+        return self._applied(self._graph.remove_some_of_exchange(name, count))
+
     def set_policy_alternate(self, name: str, alternate: str | None) -> None:
         """Give an exchange the alternate exchange of its policy, if its argument has none.
 
@@ -166,6 +179,12 @@ class Topology(TopologyListing):
         change = self._graph.remove_queue(name)
         self._topology_changed()
         return change
+
+    def loosen_queue(self, name: str, count: int) -> TopologyChange:
+        """Remove so many bindings of a queue when it has more: it is to be deleted, in several turns."""
+        if self._graph.degree_of_queue(name) <= count:
+            return NO_CHANGE
+        return self._applied(self._graph.remove_some_of_queue(name, count))
 
     # Bindings
 

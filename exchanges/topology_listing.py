@@ -32,6 +32,14 @@ class TopologyListing:
         """Tell whether an exchange exists."""
         return name in self._graph.exchanges
 
+    def degree_of_exchange(self, name: str) -> int:
+        """Tell how many bindings leave from an exchange or lead to it; 0 when there is none of this name."""
+        return self._graph.degree_of_exchange(name)
+
+    def degree_of_queue(self, name: str) -> int:
+        """Tell how many bindings lead to a queue; 0 when there is none of this name."""
+        return self._graph.degree_of_queue(name)
+
     def leads_on(self, exchange: str) -> bool:
         """Tell whether a message may leave an exchange, by a binding or to an alternate.
 

@@ -134,6 +134,11 @@ async def delete_queue(call: Call) -> Answer:
     queue = _queue(call)
     call.caller.authorize(queue.vhost, ResourceKind.QUEUE, queue.name, Verb.CONFIGURE)
     queue.check_access(call)
+    if not (call.flag("if-unused") or call.flag("if-empty")):
+        loosened = call.vhost.loosen_queue(queue.name)
+        if loosened is not None:
+            await loosened
+            queue = _queue(call)
     done = call.vhost.delete_queue(
         queue, if_unused=call.flag("if-unused"), if_empty=call.flag("if-empty")
     )[1]

@@ -59,6 +59,14 @@ class TopologyKeeper:
             self._delays.undone(change.exchanges_declared)
             raise
 
+    async def all_applied(self, step: Callable[[], TopologyChange]) -> None:
+        """Take steps, each in a turn of its own, and store them as `applied`, until one changes nothing."""
+        while change := step():
+            durable = self.applied(change)
+            if durable is not None:
+                await durable
+            await asyncio.sleep(0)
+
     def store(self, change: TopologyChange, more: Sequence[Change] = ()) -> Durable:
         """Store a change, and others with it.
 

@@ -63,6 +63,7 @@ from vhosts.vhost_policies import VhostPolicies
 log = logging.getLogger(__name__)
 
 QUEUES_MAX = 200_000  # where no limit is set: each costs some 10 KB of memory, so about 2 GB
+LOOSENED_MAX = 256  # bindings that one turn removes: 2 to 3 ms
 DELETIONS_MAX = 4  # partitions or exchanges of one turn, but one queue whole: less than 1 ms
 
 
@@ -229,6 +230,24 @@ class VirtualHost:
     def delete_exchange(self, name: str, *, if_unused: bool) -> Durable:
         """Delete an exchange with its bindings; see `RoutingTable.delete`."""
         return self._keeper.applied(self.routing.delete(name, if_unused=if_unused))
+
+    def loosen_exchange(self, name: str) -> Awaitable[None] | None:
+        """Remove most bindings of an exchange that has very many, in several turns: it is being deleted.
+
+        None: it has few. Awaiting it raises as `delete_exchange`.
+        """
+        if self.routing.degree_of_exchange(name) <= LOOSENED_MAX:
+            return None
+        return self._keeper.all_applied(lambda: self.routing.loosen_exchange(name, LOOSENED_MAX))
+
+    def loosen_queue(self, name: str) -> Awaitable[None] | None:
+        """Remove most bindings of a queue that has very many, in several turns: it is being deleted.
+
+        None: it has few. Awaiting it raises as `delete_queue`.
+        """
+        if self.routing.degree_of_queue(name) <= LOOSENED_MAX:
+            return None
+        return self._keeper.all_applied(lambda: self.routing.loosen_queue(name, LOOSENED_MAX))
 
     def bind_queue(
         self, queue: str, exchange: str, routing_key: str, arguments: Mapping[str, object]
@@ -437,6 +456,8 @@ class VirtualHost:
         """
         durable, deleted = None, 0
         for queue in self.queues.values():
+            if (loosened := self.loosen_queue(queue.name)) is not None:
+                await loosened
             if not queue.deleted:
                 durable = self.delete_queue(queue)[1] or durable
                 deleted += len(queue.partitions)
@@ -445,6 +466,8 @@ class VirtualHost:
                 await asyncio.sleep(0)
         for at, exchange in enumerate(self.routing.exchanges(), 1):
             if exchange not in self.routing.predeclared:
+                if (loosened := self.loosen_exchange(exchange.name)) is not None:
+                    await loosened
                 durable = self.delete_exchange(exchange.name, if_unused=False) or durable
             if at % DELETIONS_MAX == 0:
                 await asyncio.sleep(0)
