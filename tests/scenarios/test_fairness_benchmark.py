@@ -12,6 +12,6 @@ def test_a_bystander_is_measured_beside_each_storm(
 ) -> None:
     main(scale=0.001, folder=tmp_path)
     printed = capsys.readouterr().out
-    for storm in ("nothing", "declare 20", "leave 20", "get it", "purge them"):
+    for storm in ("nothing", "declare 20", "leave 20", "get the 0 MiB", "commit 100", "purge them"):
         assert storm in printed
     assert not list(tmp_path.iterdir()), "it leaves nothing behind"
