@@ -15,6 +15,7 @@ from amqp_front import topology_methods
 from amqp_front.client_socket import ClientSocket, ends_name
 from amqp_front.command import ACK, DISCARD, REFUSE, REQUEUE, Frame, PublishRun, SettleRun
 from amqp_front.commit import Commit
+from amqp_front.commit_plan import CommitPlan
 from amqp_front.consumption import Consumption
 from amqp_front.content import PartialContent
 from amqp_front.direct_reply import PSEUDO_QUEUE
@@ -35,6 +36,7 @@ from amqp_front.methods import (
     decode_method,
     encode_method,
 )
+from amqp_front.planning import Planning
 from amqp_front.publisher import Publisher
 from amqp_front.redelivery import Redelivery
 from amqp_front.services import Services
@@ -217,7 +219,7 @@ class Channel:
     @property
     def commits_publishes(self) -> bool:
         """tx.commit would publish something."""
-        return self._transaction is not None and bool(self._transaction.publishes)
+        return self._transaction is not None and self._transaction.publishes
 
     def settle(self, run: SettleRun) -> None:
         """Carry out a run of settlements."""
@@ -400,20 +402,32 @@ class Channel:
         self.reply(None, False, commands.Tx.SelectOk)
 
     def _tx_commit(self, method: Any) -> None:
-        transaction = self._selected()
-        plan = self.publisher.plan(transaction.publishes)
-        settled = [each for taken in transaction.taken for each in taken.settlements()]
+        runs = self._selected().runs()
+        planning = Planning(self.publisher, self.vhost, runs, self.services.clock)
+        self._plan_commit(planning, method)
+
+    def _plan_commit(self, planning: Planning, method: Any) -> None:
+        plan = planning.go_on()
+        if plan is not None:
+            self._carry_out(plan)
+            return
+        turn = self.services.loop.create_future()
+        self.services.loop.call_soon(turn.set_result, None)
+        again = partial(self._plan_commit, planning)
+        self.connection.wait_for(turn, lambda: self._again(again, method))
+
+    def _carry_out(self, plan: CommitPlan) -> None:
+        taken = self._selected().taken
+        settled = [settled for each in taken for settled in each.settlements()]
         needed = self.vhost.commit(lambda: self.publisher.carry_out(plan), settled)
-        needed = max(needed, plan.durable)
         self._transaction = Transaction()
+        needed = max(needed, plan.durable)
+        commit = Commit(self.services, needed, self.consumption, taken, plan.told)
         frame = encode_method(self.number, commands.Tx.CommitOk)
-        if needed:
-            commit = Commit(self.services, needed, self.consumption, transaction.taken)
-            self.connection.wait_for(commit.reached, lambda: self._answer(frame))
-        else:
-            for taken in transaction.taken:
-                self.consumption.finish(taken)
+        if commit.reached.done():
             self._answer(frame)
+        else:
+            self.connection.wait_for(commit.reached, lambda: self._answer(frame))
 
     def _tx_rollback(self, method: Any) -> None:
         self._hold_again(self._selected())

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from amqp_front.errors import PRECONDITION_FAILED, SoftError
 from amqp_front.journal_positions import JournalPositions
 from log_backend import Records
-from vhosts import Recipient
+from vhosts import Passage, Recipient
 
 COMMIT_BYTES_MAX = (
     256 * 1024 * 1024
@@ -18,35 +18,60 @@ class CommitPlan:
     """The routed publishes of one transaction.
 
     Attributes:
-        batches: records, the queues that get them, and the indexes of the records in their run.
+        batches: records, the queues that get them, and their indexes.
+        exchanges: what is published to.
+        passages: of what came through exchanges that remember.
         remembering: called when they are appended, with what they wait for: exchanges remember them.
+        told: called, one by one, when they are appended: returns, direct replies, and the firehose.
         undecided: what exchanges will remember of them.
         durable: how far the journal has to come until what was dropped as a duplicate is safe.
+
+    Args:
+        version: of the topology that its routes are of.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, version: int) -> None:
+        self.version = version
         self.batches: list[Batch] = []
+        self.exchanges: set[str] = set()
+        self.passages: list[Passage] = []
         self.remembering: list[Callable[[JournalPositions], None]] = []
+        self.told: list[Callable[[], object]] = []
         self.undecided: set[tuple[str, bytes]] = set()
         self.durable = 0
+        self._bytes = 0
+        self._wanted: dict[Recipient, tuple[int, int]] = {}  # messages and bytes of their bodies
+
+    @property
+    def recipients(self) -> Sequence[Recipient]:
+        """All queues that get something."""
+        return list(self._wanted)
+
+    def add(self, records: Records, queues: Sequence[Recipient]) -> None:
+        """Let queues get records: as much as can be is done beforehand.
+
+        Raises:
+            SoftError: 406, the commit would write more than COMMIT_BYTES_MAX.
+        """
+        self._bytes += len(queues) * records.batch_bytes
+        if self._bytes > COMMIT_BYTES_MAX:
+            reason = f"a transaction writes more than {COMMIT_BYTES_MAX} bytes to its queues"
+            raise SoftError(PRECONDITION_FAILED, reason)
+        if records.persistent:
+            records.payload_crc()  # kept with them
+        wanted = self._wanted
+        for queue in queues:
+            count, body_bytes = wanted.get(queue, (0, 0))
+            wanted[queue] = count + records.count, body_bytes + records.bodies_bytes
+        self.batches.append((records, queues, range(records.count)))
 
     def check(self) -> None:
         """Refuse the whole transaction when a queue would refuse a part of it.
 
         Raises:
-            SoftError: 406, a queue is full, or the commit would write more than COMMIT_BYTES_MAX.
+            SoftError: 406, a queue is full.
         """
-        size = 0
-        wanted: dict[Recipient, tuple[int, int]] = {}
-        for records, queues, _ in self.batches:
-            size += len(queues) * records.batch_bytes
-            for queue in queues:
-                count, body_bytes = wanted.get(queue, (0, 0))
-                wanted[queue] = count + records.count, body_bytes + records.bodies_bytes
-        if size > COMMIT_BYTES_MAX:
-            reason = f"a transaction writes more than {COMMIT_BYTES_MAX} bytes to its queues"
-            raise SoftError(PRECONDITION_FAILED, reason)
-        for queue, (count, body_bytes) in wanted.items():
+        for queue, (count, body_bytes) in self._wanted.items():
             if not queue.takes(count, body_bytes):
                 reason = f"transaction refused, {queue} is full"
                 raise SoftError(PRECONDITION_FAILED, reason)

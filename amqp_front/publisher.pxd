@@ -12,6 +12,7 @@ cdef class Publisher:
     cdef public Py_ssize_t carried
     cdef Confirms _confirms
     cdef object _planned
+    cdef bint _is_closed
     cdef bytes _name
     cdef str _exchange
     cdef long long _known_version
@@ -20,7 +21,6 @@ cdef class Publisher:
     cpdef publish(self, run)
     cdef _publish(self, run)
     cdef _found(self, dict routes, exchange, list keys)
-    cdef _carry_only(self, count)
     cdef _to_routes(self, run, found)
     cdef _to_route(self, run, route)
     cdef int _attributes(self, run) except? -1

@@ -2,7 +2,8 @@
 """The publishing side of a channel: from a run of publishes to queues, returns and confirms."""
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import Protocol
 
@@ -45,10 +46,9 @@ _NACK = 60 << 16 | 120
 
 
 # Of one turn of the loop; what is left of a run comes again in the next one.
-TURN_SECONDS = (
-    0.001  # to find routes that nobody has asked for before, or to look at single messages
-)
+TURN_SECONDS = 0.001  # to find routes that are not known, or to look at single messages
 TURN_KEYS_MAX = 2_048  # with several keys: 1 to 2 us each where every key has a queue of its own
+PLANNED_ROUTES_MAX = 512  # of more keys than that, when a commit is planned: 2 us each
 LOOKED_AT_MAX = 64  # looked at one by one: some 30 us each
 
 
@@ -95,38 +95,39 @@ class Publisher:
         self.waited = False
         self.carried = 0
         self._confirms = Confirms()
-        self._planned: CommitPlan | None = None
+        self._planned: CommitPlan | None = None  # then what is published goes there
+        self._is_closed = False
         self._name = b""
         self._exchange = ""
         self._known_version = -1
-        self._refused: set[int] = (
-            set()
-        )  # indexes of a run's messages that a full queue did not take
+        self._refused: set[int] = set()  # of a run, by index: what a full queue did not take
         self._reached: list[str] | None = None  # queues of a message that is traced
 
     # -- publishing
 
-    def plan(self, runs: Iterable[PublishRun]) -> CommitPlan:
-        """Route checked runs of a transaction; what no queue gets is returned here.
+    def plan(self, run: PublishRun, plan: CommitPlan) -> int:
+        """Route a checked run of a transaction, or as much of it as one turn of the loop is to bear.
+
+        Returns:
+            How many of its messages, at least 1.
 
         Raises:
-            SoftError: 406, see `CommitPlan.check`.
-            ExchangeNotFound: the exchange of one is gone meanwhile.
+            SoftError: 406, see `CommitPlan.add`.
+            ExchangeNotFound: its exchange is gone meanwhile.
         """
-        self._planned = plan = CommitPlan()
+        self._planned = plan
+        self.carried = run.count
         try:
-            for run in runs:
-                if self._vhost.firehose is None:
-                    self._publish(run)
-                else:
-                    self._publish_traced(run)
+            if self._vhost.firehose is None:
+                self._publish(run)
+            else:
+                self._publish_traced(run)
         finally:
             self._planned = None
-        plan.check()
-        return plan
+        return self.carried
 
     def carry_out(self, plan: CommitPlan) -> None:
-        """Append what was planned just before."""
+        """Append what is planned, in the turn that found it current."""
         positions = self._append(plan.batches)
         for remember in plan.remembering:
             remember(positions)
@@ -231,10 +232,12 @@ class Publisher:
         if run.count > TURN_KEYS_MAX and self._planned is None:
             del keys[TURN_KEYS_MAX:]
         found = self._found(routes, exchange, keys)
+        if len(found) > TURN_KEYS_MAX and len(set(map(id, found))) > PLANNED_ROUTES_MAX:
+            del found[TURN_KEYS_MAX:]
         if not exchange and not all(found) and _any_reply(keys):
             run = self._shortened(run)
             return self._publish_singles(run, keys[: run.count])
-        self._carry_only(len(found))
+        self.carried = len(found)
         return self._to_routes(run, found)
 
     @cython.cfunc
@@ -250,21 +253,16 @@ class Publisher:
                     now = self._clock.monotonic()
                     if new == 0:
                         until = now + TURN_SECONDS
-                    elif now >= until and self._planned is None:
+                    elif now >= until:
                         break
                 new += 1
                 route = self._vhost.routing.route(exchange, key)
             found.append(route)
         return found
 
-    @cython.cfunc
-    def _carry_only(self, count: int) -> None:
-        if self._planned is None:
-            self.carried = count
-
     def _shortened(self, run: PublishRun) -> PublishRun:
-        # To what may be looked at one by one in a turn; what a transaction has planned is published whole.
-        if run.count <= LOOKED_AT_MAX or self._planned is not None:
+        # To what may be looked at one by one in a turn.
+        if run.count <= LOOKED_AT_MAX:
             return run
         self.carried = LOOKED_AT_MAX
         return run.part(0, LOOKED_AT_MAX)
@@ -278,7 +276,8 @@ class Publisher:
             try:
                 needed = needed.joined(self._publish(single))
                 bare = without_blind_copies(single).properties(0)
-                self._vhost.firehose.published(self._channel, single, bare, self._reached)
+                published = self._vhost.firehose.published
+                self._tell(partial(published, self._channel, single, bare, self._reached))
             finally:
                 self._reached = None
             if self._refused:
@@ -341,13 +340,12 @@ class Publisher:
     ) -> JournalPositions:
         # With the indexes of the records in their run.
         if self._planned is not None:
-            for batch in batches:
-                self._planned.batches.append(batch)
+            for records, queues, _ in batches:
+                self._planned.add(records, queues)
                 if self._reached is not None:
-                    self._reached += _queue_names(batch[1])
+                    self._reached += _queue_names(queues)
             return NOTHING
-        written = durable = 0
-        waited = self.waited
+        written, durable, waited = 0, 0, self.waited
         for records, queues, indexes in batches:
             if self._reached is not None:
                 self._reached += _queue_names(queues)
@@ -372,19 +370,18 @@ class Publisher:
         found: list[Route] = []
         message = BARE_MESSAGE
         for at, key in enumerate(run.keys()):
-            if at and not at % 16 and self._planned is None and self._clock.monotonic() >= until:
+            if at and not at % 16 and self._clock.monotonic() >= until:
                 break
             if looks:
                 message = _message(Properties(run.properties(at)))
             found.append(route(exchange, key, message))
-        self._carry_only(len(found))
+        self.carried = len(found)
         return self._to_routes(run, found)
 
     def _publish_remembered(self, run: PublishRun, exchange: str) -> JournalPositions:
         # Cut where what becomes of a message hangs on one before it.
         run = self._shortened(run)
-        needed = NOTHING
-        begin = 0
+        needed, begin = NOTHING, 0
         while begin < run.count:
             plan = self._planned
             passage = self._vhost.passage(None if plan is None else plan.undecided)
@@ -435,6 +432,7 @@ class Publisher:
         if plan is not None:
             self._append(zip(parts, queues, chosen.values(), strict=True))
             stored.update((at, run.persistent) for at in chain.from_iterable(chosen.values()))
+            plan.passages.append(passage)
             plan.remembering.append(remember)
             plan.durable = max(plan.durable, passage.durable)
             return NOTHING
@@ -459,6 +457,13 @@ class Publisher:
         replied = [self._replied(without_blind_copies(run), key) for key in dict.fromkeys(keys)]
         return self._to_route(run, route) if route or not any(replied) else NOTHING
 
+    def _tell(self, told: Callable[[], object]) -> None:
+        # Of what a transaction publishes, when that has happened.
+        if self._planned is None:
+            told()
+        else:
+            self._planned.told.append(told)
+
     def _reply(self, run: PublishRun, address: bytes) -> JournalPositions:
         if not self._replied(run, address):
             self._return(run, range(run.count))
@@ -466,12 +471,18 @@ class Publisher:
 
     def _replied(self, run: PublishRun, address: bytes) -> bool:
         consumer = self._channel.services.replies.find(address)
-        if consumer is not None:
+        if consumer is not None and self._planned is None:
             consumer.reply(run.records(0, self._clock.now()))
+        elif consumer is not None:  # looked for again then: it may be gone
+            self._tell(partial(self._replied, run, address))
         return consumer is not None
 
     def _return(self, run: PublishRun, indexes: Sequence[int]) -> None:
-        if not run.mandatory:
+        if not run.mandatory or self._is_closed:
+            return
+        if self._planned is not None:
+            for at in range(0, len(indexes), LOOKED_AT_MAX):
+                self._tell(partial(self._return, run, indexes[at : at + LOOKED_AT_MAX]))
             return
         if self.confirming:
             self.journal_reached(self._board.reached)  # of what came before
@@ -535,22 +546,23 @@ class Publisher:
             self._channel.write(_CONFIRM.pack(1, self._channel.number, 13, method, *taken, 0xCE))
 
     def close(self) -> None:
-        """The channel is gone: confirm nothing more."""
+        """The channel is gone: confirm and return nothing more."""
+        self._is_closed = True
         self._board.forget(self)
 
 
 @cython.cfunc
 @cython.returns(dict)
-@cython.locals(found=list, chosen=dict, at=cython.Py_ssize_t)
+@cython.locals(found=list, chosen=dict, known=dict, at=cython.Py_ssize_t)
 def _by_route(found: list[Route]) -> dict[Route, list[int]]:
-    # Indexes of the messages that go each way.
+    # Indexes of the messages that go each way. A key has one object: a route to 100 queues is hashed in 1 us.
     chosen: dict[Route, list[int]] = {}
+    known: dict[int, list[int]] = {}
     for at in range(len(found)):
-        indexes = chosen.get(found[at])
+        indexes = known.get(id(found[at]))
         if indexes is None:
-            chosen[found[at]] = [at]
-        else:
-            indexes.append(at)
+            indexes = known[id(found[at])] = chosen.setdefault(found[at], [])
+        indexes.append(at)
     return chosen
 
 

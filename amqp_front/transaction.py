@@ -1,9 +1,8 @@
 """An AMQP transaction: publishes and settlements of a channel that wait for tx.commit."""
 
-from array import array
-
-from amqp_front.command import PublishRun
+from amqp_front.command import LaidOutRun, PublishRun
 from amqp_front.errors import PRECONDITION_FAILED, SoftError
+from amqp_front.kept_run import KeptRun
 from amqp_front.unacked import Taken
 
 TRANSACTION_BYTES_MAX = 128 * 1024 * 1024  # kept in memory for one commit
@@ -15,24 +14,41 @@ class Transaction:
     """What tx.commit will carry out, in order.
 
     Attributes:
-        publishes: runs, with bytes of their own.
         taken: deliveries that are settled or returned with the commit; until then their consumers hold them.
     """
 
     def __init__(self) -> None:
-        self.publishes: list[PublishRun] = []
         self.taken: list[Taken] = []
+        self._kept: list[KeptRun | LaidOutRun] = []
         self._bytes = 0
 
+    @property
+    def publishes(self) -> bool:
+        """There is something to publish."""
+        return bool(self._kept)
+
+    def runs(self) -> list[PublishRun]:
+        """What is to be published; nothing can be added any more."""
+        return [each.run() if isinstance(each, KeptRun) else each for each in self._kept]
+
     def publish(self, run: PublishRun) -> None:
-        """Keep a publish: its bytes are copied out of the receive buffer.
+        """Keep a publish: its bytes are copied out of the receive buffer, unless it has its own.
 
         Raises:
             SoftError: 406, the transaction would grow beyond TRANSACTION_BYTES_MAX.
         """
-        own = _own(run)
-        self._grow(len(own.source) + own.rows.nbytes)
-        self.publishes.append(own)
+        if isinstance(run, LaidOutRun):
+            self._grow(ENTRY_BYTES + len(run.source) + run.rows.nbytes)
+            self._kept.append(run)
+            return
+        last = self._kept[-1] if self._kept else None
+        if not isinstance(last, KeptRun) or not last.takes(run):
+            self._grow(ENTRY_BYTES)
+            last = KeptRun(run)
+            self._kept.append(last)
+        before = last.bytes
+        last.add(run)
+        self._grow(last.bytes - before)
 
     def settle(self, taken: Taken) -> None:
         """Keep a settlement.
@@ -41,31 +57,10 @@ class Transaction:
             SoftError: as for `publish`.
         """
         self.taken.append(taken)
-        self._grow(ENTRY_BYTES * len(taken.runs))
+        self._grow(ENTRY_BYTES * (1 + len(taken.runs)))
 
     def _grow(self, size: int) -> None:
-        self._bytes += ENTRY_BYTES + size
+        self._bytes += size
         if self._bytes > TRANSACTION_BYTES_MAX:
             reason = f"a transaction holds more than {TRANSACTION_BYTES_MAX} bytes"
             raise SoftError(PRECONDITION_FAILED, reason)
-
-
-def _own(run: PublishRun) -> PublishRun:
-    source = bytearray()
-    rows = array("i")
-    keys = run.keys()
-    for at in range(run.count):
-        for part in (keys[at], run.properties(at), run.body(at)):
-            rows.extend((len(source), len(part)))
-            source += part
-    return PublishRun(
-        run.channel,
-        memoryview(source),
-        memoryview(rows),
-        run.count,
-        run.exchange,
-        run.routing_key,
-        run.mandatory | run.immediate << 1,
-        run.property_flags,
-        run.persistent,
-    )

@@ -31,7 +31,8 @@ class PassageLogs(Protocol):
 
 
 class Passage:
-    """The messages of one publish, known by their places in it. Ends with `remember`, in the same turn.
+    """The messages of one publish, known by their places in it. Ends with `remember`, in the same turn,
+    or in one that finds it still current.
 
     Attributes:
         duplicates: places of those that some exchange did not let through.
@@ -53,7 +54,7 @@ class Passage:
         self._routing = routing
         self._memories = memories
         self._logs = logs
-        self._noted: dict[ExchangeMemory, list[tuple[int, Note]]] = {}
+        self._noted: dict[str, tuple[ExchangeMemory, list[tuple[int, Note]]]] = {}
         self._undecided: set[tuple[str, bytes]] = set() if undecided is None else undecided
         self.duplicates: set[int] = set()
         self.written = self.durable = 0
@@ -100,9 +101,18 @@ class Passage:
 
     def _note(self, place: int, name: str, note: Note) -> None:
         memory = self._memories[name]
-        self._noted.setdefault(memory, []).append((place, note))
+        self._noted.setdefault(name, (memory, []))[1].append((place, note))
         if memory.is_filter:
             self._undecided.add((name, note.key))
+
+    def is_current(self) -> bool:
+        """Whether it would let through the same in this turn: its exchanges are there, and know none of it."""
+        for name, (memory, notes) in self._noted.items():
+            if self._memories.get(name) is not memory:
+                return False
+            if memory.is_filter and any(memory.knows(note) for _, note in notes):
+                return False
+        return True
 
     def together(self, size: int) -> AbstractContextManager[object]:
         """Let what is appended meanwhile survive a crash whole or not at all.
@@ -136,7 +146,7 @@ class Passage:
             records: makes a batch of the messages at some places.
             written, durable: how far the journal has to come until they are safe.
         """
-        for memory, notes in self._noted.items():
+        for memory, notes in self._noted.values():
             memory.written = max(memory.written, written)
             memory.durable = max(memory.durable, durable)
             if not memory.is_filter:

@@ -12,6 +12,15 @@ def test_a_bystander_is_measured_beside_each_storm(
 ) -> None:
     main(scale=0.001, folder=tmp_path)
     printed = capsys.readouterr().out
-    for storm in ("nothing", "declare 20", "leave 20", "declare and", "get the", "purge them"):
+    storms = (
+        "nothing",
+        "declare 20",
+        "leave 20",
+        "declare and",
+        "get the 0 MiB",
+        "commit 100",
+        "purge them",
+    )
+    for storm in storms:
         assert storm in printed
     assert not list(tmp_path.iterdir()), "it leaves nothing behind"

@@ -2,64 +2,25 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from frame_samples import publish, some_properties
 from pamqp import commands
-from pamqp import frame as pamqp_frame
 from queue_samples import Node, bodies, running_node
+from unit.amqp_front.publishing_channel import Channel, held, runs
 
-from amqp_front.command import PublishRun
 from amqp_front.confirm_board import ConfirmBoard
-from amqp_front.direct_reply import DirectReplies
 from amqp_front.errors import ACCESS_REFUSED, NOT_IMPLEMENTED, PRECONDITION_FAILED, AmqpError
-from amqp_front.frame_cutter import FrameCutter
 from amqp_front.properties import visible_properties
 from amqp_front.publisher import LOOKED_AT_MAX, TURN_KEYS_MAX, Publisher
 from exchanges import ExchangeNotFound
 from log_backend import BLIND_COPIES, Records, SystemClock
 from vhosts import (
-    FULL_PERMISSION,
     AccessRefused,
-    PermissionBook,
-    PermissionCache,
     QueueProperties,
     TopicPermission,
-    VirtualHost,
 )
-
-
-class Channel:
-    number = 1
-    user = "guest"
-    impersonates = False
-    body_frame_max = 4088
-    reply_address: str | None = None
-
-    def __init__(self, vhost: VirtualHost, board: ConfirmBoard) -> None:
-        self.vhost = vhost
-        self.services: Any = SimpleNamespace(
-            confirms=board, clock=SystemClock(), replies=DirectReplies()
-        )
-        self.book = PermissionBook()
-        self.book.put(self.user, vhost.name, FULL_PERMISSION)
-        self.permissions = PermissionCache(self.book, self.user, vhost.name)
-        self.written = b""
-
-    def write(self, frames: bytes) -> None:
-        self.written += frames
-
-    def sent(self) -> list[Any]:
-        """The method frames written, then forgotten."""
-        methods = []
-        while self.written:
-            used, _, frame = pamqp_frame.unmarshal(self.written)
-            if isinstance(frame, commands.Basic.Return | commands.Basic.Ack | commands.Basic.Nack):
-                methods.append(frame)
-            self.written = self.written[used:]
-        return methods
 
 
 class Asker:
@@ -90,28 +51,11 @@ def publisher(channel: Channel) -> Publisher:
     return Publisher(cast(Any, channel))
 
 
-def runs(stream: bytes) -> list[PublishRun]:
-    cutter = FrameCutter(131_072)
-    cutter.receive_into(b"")[: len(stream)] = stream
-    cutter.received(len(stream), 131_072)
-    found = list(iter(lambda: cutter.next(False), None))
-    assert all(isinstance(run, PublishRun) for run in found)
-    return cast(list[PublishRun], found)
-
-
 def send(publisher: Publisher, *messages: bytes) -> None:
     """All messages in one read."""
     for run in runs(b"".join(messages)):
         for checked in publisher.check(run):
             publisher.publish(checked)
-
-
-def held(node: Node, queue: str) -> list[str]:
-    """What a queue holds, taken out."""
-    taken = []
-    while (delivery := node.vhost.queues[queue].get()) is not None:
-        taken += bodies(delivery)
-    return taken
 
 
 def test_each_message_reaches_the_queue_of_its_key(node: Node, publisher: Publisher) -> None:
@@ -140,6 +84,17 @@ def test_a_queue_keeps_the_publishers_order_when_it_is_in_several_routes(
     send(publisher, *(publish(1, "amq.topic", key, key.encode()) for key in ("a", "b", "a", "b")))
     assert held(node, "one") == ["a", "b", "a", "b"]
     assert held(node, "two") == ["b", "b"]
+
+
+def test_keys_that_lead_the_same_way_keep_the_publishers_order(
+    node: Node, publisher: Publisher
+) -> None:
+    node.vhost.bind_queue("one", "amq.topic", "#", {})
+    keys = ("a", "b", "b", "c", "a", "c", "b")
+    send(
+        publisher, *(publish(1, "amq.topic", key, f"{at}".encode()) for at, key in enumerate(keys))
+    )
+    assert held(node, "one") == [f"{at}" for at in range(len(keys))]
 
 
 def test_what_no_queue_wants_is_returned_if_mandatory(

@@ -5,10 +5,12 @@ from array import array
 import pytest
 from frame_samples import publish, some_properties
 
-from amqp_front import transaction
+from amqp_front import kept_run, transaction
 from amqp_front.command import PublishRun
 from amqp_front.errors import PRECONDITION_FAILED, SoftError
 from amqp_front.frame_cutter import FrameCutter
+from amqp_front.properties import Properties
+from amqp_front.single_run import single_run
 from amqp_front.transaction import ENTRY_BYTES, Transaction
 from amqp_front.unacked import Taken, UnackedRun
 from log_backend import Reason
@@ -39,7 +41,7 @@ def test_a_publish_outlives_the_receive_buffer(keys: list[str]) -> None:
     kept.publish(run)
     buffer[: len(stream)] = b"\xee" * len(stream)
     run.rows[:18] = array("i", [0] * 18)
-    (own,) = kept.publishes
+    (own,) = kept.runs()
     assert kept.taken == []
     assert own.keys() == [key.encode() for key in keys]
     assert [own.body(at) for at in range(3)] == [b"body0", b"body1", b"body2"]
@@ -61,15 +63,63 @@ def test_a_transaction_keeps_its_order() -> None:
     kept = Transaction()
     settled = [taken(), taken()]
     for at, each in enumerate(settled):
-        kept.publish(publish_run(publish(1, "x", f"k{at}", b""))[0])
+        kept.publish(publish_run(publish(1, f"x{at}", f"k{at}", b""))[0])
         kept.settle(each)
-    assert [run.keys() for run in kept.publishes] == [[b"k0"], [b"k1"]]
+    assert [run.keys() for run in kept.runs()] == [[b"k0"], [b"k1"]]
     assert kept.taken == settled
+
+
+def test_neighbouring_runs_to_an_exchange_become_one() -> None:
+    kept = Transaction()
+    for at, (exchange, options) in enumerate(
+        [
+            ("x", {}),
+            ("x", {}),
+            ("y", {}),
+            ("x", {}),
+            ("x", {"mandatory": True}),
+            ("x", {"properties": PERSISTENT}),
+            ("x", {"properties": PERSISTENT}),
+        ]
+    ):
+        kept.publish(publish_run(publish(1, exchange, "k", b"m%d" % at, **options))[0])
+    found = [[run.body(at) for at in range(run.count)] for run in kept.runs()]
+    assert found == [[b"m0", b"m1"], [b"m2"], [b"m3"], [b"m4"], [b"m5", b"m6"]]
+
+
+def test_what_has_one_key_in_common_keeps_that() -> None:
+    same, other = Transaction(), Transaction()
+    for kept, keys in ((same, "kk"), (other, "kj")):
+        for key in keys:
+            kept.publish(publish_run(publish(1, "x", key, b""))[0])
+    ((one,), (two,)) = same.runs(), other.runs()
+    assert (one.routing_key, two.routing_key) == (b"k", None)
+    assert (one.keys(), two.keys()) == ([b"k", b"k"], [b"k", b"j"])
+
+
+def test_a_kept_run_is_limited_in_messages_and_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_run, "RUN_RECORDS_MAX", 3)
+    monkeypatch.setattr(kept_run, "KEPT_BYTES_MAX", 1_000)
+    kept = Transaction()
+    for size in (1, 1, 1, 1, 999, 1, 1):
+        kept.publish(publish_run(publish(1, "x", "k", bytes(size)))[0])
+    sizes = [[len(run.body(at)) for at in range(run.count)] for run in kept.runs()]
+    assert sizes == [[1, 1, 1], [1, 999], [1, 1]]
+
+
+def test_a_publish_that_has_bytes_of_its_own_is_not_copied() -> None:
+    own = single_run(1, b"x", b"k", 0, Properties(b"\0\0"), b"large")
+    kept = Transaction()
+    kept.publish(own)
+    kept.publish(publish_run(publish(1, "x", "k", b"small"))[0])
+    first, second = kept.runs()
+    assert first is own
+    assert second.body(0) == b"small"
 
 
 def test_a_transaction_is_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     run = publish_run(publish(1, "x", "k", bytes(400)))[0]
-    monkeypatch.setattr(transaction, "TRANSACTION_BYTES_MAX", 2 * (ENTRY_BYTES + 500))
+    monkeypatch.setattr(transaction, "TRANSACTION_BYTES_MAX", ENTRY_BYTES + 2 * 500)
     kept = Transaction()
     kept.publish(run)
     kept.publish(run)

@@ -1,0 +1,127 @@
+"""tx.commit on a channel that is closed while it is planned."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from frame_samples import publish
+from pamqp import commands
+from queue_samples import Node, records, running_node
+from unit.amqp_front.publishing_channel import held, runs
+from unit.amqp_front.test_planning import HastyClock
+
+from amqp_front.channel import Channel
+from amqp_front.command import ACK, Frame, SettleRun
+from amqp_front.confirm_board import ConfirmBoard
+from amqp_front.direct_reply import DirectReplies
+from amqp_front.errors import PRECONDITION_FAILED, SoftError
+from vhosts import FULL_PERMISSION, PermissionBook, PermissionCache, QueueProperties
+
+
+class Connection:
+    """What a channel needs of its connection; what it waits for is awaited by hand."""
+
+    user = "guest"
+    body_frame_max = 4088
+    stalled = cancel_notify = outbox_full = False
+    consumers = 0
+    socket = None
+
+    def __init__(self, node: Node) -> None:
+        loop = asyncio.get_running_loop()
+        self.vhost = node.vhost
+        self.services: Any = SimpleNamespace(
+            confirms=ConfirmBoard(loop.call_soon),
+            clock=HastyClock(),
+            replies=DirectReplies(),
+            loop=loop,
+        )
+        book = PermissionBook()
+        book.put(self.user, node.vhost.name, FULL_PERMISSION)
+        self.permissions = PermissionCache(book, self.user, node.vhost.name)
+        self.written = b""
+        self.waits: list[tuple[Awaitable[object], Callable[[], None]]] = []
+
+    def write(self, frames: bytes) -> None:
+        """See `ChannelConnection`."""
+        self.written += frames
+
+    def write_parts(self, parts: Any) -> None:
+        """See `ChannelConnection`."""
+        self.written += b"".join(parts)
+
+    def wait_for(self, done: Awaitable[object], then: Callable[[], None]) -> None:
+        """See `ChannelConnection`."""
+        self.waits.append((done, then))
+
+    async def go_on(self) -> None:
+        """Await what was waited for first."""
+        done, then = self.waits.pop(0)
+        async with asyncio.timeout(10):
+            await done
+        then()
+
+
+def method(kind: Any) -> Frame:
+    """A method's frame."""
+    return Frame(1, 1, kind.index.to_bytes(4, "big") + kind.marshal())
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    async with running_node(tmp_path) as running:
+        for name in ("one", "two"):
+            running.vhost.declare_queue(QueueProperties(name), object())
+        yield running
+
+
+@pytest.fixture
+async def connection(node: Node) -> Connection:
+    return Connection(node)
+
+
+@pytest.fixture
+async def channel(node: Node, connection: Connection) -> Channel:
+    """A channel in the midst of a commit, which settles a message and publishes another one."""
+    channel = Channel(cast(Any, connection), 1)
+    node.vhost.queues["two"].publish(records("taken"), False)
+    channel.frame(method(commands.Tx.Select()))
+    channel.frame(method(commands.Basic.Get(queue="two")))
+    channel.settle(SettleRun(1, ACK, 1, 1, False))
+    for run in runs(publish(1, "", "one", b"m")):
+        channel.publish(run)
+    connection.written = b""
+    channel.frame(method(commands.Tx.Commit()))
+    assert len(connection.waits) == 1
+    return channel
+
+
+COMMIT_OK = b"\x00\x5a\x00\x15"
+
+
+async def test_it_is_answered_in_a_later_turn(
+    node: Node, connection: Connection, channel: Channel
+) -> None:
+    assert connection.written == b""
+    await connection.go_on()
+    assert COMMIT_OK in connection.written
+    channel.release()
+    assert (held(node, "one"), held(node, "two")) == (["m"], [])
+
+
+@pytest.mark.parametrize("side", ["broker", "connection"])
+async def test_a_channel_closed_meanwhile_commits_nothing_and_returns_what_it_held(
+    node: Node, connection: Connection, channel: Channel, side: str
+) -> None:
+    if side == "broker":
+        channel.refuse(SoftError(PRECONDITION_FAILED, "for another reason"), 60, 20)
+    else:
+        channel.release()
+        channel.end()
+    await connection.go_on()
+    assert connection.waits == []
+    assert COMMIT_OK not in connection.written
+    assert (held(node, "one"), held(node, "two")) == ([], ["taken"])

@@ -1,0 +1,327 @@
+"""The plan of a commit over several turns: what others do in between counts."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from frame_samples import publish, some_properties
+from queue_samples import Node, running_node
+from unit.amqp_front.publishing_channel import Channel, held, runs
+
+from amqp_front import commit_plan
+from amqp_front.command import PublishRun
+from amqp_front.commit_plan import CommitPlan
+from amqp_front.confirm_board import ConfirmBoard
+from amqp_front.errors import PRECONDITION_FAILED, SoftError
+from amqp_front.planning import TRIES_MAX, TURN_SECONDS, Planning
+from amqp_front.publisher import LOOKED_AT_MAX, Publisher
+from amqp_front.transaction import Transaction
+from exchanges import ExchangeNotFound
+from log_backend import SystemClock
+from vhosts import QueueProperties
+
+TURNS_MAX = 1_000
+
+
+class HastyClock(SystemClock):
+    """Every look at it takes longer than a turn."""
+
+    looks = 0
+
+    def monotonic(self) -> float:
+        """See `Clock`."""
+        self.looks += 1
+        return super().monotonic() + self.looks * 2 * TURN_SECONDS
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    async with running_node(tmp_path) as running:
+        for name in ("one", "two"):
+            running.vhost.declare_queue(QueueProperties(name), object())
+        yield running
+
+
+@pytest.fixture
+def channel(node: Node) -> Channel:
+    return Channel(node.vhost, ConfirmBoard(node.turns.call_soon))
+
+
+@pytest.fixture
+def publisher(channel: Channel) -> Publisher:
+    return Publisher(cast(Any, channel))
+
+
+@pytest.fixture
+def planning(node: Node, publisher: Publisher) -> Callable[..., Planning]:
+    """Makes the planning of messages, each read alone; its clock is hasty unless told otherwise."""
+
+    def plan(*messages: bytes, hasty: bool = True) -> Planning:
+        clock = HastyClock() if hasty else SystemClock()
+        return Planning(publisher, node.vhost, kept(publisher, *messages), clock)
+
+    return plan
+
+
+def kept(publisher: Publisher, *messages: bytes) -> Sequence[PublishRun]:
+    """What a transaction makes of them."""
+    transaction = Transaction()
+    for message in messages:
+        for run in runs(message):
+            for checked in publisher.check(run):
+                transaction.publish(checked)
+    return transaction.runs()
+
+
+def turns_of(planning: Planning) -> tuple[int, CommitPlan]:
+    """In how many turns a plan is made, and the plan."""
+    for turn in range(TURNS_MAX):
+        plan = planning.go_on()
+        if plan is not None:
+            return turn + 1, plan
+    raise AssertionError("there is no end to it")
+
+
+def commit(node: Node, publisher: Publisher, planning: Planning) -> int:
+    """Plan what is left, and carry it out; returns in how many turns."""
+    turns, plan = turns_of(planning)
+    node.vhost.commit(lambda: publisher.carry_out(plan), [])
+    for tell in plan.told:
+        tell()
+    return turns
+
+
+def to(key: str, *bodies: str, exchange: str = "", **options: Any) -> bytes:
+    """Messages for a key, in one read."""
+    return b"".join(publish(1, exchange, key, each.encode(), **options) for each in bodies)
+
+
+# Of two exchanges, so that they stay two runs.
+PARTS = to("one", "a", "b"), to("x", "c", exchange="amq.fanout")
+
+
+@pytest.fixture
+def bound(node: Node) -> None:
+    """Both queues get what is published to amq.fanout."""
+    for name in ("one", "two"):
+        node.vhost.bind_queue(name, "amq.fanout", "", {})
+
+
+def test_a_small_transaction_is_planned_in_one_turn(
+    node: Node, publisher: Publisher, planning: Callable[..., Planning], bound: None
+) -> None:
+    assert commit(node, publisher, planning(*PARTS, hasty=False)) == 1
+    assert (held(node, "one"), held(node, "two")) == (["a", "b", "c"], ["c"])
+
+
+def test_a_long_one_takes_turns_and_nothing_of_it_happens_before_the_last(
+    node: Node, publisher: Publisher, planning: Callable[..., Planning], bound: None
+) -> None:
+    slow = planning(*PARTS)
+    assert slow.go_on() is None
+    assert slow.go_on() is None
+    assert (held(node, "one"), held(node, "two")) == ([], [])
+    assert commit(node, publisher, slow) == 1
+    assert (held(node, "one"), held(node, "two")) == (["a", "b", "c"], ["c"])
+
+
+def test_a_run_is_planned_in_parts_and_keeps_its_order(
+    node: Node, publisher: Publisher, planning: Callable[..., Planning]
+) -> None:
+    node.vhost.declare_exchange(
+        "h", "headers", durable=False, auto_delete=False, internal=False, arguments={}
+    )
+    node.vhost.bind_queue("one", "h", "", {"x-match": "all"})
+    bodies = [f"m{at}" for at in range(3 * LOOKED_AT_MAX)]
+    node.vhost.firehose = _Nobody()
+    assert commit(node, publisher, planning(to("k", *bodies, exchange="h"))) == 4
+    assert held(node, "one") == bodies
+
+
+class _Nobody:
+    """A firehose that nobody listens to: messages are looked at one by one."""
+
+    def published(self, *_: object) -> None:
+        """See `Firehose`."""
+
+
+def test_what_others_publish_meanwhile_stands_before_all_of_it(
+    node: Node,
+    publisher: Publisher,
+    channel: Channel,
+    planning: Callable[..., Planning],
+    bound: None,
+) -> None:
+    slow = planning(*PARTS)
+    slow.go_on()
+    other = Publisher(cast(Any, channel))
+    for run in runs(to("one", "between")):
+        other.publish(run)
+    commit(node, publisher, slow)
+    assert held(node, "one") == ["between", "a", "b", "c"]
+
+
+def test_a_queue_that_is_deleted_meanwhile_gets_nothing_and_what_nobody_gets_is_returned(
+    node: Node,
+    publisher: Publisher,
+    channel: Channel,
+    planning: Callable[..., Planning],
+    bound: None,
+) -> None:
+    slow = planning(to("one", "a", mandatory=True), PARTS[1])
+    slow.go_on()
+    node.vhost.delete_queue(node.vhost.queues["one"])
+    commit(node, publisher, slow)
+    assert held(node, "two") == ["c"]
+    assert [each.routing_key for each in channel.sent()] == ["one"]
+
+
+def test_a_queue_that_is_declared_anew_meanwhile_gets_all_of_it(
+    node: Node, publisher: Publisher, planning: Callable[..., Planning], bound: None
+) -> None:
+    slow = planning(*PARTS)
+    slow.go_on()
+    slow.go_on()
+    node.vhost.delete_queue(node.vhost.queues["one"])
+    node.vhost.declare_queue(QueueProperties("one"), object())
+    commit(node, publisher, slow)
+    assert (held(node, "one"), held(node, "two")) == (["a", "b"], ["c"])
+
+
+def test_a_binding_that_comes_or_goes_meanwhile_counts(
+    node: Node, publisher: Publisher, planning: Callable[..., Planning]
+) -> None:
+    node.vhost.bind_queue("one", "amq.fanout", "", {})
+    slow = planning(PARTS[1])
+    slow.go_on()
+    node.vhost.unbind_queue("one", "amq.fanout", "", {})
+    node.vhost.bind_queue("two", "amq.fanout", "", {})
+    commit(node, publisher, slow)
+    assert (held(node, "one"), held(node, "two")) == ([], ["c"])
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_an_exchange_that_is_deleted_meanwhile_refuses_all_of_it(
+    node: Node, planning: Callable[..., Planning], turns: int
+) -> None:
+    node.vhost.declare_exchange(
+        "x", "fanout", durable=False, auto_delete=False, internal=False, arguments={}
+    )
+    node.vhost.bind_queue("one", "x", "", {})
+    slow = planning(PARTS[0], to("k", "c", exchange="x"))
+    for _ in range(turns):
+        slow.go_on()
+    node.vhost.delete_exchange("x", if_unused=False)
+    with pytest.raises(ExchangeNotFound):
+        turns_of(slow)
+    assert held(node, "one") == []
+
+
+def test_a_queue_that_is_filled_meanwhile_refuses_all_of_it(
+    node: Node, publisher: Publisher, channel: Channel, planning: Callable[..., Planning]
+) -> None:
+    arguments = {"x-max-length": 2, "x-overflow": "reject-publish"}
+    node.vhost.declare_queue(QueueProperties("full", arguments=arguments), object())
+    slow = planning(*PARTS, to("full", "c", "d"))
+    slow.go_on()
+    for run in runs(to("full", "first")):
+        Publisher(cast(Any, channel)).publish(run)
+    with pytest.raises(SoftError) as caught:
+        turns_of(slow)
+    assert caught.value.code == PRECONDITION_FAILED
+    assert (held(node, "one"), held(node, "full")) == ([], ["first"])
+
+
+def test_a_transaction_that_is_too_large_is_refused_as_soon_as_that_is_known(
+    planning: Callable[..., Planning], bound: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_plan, "COMMIT_BYTES_MAX", 200)
+    slow = planning(*PARTS, to("one", "more"))
+    slow.go_on()
+    with pytest.raises(SoftError) as caught:
+        slow.go_on()
+    assert caught.value.code == PRECONDITION_FAILED
+
+
+def test_topology_that_never_rests_delays_a_commit_a_few_times_only(
+    node: Node, publisher: Publisher, planning: Callable[..., Planning], bound: None
+) -> None:
+    slow = planning(*PARTS)
+    turns, plan = 0, None
+    while plan is None:
+        turns += 1
+        node.vhost.declare_queue(QueueProperties(f"other {turns}"), object())
+        plan = slow.go_on()
+    assert turns == (1 + len(PARTS)) * TRIES_MAX
+    node.vhost.commit(lambda: publisher.carry_out(plan), [])
+    assert (held(node, "one"), held(node, "two")) == (["a", "b", "c"], ["c"])
+
+
+def test_nor_does_it_let_a_queue_get_anything_that_is_gone(
+    node: Node, publisher: Publisher, planning: Callable[..., Planning], bound: None
+) -> None:
+    slow = planning(*PARTS)
+    for turn in range((1 + len(PARTS)) * TRIES_MAX - 1):
+        node.vhost.declare_queue(QueueProperties(f"other {turn}"), object())
+        assert slow.go_on() is None
+    node.vhost.delete_queue(node.vhost.queues["one"])
+    assert slow.go_on() is None
+    commit(node, publisher, slow)
+    assert held(node, "two") == ["c"]
+
+
+def test_what_an_exchange_has_seen_meanwhile_is_a_duplicate(
+    node: Node, publisher: Publisher, channel: Channel, planning: Callable[..., Planning]
+) -> None:
+    kind, once = "x-message-deduplication", {"x-cache-size": 10}
+    node.vhost.declare_exchange(
+        "d", kind, durable=False, auto_delete=False, internal=False, arguments=once
+    )
+    node.vhost.bind_queue("one", "d", "", {})
+
+    def keyed(*keys: str) -> bytes:
+        return b"".join(
+            publish(
+                1, "d", "", key.encode(), some_properties(headers={"x-deduplication-header": key})
+            )
+            for key in keys
+        )
+
+    slow = planning(keyed("a", "b", "a"), to("two", "c"))
+    slow.go_on()
+    for run in runs(keyed("b", "x")):
+        Publisher(cast(Any, channel)).publish(run)
+    commit(node, publisher, slow)
+    assert held(node, "one") == ["b", "x", "a"]
+    commit(node, publisher, planning(keyed("a", "b", "d")))
+    assert held(node, "one") == ["d"]
+
+
+def test_replies_returns_and_traces_follow_what_is_appended(
+    node: Node, publisher: Publisher, channel: Channel, planning: Callable[..., Planning]
+) -> None:
+    told: list[object] = []
+
+    class Asker:
+        def reply(self, records: Any) -> None:
+            told.append(records.body(0).decode())
+
+    class Firehose:
+        def published(self, _: object, run: PublishRun, bare: bytes, queues: object) -> None:
+            told.append((run.body(0).decode(), queues))
+
+    node.vhost.firehose = Firehose()
+    address = channel.services.replies.open(Asker())
+    _, plan = turns_of(planning(to(address, "r"), to("one", "m"), to("none", "n", mandatory=True)))
+    assert told == []
+    node.vhost.commit(lambda: publisher.carry_out(plan), [])
+    assert told == []
+    for tell in plan.told:
+        tell()
+    assert told == ["r", ("r", []), ("m", ["one"]), ("n", [])]
+    assert [each.routing_key for each in channel.sent()] == ["none"]
+    publisher.close()
+    for tell in plan.told:
+        tell()
+    assert channel.sent() == []
