@@ -36,8 +36,9 @@ def expected_bases(bases: Sequence[int], first_kept: int | None) -> list[int]:
     """Base offsets of the segments that there must be, with the first one, though its file may be gone.
 
     Args:
-        bases: of those that are there, ascending.
+        bases: of those that are there, ascending. What lies below `first_kept` was let go, and counts no more:
+            of several such, a power cut may have brought back some.
     """
-    if first_kept is None or (bases and bases[0] <= first_kept):
+    if first_kept is None:
         return list(bases)
-    return [first_kept, *bases]
+    return [first_kept, *(base for base in bases if base > first_kept)]

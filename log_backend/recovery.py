@@ -20,6 +20,7 @@ from log_backend.record_batch import RecordBatch
 from log_backend.segment import OpenedSegment, Segment, holes, open_active, open_sealed
 from log_backend.segment_file import SegmentDamaged
 from log_backend.segment_forms import leave_one_form
+from log_backend.segment_removal import remove_segment
 from log_backend.segment_writer import SegmentWriter
 
 log = logging.getLogger(__name__)
@@ -79,7 +80,8 @@ class Recovery:
                 self._remove_directory(partition.directory)
                 bases = []
             else:
-                bases = self._leave_one_form(partition, names, bases)
+                names = self._let_go(partition, names)
+                bases = self._leave_one_form(partition, names, base_offsets(names))
         return self._open_segments(partition, expected_bases(bases, partition.first_kept))
 
     def replay(self, blocks: Iterable[Block], partitions: Mapping[int, PartitionLog]) -> int:
@@ -121,6 +123,18 @@ class Recovery:
         # Perhaps these are not its segments: nothing of them is handed out.
         reason = "it cannot be read" if there else "it is missing"
         partition.quarantine(Damage(PARTITION_FILE, 0, reason, first, EVERYTHING_BEHIND))
+
+    def _let_go(self, partition: PartitionLog, names: list[str]) -> list[str]:
+        # Of what was removed a power cut has brought back some, or its removal has failed.
+        first_kept = partition.first_kept or 0
+        let_go = {base for base in base_offsets(names) if base < first_kept}
+        if not let_go:
+            return names
+        for base in let_go:
+            remove_segment(self._disk, segment_path(partition.directory, base))
+        # Or they could come back after the next one, when nothing says any more where the log begins.
+        self._disk.sync_directory(partition.directory)
+        return self._disk.list_directory(partition.directory)
 
     def _leave_one_form(
         self, partition: PartitionLog, names: list[str], bases: list[int]

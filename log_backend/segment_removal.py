@@ -100,15 +100,24 @@ class SegmentRemoval:
     def _remove_files(self, directory: Path) -> None:
         left = self._left[directory]
         while left:
-            failed: OSError | None = None
-            for suffix in (".index", ".timeindex", PLAIN, COMPRESSED):
-                try:
-                    self._disk.remove(left[0].path.with_suffix(suffix))
-                except FileNotFoundError:
-                    pass
-                except OSError as error:
-                    failed = error  # the others go all the same
-            if failed is not None:
-                raise failed
+            remove_segment(self._disk, left[0].path)
             left.popleft()
         del self._left[directory]
+
+
+def remove_segment(disk: Disk, path: Path) -> None:
+    """Delete the files of a segment, as far as they are there.
+
+    Raises:
+        OSError: some are still there.
+    """
+    failed: OSError | None = None
+    for suffix in (".index", ".timeindex", PLAIN, COMPRESSED):
+        try:
+            disk.remove(path.with_suffix(suffix))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            failed = error  # the others go all the same
+    if failed is not None:
+        raise failed

@@ -40,7 +40,8 @@ def test_the_first_segment_is_expected_though_it_is_gone() -> None:
     assert expected_bases([], None) == []
     assert expected_bases([5, 9], None) == [5, 9]
     assert expected_bases([5, 9], 5) == [5, 9]
-    assert expected_bases([3, 5], 5) == [3, 5]  # one that was to be removed is still there
+    assert expected_bases([3, 5], 5) == [5]  # one that was to be removed is still there
+    assert expected_bases([1, 3], 5) == [5]
     assert expected_bases([5, 9], 3) == [3, 5, 9]
     assert expected_bases([], 3) == [3]
 
@@ -90,6 +91,28 @@ async def test_an_only_segment_is_missed(data: Path) -> None:
     store, (partition,) = start_store(data, epoch=3)
     assert [each.first for each in partition.damage.found] == [0]
     assert partition.next_offset == 7
+    await store.aclose()
+
+
+async def test_what_a_power_cut_brings_back_of_what_was_let_go_goes_again(data: Path) -> None:
+    store, partition = await filled(data)
+    first, _, third = (segment.base_offset for segment in partition.segments[:3])
+    saved = {path.name: path.read_bytes() for path in partition.directory.glob(f"{first:020d}.*")}
+    assert len(saved) == 3
+    partition.open_cursor().settle(0, third)
+    partition.release()
+    oldest = data / f"logs/%2F/q-0/{third:020d}.log"
+    await until(lambda: min(partition.directory.glob("*.log")) == oldest)
+    left = await crash(store, data)
+    await store.aclose()
+    directory = left / "logs/%2F/q-0"
+    for name, content in saved.items():
+        (directory / name).write_bytes(content)
+    store, (partition,) = start_store(left, options=SEGMENTS, epoch=2)
+    assert partition.damage.found == []
+    assert partition.first_offset == third
+    assert await unsettled(partition) == numbered(*range(third, 48))
+    assert not [path for path in directory.iterdir() if path.name in saved]
     await store.aclose()
 
 

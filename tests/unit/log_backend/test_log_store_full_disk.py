@@ -185,6 +185,7 @@ async def test_on_a_disk_without_a_page_left_nothing_is_stored_and_segments_go_l
     await durable(node.store, node.partition.append(records([b"x" * 100_000] * 3), waited=True))
     await durable(node.store, append(node.partition))
     await node.store._checkpoint(None)
+    await until(lambda: node.store.journal._ready and not node.store.journal._in_making)
     node.leave(0)
     await until(lambda: node.blocked)
     revision = node.store.metadata.revision
@@ -204,6 +205,7 @@ async def test_on_a_disk_without_a_page_left_nothing_is_stored_and_segments_go_l
 
 async def test_a_disk_that_others_fill_during_a_checkpoint_gets_no_snapshots(node: Node) -> None:
     await durable(node.store, append(node.partition, 3))
+    await until(lambda: node.store.journal._ready)  # each journal file is named in the metadata
     revision = node.store.metadata.revision
     written, go_on = node.disk.hold("write", "*.log")
     checkpoint = asyncio.ensure_future(node.store._checkpoint(None))
