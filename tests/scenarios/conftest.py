@@ -29,7 +29,7 @@ def bystander(broker: BrokerProcess | ForeignBroker) -> Iterator[Bystander]:
 def impatient_broker(
     fresh_broker: Callable[[], BrokerProcess], monkeypatch: pytest.MonkeyPatch
 ) -> BrokerProcess:
-    """A broker that waits for a moment only, until HTTP answers are read and clients say goodbye."""
+    """A broker that waits for a moment only, until HTTP answers are read and clients leave."""
     program = Path(__file__).with_name("impatient_broker.py")
     monkeypatch.setenv(COMMAND_VARIABLE, shlex.join([sys.executable, str(program)]))
     return fresh_broker()

@@ -1,4 +1,4 @@
-"""A broker that waits for a moment only, until HTTP answers are read and clients say goodbye: run as a program."""
+"""A broker that waits for a moment only, until HTTP answers are read and clients leave: run as a program."""
 
 from amqp_front import broker, client_socket, connection
 from amqp_front.__main__ import main
