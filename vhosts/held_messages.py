@@ -74,6 +74,11 @@ class HeldMessages:
         """See `Recipient`; messages that are not persistent are kept as well."""
         return self.logs[0].durability
 
+    @property
+    def deleted(self) -> bool:
+        """See `Recipient`."""
+        return self.logs[0].closed
+
     def publish(self, records: Records, waited: bool) -> int:
         """Hold messages until they are due.
 

@@ -43,6 +43,10 @@ class Recipient(Protocol):
     def durability(self) -> Durability:
         """What a position of the journal must reach for it."""
 
+    @property
+    def deleted(self) -> bool:
+        """It takes nothing any more."""
+
     def publish(self, records: Records, waited: bool) -> int:
         """Append records; see `Queue.publish`."""
 
