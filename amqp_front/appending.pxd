@@ -8,6 +8,7 @@ cdef class Appending:
     cdef object _records
     cdef public object indexes
     cdef bint _waited
+    cdef Py_ssize_t _woken
     cdef double _until
     cdef long long _written
     cdef long long _durable

@@ -10,7 +10,11 @@ from amqp_front.journal_positions import JournalPositions
 from log_backend import Clock, Durability, Records
 from vhosts import PublishRefused, Recipient
 
+# Records, the queues that get them, and their indexes in the run.
+Batches = Iterable[tuple[Records, Iterable[Recipient], Sequence[int]]]
+
 TURN_SECONDS = 0.001
+WOKEN_MAX = 64  # queues with consumers, which are served behind the turn: some 30 us each
 QUEUES_BETWEEN_LOOKS = 16  # at the clock: plain ones take 2 us each
 
 
@@ -28,11 +32,12 @@ class Appending:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._batches: Iterator[tuple[Records, Sequence[Recipient], Sequence[int]]] = iter(())
+        self._batches: Iterator[tuple[Records, Iterable[Recipient], Sequence[int]]] = iter(())
         self._to: Iterator[Recipient] = iter(())
         self._records: Any = None
         self.indexes: Sequence[int] = ()
         self._waited = False
+        self._woken = 0
         self._until = 0.0  # 0: the clock has not been looked at
         self._written = self._durable = 0
         self.is_under_way = False
@@ -49,14 +54,13 @@ class Appending:
         """
         self._waited = waited
         self._until = 0.0
+        self._woken = 0
         self.queues = 0
 
     @cython.ccall
     @cython.locals(whole=cython.bint)
-    def append(
-        self, batches: Iterable[tuple[Records, Sequence[Recipient], Sequence[int]]], whole: bool
-    ) -> JournalPositions:
-        """Append batches, given with the indexes of their records in the run.
+    def append(self, batches: Batches, whole: bool) -> JournalPositions:
+        """Append batches, one after the other.
 
         Args:
             whole: all of them in this turn; otherwise `is_under_way` tells.
@@ -80,6 +84,7 @@ class Appending:
         Args, Returns, Raises: see `append`.
         """
         self._until = 0.0
+        self._woken = 0
         positions: JournalPositions = self._go(whole, True)
         return positions
 
@@ -112,6 +117,8 @@ class Appending:
                     elif position > written:
                         written = position
                 self.queues += 1
+                if self.queues > 64 and queue.has_turn:  # WOKEN_MAX
+                    self._woken += 1
                 if not self.queues & 15 and not whole and self._is_over():  # QUEUES_BETWEEN_LOOKS
                     self._written, self._durable = written, durable
                     self.is_under_way = True
@@ -129,6 +136,8 @@ class Appending:
     @cython.exceptval(check=True)
     @cython.locals(now=cython.double)
     def _is_over(self) -> bool:
+        if self._woken >= 64:  # WOKEN_MAX
+            return True
         now = self._clock.monotonic()
         if not self._until:
             self._until = now + 0.001  # TURN_SECONDS

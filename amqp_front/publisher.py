@@ -9,7 +9,7 @@ from itertools import chain
 import cython
 from pamqp import commands
 
-from amqp_front.appending import Appending
+from amqp_front.appending import Appending, Batches
 from amqp_front.command import CARBON_COPY, PublishRun
 from amqp_front.commit_plan import CommitPlan
 from amqp_front.confirms import Confirms
@@ -30,7 +30,7 @@ from amqp_front.publish_checks import checked, is_checked
 from amqp_front.publishing_channel import PublishingChannel
 from amqp_front.single_run import has_blind_copies, singles, without_blind_copies
 from exchanges import BARE_MESSAGE, Message, Route, holding_exchange
-from log_backend import BLIND_COPIES, EXPIRING, PERSISTENT, JournalFailed, Records
+from log_backend import BLIND_COPIES, EXPIRING, PERSISTENT, JournalFailed
 from vhosts import (
     Passage,
     Recipient,
@@ -320,8 +320,8 @@ class Publisher:
         chosen = _disjoint(chosen)
         selections = list(chosen.values())
         parts = run.parts(selections, self._attributes(run), self._clock.now())
-        known = self._vhost.known_targets()
-        queues = [known.get(route) or self._vhost.targets(route) for route in chosen]
+        known = self._vhost.targets.known()
+        queues = [known.get(route) or self._targets(route) for route in chosen]
         return self._append(zip(parts, queues, selections, strict=True))
 
     @cython.cfunc
@@ -330,7 +330,12 @@ class Publisher:
             self._return(run, range(run.count))
             return NOTHING
         records = run.records(self._attributes(run), self._clock.now())
-        return self._append(((records, self._vhost.targets(route), range(run.count)),))
+        return self._append(((records, self._targets(route), range(run.count)),))
+
+    def _targets(self, route: Route) -> Iterable[Recipient]:
+        targets = self._vhost.targets
+        is_once = self._planned is None and self._reached is None
+        return targets.gradually(route) if is_once else targets.of(route)
 
     @cython.cfunc
     @cython.returns(cython.int)
@@ -344,23 +349,16 @@ class Publisher:
 
     @cython.cfunc
     @cython.locals(whole=cython.bint)
-    def _append(
-        self,
-        batches: Iterable[tuple[Records, Sequence[Recipient], Sequence[int]]],
-        whole: bool = False,
-    ) -> JournalPositions:
-        # With the indexes of the records in their run.
-        if self._planned is not None:
-            for records, queues, _ in batches:
-                self._planned.add(records, queues)
-                if self._reached is not None:
-                    self._reached += _queue_names(queues)
-            return NOTHING
+    def _append(self, batches: Batches, whole: bool = False) -> JournalPositions:
         if self._reached is not None:
             batches = list(batches)
             for _, queues, _ in batches:
                 self._reached += _queue_names(queues)
-        return self._appending.append(batches, whole)
+        if self._planned is None:
+            return self._appending.append(batches, whole)
+        for records, queues, _ in batches:
+            self._planned.add(records, tuple(queues))
+        return NOTHING
 
     def _publish_by_headers(self, run: PublishRun, exchange: str) -> JournalPositions:
         route = self._vhost.routing.route
@@ -413,7 +411,7 @@ class Publisher:
         attributes, now = self._attributes(run), self._clock.now()
         chosen = _disjoint(chosen)
         parts = run.parts(list(chosen.values()), attributes, now) if chosen else []
-        queues = list(map(self._vhost.targets, chosen))
+        queues = list(map(self._vhost.targets.of, chosen))
         needed = NOTHING
         stored: dict[int, bool] = {}
 
@@ -565,7 +563,7 @@ def _by_route(found: list[Route]) -> dict[Route, list[int]]:
     return chosen
 
 
-def _queue_names(recipients: Sequence[Recipient]) -> list[str]:
+def _queue_names(recipients: Iterable[Recipient]) -> list[str]:
     return [each.name for each in recipients if holding_exchange(each.name) is None]
 
 

@@ -79,6 +79,11 @@ class HeldMessages:
         """See `Recipient`."""
         return self.logs[0].closed
 
+    @property
+    def has_turn(self) -> bool:
+        """See `Recipient`: it has no consumers."""
+        return False
+
     def publish(self, records: Records, waited: bool) -> int:
         """Hold messages until they are due.
 

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 from frame_samples import publish
-from queue_samples import Node, running_node
+from queue_samples import Node, Taker, running_node
 from unit.amqp_front.publishing_channel import Channel, held, runs
 from unit.amqp_front.test_planning import HastyClock, commit, kept
 from unit.amqp_front.test_publisher import outcomes
 
-from amqp_front.appending import QUEUES_BETWEEN_LOOKS
+from amqp_front.appending import QUEUES_BETWEEN_LOOKS, WOKEN_MAX
 from amqp_front.command import PublishRun
 from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.fan_out import FanOut
@@ -23,7 +23,7 @@ from log_backend import JournalFailed
 from vhosts import QueueProperties
 
 TURN = 2 * QUEUES_BETWEEN_LOOKS  # the hasty clock ends a turn when it is looked at once more
-QUEUES = [f"q{number:03}" for number in range(4 * TURN)]
+QUEUES = [f"q{number:03}" for number in range(5 * TURN)]
 LAST = QUEUES[-1]
 
 
@@ -92,7 +92,7 @@ def test_a_turn_serves_some_queues_and_the_confirm_waits_for_the_last(
         assert not outcomes(channel)
         node.turns.one()
         served.append(sum(count == 2 for count in counts(node)))
-    assert served == [2 * TURN, 3 * TURN, 4 * TURN, 4 * TURN]
+    assert served == [2 * TURN, 3 * TURN, 4 * TURN, 5 * TURN, 5 * TURN]
     assert publisher.fan_out is None
     assert not channel.services.fan_outs
     node.turns.run()
@@ -109,6 +109,19 @@ def test_few_queues_are_served_in_one_turn(
     assert sum(counts(node)) == TURN - 1
     assert channel.arrived is None
     assert channel.queues == TURN - 1
+
+
+def test_queues_with_consumers_take_more_of_a_turn(
+    node: Node, channel: Channel, publisher: Publisher, last: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel.services.clock, "monotonic", lambda: 1.0)
+    taker = Taker()
+    for name in QUEUES:
+        node.vhost.queues[name].add_consumer(taker)
+    publisher.carry(to_all("a"))
+    assert sum(counts(node)) == 2 * WOKEN_MAX
+    node.turns.run()
+    assert len(taker.bodies()) == len(QUEUES)
 
 
 def test_a_queue_that_is_deleted_meanwhile_gets_nothing_whoever_takes_its_name(
