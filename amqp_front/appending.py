@@ -15,6 +15,7 @@ Batches = Iterable[tuple[Records, Iterable[Recipient], Sequence[int]]]
 
 TURN_SECONDS = 0.001
 WOKEN_MAX = 64  # queues with consumers, which are served behind the turn: some 30 us each
+WOKEN_FROM = 128  # queues; with fewer, nobody looks whether they have consumers
 QUEUES_BETWEEN_LOOKS = 16  # at the clock: plain ones take 2 us each
 
 
@@ -96,10 +97,12 @@ class Appending:
         written=cython.longlong,
         durable=cython.longlong,
         position=cython.longlong,
+        queues=cython.Py_ssize_t,
     )
     def _go(self, whole: bool, resumed: bool) -> JournalPositions:
         written, durable, waited = self._written, self._durable, self._waited
         self.is_under_way = False
+        queues = self.queues
         while True:
             records = self._records
             for queue in self._to:
@@ -116,10 +119,11 @@ class Appending:
                         durable = position
                     elif position > written:
                         written = position
-                self.queues += 1
-                if self.queues > 64 and queue.has_turn:  # WOKEN_MAX
-                    self._woken += 1
-                if not self.queues & 15 and not whole and self._is_over():  # QUEUES_BETWEEN_LOOKS
+                queues += 1
+                if queues > 128 and queue.has_turn:  # WOKEN_FROM
+                    self._woken += 1 if resumed else 64  # WOKEN_MAX
+                if not queues & 15 and not whole and self._is_over():  # QUEUES_BETWEEN_LOOKS
+                    self.queues = queues
                     self._written, self._durable = written, durable
                     self.is_under_way = True
                     return JournalPositions(written, durable)
@@ -128,6 +132,7 @@ class Appending:
                 break
             self._records, to, self.indexes = following
             self._to = iter(to)
+        self.queues = queues
         self._records = None  # its buffer may be large
         return JournalPositions(written, durable)
 

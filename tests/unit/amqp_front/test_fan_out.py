@@ -13,7 +13,7 @@ from unit.amqp_front.publishing_channel import Channel, held, runs
 from unit.amqp_front.test_planning import HastyClock, commit, kept
 from unit.amqp_front.test_publisher import outcomes
 
-from amqp_front.appending import QUEUES_BETWEEN_LOOKS, WOKEN_MAX
+from amqp_front.appending import QUEUES_BETWEEN_LOOKS, WOKEN_FROM
 from amqp_front.command import PublishRun
 from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.fan_out import FanOut
@@ -119,7 +119,7 @@ def test_queues_with_consumers_take_more_of_a_turn(
     for name in QUEUES:
         node.vhost.queues[name].add_consumer(taker)
     publisher.carry(to_all("a"))
-    assert sum(counts(node)) == 2 * WOKEN_MAX
+    assert sum(counts(node)) == WOKEN_FROM + QUEUES_BETWEEN_LOOKS
     node.turns.run()
     assert len(taker.bodies()) == len(QUEUES)
 
