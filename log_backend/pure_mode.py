@@ -33,6 +33,7 @@ HOT_MODULES = (
     "amqp_front.confirms",
     "amqp_front.publisher",
     "vhosts.queue",
+    "exchanges.topic_lanes",
     "exchanges.topic_trie",
     "exchanges.equal_weights",
     "exchanges.route_walk",
