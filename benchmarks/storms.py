@@ -48,7 +48,7 @@ class Storms:
             "purge them": self._purge,
             f"route {self._scaled(100_000):,} new keys by their hash": self._hash_keys,
             f"route {self._scaled(20_000):,} new keys by crafted patterns": self._match_keys,
-            f"route {self._scaled(1_000):,} new keys by {self._scaled(10_000):,} of them": self._wind_keys,
+            f"route {self._scaled(1_000):,} new keys by {self._scaled(10_000):,} patterns": self._wind_keys,
             f"commit {self._scaled(100_000):,} messages in one transaction": self._commit,
             f"leave {self._scaled(100_000):,} deliveries of 1 KiB unread": self._read_nothing,
             f"cancel {self._scaled(1_000):,} consumers at once": self._cancel,
@@ -190,6 +190,7 @@ class Storms:
     def _wind_keys(self) -> None:
         # Patterns that differ from the first words on, all of which match.
         self._exchange("fairness.winding", "topic")
+        self._queue("fairness.matched", durable=False)
         for number in range(self._scaled(10_000)):
             pairs = ("#.*" if number >> bit & 1 else "#.a" for bit in range(14))
             self._bind("fairness.matched", "fairness.winding", f"{'.'.join(pairs)}.#.a")
