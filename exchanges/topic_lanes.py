@@ -15,7 +15,7 @@ from array import array
 import cython
 
 from exchanges.binding import Binding
-from exchanges.held_bindings import HeldBindings, each
+from exchanges.held_bindings import HeldBindings
 from exchanges.topic_pattern import POUND, STAR
 
 LANES_MAX = 64
@@ -237,7 +237,10 @@ class PatternLanes:
         while hits:
             if hits & 1:
                 pattern = self.patterns[number]
-                matched += each(pattern.held)
+                if isinstance(pattern.held, dict):
+                    matched += pattern.held
+                elif pattern.held is not None:
+                    matched.append(pattern.held)
             hits >>= 1
             number += 1
 
