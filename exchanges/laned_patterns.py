@@ -13,37 +13,37 @@ class LanedPatterns:
     one certain word of it: the one that the fewest other patterns are found by when it is added.
 
     The patterns of a word fill 64 lanes after 64 lanes: where one is removed, the last one takes its lane.
+
+    Attributes:
+        patterns: all of them, as they are written.
     """
 
     def __init__(self) -> None:
-        self._patterns: dict[bytes, LanePattern] = {}
+        self.patterns: dict[bytes, LanePattern] = {}
         # None: those that are wildcards alone.
         self._by_word: dict[bytes | None, list[PatternLanes]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._patterns)
 
     def add(self, words: list[bytes], binding: Binding) -> None:
         """Add a binding under its plain pattern."""
         written = b".".join(words)
-        pattern = self._patterns.get(written)
+        pattern = self.patterns.get(written)
         if pattern is None:
             found_by = self._scarcest(words)
             lanes = self._by_word.setdefault(found_by, [])
             if not lanes or len(lanes[-1].patterns) == LANES_MAX:
                 lanes.append(PatternLanes())
-            pattern = self._patterns[written] = LanePattern(words, found_by, lanes[-1])
+            pattern = self.patterns[written] = LanePattern(words, found_by, lanes[-1])
             lanes[-1].add(pattern)
         pattern.held = with_binding(pattern.held, binding)
 
     def remove(self, words: list[bytes], binding: Binding) -> None:
         """Remove a binding from under its plain pattern."""
         written = b".".join(words)
-        pattern = self._patterns[written]
+        pattern = self.patterns[written]
         pattern.held = without_binding(pattern.held, binding)
         if pattern.held is not None:
             return
-        del self._patterns[written]
+        del self.patterns[written]
         lanes = self._by_word[pattern.found_by]
         last = lanes[-1].remove_last()
         if last is not pattern:
@@ -63,8 +63,10 @@ class LanedPatterns:
 
     def _scarcest(self, words: list[bytes]) -> bytes | None:
         literal = dict.fromkeys(word for word in words if word not in (STAR, POUND))
-        return min(literal, key=self._count_by, default=None)
+        return min(literal, key=self._commonness, default=None)
 
-    def _count_by(self, word: bytes) -> int:
+    def _commonness(self, word: bytes) -> tuple[int, int]:
+        # Among words that nobody is found by yet, the long ones are more often names.
         lanes = self._by_word.get(word)
-        return (len(lanes) - 1) * LANES_MAX + len(lanes[-1].patterns) if lanes else 0
+        count = (len(lanes) - 1) * LANES_MAX + len(lanes[-1].patterns) if lanes else 0
+        return count, -len(word)

@@ -50,7 +50,7 @@ class TopicIndex:
         """Return the bindings whose patterns match the key."""
         words = split_words(routing_key)
         matched: list[Binding] = self._trie.match(words)
-        if self._winding:
+        if self._winding.patterns:
             self._winding.match(words, matched)
         matched += self._whole_keys.match(routing_key, message)
         return matched

@@ -75,7 +75,7 @@ def test_two_bindings_under_a_pattern_leave_one_by_one() -> None:
     patterns.match([b"a", b"b"], found)
     assert found == both[1:]
     patterns.remove(words, both[1])
-    assert not patterns
+    assert not patterns.patterns
 
 
 def test_what_is_removed_leaves_its_lane_to_another() -> None:
@@ -92,7 +92,7 @@ def test_what_is_removed_leaves_its_lane_to_another() -> None:
         assert [len(each.patterns) for each in lanes[:-1]] == [LANES_MAX] * (len(lanes) - 1)
     for pattern in kept:
         patterns.remove(split_words(pattern.encode()), binding(pattern))
-    assert not patterns
+    assert not patterns.patterns
     assert patterns._by_word == {}
 
 
@@ -107,6 +107,8 @@ def test_64_crafted_patterns_cost_one_look_up_of_each_word_of_a_key() -> None:
 
 def test_patterns_are_found_by_a_word_that_others_are_not_found_by() -> None:
     patterns = laned(*(f"#.order.#.{number}.#" for number in range(CRAFTED)))
+    named = laned(*(f"#.x.#.order{number}.#" for number in range(CRAFTED)))
+    assert b"x" not in named._by_word
     CountingWord.looked_up = 0
     found: list[Binding] = []
     patterns.match([CountingWord(word) for word in (b"an", b"order", b"of", b"7")], found)

@@ -25,13 +25,13 @@ def test_patterns_that_wind_match_with_the_others_and_are_no_places_of_the_trie(
     bindings = {key: Binding("x", "q", "queue", key) for key in written}
     for binding in bindings.values():
         index.add(binding)
-    assert list(index._winding._patterns) == [b"a.#.b.*.#", b"#.a.*.#.b.*"]
+    assert list(index._winding.patterns) == [b"a.#.b.*.#", b"#.a.*.#.b.*"]
     assert set(index.match(b"a.x.b.c", BARE_MESSAGE)) == {bindings[key] for key in written[1:3]}
     assert set(index.match(b"a.x.c", BARE_MESSAGE)) == {bindings[key] for key in written[::3]}
     for key in written[1:3]:
         index.remove(bindings[key])
         assert bindings[key] not in index.match(b"a.x.b.c", BARE_MESSAGE)
-    assert not index._winding
+    assert not index._winding.patterns
 
 
 def test_the_empty_pattern_matches_the_empty_key_alone() -> None:
