@@ -44,8 +44,8 @@ def test_runs_of_wildcards_take_one_plain_form(pattern: bytes, plain: bytes) -> 
 
 def test_patterns_are_winding_by_their_words_and_pounds() -> None:
     for pattern in (
-        "*.a.*.a.*.a.*.a",
-        "a.b.c.d.e.f.g.#",
+        "*.a.*.a.*.a.*.a.*.a",
+        "a.b.c.d.e.f.g.h.i.#",
         "#.a.b.c",
         "a.#.b.c",
         "*.*.#.a",
@@ -54,8 +54,8 @@ def test_patterns_are_winding_by_their_words_and_pounds() -> None:
     ):
         assert not is_winding(split_words(pattern.encode()))
     for pattern in (
-        "*.a.*.a.*.a.*.a.b",
-        "a.b.c.d.e.f.g.h.#",
+        "*.a.*.a.*.a.*.a.*.a.b",
+        "a.b.c.d.e.f.g.h.i.j.#",
         "#.a.b.c.d",
         "a.#.b.c.d",
         "#.a.#",
