@@ -13,7 +13,7 @@ from unit.amqp_front.publishing_channel import Channel, held, runs
 from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.errors import ACCESS_REFUSED, NOT_IMPLEMENTED, PRECONDITION_FAILED, AmqpError
 from amqp_front.properties import visible_properties
-from amqp_front.publisher import LONG_KEY_BYTES, LOOKED_AT_MAX, TURN_KEYS_MAX, Publisher
+from amqp_front.publisher import LONG_KEY, LOOKED_AT_MAX, TURN_KEYS_MAX, Publisher
 from exchanges import ExchangeNotFound
 from log_backend import BLIND_COPIES, Records, SystemClock
 from vhosts import (
@@ -272,7 +272,7 @@ def test_a_turn_may_end_after_each_long_key(node: Node, hurried: Publisher) -> N
     node.vhost.bind_queue("one", "amq.topic", "#", {})
     node.vhost.bind_queue("one", "amq.headers", "", {})
     for exchange in ("amq.topic", "amq.headers"):
-        long, short = ("a" * bytes_ for bytes_ in (LONG_KEY_BYTES, LONG_KEY_BYTES - 1))
+        long, short = ("a" * bytes_ for bytes_ in (LONG_KEY, LONG_KEY - 1))
         messages = [publish(1, exchange, f"{long}{number}", b"m") for number in range(3)]
         assert carried(hurried, messages) == [1, 1, 1]
         messages = [publish(1, exchange, f"{short}{number}", b"m") for number in range(3)]
