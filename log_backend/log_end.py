@@ -39,13 +39,12 @@ class LogEnd:
         *,
         durable: bool,
         durability: Durability,
-        is_stream: bool,
     ) -> None:
         self.number = number
         self.directory_text: str = fspath(directory)
         self.durable = durable
         self.promise(durability)
-        self.is_stream = is_stream
+        self.is_stream = False
         self.closed = False
         self.next_offset = 0
         self._tail = Tail(intake if durable else None)
@@ -56,6 +55,15 @@ class LogEnd:
         """Where its segments lie."""
         # Paths intern their names: of 100,000 that are kept, Python's table of them grows, at once.
         return Path(self.directory_text)
+
+    def tail_bytes(self) -> int:
+        """Memory of the batches that are kept."""
+        return self._tail.bytes
+
+    @property
+    def unflushed_bytes(self) -> int:
+        """Of batches that are in no segment, and in no plan to write one."""
+        return self._tail.unflushed_bytes
 
     def promise(self, durability: Durability) -> None:
         """Let confirms of what is appended from now on mean this, as far as it is durable."""
