@@ -103,7 +103,7 @@ class PartitionLog(QuarantinedLog):
         retention: Retention | None = None,
         compression: str = "none",
     ) -> None:
-        super().__init__(number, directory, owner.intake, durable=durable, durability=durability)
+        super().__init__(number, directory, owner.intake, durable, durability)
         self.is_stream = retention is not None and retention.is_stream
         self._begin_undamaged()
         self._owner = owner
