@@ -11,7 +11,9 @@ from vhosts.queue_partition import QueuePartition
 from vhosts.ready_bytes import ReadyBytes, ReadyBytesWalks
 from vhosts.timer import CallSoon
 
-RANGES_MAX = 256  # that leave in one turn: about 1 ms
+# Ranges of messages that leave in one turn, about 1 ms; and for each run of publishes, which may bring as many.
+RANGES_OF_TURN = 64
+RANGES_OF_RUN = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ class LengthLimit:
         if self._credit():
             self.enforce_soon()
         else:
-            self._enforce()
+            self._enforce(RANGES_OF_RUN)
 
     def _credit(self) -> int:
         return sum(max(0, consumer.credit()) for consumer in self._queue.consumers)
@@ -172,9 +174,9 @@ class LengthLimit:
         if self._queue.has_turn:
             self.enforce_soon()
         else:
-            self._enforce()
+            self._enforce(RANGES_OF_TURN)
 
-    def _enforce(self) -> None:
+    def _enforce(self, ranges_max: int) -> None:
         over, bytes_over = (0, 0) if self.options.refuses else self._over()
         if over <= 0 and bytes_over <= 0:
             return
@@ -182,7 +184,7 @@ class LengthLimit:
         partitions = self._queue.partitions
         fullest = [(-each.ready, at) for at, each in enumerate(partitions)]
         heapify(fullest)
-        for _ in range(RANGES_MAX):
+        for _ in range(ranges_max):
             if over <= 0 and bytes_over <= 0:
                 return
             at = fullest[0][1]

@@ -217,6 +217,14 @@ def test_a_header_of_that_name_that_was_published_goes() -> None:
     assert found.headers() == {"x-count": 2, "mine": "kept", "x-counter": 3}
 
 
+def test_several_headers_are_put_in_front_in_their_order() -> None:
+    headers = {"b": "published", "mine": "kept", "a": "published"}
+    found = Properties(listed(headers=headers).with_integers({b"a": 1, b"b": 2}))
+    assert found.raw == listed(headers={"a": 1 << 40, "b": 2 << 40, "mine": "kept"}).raw.replace(
+        (1 << 40).to_bytes(8, "big"), (1).to_bytes(8, "big")
+    ).replace((2 << 40).to_bytes(8, "big"), (2).to_bytes(8, "big"))
+
+
 def test_a_table_that_could_not_be_decoded_is_passed_on_as_it_is() -> None:
     # The name in the inner table is not UTF-8; who consumes it must not suffer for it.
     table = b"\x01aF\x00\x00\x00\x03\x01\xffV"
