@@ -78,7 +78,7 @@ async def rises(work: Coroutine[Any, Any, None], done: Callable[[], int]) -> lis
     ],
 )
 async def test_a_partition_is_few_objects(
-    node: Node, arguments: dict[str, object], most: int
+    node: Node, arguments: dict[str, Any], most: int
 ) -> None:
     gc.collect()
     gc.disable()
