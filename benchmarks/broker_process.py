@@ -1,15 +1,17 @@
 """Brokers started for a measurement, on free ports and with folders of their own."""
 
 import contextlib
+import functools
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +22,12 @@ from benchmarks.unexpected import EXIT_UNUSABLE, RunFailed
 _START_SECONDS = 180  # on a busy machine; a quiet one takes 2 to 10
 _STOP_SECONDS = 30
 _READY = "routelog ready "
-_STAT_SESSION, _STAT_USER, _STAT_SYSTEM = 3, 11, 12  # behind the name, from the state on
+_STAT_SESSION, _STAT_USER, _STAT_SYSTEM, _STAT_PAGES = (
+    3,
+    11,
+    12,
+    21,
+)  # behind the name, from the state on
 # The distribution's own wrapper in /usr/sbin changes the user; this one does not.
 _RABBITMQ_SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
@@ -40,6 +47,7 @@ class Broker:
         session: of its processes; None when somebody else started it.
         is_plain: it serves one producer, one queue and one consumer only, without an exchange.
         http_port: of its HTTP API; None when it has none.
+        another: starts one more of its kind; None when it was not started here.
     """
 
     uri: str
@@ -47,18 +55,26 @@ class Broker:
     session: int | None = None
     is_plain: bool = False
     http_port: int | None = None
+    another: "Callable[[], contextlib.AbstractContextManager[Broker]] | None" = None
 
     def cpu_seconds(self) -> float:
         """Processor time of its processes since they started; 0 where it is not known."""
+        ticks = sum(int(f[_STAT_USER]) + int(f[_STAT_SYSTEM]) for f in self._processes())
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def resident_bytes(self) -> int:
+        """Memory that its processes have in use; 0 where it is not known."""
+        return sum(int(f[_STAT_PAGES]) for f in self._processes()) * os.sysconf("SC_PAGE_SIZE")
+
+    def _processes(self) -> Iterator[list[str]]:
+        """What the kernel says of each, from its state on."""
         if self.session is None:
-            return 0.0
-        ticks = 0
+            return
         for path in Path("/proc").glob("[0-9]*/stat"):
             with contextlib.suppress(OSError):  # a process that ends meanwhile
                 fields = path.read_text().rpartition(")")[2].split()
                 if int(fields[_STAT_SESSION]) == self.session:
-                    ticks += int(fields[_STAT_USER]) + int(fields[_STAT_SYSTEM])
-        return ticks / os.sysconf("SC_CLK_TCK")
+                    yield fields
 
 
 @contextlib.contextmanager
@@ -84,7 +100,8 @@ def routelog(folder: Path, *, with_http: bool = False) -> Iterator[Broker]:
     ):
         uri = _ready_url(process, folder / "routelog.log")
         tls_uri = None if certificate is None else certificate.uri(tls_port)
-        yield Broker(uri, tls_uri, session=process.pid, http_port=http_port)
+        another = functools.partial(_another, routelog, folder)
+        yield Broker(uri, tls_uri, session=process.pid, http_port=http_port, another=another)
 
 
 def _ready_url(process: subprocess.Popen[bytes], log: Path) -> str:
@@ -132,9 +149,18 @@ def rabbitmq(folder: Path) -> Iterator[Broker]:
         with log_path.open("wb") as log, _running([program], environment, log.fileno()) as process:
             _wait_until_it_answers(url, process, log_path)
             tls_uri = None if certificate is None else certificate.uri(tls_port)
-            yield Broker(url, tls_uri, session=process.pid)
+            another = functools.partial(_another, rabbitmq, folder)
+            yield Broker(url, tls_uri, session=process.pid, another=another)
     finally:
         _stop_port_mapper(environment)
+
+
+@contextlib.contextmanager
+def _another(
+    start: Callable[[Path], contextlib.AbstractContextManager[Broker]], folder: Path
+) -> Iterator[Broker]:
+    with tempfile.TemporaryDirectory(dir=folder) as own, start(Path(own)) as broker:
+        yield broker
 
 
 def _rabbitmq_environment(home: Path, port: int, mapper_port: int) -> dict[str, str]:

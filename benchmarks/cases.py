@@ -5,12 +5,14 @@ from enum import Enum
 
 from benchmarks.behind import measure_behind
 from benchmarks.broker_process import Broker
+from benchmarks.idle import measure_idle, raise_file_limit
 from benchmarks.latency import measure_latency
 from benchmarks.throughput import Throughput, measure_throughput
 from benchmarks.unexpected import BadRequest
 from benchmarks.workload import ExchangeType, Workload
 
 LATENCY_RATE = 10_000.0  # messages a second
+IDLE_CONNECTIONS = 10_000
 _PLAIN_BYTES_MAX = 65_536  # of a message: the null broker takes publishes from one read
 
 
@@ -20,6 +22,12 @@ class Kind(Enum):
     THROUGHPUT = "messages/s"
     BEHIND = "live messages/s"
     LATENCY = "p99, ms"
+    IDLE = "MB"
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether more is better."""
+        return self not in (Kind.LATENCY, Kind.IDLE)
 
 
 @dataclass(frozen=True)
@@ -54,13 +62,18 @@ class Figure:
 
 @dataclass(frozen=True)
 class Case:
-    """One row."""
+    """One row.
+
+    Args:
+        channels: of each connection of an `IDLE` case, which has no messages.
+    """
 
     name: str
     title: str
     workload: Workload
     kind: Kind = Kind.THROUGHPUT
     with_tls: bool = False
+    channels: int = 0
 
     @property
     def is_plain(self) -> bool:
@@ -71,7 +84,7 @@ class Case:
             workload.headers or workload.with_properties
         )
         default = workload.exchange_type is ExchangeType.DEFAULT
-        return simple and bare and default and self.kind is not Kind.BEHIND
+        return simple and bare and default and self.kind not in (Kind.BEHIND, Kind.IDLE)
 
     def cannot_be_served(self, broker: Broker) -> str:
         """Why this broker is left out; empty when it is not."""
@@ -79,6 +92,8 @@ class Case:
             return "no TLS"
         if broker.is_plain and not self.is_plain:
             return "not for the ceiling"
+        if self.kind is Kind.IDLE and broker.another is None:
+            return "not started here"
         return ""
 
     def measure(self, broker: Broker, window: Window) -> Figure:
@@ -101,10 +116,21 @@ class Case:
             case Kind.LATENCY:
                 times = measure_latency(uri, self.workload, LATENCY_RATE, *lengths)
                 return Figure(times.delivered.p99 * 1e3, None, 0.0, asdict(times))
+            case Kind.IDLE:
+                return _idle(broker, self.channels)
 
 
 def _figure(found: Throughput, details: dict[str, object]) -> Figure:
     return Figure(found.rate, found.busy_before, found.cpu_seconds, details)
+
+
+def _idle(broker: Broker, channels: int) -> Figure:
+    """All memory of a broker that has done nothing else."""
+    assert broker.another is not None, "such a case is left out"
+    raise_file_limit(IDLE_CONNECTIONS)
+    with broker.another() as fresh:
+        found = measure_idle(fresh.uri, IDLE_CONNECTIONS, channels, fresh.resident_bytes)
+    return Figure(found.connected / 1e6, None, 0.0, asdict(found))
 
 
 def _confirmed(body_bytes: int) -> Workload:
@@ -169,6 +195,14 @@ CASES = (
         "1 KiB at 10,000 messages/s, open loop, automatic acks",
         Workload(1024),
         Kind.LATENCY,
+    ),
+    Case("idle-10000", "10,000 idle connections, memory of the broker", Workload(), Kind.IDLE),
+    Case(
+        "idle-10000-channels",
+        "10,000 idle connections with a channel each, the same",
+        Workload(),
+        Kind.IDLE,
+        channels=1,
     ),
 )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
-from pamqp import base, commands, exceptions, frame, header
+from pamqp import base, commands, exceptions, frame, header, heartbeat
 
 from benchmarks.endpoint import Endpoint
 from benchmarks.frames import CHANNEL, CLOSE_FRAME
@@ -22,13 +22,18 @@ Method = TypeVar("Method", bound=base.Frame)
 
 
 class Connection:
-    """One connection with channel 1 open.
+    """One connection with channel 1 open, or more, or none.
 
     Time-outs are the kernel's, so that a receive stays one system call.
     """
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, *, channels: int = 1, heartbeat_seconds: int = 0) -> None:
         """Connect and log in.
+
+        Args:
+            channels: to open, numbered from 1.
+            heartbeat_seconds: asked for; 0: none, so every byte that follows belongs to the run. Nothing
+                is sent by itself, so the broker ends a connection that is silent for twice as long.
 
         Raises:
             BadRequest: the URI is none.
@@ -40,12 +45,13 @@ class Connection:
         self.server = ""  # product and version, as the broker says them
         self.socket = _connected(endpoint)
         try:
-            self._shake_hands(endpoint)
+            self._shake_hands(endpoint, heartbeat_seconds)
+            self._open(channels)
         except BaseException:
             self.socket.close()
             raise
 
-    def _shake_hands(self, endpoint: Endpoint) -> None:
+    def _shake_hands(self, endpoint: Endpoint, heartbeat_seconds: int) -> None:
         self.send(header.ProtocolHeader(0, 9, 1).marshal())
         properties = self._expect(commands.Connection.Start).server_properties or {}
         platform = str(properties.get("platform", ""))
@@ -62,12 +68,15 @@ class Connection:
         self.send(frame.marshal(start_ok, 0))
         tune = self._expect(commands.Connection.Tune)
         self.frame_max = tune.frame_max or 131_072
-        # No heartbeats: every byte that follows belongs to the run.
-        tune_ok = commands.Connection.TuneOk(tune.channel_max, tune.frame_max, 0)
+        tune_ok = commands.Connection.TuneOk(tune.channel_max, tune.frame_max, heartbeat_seconds)
         self.send(frame.marshal(tune_ok, 0))
         self.send(frame.marshal(commands.Connection.Open(endpoint.vhost), 0))
         self._expect(commands.Connection.OpenOk)
-        self.call(commands.Channel.Open(), commands.Channel.OpenOk)
+
+    def _open(self, channels: int) -> None:
+        for number in range(1, channels + 1):
+            self.send(frame.marshal(commands.Channel.Open(), number))
+            self._expect(commands.Channel.OpenOk)
 
     def call(self, method: base.Frame, reply: type[Method]) -> Method:
         """Send a method on channel 1 and wait for its reply.
@@ -152,9 +161,12 @@ class Connection:
         while True:
             try:
                 used, _, value = frame.unmarshal(data)
-                break
             except exceptions.UnmarshalingException:
                 data += self.receive()
+                continue
+            if not isinstance(value, heartbeat.Heartbeat):
+                break
+            data = data[used:] or self.receive()
         if not isinstance(value, reply):
             raise unexpected(f"replies, instead of {reply.__name__}", data)
         self._rest = data[used:]

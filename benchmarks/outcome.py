@@ -21,7 +21,7 @@ from benchmarks.machine import Machine
 from benchmarks.run import OnTick, Sample
 from benchmarks.unexpected import RunFailed
 
-_TEXT = "{task.description} [bold]{task.fields[rate]:,.0f}[/] msg/s"
+_TEXT = "{task.description} [bold]{task.fields[rate]:,.0f}[/] {task.fields[unit]}/s"
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def percentile_rows(name: str, times: Percentiles) -> list[tuple[str, str]]:
 
 
 @contextmanager
-def progress(description: str) -> Iterator[OnTick]:
+def progress(description: str, unit: str = "msg") -> Iterator[OnTick]:
     """A line with the rate while something runs, on stderr, where somebody watches."""
     # No thread of its own: the run forks its processes meanwhile.
     columns = SpinnerColumn(), TextColumn(_TEXT), BarColumn()
@@ -88,7 +88,7 @@ def progress(description: str) -> Iterator[OnTick]:
         auto_refresh=False,
         disable=not console.is_terminal,
     ) as shown:
-        task = shown.add_task(description, total=None, rate=0.0)
+        task = shown.add_task(description, total=None, rate=0.0, unit=unit)
         last = Sample(0.0, 0, 0, 0)
 
         def tick(sample: Sample) -> None:

@@ -1,7 +1,4 @@
-"""`routelog perf`: load for any AMQP 0-9-1 broker, with messages encoded beforehand.
-
-`idle`, for connections that do nothing, has its place here too.
-"""
+"""`routelog perf`: load for any AMQP 0-9-1 broker, with messages encoded beforehand."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -17,6 +14,7 @@ from benchmarks.connection import Connection
 from benchmarks.drain import measure_drain
 from benchmarks.endpoint import with_tls_options
 from benchmarks.folder import scratch
+from benchmarks.idle import measure_idle, resident_bytes
 from benchmarks.latency import measure_latency
 from benchmarks.machine import Machine, measure_machine
 from benchmarks.outcome import Outcome, percentile_rows, progress, refusals
@@ -29,7 +27,7 @@ _MACHINE_SECONDS = 1.0  # of each of its limits
 
 perf_commands = typer.Typer(
     name="perf",
-    help="Measure any AMQP 0-9-1 broker: throughput, latency, churn, a backlog's drain.",
+    help="Measure any AMQP 0-9-1 broker: throughput, latency, churn, a backlog's drain, idle connections.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -205,6 +203,34 @@ def churn(
         rows = [(name, f"{value:,.0f} a second") for name, value in asdict(found).items()]
         settings = {"parallel": parallel, "durable": durable, "seconds": seconds}
         target.report("churn", rows, asdict(found), settings, limits, json_file)
+
+
+@perf_commands.command()
+def idle(
+    pid: Annotated[int, typer.Option(help="The broker's process, on this machine.")],
+    uri: options.Uri = options.DEFAULT_URI,
+    tls_ca: options.TlsCa = None,
+    tls_insecure: options.TlsInsecure = False,
+    connections: Annotated[int, typer.Option(min=1, help="How many.")] = 10_000,
+    channels: Annotated[int, typer.Option(min=0, max=2047, help="Open on each.")] = 0,
+    json_file: options.JsonFile = None,
+) -> None:
+    """Memory that a broker needs for connections that do nothing."""
+    with refusals():
+        target = _Target(with_tls_options(uri, tls_ca, insecure=tls_insecure))
+        with progress("logins", "connections") as on_tick:
+            found = measure_idle(
+                target.uri, connections, channels, lambda: resident_bytes(pid), on_tick
+            )
+        rows = [
+            ("memory before", f"{found.before / 1e6:,.1f} MB"),
+            ("with the connections", f"{found.connected / 1e6:,.1f} MB"),
+            ("when they had left", f"{found.gone / 1e6:,.1f} MB"),
+            ("each of them", f"{found.each / 1024:,.1f} KiB"),
+            ("logged in", f"{found.logins:,.0f} a second"),
+        ]
+        settings = {"connections": connections, "channels": channels, "pid": pid}
+        target.report("idle", rows, asdict(found), settings, None, json_file)
 
 
 @perf_commands.command()

@@ -68,7 +68,7 @@ class PerformancePage:
         yield (
             f"Medians of {rounds} alternating runs; *spread* is the distance of the best from the worst run, "
             "as a share of the median; × is how many times better the first broker is: faster, or of lower "
-            "latency."
+            "latency or memory."
         )
         if results.disturbed:
             yield f"{results.disturbed}: other work used the cores before they began."

@@ -79,9 +79,8 @@ class Session:
             return
         figures.runs.append(run)
         busy = "" if run.busy_before is None else f" (cores {run.busy_before:.0%} busy before)"
-        said = f"{run.value:14,.3f} {case.kind.value}"
-        if case.kind is not Kind.LATENCY:
-            said = f"{run.value:14,.0f} {case.kind.value}"
+        digits = 3 if case.kind is Kind.LATENCY else 0
+        said = f"{run.value:14,.{digits}f} {case.kind.value}"
         console.print(f"{case.name:20} {name:12} {said}{busy}", soft_wrap=True, highlight=False)
 
 
@@ -94,12 +93,12 @@ class Results:
     figures: dict[tuple[str, str], Figures]
 
     def ratio(self, case: Case, peer: str) -> float | None:
-        """How many times better the first broker is than `peer`: faster, or of lower latency."""
+        """How many times better the first broker is than `peer`: faster, or of lower latency or memory."""
         ours = self.figures[case.name, self.brokers[0]].value
         theirs = self.figures[case.name, peer].value
         if not ours or not theirs:
             return None
-        return theirs / ours if case.kind is Kind.LATENCY else ours / theirs
+        return ours / theirs if case.kind.is_rate else theirs / ours
 
     @property
     def failures(self) -> list[str]:

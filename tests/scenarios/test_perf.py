@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from amqp_front.__main__ import command_line
 from benchmarks import consumer
 from benchmarks.frames import body_of
+from benchmarks.idle import measure_idle
 from benchmarks.latency import measure_latency
 from benchmarks.run import started
 from benchmarks.unexpected import EXIT_UNUSABLE, EXIT_WRONG, RunFailed
@@ -134,6 +135,29 @@ def test_connections_channels_and_queues_come_and_go(broker):
     assert all(kind in result.output for kind in ("connections", "channels", "queues"))
 
 
+def test_idle_connections_cost_memory_and_leave(broker, tmp_path):
+    written = tmp_path / "figures.json"
+    options = ("--connections", "200", "--channels", "2", "--json", str(written))
+    result = perf("idle", "--uri", broker.url, "--pid", str(broker.pid), *options)
+    assert result.exit_code == 0, result.output
+    figures = json.loads(written.read_text())["figures"]
+    assert min(figures["before"], figures["connected"], figures["gone"]) > 1_000_000
+    assert figures["each"] == (figures["connected"] - figures["before"]) / 200
+    assert figures["logins"] > 0
+
+
+def test_idle_connections_that_did_not_stay_fail_the_run(fresh_broker):
+    broker = fresh_broker()
+    reads = iter([lambda: None, broker.kill])
+
+    def memory() -> int:
+        next(reads)()
+        return 1
+
+    with pytest.raises(RunFailed, match=r"clos|broke"):
+        measure_idle(broker.url, 3, 0, memory)
+
+
 def test_a_broker_behind_tls_is_measured_and_its_certificate_is_verified(broker, tmp_path):
     with tls_proxy(broker.host, broker.port, tmp_path) as port:
         uri = f"amqps://guest:guest@localhost:{port}/"
@@ -165,6 +189,22 @@ def test_a_broker_behind_tls_is_measured_and_its_certificate_is_verified(broker,
 def test_what_cannot_be_measured_is_said_in_one_line(broker, options, reason):
     address = f"{broker.host}:{broker.port}"
     result = perf("throughput", *(o.format(address=address) for o in options), *SHORT)
+    assert result.exit_code == EXIT_UNUSABLE, result.output
+    (line,) = result.output.strip().splitlines()
+    assert line.startswith("routelog: ")
+    assert reason in line
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--pid", "4194304"], "4194304"),
+        (["--pid", "1", "--connections", "900000000"], "open files"),
+        (["--pid", "1", "--uri", "amqp://127.0.0.1:1/"], "Connection refused"),
+    ],
+)
+def test_idle_connections_that_cannot_be_measured_are_said_in_one_line(broker, options, reason):
+    result = perf("idle", "--uri", broker.url, *options)
     assert result.exit_code == EXIT_UNUSABLE, result.output
     (line,) = result.output.strip().splitlines()
     assert line.startswith("routelog: ")

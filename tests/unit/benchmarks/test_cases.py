@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmarks.broker_process import Broker
 from benchmarks.cases import CASES, Case, Kind, Window, cases_named
 from benchmarks.null_broker import null_broker
 from benchmarks.unexpected import BadRequest
@@ -29,7 +30,14 @@ def test_what_a_broker_cannot_serve_is_said() -> None:
         reasons = {case.name: case.cannot_be_served(broker) for case in CASES}
     assert reasons["tls-100"] == "no TLS"
     assert reasons["fanout-100"] == "not for the ceiling"
+    assert reasons["idle-10000"] == "not for the ceiling"
     assert reasons["transient-100"] == ""
+
+
+def test_the_memory_of_a_broker_that_somebody_else_started_is_not_known() -> None:
+    (case,) = cases_named(["idle-10000"])
+    assert case.cannot_be_served(Broker("amqp://h")) == "not started here"
+    assert Broker("amqp://h").resident_bytes() == 0
 
 
 def test_cases_are_found_by_name_and_an_unknown_one_is_named() -> None:
