@@ -77,9 +77,7 @@ async def rises(work: Coroutine[Any, Any, None], done: Callable[[], int]) -> lis
         ({"max_priority": 255}, 13),
     ],
 )
-async def test_a_partition_is_few_objects(
-    node: Node, arguments: dict[str, Any], most: int
-) -> None:
+async def test_a_partition_is_few_objects(node: Node, arguments: dict[str, Any], most: int) -> None:
     gc.collect()
     gc.disable()
     try:
