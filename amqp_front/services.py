@@ -8,6 +8,7 @@ from typing import Protocol
 from amqp_front.configuration import BrokerConfig
 from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.direct_reply import DirectReplies
+from amqp_front.fan_out import FanOuts
 from amqp_front.frame_cutter import FrameCutter
 from amqp_front.heartbeat import HeartbeatWheel
 from log_backend import Clock
@@ -59,6 +60,7 @@ class Services:
     heartbeats: HeartbeatWheel
     node_name: str
     replies: DirectReplies = field(default_factory=DirectReplies)
+    fan_outs: FanOuts = field(default_factory=set)
 
     def cluster_name(self) -> str:
         """What clients are told that they have connected to."""

@@ -314,7 +314,7 @@ class PartitionLog(QuarantinedLog):
         if self.retention is not None:
             # What is being written stays: nobody could read it meanwhile.
             end = min(end, self._segments_end())
-        freed = self._tail.drop_up_to(end)
+        freed = self._tail.drop_up_to(end, self._owner.intake.let_go)
         if freed:
             self._owner.intake.grew(-freed)
         if self.segments and not self._flushing and self.segments[0].end_offset <= low_water:
@@ -491,9 +491,9 @@ class PartitionLog(QuarantinedLog):
 
     def close(self) -> int:
         """Stop: the partition was deleted, or the broker ends. Returns the memory freed."""
-        self.closed = True
-        freed = self._tail.bytes
+        self.closed, freed = True, self._tail.bytes
         self._tail.take_unflushed()
+        self._owner.intake.let_go(self._tail.take_all())
         self._tail = Tail()
         self._forget_loaded()
         self.cursors = {}  # they know the log: nothing is left for the garbage collector

@@ -11,9 +11,10 @@ from vhosts.queue_partition import QueuePartition
 from vhosts.ready_bytes import ReadyBytes, ReadyBytesWalks
 from vhosts.timer import CallSoon
 
-# Ranges of messages that leave in one turn, about 1 ms; and for each run of publishes, which may bring as many.
-RANGES_OF_TURN = 64
-RANGES_OF_RUN = 256
+RANGES_MAX = 256  # that leave in one turn: about 1 ms
+RANGES_MORE = (
+    2  # that leave for each run that comes in the same turn: one comes, and more than one leaves
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ class LengthLimit:
         self._call_soon = call_soon
         self._discard = discard
         self._scheduled = self._stopped = False
+        self._behind = False  # RANGES_MAX have left in this turn, and more have to
         self._bytes: dict[QueuePartition, ReadyBytes] = {}
         if options.bytes_max is not None:
             for partition in queue.partitions:
@@ -149,7 +151,7 @@ class LengthLimit:
         if self._credit():
             self.enforce_soon()
         else:
-            self._enforce(RANGES_OF_RUN)
+            self._enforce(RANGES_MORE if self._behind else RANGES_MAX)
 
     def _credit(self) -> int:
         return sum(max(0, consumer.credit()) for consumer in self._queue.consumers)
@@ -168,13 +170,13 @@ class LengthLimit:
             self._turn()
 
     def _turn(self) -> None:
-        self._scheduled = False
+        self._scheduled = self._behind = False
         if self._queue.deleted or self._stopped:
             return
         if self._queue.has_turn:
             self.enforce_soon()
         else:
-            self._enforce(RANGES_OF_TURN)
+            self._enforce(RANGES_MAX)
 
     def _enforce(self, ranges_max: int) -> None:
         over, bytes_over = (0, 0) if self.options.refuses else self._over()
@@ -203,6 +205,7 @@ class LengthLimit:
             bytes_over -= before - self._bytes_in(partition)
             heapreplace(fullest, (-partition.ready, at))
             self._discard(partition, *gone)
+        self._behind = True
         self.enforce_soon()
 
     def _over(self) -> tuple[int, int]:
