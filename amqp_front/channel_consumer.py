@@ -3,9 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from pamqp import commands
-
-from amqp_front.content_frames import body_view, content_frames, is_large, large_deliveries
+from amqp_front.content_frames import deliveries_in_parts, is_large
 from amqp_front.deliver_frames import encode_deliveries
 from amqp_front.delivery_lease import DeliveryLease
 from amqp_front.properties import Properties, visible_properties
@@ -157,29 +155,25 @@ class ChannelConsumer:
             self._channel.body_frame_max,
         )
         if is_large(delivery.records):
-            return large_deliveries(*arguments)
+            return deliveries_in_parts(*arguments)
         return (encode_deliveries(*arguments),)
 
     def _headed_parts(
         self, delivery: Delivery, first_tag: int, property_lists: Iterable[bytes]
     ) -> Sequence[Octets]:
         """The frames of a delivery whose messages have other properties than they were published with."""
-        records = delivery.records
-        parts: list[Octets] = []
-        for index, properties in enumerate(property_lists, delivery.index):
-            parts += content_frames(
-                self._channel.number,
-                self._channel.body_frame_max,
-                properties,
-                body_view(records, index),
-                commands.Basic.Deliver,
-                consumer_tag=self.tag,
-                delivery_tag=first_tag + index - delivery.index,
-                redelivered=delivery.redelivered,
-                exchange=records.exchange,
-                routing_key=records.routing_key(index),
-            )
-        return parts if is_large(records) else (b"".join(parts),)
+        parts = deliveries_in_parts(
+            delivery.records,
+            delivery.index,
+            delivery.count,
+            self._channel.number,
+            self._wire_tag,
+            first_tag,
+            delivery.redelivered,
+            self._channel.body_frame_max,
+            property_lists,
+        )
+        return parts if is_large(delivery.records) else (b"".join(parts),)
 
     def queue_deleted(self) -> None:
         """See `Consumer`."""
@@ -188,8 +182,8 @@ class ChannelConsumer:
 
 def _counted_property_lists(delivery: Delivery) -> Iterator[bytes]:
     for index, count in enumerate(delivery_counts(delivery), delivery.index):
-        yield Properties(visible_properties(delivery.records, index)).with_header(
-            COUNT_HEADER, count
+        yield Properties(visible_properties(delivery.records, index)).with_integers(
+            {COUNT_HEADER: count}
         )
 
 

@@ -356,7 +356,7 @@ class Consumption:
         properties = visible_properties(records, index)
         if queue.counts_deliveries:  # 0 as well, as RabbitMQ's quorum queues answer a basic.get
             (count,) = delivery_counts(delivery)
-            properties = Properties(properties).with_header(COUNT_HEADER, count)
+            properties = Properties(properties).with_integers({COUNT_HEADER: count})
         self.write_parts(
             content_frames(
                 self.number,

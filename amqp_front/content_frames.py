@@ -4,6 +4,7 @@ A large body is not copied: its parts are views of it, between the ends and the 
 """
 
 import struct
+from collections.abc import Iterable
 from typing import Any
 
 from amqp_front.methods import encode_method
@@ -35,7 +36,7 @@ def content_frames(
     return _content_parts(channel, body_frame_max, frame, properties, body)
 
 
-def large_deliveries(
+def deliveries_in_parts(
     records: Records,
     first: int,
     count: int,
@@ -44,17 +45,24 @@ def large_deliveries(
     delivery_tag: int,
     redelivered: bool,
     body_frame_max: int,
+    property_lists: Iterable[bytes] | None = None,
 ) -> list[Octets]:
-    """As `encode_deliveries`, in parts."""
+    """As `encode_deliveries`, in parts.
+
+    Args:
+        property_lists: what stands for those that the messages were published with; None: these.
+    """
     parts: list[Octets] = []
     tag = _DELIVER.pack(60, 60, len(consumer_tag)) + consumer_tag
     exchange = bytes((redelivered, len(records.exchange))) + records.exchange
-    for index in range(first, first + count):
+    if property_lists is None:
+        property_lists = map(records.properties, range(first, first + count))
+    for index, properties in enumerate(property_lists, first):
         key = records.routing_key(index)
         method = tag + struct.pack(">Q", delivery_tag + index - first) + exchange
         method += bytes((len(key),)) + key
         frame = _FRAME.pack(1, channel, len(method)) + method + _END
-        properties, body = records.properties(index), body_view(records, index)
+        body = body_view(records, index)
         parts += _content_parts(channel, body_frame_max, frame, properties, body)
     return parts
 

@@ -3,7 +3,8 @@
 Source: AMQP 0-9-1 specification, section 4.2.6.1 and class basic.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import Protocol
 
 from amqp_front.errors import FRAME_ERROR, PRECONDITION_FAILED, HardError, SoftError
@@ -67,9 +68,8 @@ class Properties:
         if flags & 3 or len(raw) < 2:
             raise HardError(FRAME_ERROR, "the property flags of a content header are not valid")
         at = 2
-        for bit, name in zip(range(15, 1, -1), PROPERTY_NAMES, strict=True):
-            if flags >> bit & 1:
-                at = self._place(name, at)
+        for name in _names(flags):
+            at = self._place(name, at)
         if at != len(raw):
             raise HardError(FRAME_ERROR, "the properties of a content header do not fill it")
 
@@ -132,28 +132,32 @@ class Properties:
 
     def without_blind_copies(self) -> bytes:
         """The property list without the BCC header, byte for byte otherwise."""
-        return self.with_headers(self._headers_without(b"BCC"))
+        return self.with_headers(self._headers_without((b"BCC",)))
 
-    def _headers_without(self, name: bytes) -> bytes:
+    def _headers_without(self, names: Collection[bytes]) -> bytes:
         start, end = self._places["headers"]
         reader = FieldTableReader(self.raw)
         kept = bytearray()
         at = start
         while at < end:
             after = reader.field_end(at)
-            if self.raw[at + 1 : at + 1 + self.raw[at]] != name:
+            if self.raw[at + 1 : at + 1 + self.raw[at]] not in names:
                 kept += self.raw[at:after]
             at = after
         return bytes(kept)
 
-    def with_header(self, name: bytes, value: int) -> bytes:
-        """The property list with a header that is a 64-bit integer, in front of the others.
+    def with_integers(self, headers: Mapping[bytes, int]) -> bytes:
+        """The property list with headers that are 64-bit integers, in front of the others.
 
-        One of that name that was published goes.
+        Those of their names that were published go.
         """
-        field = bytes((len(name),)) + name + b"l" + value.to_bytes(8, "big")
-        has_others = "headers" in self._places
-        return self.with_headers(field + self._headers_without(name) if has_others else field)
+        fields = b"".join(
+            bytes((len(name),)) + name + b"l" + value.to_bytes(8, "big")
+            for name, value in headers.items()
+        )
+        if "headers" in self._places:
+            fields += self._headers_without(headers)
+        return self.with_headers(fields)
 
     def with_headers(self, fields: bytes) -> bytes:
         """The property list with the fields of another header table."""
@@ -171,6 +175,12 @@ class Properties:
         start, end = self._places["reply_to"]
         content = address.encode()
         return b"".join((self.raw[: start - 1], bytes((len(content),)), content, self.raw[end:]))
+
+
+@lru_cache(maxsize=256)  # publishers set the same ones again and again
+def _names(flags: int) -> tuple[str, ...]:
+    bits = zip(range(15, 1, -1), PROPERTY_NAMES, strict=True)
+    return tuple(name for bit, name in bits if flags >> bit & 1)
 
 
 def visible_properties(records: Records, index: int) -> bytes:

@@ -14,8 +14,8 @@ from vhosts import Comeback, Delivery, delivery_cost
 
 TURN_BYTES_MAX = 1_048_576  # as a queue's: then others have their turn
 PIECE_BYTES_MAX = 262_144
-PIECE_COUNT_MAX = 256  # each may be given a header: 25 us on its own
-MESSAGE_BYTES_MIN = 1_024  # what one counts for, therefore
+PIECE_COUNT_MAX = 128  # each may be given a header: 11 us on its own
+MESSAGE_BYTES_MIN = 8_192  # what one counts for, therefore
 
 
 class RecoveringConsumption(Protocol):

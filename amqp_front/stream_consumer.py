@@ -27,10 +27,11 @@ class StreamConsumer(ChannelConsumer):
 def _property_lists(delivery: Delivery, is_counted: bool) -> Iterator[bytes]:
     counts = delivery_counts(delivery) if is_counted else None
     for at in range(delivery.count):
-        raw = visible_properties(delivery.records, delivery.index + at)
-        raw = Properties(raw).with_header(OFFSET_HEADER, delivery.offset + at)
-        if delivery.partition_index is not None:
-            raw = Properties(raw).with_header(PARTITION_HEADER, delivery.partition_index)
+        headers: dict[bytes, int] = {}
         if counts is not None:
-            raw = Properties(raw).with_header(COUNT_HEADER, counts[at])
-        yield raw
+            headers[COUNT_HEADER] = counts[at]
+        if delivery.partition_index is not None:
+            headers[PARTITION_HEADER] = delivery.partition_index
+        headers[OFFSET_HEADER] = delivery.offset + at
+        raw = visible_properties(delivery.records, delivery.index + at)
+        yield Properties(raw).with_integers(headers)

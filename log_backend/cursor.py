@@ -23,7 +23,6 @@ class Cursor:
         number: of the cursor within its partition; 0 is the queue's own.
         settled: the offsets it is done with.
         handed_out: everything below was delivered, or is settled; it may lag behind `low_water`.
-        delivery_counts: how often unsettled messages were delivered again.
 
     Args:
         on_changed: called when there is something for the journal, once until `take_changes`; None: the
@@ -33,13 +32,13 @@ class Cursor:
     __slots__ = (
         "_acked",
         "_announced",
+        "_delivery_counts",
         "_handed_out_journaled",
         "_on_changed",
         "_redelivered",
         "_redelivered_max",
         "_replayed",
         "_settled_otherwise",
-        "delivery_counts",
         "handed_out",
         "number",
         "settled",
@@ -49,32 +48,42 @@ class Cursor:
         self.number = number
         self.settled = SettledSet()
         self.handed_out = 0
-        self.delivery_counts = DeliveryCounts(self.settled)
         self._on_changed = on_changed
         self._announced = False
-        self._acked: list[tuple[int, int]] = []
-        self._settled_otherwise: dict[Reason, list[tuple[int, int]]] = {}
         self._handed_out_journaled = 0
-        self._redelivered: list[CountedRange] = []
         self._redelivered_max = REDELIVERED_MAX
-        self._replayed: list[StateChange] = []
+        # There are very many cursors, and most of them have none of these: an empty list is 56 bytes, and one
+        # more thing that the garbage collector looks at.
+        self._delivery_counts: DeliveryCounts | None = None
+        self._acked: list[tuple[int, int]] | None = None
+        self._settled_otherwise: dict[Reason, list[tuple[int, int]]] | None = None
+        self._redelivered: list[CountedRange] | None = None
+        self._replayed: list[StateChange] | None = None
 
     @property
     def low_water(self) -> int:
         """Every offset below is settled."""
         return self.settled.low_water
 
+    @property
+    def delivery_counts(self) -> DeliveryCounts:
+        """How often unsettled messages were delivered again."""
+        if self._delivery_counts is None:
+            self._delivery_counts = DeliveryCounts(self.settled)
+        return self._delivery_counts
+
     def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> int:
         """Settle [first, end); returns how many were not settled before."""
         added = self.settled.settle(first, end)
         if not added:
             return 0
-        if self.delivery_counts.chunks:
-            self.delivery_counts.settled(first, end)
+        counts = self._delivery_counts
+        if counts is not None and counts.chunks:
+            counts.settled(first, end)
         if self._on_changed is not None:
             ranges = self._acked
-            if reason is not Reason.ACKED:
-                ranges = self._settled_otherwise.setdefault(reason, [])
+            if ranges is None or reason is not Reason.ACKED:
+                ranges = self._unjournaled(reason)
             if ranges and ranges[-1][1] == first:
                 ranges[-1] = (ranges[-1][0], end)
             else:
@@ -82,6 +91,16 @@ class Cursor:
             if not self._announced:
                 self._announce(self._on_changed)
         return added
+
+    def _unjournaled(self, reason: Reason) -> list[tuple[int, int]]:
+        # What was settled so since `take_changes`.
+        if reason is Reason.ACKED:
+            if self._acked is None:
+                self._acked = []
+            return self._acked
+        if self._settled_otherwise is None:
+            self._settled_otherwise = {}
+        return self._settled_otherwise.setdefault(reason, [])
 
     def hand_out(self, end: int) -> None:
         """Everything below is delivered, or settled."""
@@ -94,6 +113,8 @@ class Cursor:
         """Unsettled messages [first, end) that were delivered before are delivered once more."""
         counted = self.delivery_counts.count(first, end)
         if self._on_changed is not None:
+            if self._redelivered is None:
+                self._redelivered = []
             self._redelivered += counted
             if len(self._redelivered) > self._redelivered_max:
                 # Counts only rise, so those of now say all that these say.
@@ -105,20 +126,20 @@ class Cursor:
     def take_changes(self) -> list[StateChange]:
         """What the journal has to know since the last call."""
         self._announced = False
-        changes, self._replayed = self._replayed, []
-        if self._acked:
+        changes, self._replayed = self._replayed or [], None
+        if self._acked is not None:
             changes.append(Settlement(self.number, self._acked))
-            self._acked = []
-        if self._settled_otherwise:
+            self._acked = None
+        if self._settled_otherwise is not None:
             for reason, ranges in self._settled_otherwise.items():
                 changes.append(Settlement(self.number, ranges, reason))
-            self._settled_otherwise = {}
+            self._settled_otherwise = None
         if self.handed_out > max(self._handed_out_journaled, self.low_water):
             changes.append(HandedOut(self.number, self.handed_out))
             self._handed_out_journaled = self.handed_out
-        if self._redelivered:
+        if self._redelivered is not None:
             changes.append(Redelivered(self.number, self._redelivered))
-            self._redelivered = []
+            self._redelivered = None
         return changes
 
     def replay(self, change: StateChange) -> int:
@@ -140,12 +161,15 @@ class Cursor:
             return max((end for _, end in change.ranges), default=0)
         end = change.first + int.from_bytes(change.bitmap, "little").bit_length()
         if self.settled.settle_bits(change.first, change.bitmap):
-            self.delivery_counts.settled(change.first, end)
+            if self._delivery_counts is not None:
+                self._delivery_counts.settled(change.first, end)
             self._replay_again(change)
         return end
 
     def _replay_again(self, change: StateChange) -> None:
         # The file that it was read from is given back to the journal.
+        if self._replayed is None:
+            self._replayed = []
         self._replayed.append(change)
         if self._on_changed is not None and not self._announced:
             self._announce(self._on_changed)
@@ -155,12 +179,13 @@ class Cursor:
         writer = SnapshotWriter(partition, self.number)
         marks = Marks(self.low_water, next_offset, synced_offset, self.handed_out)
         changes = [writer.marks(marks)]
-        settled, counts = self.settled, self.delivery_counts
+        settled, counts = self.settled, self._delivery_counts
         settled.shrink()
         changes += [writer.settled(n, settled.chunks.get(n)) for n in settled.dirty_chunks]
-        changes += [writer.counts(n, counts.chunks.get(n)) for n in counts.dirty_chunks]
         settled.dirty_chunks.clear()
-        counts.dirty_chunks.clear()
+        if counts is not None:
+            changes += [writer.counts(n, counts.chunks.get(n)) for n in counts.dirty_chunks]
+            counts.dirty_chunks.clear()
         return changes
 
     def restore(self, entries: Iterable[tuple[bytes, bytes]]) -> Marks:

@@ -40,7 +40,7 @@ def partition_directory(logs: Path, vhost: str, queue: str, partition: int) -> P
     return Path(partition_directory_name(logs, vhost, queue, partition))
 
 
-def partition_directory_name(logs: Path, vhost: str, queue: str, partition: int) -> str:
+def partition_directory_name(logs: Path | str, vhost: str, queue: str, partition: int) -> str:
     """Path of the directory of one partition of a queue, as text."""
     return f"{logs}/{directory_name(vhost)}/{directory_name(queue)}-{partition}"
 

@@ -85,7 +85,7 @@ class LogStore:
         loop: asyncio.AbstractEventLoop,
         options: LogOptions,
     ) -> None:
-        self._logs, self._spill = data / "logs", data / "spill"
+        self._logs, self._spill = f"{data}/logs", f"{data}/spill"
         self._disk = disk
         self._clock = clock
         self._loop = loop

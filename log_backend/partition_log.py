@@ -18,7 +18,6 @@ from log_backend.durability import Durability
 from log_backend.journal_block import Reason
 from log_backend.loaded_pieces import LoadedPieces, PieceBudget
 from log_backend.log_directory import segment_path
-from log_backend.log_end import LogEnd
 from log_backend.log_intake import LogIntake
 from log_backend.quarantine import QuarantinedLog
 from log_backend.record_batch import RecordBatch
@@ -62,7 +61,7 @@ class LogOwner(Protocol):
         """Microseconds since 1970."""
 
 
-class PartitionLog(LogEnd, QuarantinedLog):
+class PartitionLog(QuarantinedLog):
     """One partition of a queue.
 
     Attributes:
@@ -76,6 +75,23 @@ class PartitionLog(LogEnd, QuarantinedLog):
         held: by number of a cursor, how much is kept for it beyond retention; others: all.
     """
 
+    __slots__ = (
+        "_awaiting_load",
+        "_flushing",
+        "_held_back",
+        "_loaded",
+        "_owner",
+        "compression",
+        "cursors",
+        "first_kept",
+        "held",
+        "overtaken",
+        "remote",
+        "retention",
+        "segments",
+        "synced_offset",
+    )
+
     def __init__(
         self,
         owner: LogOwner,
@@ -87,16 +103,9 @@ class PartitionLog(LogEnd, QuarantinedLog):
         retention: Retention | None = None,
         compression: str = "none",
     ) -> None:
-        LogEnd.__init__(
-            self,
-            number,
-            directory,
-            owner.intake,
-            durable=durable,
-            durability=durability,
-            is_stream=retention is not None and retention.is_stream,
-        )
-        QuarantinedLog.__init__(self)
+        super().__init__(number, directory, owner.intake, durable, durability)
+        self.is_stream = retention is not None and retention.is_stream
+        self._begin_undamaged()
         self._owner = owner
         self.retention = retention
         self.remote: RemoteLog | None = None
@@ -108,10 +117,9 @@ class PartitionLog(LogEnd, QuarantinedLog):
         self.overtaken: dict[int, Callable[[int], None]] = {}
         self.held: dict[int, Hold] = {}
         self._flushing = False
-        # First offsets of what is not in the journal yet; an empty deque would take ten times as much.
-        self._held_back: list[int] = []
-        self._loaded = LoadedPieces(owner.loaded_pieces)
-        self._awaiting_load: list[Callable[[], None]] = []
+        self._held_back: tuple[int, ...] = ()  # first offsets of what is not in the journal yet
+        self._loaded: LoadedPieces | None = None  # nothing was
+        self._awaiting_load: tuple[Callable[[], None], ...] = ()
 
     # -- writing
 
@@ -180,7 +188,7 @@ class PartitionLog(LogEnd, QuarantinedLog):
         if first is not None and (offset >= first.base_offset or offset >= self._segments_end()):
             found: RecordBatch | None = self._tail.find(offset)
             return found
-        return self._loaded.find(offset)
+        return None if self._loaded is None else self._loaded.find(offset)
 
     def needs_load(self, offset: int) -> bool:
         """Whether the offset is on disk only, and can be read."""
@@ -202,18 +210,16 @@ class PartitionLog(LogEnd, QuarantinedLog):
         segment = self.segment_of(offset)
         if segment is None:
             return
-        loading = bool(self._awaiting_load)
+        if not self._awaiting_load:
+            future = self._owner.load(segment, offset)
+            future.add_done_callback(lambda future: self._finish_load(segment, offset, future))
         if done not in self._awaiting_load:  # who is served from elsewhere meanwhile asks often
-            self._awaiting_load.append(done)
-        if loading:
-            return
-        future = self._owner.load(segment, offset)
-        future.add_done_callback(lambda future: self._finish_load(segment, offset, future))
+            self._awaiting_load += (done,)
 
     def _finish_load(
         self, segment: Segment, offset: int, future: "asyncio.Future[list[RecordBatch]]"
     ) -> None:
-        awaiting, self._awaiting_load = self._awaiting_load, []
+        awaiting, self._awaiting_load = self._awaiting_load, ()
         if self.closed or future.cancelled():
             return
         error = future.exception()
@@ -224,6 +230,7 @@ class PartitionLog(LogEnd, QuarantinedLog):
         elif error is not None:
             self.read_failed(offset, error)
         else:
+            self._loaded = self._loaded or LoadedPieces(self._owner.loaded_pieces)
             self._loaded.add(offset, future.result())
         for done in awaiting:
             done()
@@ -232,13 +239,16 @@ class PartitionLog(LogEnd, QuarantinedLog):
 
     def _needed_from(self) -> int:
         """See `QuarantinedLog`."""
-        first = self.first_offset
-        return first if self.retention is not None else max(first, self.low_water())
+        return max(self.first_offset, 0 if self.retention is not None else self.low_water())
 
     def _damage_changed(self) -> None:
         """See `QuarantinedLog`."""
-        self._loaded.clear()
+        self._forget_loaded()
         self._owner.damage_changed(self)
+
+    def _forget_loaded(self) -> None:
+        if self._loaded is not None:
+            self._loaded.clear()
 
     def _segments_end(self) -> int:
         # Behind it, records are in the tail, perhaps on their way to a segment.
@@ -324,7 +334,7 @@ class PartitionLog(LogEnd, QuarantinedLog):
     def _remove_segments(self, count: int) -> None:
         if count:
             removed, self.segments[:count] = self.segments[:count], []
-            self._loaded.clear()
+            self._forget_loaded()
             self._owner.remove_segments(self, removed)
 
     def remove_settled_segments(self) -> bool:
@@ -358,15 +368,6 @@ class PartitionLog(LogEnd, QuarantinedLog):
             first_kept = oldest.base_offset if synced else None
         moved, self.first_kept = first_kept != self.first_kept, first_kept
         return moved
-
-    def tail_bytes(self) -> int:
-        """Memory of the batches that are kept."""
-        return self._tail.bytes
-
-    @property
-    def unflushed_bytes(self) -> int:
-        """Of batches that are in no segment, and in no plan of `plan_flush`."""
-        return self._tail.unflushed_bytes
 
     # -- flushing to segments
 
@@ -409,11 +410,11 @@ class PartitionLog(LogEnd, QuarantinedLog):
 
     def hold_back(self, offset: int) -> None:
         """Write no batch to segments that begins at an offset or behind it; see `log_transaction`."""
-        self._held_back.append(offset)
+        self._held_back += (offset,)
 
     def committed(self) -> None:
         """The oldest offset that `hold_back` was told is one no more."""
-        del self._held_back[0]
+        self._held_back = self._held_back[1:]
 
     def flushed(self) -> None:
         """The planned writes are done."""
@@ -490,11 +491,10 @@ class PartitionLog(LogEnd, QuarantinedLog):
 
     def close(self) -> int:
         """Stop: the partition was deleted, or the broker ends. Returns the memory freed."""
-        self.closed = True
-        freed = self._tail.bytes
+        self.closed, freed = True, self._tail.bytes
         self._tail.take_unflushed()
         self._owner.intake.let_go(self._tail.take_all())
         self._tail = Tail()
-        self._loaded.clear()
+        self._forget_loaded()
         self.cursors = {}  # they know the log: nothing is left for the garbage collector
         return freed

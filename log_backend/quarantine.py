@@ -2,32 +2,38 @@
 
 import logging
 from abc import ABC, abstractmethod
-from pathlib import Path
 
 from log_backend.damage import NOTHING_BLOCKED, Damage, DamageRecord
+from log_backend.log_end import LogEnd
 from log_backend.segment import Segment, SegmentDamaged
 
 log = logging.getLogger(__name__)
 
 
-class QuarantinedLog(ABC):
+class QuarantinedLog(LogEnd, ABC):
     """What a partition's log knows of its damage.
 
     Attributes:
-        damage: what is known of damaged files.
         blocked_from: nothing at or behind this offset is handed out.
         read_error: why it cannot be read, where no damage is: the disk's fault, or ours. Not kept.
     """
 
-    def __init__(self) -> None:
-        self.damage = DamageRecord()
-        self.blocked_from = self.damage.blocked_from
+    __slots__ = ("_damage", "blocked_from", "read_error")
+
+    def _begin_undamaged(self) -> None:
+        self._damage: DamageRecord | None = None  # nothing is known: nearly always
+        self.blocked_from = NOTHING_BLOCKED
         self.read_error: BaseException | None = None
 
     @property
-    @abstractmethod
-    def directory(self) -> Path:
-        """Where its segments lie."""
+    def damage(self) -> DamageRecord:
+        """What is known of damaged files; set it to what is stored."""
+        return DamageRecord() if self._damage is None else self._damage
+
+    @damage.setter
+    def damage(self, stored: DamageRecord) -> None:
+        self._damage = stored if stored.found or stored.lost else None
+        self.blocked_from = stored.blocked_from
 
     @property
     def is_damaged(self) -> bool:
@@ -39,10 +45,12 @@ class QuarantinedLog(ABC):
 
         What lies before is served, and appends go on: behind it, in a new segment.
         """
-        if not self.damage.add(damage):
+        record = self.damage
+        if not record.add(damage):
             return
+        self._damage = record
         log.error("quarantined: %s in %s: run 'routelog log verify'", damage, self.directory)
-        self.blocked_from = min(self.blocked_from, self.damage.blocked_from)
+        self.blocked_from = min(self.blocked_from, record.blocked_from)
         self._damage_changed()
         self.lift_quarantine()
 

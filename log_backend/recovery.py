@@ -60,7 +60,6 @@ class Recovery:
             SnapshotDamaged: what was durable cannot be read.
         """
         partition.damage = load_damage(self._metadata, partition.number)
-        partition.blocked_from = partition.damage.blocked_from
         for damage in partition.damage.found:
             log.error("still quarantined: %s in %s", damage, partition.directory)
         self._restore_cursors(partition)

@@ -25,7 +25,7 @@ class SettledSet:
     def __init__(self, low_water: int = 0) -> None:
         self.low_water = low_water
         self.chunks: dict[int, Chunk] = {}
-        self.dirty_chunks: set[int] = set()
+        self.dirty_chunks: dict[int, None] = {}  # a third of a set, which there is for each cursor
 
     def settle(self, first: int, end: int) -> int:
         """Settle [first, end); returns how many of them were not settled before."""
@@ -68,7 +68,7 @@ class SettledSet:
             chunk = Bitmap(bytearray(BITMAP_BYTES))
         added = chunk.merge(bits)
         self.chunks[number] = chunk.smallest() if chunk.misfit else chunk
-        self.dirty_chunks.add(number)
+        self.dirty_chunks[number] = None
         return added
 
     def __contains__(self, offset: int) -> bool:
@@ -139,7 +139,7 @@ class SettledSet:
             added += chunk.add(low, high)
             if chunk.misfit:
                 chunks[number] = chunk.smallest()
-            self.dirty_chunks.add(number)
+            self.dirty_chunks[number] = None
             first += high - low
         return added
 
@@ -151,11 +151,11 @@ class SettledSet:
         number = low_water // CHUNK_OFFSETS
         for passed in self._numbers(first // CHUNK_OFFSETS, number):
             del self.chunks[passed]
-            self.dirty_chunks.add(passed)
+            self.dirty_chunks[passed] = None
         chunk = self.chunks.get(number)
         if chunk is not None and chunk.settled_from(low_water % CHUNK_OFFSETS) == CHUNK_OFFSETS:
             del self.chunks[number]
-            self.dirty_chunks.add(number)
+            self.dirty_chunks[number] = None
         return added
 
     def _numbers(self, first: int, end: int) -> list[int]:

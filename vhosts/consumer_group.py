@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from log_backend import Hold, PartitionLog, Reason
 from vhosts.comeback import Comeback
 from vhosts.consumer import Consumer
-from vhosts.dispatcher import HEADED_BYTES_MIN, Dispatcher
+from vhosts.dispatcher import HEADED_BYTES_MIN, HEADED_COUNT_MAX, Dispatcher
 from vhosts.group_record import GroupRecord
 from vhosts.queue_partition import QueuePartition
 from vhosts.timer import CallSoon
@@ -29,6 +29,7 @@ class ConsumerGroup(Dispatcher):
     __slots__ = ("creating", "idle_since", "places", "record")
 
     message_bytes_min = HEADED_BYTES_MIN
+    delivery_count_max = HEADED_COUNT_MAX
 
     def __init__(self, vhost: str, record: GroupRecord, call_soon: CallSoon) -> None:
         super().__init__(vhost, record.queue, call_soon)

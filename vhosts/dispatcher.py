@@ -16,7 +16,8 @@ TURN_BYTES_MAX = 1_048_576  # of one dispatch: then others have their turn
 DELIVERY_BYTES_MIN = 8_192  # what one counts for however small: handing it out takes as long
 DELIVERY_COUNT_MAX = 4_096
 FRAMES_BYTES = 40  # what a message counts for besides its own bytes: its frames are built and sent
-HEADED_BYTES_MIN = 1_024  # what a message counts for that is given a header: 25 us on its own
+HEADED_BYTES_MIN = 8_192  # what a message counts for that is given a header: 11 us on its own
+HEADED_COUNT_MAX = 128  # of one delivery, therefore
 
 
 class Dispatcher:
@@ -24,6 +25,7 @@ class Dispatcher:
 
     Attributes:
         message_bytes_min: what a message counts for in a turn, however small.
+        delivery_count_max: messages of one delivery.
         vhost, name: of the queue, for errors.
         partitions: at least one; order holds within each.
         consumers: by falling priority.
@@ -47,6 +49,7 @@ class Dispatcher:
     )
 
     message_bytes_min = 0
+    delivery_count_max = DELIVERY_COUNT_MAX
 
     def __init__(self, vhost: str, name: str, call_soon: CallSoon) -> None:
         self.vhost = vhost
@@ -123,7 +126,7 @@ class Dispatcher:
                 shares_left = self._with_credit(consumer.priority) if ready > 1 else 1
                 share = max(1, ready // shares_left)
             shares_left -= 1
-            delivery = self._take_next(order, min(credit, share, DELIVERY_COUNT_MAX))
+            delivery = self._take_next(order, min(credit, share, self.delivery_count_max))
             if delivery is None:
                 if self._at_damage():
                     self._stop_at_damage()

@@ -57,7 +57,8 @@ class GroupBook:
 
     def cursors(self, queue: str, partition: int) -> Mapping[int, int]:
         """The cursors of a queue's stored groups in a partition, by number: where each began."""
-        return {each.cursor: each.begins[partition] for each in self._stored.get(queue, ())}
+        stored = self._stored.get(queue)  # behind the start: none
+        return {each.cursor: each.begins[partition] for each in stored} if stored else {}
 
     def recovered(self, queue: Queue) -> None:
         """The logs of a queue are as they were: open its groups."""

@@ -45,16 +45,19 @@ class PriorityLevels:
         count: messages.
 
     Cost:
-        About 120 bytes for each run of neighbours of one priority.
+        About 120 bytes for each run of neighbours of one priority, and 1 KB for each priority that was met.
     """
+
+    __slots__ = ("_levels", "_priority_max", "count")
 
     def __init__(self, priority_max: int) -> None:
         self.count = 0
-        self._levels = [_Level() for _ in range(priority_max + 1)]
+        self._priority_max = priority_max
+        self._levels: dict[int, _Level] = {}  # those that were met, the highest first
 
     def add(self, priority: int, first: int, end: int, *, redelivered: bool) -> None:
         """Messages behind all others came in."""
-        fresh = self._levels[min(priority, len(self._levels) - 1)].fresh
+        fresh = self._level(min(priority, self._priority_max)).fresh
         self.count += end - first
         if fresh and (fresh[-1].end, fresh[-1].redelivered) == (first, redelivered):
             first = fresh.pop().first
@@ -63,12 +66,20 @@ class PriorityLevels:
     def put_back(self, priority: int, first: int, end: int) -> None:
         """Messages that were handed out came back."""
         self.count += end - first
-        insort(self._levels[priority].returned, ReadyRange(first, end, True))
+        insort(self._level(priority).returned, ReadyRange(first, end, True))
+
+    def _level(self, priority: int) -> _Level:
+        level = self._levels.get(priority)
+        if level is None:
+            level = _Level()
+            others = self._levels.items()
+            self._levels = dict(sorted([*others, (priority, level)], key=_priority, reverse=True))
+        return level
 
     def head(self) -> tuple[int, ReadyRange] | None:
         """Priority and range of the next messages."""
-        for priority in range(len(self._levels) - 1, -1, -1):
-            head = self._levels[priority].head()
+        for priority, level in self._levels.items():
+            head = level.head()
             if head is not None:
                 return priority, head
         return None
@@ -80,13 +91,15 @@ class PriorityLevels:
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         """All ranges, in no order."""
-        for level in self._levels:
+        for level in self._levels.values():
             for each in (*level.returned, *level.fresh):
                 yield each.first, each.end
 
     def clear(self) -> None:
         """Nothing is ready any more."""
         self.count = 0
-        for level in self._levels:
-            level.fresh.clear()
-            level.returned.clear()
+        self._levels = {}
+
+
+def _priority(level: tuple[int, _Level]) -> int:
+    return level[0]

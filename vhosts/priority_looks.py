@@ -2,7 +2,7 @@
 
 from vhosts.timer import CallSoon
 
-MESSAGES_MAX = 1_024  # whose priority is looked at before others have their turn: 2 to 4 ms
+MESSAGES_MAX = 512  # whose priority is looked at before others have their turn: 1 to 2 ms
 
 
 class PriorityLooks:

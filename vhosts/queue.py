@@ -15,8 +15,8 @@ from vhosts.consumer_group import ConsumerGroup
 from vhosts.delivery import Delivery
 from vhosts.dispatcher import (
     DELIVERY_BYTES_MAX,
-    DELIVERY_COUNT_MAX,
     HEADED_BYTES_MIN,
+    HEADED_COUNT_MAX,
     TURN_BYTES_MAX,
     Dispatcher,
     delivery_cost,
@@ -446,7 +446,7 @@ class Queue(Dispatcher):
             credit = reader.consumer.credit()
             if credit <= 0:
                 break
-            delivery = reader.take(min(credit, DELIVERY_COUNT_MAX), DELIVERY_BYTES_MAX)
+            delivery = reader.take(min(credit, HEADED_COUNT_MAX), DELIVERY_BYTES_MAX)
             if delivery is None:
                 if reader.stopped:
                     reader.consumer.queue_stopped(self._why_stopped())

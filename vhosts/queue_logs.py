@@ -59,8 +59,8 @@ class QueueLogs:
         queue.open(self._partitions(queue, [each.log for each in queue.partitions]))
 
     def _partitions(self, queue: Queue, logs: Sequence[PartitionLog]) -> list[QueuePartition]:
-        highest = priority_max(queue.properties.arguments)
+        highest, wake = priority_max(queue.properties.arguments), queue.wake
         if highest:
             looks = PriorityLooks(self._call_soon)
-            return [PriorityPartition(log, queue.wake, looks, highest) for log in logs]
-        return [QueuePartition(log, queue.wake) for log in logs]
+            return [PriorityPartition(log, wake, looks, highest) for log in logs]
+        return [QueuePartition(log, wake) for log in logs]

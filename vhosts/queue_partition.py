@@ -74,13 +74,16 @@ class QueuePartition:
         self.rules: PartitionRules | None = None
         self.on_expiring: Callable[[], None] | None = None
         self._notify = on_ready
-        self.next_offset = self.cursor.low_water
+        settled = self.cursor.settled
+        self.next_offset = settled.low_water
         self._delivered_before = self.cursor.handed_out  # by an earlier run, up to there
         self.in_flight = 0
         self.returned: list[tuple[int, int]] = []
         self._returned_count = 0
         # Settled before a restart, out of order: still in front of next_offset.
-        self._settled_ahead = self.cursor.settled.count_from(self.next_offset, log.next_offset)
+        self._settled_ahead = 0
+        if settled.chunks:
+            self._settled_ahead = settled.count_from(self.next_offset, log.next_offset)
 
     def on_ready(self) -> None:
         """See `DeliverySource`."""

@@ -9,8 +9,8 @@ from pamqp import frame as pamqp_frame
 from amqp_front.content_frames import (
     LARGE_BODY_BYTES,
     content_frames,
+    deliveries_in_parts,
     is_large,
-    large_deliveries,
 )
 from amqp_front.deliver_frames import encode_deliveries
 from log_backend import Records, encode_records
@@ -67,10 +67,10 @@ def large_records(sizes: list[int], *, keyed: bool) -> Records:
 
 @pytest.mark.parametrize("keyed", [True, False])
 @pytest.mark.parametrize("frame_max", [4_088, 131_064, LARGE_BODY_BYTES, 1 << 20])
-def test_large_deliveries_are_those_of_the_kernel_in_parts(frame_max: int, keyed: bool) -> None:
+def test_deliveries_in_parts_are_those_of_the_kernel_in_parts(frame_max: int, keyed: bool) -> None:
     records = large_records([LARGE_BODY_BYTES * 2 - 7, 131_064, LARGE_BODY_BYTES], keyed=keyed)
     arguments = (records, 1, 2, 9, b"tag", 77, True, frame_max)
-    parts = large_deliveries(*arguments)
+    parts = deliveries_in_parts(*arguments)
     assert b"".join(parts) == encode_deliveries(*arguments)
     views = [part for part in parts if isinstance(part, memoryview)]
     assert sum(map(len, views)) == 131_064 + LARGE_BODY_BYTES

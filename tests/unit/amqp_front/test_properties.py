@@ -205,7 +205,7 @@ def test_noise_is_refused_or_read(raw: bytes) -> None:
 @pytest.mark.parametrize("name", [*ALL, None])
 def test_a_header_is_put_in_front_of_the_others(name: str | None) -> None:
     values = {name: ALL[name]} if name else dict(ALL)
-    found = Properties(listed(**values).with_header(b"X-count", 1 << 40))
+    found = Properties(listed(**values).with_integers({b"X-count": 1 << 40}))
     expected = {**values, "headers": {"X-count": 1 << 40, **values.get("headers", {})}}
     assert found.headers() == expected["headers"]
     assert found.raw == listed(**expected).raw
@@ -213,8 +213,16 @@ def test_a_header_is_put_in_front_of_the_others(name: str | None) -> None:
 
 def test_a_header_of_that_name_that_was_published_goes() -> None:
     headers = {"x-count": {"deep": [1, "two"]}, "mine": "kept", "x-counter": 3}
-    found = Properties(listed(headers=headers).with_header(b"x-count", 2))
+    found = Properties(listed(headers=headers).with_integers({b"x-count": 2}))
     assert found.headers() == {"x-count": 2, "mine": "kept", "x-counter": 3}
+
+
+def test_several_headers_are_put_in_front_in_their_order() -> None:
+    headers = {"b": "published", "mine": "kept", "a": "published"}
+    found = Properties(listed(headers=headers).with_integers({b"a": 1, b"b": 2}))
+    assert found.raw == listed(headers={"a": 1 << 40, "b": 2 << 40, "mine": "kept"}).raw.replace(
+        (1 << 40).to_bytes(8, "big"), (1).to_bytes(8, "big")
+    ).replace((2 << 40).to_bytes(8, "big"), (2).to_bytes(8, "big"))
 
 
 def test_a_table_that_could_not_be_decoded_is_passed_on_as_it_is() -> None:
@@ -223,4 +231,4 @@ def test_a_table_that_could_not_be_decoded_is_passed_on_as_it_is() -> None:
     raw = b"\x20\x00" + len(table).to_bytes(4, "big") + table
     field = b"\x07x-countl" + (5).to_bytes(8, "big")
     size = (len(table) + len(field)).to_bytes(4, "big")
-    assert Properties(raw).with_header(b"x-count", 5) == b"\x20\x00" + size + field + table
+    assert Properties(raw).with_integers({b"x-count": 5}) == b"\x20\x00" + size + field + table

@@ -12,7 +12,7 @@ from queue_samples import Node, Taker, bodies, give_back, records, running_node,
 
 from log_backend import PERSISTENT, LogOptions, Records, encode_records, key_partition
 from vhosts import Delivery, Queue, QueueNotEmpty, QueueProperties
-from vhosts.queue import DELIVERY_COUNT_MAX
+from vhosts.dispatcher import DELIVERY_COUNT_MAX
 from vhosts.vhost import DELETIONS_MAX
 
 PARTITIONS = 4

@@ -25,7 +25,12 @@ from vhosts import (
     Queue,
     QueueProperties,
 )
-from vhosts.dispatcher import DELIVERY_BYTES_MIN, TURN_BYTES_MAX
+from vhosts.dispatcher import (
+    DELIVERY_BYTES_MIN,
+    HEADED_BYTES_MIN,
+    HEADED_COUNT_MAX,
+    TURN_BYTES_MAX,
+)
 from vhosts.stream_reader import StreamPosition, stream_position
 
 STREAM = {"x-queue-type": "stream"}
@@ -214,6 +219,16 @@ def test_readers_are_told_when_the_stream_is_deleted(node: Node, stream: Queue) 
     taker = read(stream)
     node.vhost.delete_queue(stream)
     assert taker.deleted == 1
+
+
+async def test_a_turn_hands_a_reader_only_so_many_small_messages(node: Node, stream: Queue) -> None:
+    stream.publish(records(*(str(number) for number in range(4_000))), waited=False)
+    taker = read(stream)
+    node.turns.one()
+    handed = sum(delivery.count for delivery in taker.deliveries)
+    assert 0 < handed <= TURN_BYTES_MAX // HEADED_BYTES_MIN + HEADED_COUNT_MAX
+    node.turns.run()
+    assert sum(delivery.count for delivery in taker.deliveries) == 4_000
 
 
 async def test_many_readers_are_fed_in_several_turns_and_each_in_its_turn(

@@ -1,6 +1,7 @@
 """Queues with many partitions: no turn of the event loop is about too many, and none looks again and again."""
 
 import asyncio
+import gc
 from array import array
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
@@ -65,6 +66,27 @@ async def rises(work: Coroutine[Any, Any, None], done: Callable[[], int]) -> lis
             seen = done()
     await task
     return found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "most"),
+    [
+        ({}, 12),
+        ({"queue_type": "quorum"}, 12),
+        ({"queue_type": "stream"}, 12),
+        ({"max_priority": 255}, 13),
+    ],
+)
+async def test_a_partition_is_few_objects(node: Node, arguments: dict[str, Any], most: int) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(gc.get_objects())
+        declare(node, partitions=256, **arguments)
+        made = len(gc.get_objects()) - before
+    finally:
+        gc.enable()
+    assert made < most * 256 + 100
 
 
 async def test_each_is_imported_in_a_turn_of_its_own(node: Node) -> None:
