@@ -9,7 +9,7 @@ from pika.exceptions import ChannelClosedByBroker
 from pika_client import Clients, exists, send, wait_until
 from scenarios.raw_client import RawClient
 
-from vhosts.vhost import LOOSENED_MAX
+from exchanges.binding_graph import LOOSENED_MAX
 
 COUNT = 3 * LOOSENED_MAX + 5
 
