@@ -68,6 +68,9 @@ class MethodConnection(Protocol):
     def drop(self) -> None:
         """Close the socket."""
 
+    def take_leave(self) -> None:
+        """The client has said that it closes."""
+
     def end(self) -> None:
         """Both sides have said that they close."""
 
@@ -162,9 +165,7 @@ def _open(connection: MethodConnection, method: Any) -> None:
 
 
 def _close(connection: MethodConnection, method: Any) -> None:
-    connection.release()
-    connection.send_method(commands.Connection.CloseOk)
-    connection.end()
+    connection.take_leave()
 
 
 def _update_secret(connection: MethodConnection, method: Any) -> None:
