@@ -93,5 +93,5 @@ $(INSTALLED): pyproject.toml requirements.lock
 
 $(COMPILED): $(INSTALLED) setup.py $(KERNEL)
 	@echo "compiling the kernel"
-	@ROUTELOG_PURE= $(BIN)/python setup.py --quiet build_ext --inplace
+	@ROUTELOG_PURE= $(BIN)/python setup.py --quiet build_ext --inplace --parallel "$$(nproc)"
 	@touch $@

@@ -39,8 +39,9 @@ HOT_MODULES = (
 )
 
 # -O3 without -march=native: a wheel runs on machines other than the one that built it. All processors of the
-# last fifteen years with this architecture have an instruction for the checksum.
-COMPILE_ARGUMENTS = ["-O3", *(["-msse4.2"] if platform.machine() == "x86_64" else [])]
+# last fifteen years with this architecture have an instruction for the checksum. What debuggers want to know
+# would take a third of the time.
+COMPILE_ARGUMENTS = ["-O3", "-g0", *(["-msse4.2"] if platform.machine() == "x86_64" else [])]
 
 DIRECTIVES = {
     "language_level": 3,

@@ -108,7 +108,8 @@ class PartitionLog(LogEnd, QuarantinedLog):
         self.overtaken: dict[int, Callable[[int], None]] = {}
         self.held: dict[int, Hold] = {}
         self._flushing = False
-        self._held_back: list[int] = []  # first offsets of what is not in the journal yet
+        # First offsets of what is not in the journal yet; an empty deque would take ten times as much.
+        self._held_back: list[int] = []
         self._loaded = LoadedPieces(owner.loaded_pieces)
         self._awaiting_load: list[Callable[[], None]] = []
 

@@ -130,11 +130,15 @@ class Recovery:
         let_go = {base for base in base_offsets(names) if base < first_kept}
         if not let_go:
             return names
-        for base in let_go:
-            remove_segment(self._disk, segment_path(partition.directory, base))
+        for base in sorted(let_go):
+            path = segment_path(partition.directory, base)
+            try:
+                remove_segment(self._disk, path)
+            except OSError as error:  # the next start tries again
+                log.warning("%s: a segment that nobody needs is still there: %s", path, error)
         # Or they could come back after the next one, when nothing says any more where the log begins.
         self._disk.sync_directory(partition.directory)
-        return self._disk.list_directory(partition.directory)
+        return [name for name in names if let_go.isdisjoint(base_offsets([name]))]
 
     def _leave_one_form(
         self, partition: PartitionLog, names: list[str], bases: list[int]

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pika
@@ -97,6 +98,20 @@ def wait_until(
             connection.process_data_events(time_limit=POLL_SECONDS)
         if not connections:
             time.sleep(POLL_SECONDS)
+
+
+def let_stop(stop: Callable[[], object], *connections: BlockingConnection) -> None:
+    """Call what stops a broker; the connections answer its goodbye meanwhile.
+
+    A client that is asleep keeps the broker waiting for its answer.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        stopping = thread.submit(stop)
+        while not stopping.done() and (awake := [each for each in connections if each.is_open]):
+            for connection in awake:
+                with contextlib.suppress(pika.exceptions.AMQPError):
+                    connection.process_data_events(time_limit=POLL_SECONDS)
+        stopping.result()
 
 
 def cut(connection: BlockingConnection) -> None:

@@ -15,7 +15,7 @@ from compressed_queue import (
     wait_until_compressed,
 )
 from pika.exceptions import ChannelClosedByBroker
-from pika_client import Clients
+from pika_client import Clients, let_stop
 
 CODECS = ("zstd", "lz4")
 
@@ -63,16 +63,17 @@ def test_a_backlog_is_compressed_and_consumed_after_a_restart(broker, open_chann
         broker.kill()
         broker.start()
     else:
-        broker.restart()
+        let_stop(broker.restart, channel.connection)
     assert consume(open_channel(), "orders", MESSAGES) == ORDERS
 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_compressed_stream_is_replayed(broker, open_channel, codec):
     stream = {"x-queue-type": "stream", "x-compression": codec}
-    publish(open_channel(), "events", **stream)
+    channel = open_channel()
+    publish(channel, "events", **stream)
     wait_until_compressed(broker, "events")
-    broker.restart()
+    let_stop(broker.restart, channel.connection)
     for _ in range(2):
         found = consume(open_channel(), "events", MESSAGES, **{"x-stream-offset": "first"})
         assert found == ORDERS
@@ -99,7 +100,7 @@ def test_a_deleted_queue_leaves_no_files(broker, open_channel):
     channel.queue_delete("orders")
     publish(channel, "orders", ORDERS[:10], **{"x-compression": "lz4"})
     assert consume(channel, "orders", 10) == ORDERS[:10]
-    broker.restart()
+    let_stop(broker.restart, channel.connection)
     assert segment_files(broker, "orders", ".zlog") == []
     assert not (broker.data_dir / "compressing").exists()
 

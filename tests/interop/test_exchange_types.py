@@ -11,7 +11,7 @@ import pytest
 from broker_process import BrokerProcess
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.spec import BasicProperties
-from pika_client import Clients, Inbox, declare, drain, ready_count, wait_until
+from pika_client import Clients, Inbox, declare, drain, let_stop, ready_count, wait_until
 
 pytestmark = pytest.mark.differs_from_rabbitmq("these types are plugins there")
 
@@ -313,7 +313,7 @@ def test_what_exchanges_remember_survives_a_stop(
         channel.queue_bind("q", x, "")
         channel.basic_publish(x, "", b"kept", keyed("a", delivery_mode=2))
         channel.basic_publish(x, "", b"transient", keyed("b"))
-    broker.restart()
+    let_stop(broker.restart, channel.connection)
     channel = Clients(broker.url).channel()
     assert drain(channel, "q") == [b"kept"] * 3
     for x in ("disk", "memory"):

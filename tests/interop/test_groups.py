@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
-from pika_client import PERSISTENT, Clients, Inbox, wait_until
+from pika_client import PERSISTENT, Clients, Inbox, let_stop, wait_until
 
 STREAM = {"x-queue-type": "stream"}
 KEPT = {"x-retention": "1h"}
@@ -268,12 +268,12 @@ def client_of(request):
     return connect
 
 
-def stopped(broker, how):
+def stopped(broker, how, connection):
     if how == "crash":
         broker.kill()
         broker.start()
     else:
-        broker.restart()
+        let_stop(broker.restart, connection)
 
 
 @KINDS
@@ -292,7 +292,7 @@ def test_every_group_keeps_its_progress_over_a_restart(fresh_broker, client_of, 
     member(connection, "q", "idle")
     # Its confirm says that the acks before it on this connection are in the journal, too.
     publish(channel, "q", 20, 21)
-    stopped(broker, how)
+    stopped(broker, how, connection)
     connection = client_of(broker)
     # Only what came behind its acks.
     assert member(connection, "q", "fast").wait_for(1).bodies == [b"20"]
@@ -312,7 +312,7 @@ def test_a_group_that_was_deleted_with_its_queue_does_not_come_back(fresh_broker
     channel.queue_delete("q")
     declared(channel, "q", STREAM)
     publish(channel, "q", 5, 8)
-    stopped(broker, how)
+    stopped(broker, how, connection)
     assert member(client_of(broker), "q", "g").wait_for(3).bodies == numbers(5, 8)
 
 

@@ -9,7 +9,17 @@ import pytest
 from broker_process import BrokerProcess
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
-from pika_client import PERSISTENT, Clients, Inbox, cut, declare, ready_count, send, wait_until
+from pika_client import (
+    PERSISTENT,
+    Clients,
+    Inbox,
+    cut,
+    declare,
+    let_stop,
+    ready_count,
+    send,
+    wait_until,
+)
 
 QUORUM = {"x-queue-type": "quorum"}
 COUNT = "x-delivery-count"
@@ -133,8 +143,9 @@ def test_what_was_handed_out_before_a_restart_is_redelivered_after_it(
     inbox = Inbox(channel, queue).wait_for(6)
     channel.basic_ack(inbox.delivery_tags[2])
     inbox.wait_for(7)
-    publish(clients.channel(), queue, b"later")
-    getattr(broker, ending)()
+    later = clients.channel()
+    publish(later, queue, b"later")
+    let_stop(getattr(broker, ending), channel.connection, later.connection)
     broker.start()
     channel = Clients(broker.url).channel()
     again = Inbox(channel, queue).wait_for(10)
@@ -160,7 +171,7 @@ def test_counts_go_on_over_restarts(
     channel.basic_cancel("c")
     publish(channel, durable(channel, "barrier"), b"")
     for restarts in (0, 1):
-        getattr(broker, ending)()
+        let_stop(getattr(broker, ending), channel.connection)
         broker.start()
         channel = Clients(broker.url).channel()
         expected = [(b"returned", True, 4), (b"held", True, 1), (b"new", True, 1)]

@@ -7,7 +7,7 @@ import datetime
 import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
-from pika_client import PERSISTENT, Clients, Inbox
+from pika_client import PERSISTENT, Clients, Inbox, let_stop
 
 STREAM = {"x-queue-type": "stream"}
 WAIT_SECONDS = 20
@@ -201,12 +201,13 @@ def client_of(request):
 @pytest.mark.parametrize("stop", ["restart", "crash"])
 def test_a_stream_is_read_again_after_the_broker_was_stopped(fresh_broker, client_of, stop):
     broker = fresh_broker()
-    filled(client_of(broker).channel(), "kept", 30)
+    connection = client_of(broker)
+    filled(connection.channel(), "kept", 30)
     if stop == "crash":
         broker.kill()
         broker.start()
     else:
-        broker.restart()
+        let_stop(broker.restart, connection)
     connection = client_of(broker)
     assert read(connection, "kept", 30, "first") == everything(0, 30)
     channel = connection.channel()

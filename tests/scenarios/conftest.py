@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess, ForeignBroker
+from broker_process import COMMAND_VARIABLE, BrokerProcess, ForeignBroker
 from scenarios.bad_input import Peer
 from scenarios.bystander import Bystander
 from scenarios.machine_pauses import pauses
@@ -20,6 +23,16 @@ def bystander(broker: BrokerProcess | ForeignBroker) -> Iterator[Bystander]:
     watching = Bystander(broker.host, broker.port)
     yield watching
     watching.stop()
+
+
+@pytest.fixture
+def impatient_broker(
+    fresh_broker: Callable[[], BrokerProcess], monkeypatch: pytest.MonkeyPatch
+) -> BrokerProcess:
+    """A broker that waits for a moment only, until HTTP answers are read and clients leave."""
+    program = Path(__file__).with_name("impatient_broker.py")
+    monkeypatch.setenv(COMMAND_VARIABLE, shlex.join([sys.executable, str(program)]))
+    return fresh_broker()
 
 
 @pytest.fixture

@@ -1,10 +1,13 @@
-"""A broker that waits for a moment only, until HTTP answers are read and connections end: run as a program."""
+"""A broker that waits for a moment only, until HTTP answers are read and clients leave: run as a program."""
 
-from amqp_front import client_socket
+from amqp_front import broker, client_socket, connection
 from amqp_front.__main__ import main
 from management import server
 
+CLOSE_SECONDS = 0.5
+
 if __name__ == "__main__":
-    client_socket.CLOSE_SECONDS_MAX = 0.5
+    client_socket.CLOSE_SECONDS_MAX = connection.CLOSE_SECONDS_MAX = CLOSE_SECONDS
+    broker.STOP_SECONDS_MAX = 0.5
     server.STALL_SECONDS_MAX = 0.5
     main()

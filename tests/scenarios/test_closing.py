@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 import ssl
-import sys
 import time
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 import trustme
-from broker_process import COMMAND_VARIABLE
 from management_door import ManagementDoor
 from pamqp import body, commands
 from pika_client import wait_until
@@ -28,7 +24,6 @@ from scenarios.raw_client import (
 )
 from scenarios.test_transport import tls_port
 
-IMPATIENT = Path(__file__).with_name("impatient_broker.py")
 LATE_SECONDS = 0.1  # long enough for a reset to come back
 HEARTBEAT = frame(8, 0, b"")
 GARBAGE = "no AMQP at all"
@@ -165,9 +160,8 @@ def test_no_heartbeats_are_sent_or_missed_behind_close_ok(broker: Broker):
             assert client.socket.recv(1) == b""
 
 
-def test_a_client_that_does_not_end_its_side_is_dropped_in_the_end(fresh_broker, monkeypatch):
-    monkeypatch.setenv(COMMAND_VARIABLE, shlex.join([sys.executable, str(IMPATIENT)]))
-    with opened(fresh_broker()) as client:
+def test_a_client_that_does_not_end_its_side_is_dropped_in_the_end(impatient_broker):
+    with opened(impatient_broker) as client:
         close(client)
         wait_until(lambda: is_reset(client))
 

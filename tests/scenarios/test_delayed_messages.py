@@ -13,7 +13,16 @@ import pytest
 from broker_process import ROOT
 from management_door import ManagementDoor
 from pika.adapters.blocking_connection import BlockingChannel
-from pika_client import Clients, Inbox, declare, drain, ready_count, round_trip, wait_until
+from pika_client import (
+    Clients,
+    Inbox,
+    declare,
+    drain,
+    let_stop,
+    ready_count,
+    round_trip,
+    wait_until,
+)
 from scenarios.bad_input import Peer
 from scenarios.raw_client import content_header, long, message, publish, short
 
@@ -320,8 +329,7 @@ def test_deleting_the_exchange_deletes_what_it_holds(fresh_broker):
         channel.exchange_delete("later")
     exchange(channel, "later", durable=True)
     channel.queue_bind(queue, "later", "k")
-    broker.restart()
-    clients.close()
+    let_stop(broker.restart, channel.connection)
     clients = Clients(broker.url)
     channel = clients.channel()
     channel.basic_publish("later", "k", b"n", delayed(A_WHILE, delivery_mode=2))

@@ -11,6 +11,7 @@ from pika_client import (
     Inbox,
     declare,
     drain,
+    let_stop,
     ready_count,
     send,
     wait_until,
@@ -187,7 +188,7 @@ def test_time_goes_on_over_a_restart(fresh_broker, end):
         channel.basic_publish("", queue, queue.encode(), PERSISTENT)
     for queue in ("own", "plain"):
         channel.basic_publish("", queue, queue.encode(), lasting(100, delivery_mode=2))
-    getattr(broker, end)()
+    let_stop(getattr(broker, end), channel.connection)
     broker.start()
     channel = clients.channel()
     wait_until(lambda: ready_count(channel, "morgue") == 2)

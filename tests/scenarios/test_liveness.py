@@ -67,8 +67,8 @@ def test_a_peer_that_wants_no_heartbeats_gets_none(broker: Broker):
 
 
 @pytest.mark.parametrize("signs_off", [True, False], ids=["close-ok", "silence"])
-def test_a_graceful_stop_closes_connections_with_320(fresh_broker, signs_off: bool):
-    broker = fresh_broker()
+def test_a_graceful_stop_closes_connections_with_320(impatient_broker, signs_off: bool):
+    broker = impatient_broker
     with RawClient(broker.host, broker.port) as client:
         client.open()
         client.open_channel()

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-import shlex
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
-from broker_process import COMMAND_VARIABLE, BrokerProcess
+from broker_process import BrokerProcess
 from management_door import ManagementDoor
 from pika_client import PERSISTENT, Clients, wait_until
 
@@ -19,7 +16,6 @@ from management.routes import ROUTES
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
 
-IMPATIENT = Path(__file__).with_name("impatient_broker.py")
 QUEUES = 1_000  # what describes them fills the buffers of a socket
 
 
@@ -98,9 +94,8 @@ def test_what_a_path_cannot_do_names_what_it_can(door):
     assert (status, headers["allow"]) == (405, "GET, HEAD, OPTIONS")
 
 
-def test_who_does_not_read_a_long_answer_is_cut_off(fresh_broker, monkeypatch):
-    monkeypatch.setenv(COMMAND_VARIABLE, shlex.join([sys.executable, str(IMPATIENT)]))
-    broker = fresh_broker()
+def test_who_does_not_read_a_long_answer_is_cut_off(impatient_broker):
+    broker = impatient_broker
     door = ManagementDoor(broker)
     with many_queues(broker, QUEUES), socket.socket() as reader:
         before = broker.sockets

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from broker_process import ROOT, BrokerProcess
 from management_door import ManagementDoor
-from pika_client import Clients, Inbox, declare, send
+from pika_client import Clients, Inbox, declare, let_stop, send
 
 pytestmark = pytest.mark.differs_from_rabbitmq("has no consumer groups")
 
@@ -68,7 +68,7 @@ def test_a_group_is_moved_and_reads_again(broker: BrokerProcess) -> None:
     ):
         done = move(broker, to)
         assert done.returncode == 0, done.stderr
-        broker.restart()
+        let_stop(broker.restart, channel.connection)
         assert read(broker, len(left)) == (left, [False] * len(left)), to
     assert read(broker, 0) == ([], [])
 

@@ -11,6 +11,7 @@ from pika_client import (
     declare,
     drain,
     exists,
+    let_stop,
     ready_count,
     send,
     wait_until,
@@ -37,7 +38,7 @@ def test_confirmed_persistent_messages_survive_the_end_of_the_process(kept, end)
     bodies = [b"%d" % number for number in range(100)]
     for body in bodies:
         channel.basic_publish("", "kept", body, PERSISTENT)
-    getattr(broker, end)()
+    let_stop(getattr(broker, end), channel.connection)
     broker.start()
     assert drain(clients.channel(), "kept") == bodies
 
@@ -62,7 +63,7 @@ def test_transient_messages_do_not_survive_a_restart(kept):
     for number in range(4):
         how = PERSISTENT if number % 2 else TRANSIENT
         channel.basic_publish("", "kept", b"%d" % number, how)
-    broker.restart()
+    let_stop(broker.restart, channel.connection)
     assert drain(clients.channel(), "kept") == [b"1", b"3"]
 
 
@@ -74,7 +75,7 @@ def test_acked_messages_stay_gone_and_unacked_ones_return_in_order_after_a_resta
     channel.basic_ack(tags[0])
     channel.basic_ack(tags[2])
     assert ready_count(channel, "kept") == 2
-    broker.restart()
+    let_stop(broker.restart, channel.connection)
     assert drain(clients.channel(), "kept") == [b"1", b"3", b"4", b"5"]
 
 
@@ -83,7 +84,7 @@ def test_a_purged_queue_is_still_empty_after_a_restart(kept):
     for number in range(10):
         channel.basic_publish("", "kept", b"%d" % number, PERSISTENT)
     assert channel.queue_purge("kept").method.message_count == 10
-    broker.restart()
+    let_stop(broker.restart, channel.connection)
     channel = clients.channel()
     assert ready_count(channel, "kept") == 0
     send(channel, "kept", b"fresh")
@@ -135,7 +136,7 @@ def test_many_restarts_lose_and_repeat_nothing(kept):
         channel.basic_ack(found.delivery_tag)
         taken.append(body)
         ready_count(channel, "kept")
-        broker.restart()
+        let_stop(broker.restart, channel.connection)
         channel = clients.channel()
         channel.confirm_delivery()
     everything = [b"%d.%d" % (number, part) for number in range(3) for part in range(4)]

@@ -1,18 +1,29 @@
 """A channel that publishes to a real vhost, and what became of that."""
 
+from collections.abc import AsyncIterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from pamqp import commands
 from pamqp import frame as pamqp_frame
-from queue_samples import Node, bodies
+from queue_samples import Node, bodies, running_node
 
 from amqp_front.command import PublishRun
 from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.direct_reply import DirectReplies
 from amqp_front.frame_cutter import FrameCutter
+from amqp_front.planning import TURN_SECONDS
+from amqp_front.publisher import Publisher
 from log_backend import SystemClock
-from vhosts import FULL_PERMISSION, PermissionBook, PermissionCache, VirtualHost
+from vhosts import (
+    FULL_PERMISSION,
+    PermissionBook,
+    PermissionCache,
+    QueueProperties,
+    VirtualHost,
+)
 
 
 class Channel:
@@ -47,6 +58,38 @@ class Channel:
                 methods.append(frame)
             self.written = self.written[used:]
         return methods
+
+
+class HastyClock(SystemClock):
+    """Every look at it takes longer than a turn."""
+
+    looks = 0
+
+    def monotonic(self) -> float:
+        """See `Clock`."""
+        self.looks += 1
+        return super().monotonic() + self.looks * 2 * TURN_SECONDS
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    """A node whose vhost has two queues."""
+    async with running_node(tmp_path) as running:
+        for name in ("one", "two"):
+            running.vhost.declare_queue(QueueProperties(name), object())
+        yield running
+
+
+@pytest.fixture
+def channel(node: Node) -> Channel:
+    """A channel of that vhost."""
+    return Channel(node.vhost, ConfirmBoard(node.turns.call_soon))
+
+
+@pytest.fixture
+def publisher(channel: Channel) -> Publisher:
+    """What publishes for it."""
+    return Publisher(cast(Any, channel))
 
 
 def runs(stream: bytes) -> list[PublishRun]:

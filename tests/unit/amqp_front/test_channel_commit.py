@@ -1,24 +1,22 @@
 """tx.commit on a channel that is closed while it is planned."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from frame_samples import publish
 from pamqp import commands
-from queue_samples import Node, records, running_node
-from unit.amqp_front.publishing_channel import held, runs
-from unit.amqp_front.test_planning import HastyClock
+from queue_samples import Node, records
+from unit.amqp_front.publishing_channel import HastyClock, held, runs
 
 from amqp_front.channel import Channel
 from amqp_front.command import ACK, Frame, SettleRun
 from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.direct_reply import DirectReplies
 from amqp_front.errors import PRECONDITION_FAILED, SoftError
-from vhosts import FULL_PERMISSION, PermissionBook, PermissionCache, QueueProperties
+from vhosts import FULL_PERMISSION, PermissionBook, PermissionCache
 
 
 class Connection:
@@ -68,14 +66,6 @@ class Connection:
 def method(kind: Any) -> Frame:
     """A method's frame."""
     return Frame(1, 1, kind.index.to_bytes(4, "big") + kind.marshal())
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    async with running_node(tmp_path) as running:
-        for name in ("one", "two"):
-            running.vhost.declare_queue(QueueProperties(name), object())
-        yield running
 
 
 @pytest.fixture

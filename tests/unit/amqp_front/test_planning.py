@@ -1,20 +1,18 @@
 """The plan of a commit over several turns: what others do in between counts."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import pytest
 from frame_samples import publish, some_properties
-from queue_samples import Node, running_node
-from unit.amqp_front.publishing_channel import Channel, held, runs
+from queue_samples import Node
+from unit.amqp_front.publishing_channel import Channel, HastyClock, held, runs
 
 from amqp_front import commit_plan
 from amqp_front.command import PublishRun
 from amqp_front.commit_plan import CommitPlan
-from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.errors import PRECONDITION_FAILED, SoftError
-from amqp_front.planning import TRIES_MAX, TURN_SECONDS, Planning
+from amqp_front.planning import TRIES_MAX, Planning
 from amqp_front.publisher import LOOKED_AT_MAX, Publisher
 from amqp_front.transaction import Transaction
 from exchanges import ExchangeNotFound
@@ -22,35 +20,6 @@ from log_backend import SystemClock
 from vhosts import QueueProperties
 
 TURNS_MAX = 1_000
-
-
-class HastyClock(SystemClock):
-    """Every look at it takes longer than a turn."""
-
-    looks = 0
-
-    def monotonic(self) -> float:
-        """See `Clock`."""
-        self.looks += 1
-        return super().monotonic() + self.looks * 2 * TURN_SECONDS
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    async with running_node(tmp_path) as running:
-        for name in ("one", "two"):
-            running.vhost.declare_queue(QueueProperties(name), object())
-        yield running
-
-
-@pytest.fixture
-def channel(node: Node) -> Channel:
-    return Channel(node.vhost, ConfirmBoard(node.turns.call_soon))
-
-
-@pytest.fixture
-def publisher(channel: Channel) -> Publisher:
-    return Publisher(cast(Any, channel))
 
 
 @pytest.fixture

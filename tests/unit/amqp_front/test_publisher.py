@@ -1,16 +1,13 @@
 """From runs of publishes to queues, replies, returns and confirms, however they were cut into runs."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from frame_samples import publish, some_properties
 from pamqp import commands
-from queue_samples import Node, bodies, running_node
+from queue_samples import Node, bodies
 from unit.amqp_front.publishing_channel import Channel, held, runs
 
-from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.errors import ACCESS_REFUSED, NOT_IMPLEMENTED, PRECONDITION_FAILED, AmqpError
 from amqp_front.properties import visible_properties
 from amqp_front.publisher import LOOKED_AT_MAX, TURN_KEYS_MAX, Publisher
@@ -31,24 +28,6 @@ class Asker:
 
     def reply(self, records: Records) -> None:
         self.replies += [records.body(at) for at in range(records.count)]
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    async with running_node(tmp_path) as running:
-        for name in ("one", "two"):
-            running.vhost.declare_queue(QueueProperties(name), object())
-        yield running
-
-
-@pytest.fixture
-def channel(node: Node) -> Channel:
-    return Channel(node.vhost, ConfirmBoard(node.turns.call_soon))
-
-
-@pytest.fixture
-def publisher(channel: Channel) -> Publisher:
-    return Publisher(cast(Any, channel))
 
 
 def send(publisher: Publisher, *messages: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from unit.log_backend.open_store import (
     SMALL,
     append,
@@ -13,6 +14,7 @@ from unit.log_backend.open_store import (
     until,
 )
 from unit.log_backend.test_quarantine import readable
+from unit.log_backend.watched_disk import WatchedDisk
 
 from log_backend.first_kept import expected_bases, first_kept_change, load_first_kept
 from log_backend.log_options import LogOptions
@@ -94,7 +96,12 @@ async def test_an_only_segment_is_missed(data: Path) -> None:
     await store.aclose()
 
 
-async def test_what_a_power_cut_brings_back_of_what_was_let_go_goes_again(data: Path) -> None:
+async def brought_back(data: Path) -> tuple[Path, list[Path], int]:
+    """A copy of the data of a store that let its oldest segments go, as a power cut may leave them.
+
+    Returns:
+        It, the files of the segment that is there again, and where the log begins.
+    """
     store, partition = await filled(data)
     first, _, third = (segment.base_offset for segment in partition.segments[:3])
     saved = {path.name: path.read_bytes() for path in partition.directory.glob(f"{first:020d}.*")}
@@ -108,11 +115,36 @@ async def test_what_a_power_cut_brings_back_of_what_was_let_go_goes_again(data: 
     directory = left / "logs/%2F/q-0"
     for name, content in saved.items():
         (directory / name).write_bytes(content)
+    return left, [directory / name for name in saved], third
+
+
+async def test_what_a_power_cut_brings_back_of_what_was_let_go_goes_again(data: Path) -> None:
+    left, files, begin = await brought_back(data)
     store, (partition,) = start_store(left, options=SEGMENTS, epoch=2)
     assert partition.damage.found == []
-    assert partition.first_offset == third
-    assert await unsettled(partition) == numbered(*range(third, 48))
-    assert not [path for path in directory.iterdir() if path.name in saved]
+    assert partition.first_offset == begin
+    assert await unsettled(partition) == numbered(*range(begin, 48))
+    assert not any(path.exists() for path in files)
+    await store.aclose()
+
+
+async def test_what_was_let_go_and_cannot_be_removed_waits_for_the_next_start(
+    data: Path, disk: WatchedDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    left, files, begin = await brought_back(data)
+    (needless,) = (path for path in files if path.suffix == ".log")
+    disk.fail("remove", needless.name)
+    store, (partition,) = start_store(left, options=SEGMENTS, epoch=2, disk=disk)
+    assert f"{needless}: a segment that nobody needs is still there" in caplog.text
+    assert [path for path in files if path.exists()] == [needless]
+    assert partition.damage.found == []
+    assert partition.first_offset == begin
+    assert await unsettled(partition) == numbered(*range(begin, 48))
+    await durable(store, append(partition, 2))
+    await store.aclose()
+    store, (partition,) = start_store(left, options=SEGMENTS, epoch=3)
+    assert not needless.exists()
+    assert await unsettled(partition) == numbered(*range(begin, 50))
     await store.aclose()
 
 
