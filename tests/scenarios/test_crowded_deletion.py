@@ -169,7 +169,8 @@ def test_what_goes_by_itself_is_gone_at_once_and_its_name_is_free_again(fresh_br
         channel.connection.close()
     else:
         channel.basic_cancel(tag)
-    wait_until(lambda: not exists(clients.connect(), "q"))
+    door = ManagementDoor(broker)
+    wait_until(lambda: door.ask("GET", "queues", "/", "q")[0] == 404)
     with pytest.raises(UnroutableError):
         other.basic_publish("amq.topic", "last.x", b"nobody", mandatory=True)
     assert other.queue_declare("q").method.message_count == 0
