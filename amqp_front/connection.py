@@ -3,8 +3,7 @@
 States: `connection_methods.py` says which class-10 method is expected where.
 
     AWAIT_HEADER -> AWAIT_START_OK -> AUTHENTICATING -> AWAIT_TUNE_OK -> AWAIT_OPEN -> OPEN
-    any -> CLOSING (we sent connection.close, or shall answer the client's) -> CLOSED (only the socket is left:
-    what comes is thrown away)
+    any -> CLOSING (we sent connection.close, or shall answer one) -> CLOSED (what comes is thrown away)
 
 Reads go to the receive buffer that all connections share, so a read is handled whole before control
 returns to the event loop; only a command that must wait (for a disk, a thread) ends it early, and then
