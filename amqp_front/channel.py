@@ -7,12 +7,13 @@ close-ok is read and thrown away, content included.
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Optional, Protocol
+from typing import Any
 
 from pamqp import commands
 
 from amqp_front import topology_methods
-from amqp_front.client_socket import ClientSocket, ends_name
+from amqp_front.channel_connection import ChannelConnection
+from amqp_front.client_socket import ends_name
 from amqp_front.command import ACK, DISCARD, REFUSE, REQUEUE, Frame, PublishRun, SettleRun
 from amqp_front.commit import Commit
 from amqp_front.commit_plan import CommitPlan
@@ -39,52 +40,9 @@ from amqp_front.methods import (
 from amqp_front.planning import Planning
 from amqp_front.publisher import Publisher
 from amqp_front.redelivery import Redelivery
-from amqp_front.services import Services
 from amqp_front.transaction import TRANSACTION_TURN_MAX, Transaction
 from log_backend import Octets
-from vhosts import Durable, PermissionCache, Queue, ResourceKind, Verb, VirtualHost
-
-
-class ChannelConnection(Protocol):
-    """What a channel needs of its connection."""
-
-    services: Services
-    vhost: VirtualHost
-    user: str
-    permissions: PermissionCache
-    body_frame_max: int
-    stalled: bool
-    cancel_notify: bool
-    consumers: int
-    socket: ClientSocket | None
-
-    def write(self, frames: bytes | bytearray) -> None:
-        """Send frames to the client."""
-
-    def write_parts(self, parts: Sequence[Octets]) -> None:
-        """Send frames that lie in parts."""
-
-    def wait_for(self, done: Awaitable[object], then: Callable[[], None]) -> None:
-        """Read no further commands until `done`, then call `then`."""
-
-    def end_turn(self) -> None:
-        """What comes next is for another turn of the loop."""
-
-    def channel_closed(self, number: int) -> None:
-        """The channel is closed on both sides."""
-
-    @property
-    def outbox_full(self) -> bool:
-        """The client has not read for long."""
-
-    def fail(
-        self,
-        error: Exception,
-        class_id: int = 0,
-        method_id: int = 0,
-        channel: Optional["Channel"] = None,
-    ) -> None:
-        """Answer an error: close the channel, the connection, or just drop it."""
+from vhosts import Durable, Queue, ResourceKind, Verb
 
 
 class Channel:
@@ -161,6 +119,10 @@ class Channel:
     def write_parts(self, parts: Sequence[Octets]) -> None:
         """Send frames that lie in parts."""
         self.connection.write_parts(parts)
+
+    def reached(self, queues: int, arrived: Awaitable[None] | None) -> None:
+        """See `PublishingChannel`."""
+        self.connection.reached(queues, arrived)
 
     def fail(self, error: Exception) -> None:
         """Close the connection because of a fault of ours."""

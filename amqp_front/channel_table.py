@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from pamqp import commands
 
-from amqp_front.channel import Channel, ChannelConnection
+from amqp_front.channel import Channel
+from amqp_front.channel_connection import ChannelConnection
 from amqp_front.command import Frame, PublishRun, SettleRun
 from amqp_front.content import PartialContent
 from amqp_front.errors import CHANNEL_ERROR, COMMAND_INVALID, NOT_ALLOWED, HardError

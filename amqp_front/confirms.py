@@ -2,6 +2,7 @@
 """Publisher confirms of a channel: which publishes wait for which positions of the journal."""
 
 from collections import deque
+from collections.abc import Collection
 
 import cython
 
@@ -42,6 +43,17 @@ class Confirms:
             self._waiting[-1] = (last, needed)
         else:
             self._waiting.append((last, needed))
+
+    def add_refused(self, count: int, refused: Collection[int], needed: JournalPositions) -> None:
+        """Count publishes as `add`, some of which, by index, a full queue has refused."""
+        at = 0
+        for index in sorted(refused):
+            if at < index:
+                self.add(index - at, needed)
+            self.add(1, None)
+            at = index + 1
+        if at < count:
+            self.add(count - at, needed)
 
     @cython.ccall
     @cython.returns(cython.bint)

@@ -3,7 +3,7 @@
 import asyncio
 import struct
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -168,6 +168,9 @@ class _OperatorChannel:
     @property
     def impersonates(self) -> bool:
         return not self.user or self.services.users.impersonates(self.user)
+
+    def reached(self, queues: int, arrived: Awaitable[None] | None) -> None:
+        pass  # there is one message, and its confirm is awaited
 
     def write(self, frames: bytes) -> None:
         method = frames[7:11]

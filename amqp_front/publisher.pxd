@@ -1,4 +1,5 @@
 # The publishing side of a channel, for the compiled kernel.
+from amqp_front.appending cimport Appending
 from amqp_front.confirms cimport Confirms
 
 
@@ -16,7 +17,9 @@ cdef class Publisher:
     cdef bytes _name
     cdef str _exchange
     cdef long long _known_version
-    cdef set _refused
+    cdef Appending _appending
+    cdef object _needed
+    cdef public object fan_out
     cdef list _reached
     cpdef publish(self, run)
     cdef _publish(self, run)
@@ -24,7 +27,8 @@ cdef class Publisher:
     cdef _to_routes(self, run, found)
     cdef _to_route(self, run, route)
     cdef int _attributes(self, run) except? -1
-    cdef _append(self, batches)
+    cdef _append(self, batches, bint whole=*)
+    cdef _arrived(self, needed)
     cdef _check_flags(self, run)
     cdef _check_exchange(self, name)
     cdef _answer(self, taken, method)

@@ -5,11 +5,11 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import Protocol
 
 import cython
 from pamqp import commands
 
+from amqp_front.appending import Appending, Batches
 from amqp_front.command import CARBON_COPY, PublishRun
 from amqp_front.commit_plan import CommitPlan
 from amqp_front.confirms import Confirms
@@ -23,21 +23,19 @@ from amqp_front.errors import (
     HardError,
     SoftError,
 )
+from amqp_front.fan_out import FanOut
 from amqp_front.journal_positions import NOTHING, JournalPositions
 from amqp_front.properties import EXPIRATION, Properties, copies
 from amqp_front.publish_checks import checked, is_checked
-from amqp_front.services import Services
+from amqp_front.publishing_channel import PublishingChannel
 from amqp_front.single_run import has_blind_copies, singles, without_blind_copies
 from exchanges import BARE_MESSAGE, Message, Route, holding_exchange
-from log_backend import BLIND_COPIES, EXPIRING, PERSISTENT, Durability, JournalFailed, Records
+from log_backend import BLIND_COPIES, EXPIRING, PERSISTENT, JournalFailed
 from vhosts import (
     Passage,
-    PermissionCache,
-    PublishRefused,
     Recipient,
     ResourceKind,
     Verb,
-    VirtualHost,
 )
 
 _CONFIRM = struct.Struct(">BHIIQBB")  # a whole basic.ack or basic.nack frame
@@ -52,29 +50,6 @@ PLANNED_ROUTES_MAX = 512  # of more keys than that, when a commit is planned: 2 
 LOOKED_AT_MAX = 64  # looked at one by one: some 30 us each
 
 
-class PublishingChannel(Protocol):
-    """What the publisher needs of its channel."""
-
-    number: int
-    services: Services
-    vhost: VirtualHost
-    user: str
-    permissions: PermissionCache
-    body_frame_max: int
-    reply_address: str | None
-
-    @property
-    def connection_name(self) -> str:
-        """What its connection is called."""
-
-    @property
-    def impersonates(self) -> bool:
-        """Its user may publish in another's name."""
-
-    def write(self, frames: bytes) -> None:
-        """Send frames to the client."""
-
-
 @cython.final
 @cython.cclass
 class Publisher:
@@ -84,6 +59,7 @@ class Publisher:
         confirming: confirm.select was called.
         waited: the client waits until its publishes are as safe as their queues promise.
         carried: how many messages of the last run were published; the others come again in another turn.
+        fan_out: what was published and is on its way to its queues; publish nothing before it has arrived.
     """
 
     def __init__(self, channel: PublishingChannel) -> None:
@@ -94,13 +70,15 @@ class Publisher:
         self.confirming = False
         self.waited = False
         self.carried = 0
+        self.fan_out: FanOut | None = None
         self._confirms = Confirms()
         self._planned: CommitPlan | None = None  # then what is published goes there
         self._is_closed = False
         self._name = b""
         self._exchange = ""
         self._known_version = -1
-        self._refused: set[int] = set()  # of a run, by index: what a full queue did not take
+        self._appending = Appending(channel.services.clock)
+        self._needed = NOTHING  # for what is under way
         self._reached: list[str] | None = None  # queues of a message that is traced
 
     # -- publishing
@@ -128,7 +106,8 @@ class Publisher:
 
     def carry_out(self, plan: CommitPlan) -> None:
         """Append what is planned, in the turn that found it current."""
-        positions = self._append(plan.batches)
+        self._appending.begin(self.waited)
+        positions = self._append(plan.batches, True)
         for remember in plan.remembering:
             remember(positions)
 
@@ -164,7 +143,7 @@ class Publisher:
             for allowed in checked(part, self._exchange, self._channel):
                 self.publish(allowed)
                 done += self.carried
-                if self.carried < allowed.count:
+                if self.carried < allowed.count or self.fan_out is not None:
                     return done
             if done == run.count or self._clock.monotonic() >= until:
                 return done
@@ -177,36 +156,57 @@ class Publisher:
             What its confirm waits for.
         """
         self.carried = run.count
+        self._appending.begin(self.waited)
         try:
             is_traced = self._vhost.firehose is not None
             needed = self._publish_traced(run) if is_traced else self._publish(run)
-        except JournalFailed:
-            self._refused.clear()
-            if not self.confirming:
-                raise
+        except JournalFailed as error:
+            self._lose(error)
+            return NOTHING
+        if self._appending.is_under_way:
+            self._needed = needed
+            services = self._channel.services
+            self.fan_out = FanOut(self, services.fan_outs, services.loop)
+            self._channel.reached(self._appending.queues, self.fan_out.arrived)
+        else:
+            if self._appending.queues > 16:  # QUEUES_BETWEEN_LOOKS
+                self._channel.reached(self._appending.queues, None)
+            self._arrived(needed)
+        return needed
+
+    def go_on(self, whole: bool) -> bool:
+        """See `OnItsWay`."""
+        try:
+            self._needed = self._needed.joined(self._appending.go_on(whole))
+        except JournalFailed as error:
+            self.fan_out = None
+            self._lose(error)
+            return True
+        if self._appending.is_under_way:
+            return False
+        self.fan_out = None
+        self._arrived(self._needed)
+        return True
+
+    def _lose(self, error: JournalFailed) -> None:
+        self._appending.refused.clear()
+        if not self.confirming:
+            raise error
+        if not self._is_closed:
             self._confirms.add(self.carried, NOTHING)
             self.journal_failed()
-            return NOTHING
-        if self.confirming:
-            if self._refused:
-                self._count_refused(self.carried, needed)
+
+    @cython.cfunc
+    def _arrived(self, needed: JournalPositions) -> None:
+        refused = self._appending.refused
+        if self.confirming and not self._is_closed:
+            if refused:
+                self._confirms.add_refused(self.carried, refused, needed)
             else:
                 self._confirms.add(self.carried, needed)
             self._board.wait(self, needed)
-        elif self._refused:
-            self._refused.clear()  # nobody wants to know
-        return needed
-
-    def _count_refused(self, count: int, needed: JournalPositions) -> None:
-        at = 0
-        for refused in sorted(self._refused):
-            if at < refused:
-                self._confirms.add(refused - at, needed)
-            self._confirms.add(1, None)
-            at = refused + 1
-        if at < count:
-            self._confirms.add(count - at, needed)
-        self._refused.clear()
+        if refused:
+            refused.clear()  # without confirms nobody wants to know
 
     @cython.cfunc
     @cython.locals(routes=dict, keys=list, found=list)
@@ -280,11 +280,10 @@ class Publisher:
                 self._tell(partial(published, self._channel, single, bare, self._reached))
             finally:
                 self._reached = None
-            if self._refused:
-                refused.add(at)
-                self._refused.clear()
-        self.carried = run.count  # each single one has set it to 1
-        self._refused = refused
+            if self._is_last(at, refused):
+                break
+        self._appending.refused = refused
+        self.carried = at + 1  # each single one has set it to 1
         return needed
 
     def _publish_singles(self, run: PublishRun, keys: Sequence[bytes]) -> JournalPositions:
@@ -292,11 +291,21 @@ class Publisher:
         refused: set[int] = set()
         for at, single in enumerate(singles(run, keys)):
             needed = needed.joined(self._publish(single))
-            if self._refused:
-                refused.add(at)
-                self._refused.clear()
-        self._refused = refused
+            if self._is_last(at, refused):
+                break
+        self._appending.refused = refused
+        self.carried = at + 1
         return needed
+
+    def _is_last(self, at: int, refused: set[int]) -> bool:
+        # Whether a message of a run is under way: those behind it come again. Notes whether it was refused.
+        if self._appending.refused:
+            refused.add(at)
+            self._appending.refused.clear()
+        if self._appending.is_under_way:
+            self._appending.indexes = (at,)
+            return True
+        return False
 
     @cython.cfunc
     @cython.locals(chosen=dict, known=dict)
@@ -311,8 +320,8 @@ class Publisher:
         chosen = _disjoint(chosen)
         selections = list(chosen.values())
         parts = run.parts(selections, self._attributes(run), self._clock.now())
-        known = self._vhost.known_targets()
-        queues = [known.get(route) or self._vhost.targets(route) for route in chosen]
+        known = self._vhost.targets.known()
+        queues = [known.get(route) or self._targets(route) for route in chosen]
         return self._append(zip(parts, queues, selections, strict=True))
 
     @cython.cfunc
@@ -321,7 +330,12 @@ class Publisher:
             self._return(run, range(run.count))
             return NOTHING
         records = run.records(self._attributes(run), self._clock.now())
-        return self._append(((records, self._vhost.targets(route), range(run.count)),))
+        return self._append(((records, self._targets(route), range(run.count)),))
+
+    def _targets(self, route: Route) -> Iterable[Recipient]:
+        targets = self._vhost.targets
+        is_once = self._planned is None and self._reached is None
+        return targets.gradually(route) if is_once else targets.of(route)
 
     @cython.cfunc
     @cython.returns(cython.int)
@@ -334,34 +348,17 @@ class Publisher:
         return attributes | EXPIRING if run.property_flags & EXPIRATION else attributes
 
     @cython.cfunc
-    @cython.locals(written=cython.longlong, durable=cython.longlong, position=cython.longlong)
-    def _append(
-        self, batches: Iterable[tuple[Records, Sequence[Recipient], Sequence[int]]]
-    ) -> JournalPositions:
-        # With the indexes of the records in their run.
-        if self._planned is not None:
-            for records, queues, _ in batches:
-                self._planned.add(records, queues)
-                if self._reached is not None:
-                    self._reached += _queue_names(queues)
-            return NOTHING
-        written, durable, waited = 0, 0, self.waited
-        for records, queues, indexes in batches:
-            if self._reached is not None:
+    @cython.locals(whole=cython.bint)
+    def _append(self, batches: Batches, whole: bool = False) -> JournalPositions:
+        if self._reached is not None:
+            batches = list(batches)
+            for _, queues, _ in batches:
                 self._reached += _queue_names(queues)
-            for queue in queues:
-                try:
-                    position = queue.publish(records, waited)
-                except PublishRefused as refused:
-                    position = refused.position
-                    self._refused.update([indexes[at] for at in refused.refused])
-                # What is durable is written, too.
-                if position > durable:
-                    if queue.durability is Durability.DISK:
-                        durable = position
-                    elif position > written:
-                        written = position
-        return JournalPositions(written, durable)
+        if self._planned is None:
+            return self._appending.append(batches, whole)
+        for records, queues, _ in batches:
+            self._planned.add(records, tuple(queues))
+        return NOTHING
 
     def _publish_by_headers(self, run: PublishRun, exchange: str) -> JournalPositions:
         route = self._vhost.routing.route
@@ -414,7 +411,7 @@ class Publisher:
         attributes, now = self._attributes(run), self._clock.now()
         chosen = _disjoint(chosen)
         parts = run.parts(list(chosen.values()), attributes, now) if chosen else []
-        queues = list(map(self._vhost.targets, chosen))
+        queues = list(map(self._vhost.targets.of, chosen))
         needed = NOTHING
         stored: dict[int, bool] = {}
 
@@ -439,11 +436,11 @@ class Publisher:
         size = sum(part.batch_bytes * len(to) for part, to in zip(parts, queues, strict=True))
         with passage.together(size):
             for part, to, indexes in zip(parts, queues, chosen.values(), strict=True):
-                positions = self._append(((part, to, indexes),))
+                positions = self._append(((part, to, indexes),), True)
                 needed = needed.joined(positions)
                 for at in indexes:
                     stored[at] = stored.get(at, False) or positions != NOTHING
-            for at in self._refused:
+            for at in self._appending.refused:
                 stored.pop(at, None)
             remember(needed)
         return needed
@@ -566,7 +563,7 @@ def _by_route(found: list[Route]) -> dict[Route, list[int]]:
     return chosen
 
 
-def _queue_names(recipients: Sequence[Recipient]) -> list[str]:
+def _queue_names(recipients: Iterable[Recipient]) -> list[str]:
     return [each.name for each in recipients if holding_exchange(each.name) is None]
 
 

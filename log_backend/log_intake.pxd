@@ -10,4 +10,5 @@ cdef class LogIntake:
     cdef public long long unflushed_bytes
     cdef public long long room
     cdef object _on_watched
+    cdef public object let_go
     cpdef grew(self, long long size)

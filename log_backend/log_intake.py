@@ -2,6 +2,7 @@
 """What all partitions of a store share when they grow: the journal's groups, and the count of their bytes."""
 
 from collections.abc import Callable
+from typing import Any
 
 import cython
 
@@ -25,12 +26,14 @@ class LogIntake:
 
     Args:
         on_watched: called with the change of `tail_bytes`.
+        let_go: see `LettingGo.add`.
     """
 
     __slots__ = (
         "_on_watched",
         "groups",
         "leader_epoch",
+        "let_go",
         "room",
         "tail_bytes",
         "tail_bytes_watched",
@@ -38,9 +41,14 @@ class LogIntake:
     )
 
     def __init__(
-        self, groups: JournalGroups, tail_bytes_watched: int, on_watched: Callable[[int], None]
+        self,
+        groups: JournalGroups,
+        tail_bytes_watched: int,
+        on_watched: Callable[[int], None],
+        let_go: Callable[[list[Any]], None],
     ) -> None:
         self.groups = groups
+        self.let_go = let_go
         self.leader_epoch = 0
         self.tail_bytes = 0
         self.tail_bytes_watched = tail_bytes_watched

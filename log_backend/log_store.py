@@ -37,6 +37,7 @@ from log_backend.journal import Journal
 from log_backend.journal_entry import JournalEntry
 from log_backend.journal_extent import JournalExtent
 from log_backend.journal_files import JournalFile
+from log_backend.letting_go import LettingGo
 from log_backend.log_directory import partition_directory_name
 from log_backend.log_intake import LogIntake
 from log_backend.log_options import LogOptions
@@ -128,7 +129,9 @@ class LogStore:
         )
         self.journal.on_disk_full = self._refused_by_disk
         self._tail_bytes_max = options.memory_tail_bytes
-        self.intake = LogIntake(self.journal.groups, self._tail_bytes_max, self._tails_changed)
+        let_go = LettingGo(loop.call_soon).add
+        groups, watched = self.journal.groups, self._tail_bytes_max
+        self.intake = LogIntake(groups, watched, self._tails_changed, let_go)
         self.space = DiskSpace(
             data,
             disk,

@@ -304,7 +304,7 @@ class PartitionLog(LogEnd, QuarantinedLog):
         if self.retention is not None:
             # What is being written stays: nobody could read it meanwhile.
             end = min(end, self._segments_end())
-        freed = self._tail.drop_up_to(end)
+        freed = self._tail.drop_up_to(end, self._owner.intake.let_go)
         if freed:
             self._owner.intake.grew(-freed)
         if self.segments and not self._flushing and self.segments[0].end_offset <= low_water:
@@ -493,6 +493,7 @@ class PartitionLog(LogEnd, QuarantinedLog):
         self.closed = True
         freed = self._tail.bytes
         self._tail.take_unflushed()
+        self._owner.intake.let_go(self._tail.take_all())
         self._tail = Tail()
         self._loaded.clear()
         self.cursors = {}  # they know the log: nothing is left for the garbage collector

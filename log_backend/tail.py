@@ -1,12 +1,16 @@
 # cython: annotation_typing=False
 """The tail: the batches of a partition that are in memory; those behind a mark are in no segment."""
 
+from collections.abc import Callable
 from typing import Any
 
 import cython
 
 from log_backend.log_intake import LogIntake
 from log_backend.record_batch import RecordBatch
+
+LetGo = Callable[[list[Any]], None]
+DROPPED_AT_ONCE = 64  # batches, of one partition: a queue may have 256
 
 
 @cython.final
@@ -96,16 +100,64 @@ class Tail:
         return size
 
     @cython.locals(end=cython.longlong, freed=cython.longlong)
-    def drop_up_to(self, end: int) -> int:
-        """Forget the oldest batches that end at an offset or before it; returns their bytes."""
+    def drop_up_to(self, end: int, let_go: LetGo) -> int:
+        """Forget the oldest batches that end at an offset or before it; returns their bytes.
+
+        Args:
+            let_go: takes very many, to free them later.
+        """
         freed = 0
+        first = self._start
         while (
             self._start < len(self._batches)
             and _batch(self._batches, self._start).end_offset <= end
         ):
+            if self._start - first == 64:  # DROPPED_AT_ONCE
+                return freed + self._let_go_up_to(end, let_go)
             freed += self._drop()
         self._compact()
         return freed
+
+    @cython.locals(
+        end=cython.longlong,
+        size=cython.longlong,
+        freed=cython.longlong,
+        unflushed=cython.longlong,
+        at=cython.Py_ssize_t,
+    )
+    def _let_go_up_to(self, end: int, let_go: LetGo) -> int:
+        # As `drop_up_to`, of so many that their memory is freed later.
+        if (
+            _batch(self._batches, len(self._batches) - 1).end_offset <= end
+        ):  # no need to look at each
+            freed = self.bytes
+            self.bytes = 0
+            self._count_unflushed(-self.unflushed_bytes)
+            self._start = self._unflushed = 0
+            let_go(self.take_all())
+            return freed
+        freed = unflushed = 0
+        at = self._start
+        while at < len(self._batches) and _batch(self._batches, at).end_offset <= end:
+            size = 64 + len(_batch(self._batches, at).records.payload)
+            freed += size
+            if at >= self._unflushed:
+                unflushed += size
+            at += 1
+        let_go(self._batches[self._start : at])
+        for forgotten in range(self._start, at):
+            self._batches[forgotten] = None
+        self._unflushed = max(at, self._unflushed)
+        self._start = at
+        self.bytes -= freed
+        self._count_unflushed(-unflushed)
+        self._compact()
+        return freed
+
+    def take_all(self) -> list[Any]:
+        """All batches: the tail is not used any more."""
+        batches, self._batches = self._batches, []
+        return batches
 
     @cython.locals(size=cython.longlong, freed=cython.longlong)
     def evict(self, size: int) -> int:

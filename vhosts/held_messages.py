@@ -74,6 +74,16 @@ class HeldMessages:
         """See `Recipient`; messages that are not persistent are kept as well."""
         return self.logs[0].durability
 
+    @property
+    def deleted(self) -> bool:
+        """See `Recipient`."""
+        return self.logs[0].closed
+
+    @property
+    def has_turn(self) -> bool:
+        """See `Recipient`: it has no consumers."""
+        return False
+
     def publish(self, records: Records, waited: bool) -> int:
         """Hold messages until they are due.
 

@@ -12,6 +12,9 @@ from vhosts.ready_bytes import ReadyBytes, ReadyBytesWalks
 from vhosts.timer import CallSoon
 
 RANGES_MAX = 256  # that leave in one turn: about 1 ms
+RANGES_MORE = (
+    2  # that leave for each run that comes in the same turn: one comes, and more than one leaves
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,7 @@ class LengthLimit:
         self._call_soon = call_soon
         self._discard = discard
         self._scheduled = self._stopped = False
+        self._behind = False  # RANGES_MAX have left in this turn, and more have to
         self._bytes: dict[QueuePartition, ReadyBytes] = {}
         if options.bytes_max is not None:
             for partition in queue.partitions:
@@ -147,7 +151,7 @@ class LengthLimit:
         if self._credit():
             self.enforce_soon()
         else:
-            self._enforce()
+            self._enforce(RANGES_MORE if self._behind else RANGES_MAX)
 
     def _credit(self) -> int:
         return sum(max(0, consumer.credit()) for consumer in self._queue.consumers)
@@ -166,15 +170,15 @@ class LengthLimit:
             self._turn()
 
     def _turn(self) -> None:
-        self._scheduled = False
+        self._scheduled = self._behind = False
         if self._queue.deleted or self._stopped:
             return
         if self._queue.has_turn:
             self.enforce_soon()
         else:
-            self._enforce()
+            self._enforce(RANGES_MAX)
 
-    def _enforce(self) -> None:
+    def _enforce(self, ranges_max: int) -> None:
         over, bytes_over = (0, 0) if self.options.refuses else self._over()
         if over <= 0 and bytes_over <= 0:
             return
@@ -182,7 +186,7 @@ class LengthLimit:
         partitions = self._queue.partitions
         fullest = [(-each.ready, at) for at, each in enumerate(partitions)]
         heapify(fullest)
-        for _ in range(RANGES_MAX):
+        for _ in range(ranges_max):
             if over <= 0 and bytes_over <= 0:
                 return
             at = fullest[0][1]
@@ -201,6 +205,7 @@ class LengthLimit:
             bytes_over -= before - self._bytes_in(partition)
             heapreplace(fullest, (-partition.ready, at))
             self._discard(partition, *gone)
+        self._behind = True
         self.enforce_soon()
 
     def _over(self) -> tuple[int, int]:

@@ -43,6 +43,14 @@ class Recipient(Protocol):
     def durability(self) -> Durability:
         """What a position of the journal must reach for it."""
 
+    @property
+    def deleted(self) -> bool:
+        """It takes nothing any more."""
+
+    @property
+    def has_turn(self) -> bool:
+        """It will give messages to consumers after this turn of the event loop."""
+
     def publish(self, records: Records, waited: bool) -> int:
         """Append records; see `Queue.publish`."""
 

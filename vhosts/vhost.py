@@ -42,12 +42,13 @@ from vhosts.limits import MAX_QUEUES, Limits, reached
 from vhosts.partition_numbers import PartitionNumbers
 from vhosts.partitioner import partition_count
 from vhosts.passage import Passage
-from vhosts.post import Post, Recipient
+from vhosts.post import Post
 from vhosts.queue import Queue
 from vhosts.queue_declaration import check_declaration, check_redeclared, with_type
 from vhosts.queue_logs import QueueLogs
 from vhosts.queue_properties import QueueProperties
 from vhosts.recent_history import RecentHistory, hand_over
+from vhosts.route_targets import RouteTargets
 from vhosts.surroundings import Surroundings
 from vhosts.timer import CallLater, CallSoon
 from vhosts.topology_keeper import Durable, TopologyKeeper
@@ -77,6 +78,7 @@ class VirtualHost:
     Attributes:
         record: its name, and what an operator said of it.
         delays: what its delayed message exchanges hold.
+        targets: what takes the messages of a route.
         firehose: who is told of every message; None: nobody. The owner of the channels sets it.
 
     Args:
@@ -118,11 +120,12 @@ class VirtualHost:
         self.policies = VhostPolicies(
             name, writer, self.routing, self.queues, default_durability, tell
         )
-        self._targets: dict[tuple[str, ...], tuple[Recipient, ...]] = {}
-        self._targets_version = -1
-        self.post = Post(self.routing, self.passage, self._recipient, logs.now)
+        self.post = Post(
+            self.routing, self.passage, lambda name: self.targets.named(name), logs.now
+        )
         self._surroundings = Surroundings(logs, self.post, self._expire, call_soon, call_later)
         self.delays = DelayBook(name, logs, numbers, self._surroundings, default_durability)
+        self.targets = RouteTargets(self.routing, self.queues, self.delays)
         follow = self.policies.follow_exchange
         self._keeper = TopologyKeeper(
             self.routing, writer, logs, self.memories, self.delays, follow, tell
@@ -164,27 +167,6 @@ class VirtualHost:
         return self.record.limits
 
     # -- routing
-
-    def targets(self, route: tuple[str, ...]) -> tuple[Recipient, ...]:
-        """The queues of a route, and what holds its messages first."""
-        known = self.known_targets()
-        queues = known.get(route)
-        if queues is None:
-            queues = known[route] = tuple(map(self._recipient, route))
-        return queues
-
-    def known_targets(self) -> dict[tuple[str, ...], tuple[Recipient, ...]]:
-        """The queues of the routes that were asked for so far: read it in this turn, never write.
-
-        `targets` adds what is missing.
-        """
-        if self._targets_version != self.routing.version:
-            self._targets.clear()
-            self._targets_version = self.routing.version
-        return self._targets
-
-    def _recipient(self, name: str) -> Recipient:
-        return self.delays.recipient(name) or self.queues[name]
 
     def passage(self, undecided: set[tuple[str, bytes]] | None = None) -> Passage:
         """The way of one publish through exchanges that remember; see `Passage`."""
@@ -481,6 +463,7 @@ class VirtualHost:
     ) -> Queue:
         queue = Queue(self.name, properties, owner, self._call_soon, self._surroundings)
         self._queue_logs.open(queue, partitions)
+        self.targets.newest = max(self.targets.newest, partitions[0])
         self.policies.follow_queue(queue)
         self.queues[properties.name] = queue
         if owner is not None:

@@ -45,7 +45,7 @@ class Owner:
     loaded_pieces = PieceBudget(1 << 20)
 
     def __init__(self) -> None:
-        self.intake = LogIntake(JournalGroups(never, never), 1 << 40, never)
+        self.intake = LogIntake(JournalGroups(never, never), 1 << 40, never, never)
 
     def has_unflushed(self, partition: PartitionLog) -> None: ...
 

@@ -1,6 +1,6 @@
 """A channel that publishes to a real vhost, and what became of that."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -44,6 +44,13 @@ class Channel:
         self.book.put(self.user, vhost.name, FULL_PERMISSION)
         self.permissions = PermissionCache(self.book, self.user, vhost.name)
         self.written = b""
+        self.queues = 0  # that were reached
+        self.arrived: Awaitable[None] | None = None
+
+    def reached(self, queues: int, arrived: Awaitable[None] | None) -> None:
+        """See `PublishingChannel`."""
+        self.queues += queues
+        self.arrived = arrived
 
     def write(self, frames: bytes) -> None:
         """See `PublishingChannel`."""

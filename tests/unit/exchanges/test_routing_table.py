@@ -3,6 +3,7 @@
 import pytest
 
 from exchanges import ExchangeNotFound, Message, RoutingTable, route_cache
+from exchanges.route_walk import SORTED_MAX
 
 
 @pytest.fixture
@@ -114,3 +115,17 @@ def test_all_keys_of_a_message_count_at_every_exchange_on_the_way(table: Routing
     assert table.route_all("outer", [b"a.b", b"in"]) == ("q",)
     table.add_queue("p", durable=False)
     assert table.route_all("", [b"q", b"none", b"\xff", b"p", b"q"]) == ("p", "q")
+
+
+def test_very_many_queues_are_found_once_each_and_in_the_same_order_for_all_keys() -> None:
+    table = RoutingTable()
+    names = [f"q{number}" for number in range(SORTED_MAX + 1)]
+    for name in names:
+        table.add_queue(name, durable=False)
+        table.bind_queue(name, "amq.fanout", "")
+        table.bind_queue(name, "amq.fanout", "again")
+    routes = [table.route("amq.fanout", key) for key in (b"one", b"two")]
+    assert sorted(routes[0]) == sorted(names)
+    assert routes[0] == routes[1]
+    table.remove_queue(names[0])
+    assert table.route("amq.fanout", b"one") == tuple(sorted(names[1:]))

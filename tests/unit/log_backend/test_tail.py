@@ -1,9 +1,15 @@
 import random
 
+import pytest
 from unit.log_backend.log_records import batch
 
 from log_backend.record_batch import RecordBatch
-from log_backend.tail import Tail
+from log_backend.tail import DROPPED_AT_ONCE, Tail
+
+
+def at_once(gone: list[RecordBatch]) -> None:
+    """So few are not handed over."""
+    raise AssertionError
 
 
 def test_an_empty_tail_finds_nothing() -> None:
@@ -84,10 +90,10 @@ def test_what_is_dropped_is_not_flushed_any_more() -> None:
         if number == 3:
             tail.take_unflushed()
     size = tail.bytes // 6
-    assert tail.drop_up_to(1) == 0
-    assert tail.drop_up_to(4) == 2 * size
+    assert tail.drop_up_to(1, at_once) == 0
+    assert tail.drop_up_to(4, at_once) == 2 * size
     assert tail.unflushed_bytes == 2 * size
-    assert tail.drop_up_to(11) == 3 * size
+    assert tail.drop_up_to(11, at_once) == 3 * size
     assert (len(tail), tail.unflushed_bytes) == (1, size)
     assert [each.base_offset for each in tail.take_unflushed()] == [10]
 
@@ -111,7 +117,31 @@ def test_many_are_forgotten_and_added_in_turns() -> None:
             tail.append(batch([b""], end))
             end += 1
         first += 37
-        tail.drop_up_to(first)
+        tail.drop_up_to(first, at_once)
         found = [tail.find(offset) for offset in (first, end - 1, end)]
         assert [each and each.base_offset for each in found] == [first, end - 1, None]
         assert len(tail) == end - first
+
+
+@pytest.mark.parametrize("dropped", [DROPPED_AT_ONCE, DROPPED_AT_ONCE + 1, 299, 300])
+@pytest.mark.parametrize("flushed", [0, 10, 250, 300])
+def test_very_many_are_forgotten_now_and_freed_by_somebody_else(flushed: int, dropped: int) -> None:
+    tail = Tail()
+    batches = [batch([b"x"], number) for number in range(305)]
+    size = batches[0].records.batch_bytes
+    for at, each in enumerate(batches[:300]):
+        if at == flushed:
+            tail.take_unflushed()
+        tail.append(each)
+    if flushed == 300:
+        tail.take_unflushed()
+    gone: list[RecordBatch | None] = []
+    assert tail.drop_up_to(dropped, gone.extend) == dropped * size
+    assert tail.bytes == (300 - dropped) * size
+    assert tail.unflushed_bytes == (300 - max(dropped, flushed)) * size
+    assert len(tail) == 300 - dropped
+    assert [each for each in gone if each is not None] == batches[DROPPED_AT_ONCE:dropped]
+    for each in batches[300:]:
+        tail.append(each)
+    assert [tail.find(offset) for offset in (0, 304)] == [batches[dropped], batches[304]]
+    assert tail.take_unflushed() == batches[max(dropped, flushed) :]

@@ -20,7 +20,7 @@ from queue_samples import (
 from log_backend import LogOptions
 from vhosts import PublishRefused, Queue, QueueProperties
 from vhosts.dead_letters import LETTERS_MAX
-from vhosts.length_limit import RANGES_MAX, length_options
+from vhosts.length_limit import RANGES_MAX, RANGES_MORE, length_options
 
 REFUSING = {"x_overflow": "reject-publish"}
 
@@ -226,6 +226,24 @@ async def test_many_ranges_leave_in_several_turns(node: Node) -> None:
         turns += 1
     assert queue.ready == 0
     assert turns > 2
+
+
+async def test_many_runs_of_one_turn_let_many_ranges_leave_once(node: Node) -> None:
+    queue = declared(node)
+    fill(queue, 4 * RANGES_MAX, batch=RANGES_MAX)
+    held = [queue._take(1) for _ in range(4 * RANGES_MAX)]
+    for delivery in held[::2]:
+        assert delivery is not None
+        give_back(delivery)
+    queue.apply({"x-max-length": 0})
+    left = []
+    for _ in range(3):
+        before = queue.ready
+        queue.publish(records("more"), waited=False)
+        left.append(before + 1 - queue.ready)
+    assert left == [RANGES_MAX, RANGES_MORE, RANGES_MORE]
+    node.turns.run()
+    assert queue.ready == 0
 
 
 async def test_refused_messages_become_dead_letters_in_slices(node: Node) -> None:

@@ -283,11 +283,11 @@ def test_exclusive_queues_go_with_their_connection(vhost: VirtualHost) -> None:
 
 def test_the_queues_of_a_route_follow_the_topology(vhost: VirtualHost) -> None:
     first, second = declare(vhost, "one"), declare(vhost, "two")
-    assert vhost.targets(("one", "two")) == (first, second)
-    assert vhost.targets(()) == ()
+    assert vhost.targets.of(("one", "two")) == (first, second)
+    assert vhost.targets.of(()) == ()
     vhost.delete_queue(first)
     again = declare(vhost, "one")
-    assert vhost.targets(("one",)) == (again,)
+    assert vhost.targets.of(("one",)) == (again,)
 
 
 # -- after a restart

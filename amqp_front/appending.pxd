@@ -1,0 +1,21 @@
+# From a run of publishes to the ends of its queues, for the compiled kernel.
+
+
+cdef class Appending:
+    cdef object _clock
+    cdef object _batches
+    cdef object _to
+    cdef object _records
+    cdef public object indexes
+    cdef bint _waited
+    cdef Py_ssize_t _woken
+    cdef double _until
+    cdef long long _written
+    cdef long long _durable
+    cdef public bint is_under_way
+    cdef public set refused
+    cdef public Py_ssize_t queues
+    cpdef begin(self, bint waited)
+    cpdef append(self, batches, bint whole)
+    cdef _go(self, bint whole, bint resumed)
+    cdef bint _is_over(self) except *

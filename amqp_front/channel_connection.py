@@ -1,0 +1,62 @@
+"""What a channel needs of its connection."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+from amqp_front.client_socket import ClientSocket
+from amqp_front.errors import SoftError
+from amqp_front.services import Services
+from log_backend import Octets
+from vhosts import PermissionCache, VirtualHost
+
+
+class RefusingChannel(Protocol):
+    """A channel that can be closed because of a client's mistake."""
+
+    def refuse(self, error: SoftError, class_id: int, method_id: int) -> None:
+        """Close it from our side."""
+
+
+class ChannelConnection(Protocol):
+    """A connection, or what stands for one."""
+
+    services: Services
+    vhost: VirtualHost
+    user: str
+    permissions: PermissionCache
+    body_frame_max: int
+    stalled: bool
+    cancel_notify: bool
+    consumers: int
+    socket: ClientSocket | None
+
+    def write(self, frames: bytes | bytearray) -> None:
+        """Send frames to the client."""
+
+    def write_parts(self, parts: Sequence[Octets]) -> None:
+        """Send frames that lie in parts."""
+
+    def wait_for(self, done: Awaitable[object], then: Callable[[], None]) -> None:
+        """Read no further commands until `done`, then call `then`."""
+
+    def reached(self, queues: int, arrived: Awaitable[None] | None) -> None:
+        """See `PublishingChannel`."""
+
+    def end_turn(self) -> None:
+        """What comes next is for another turn of the loop."""
+
+    def channel_closed(self, number: int) -> None:
+        """The channel is closed on both sides."""
+
+    @property
+    def outbox_full(self) -> bool:
+        """The client has not read for long."""
+
+    def fail(
+        self,
+        error: Exception,
+        class_id: int = 0,
+        method_id: int = 0,
+        channel: RefusingChannel | None = None,
+    ) -> None:
+        """Answer an error: close the channel, the connection, or just drop it."""

@@ -1,0 +1,37 @@
+"""What a publisher needs of its channel."""
+
+from collections.abc import Awaitable
+from typing import Protocol
+
+from amqp_front.services import Services
+from vhosts import PermissionCache, VirtualHost
+
+
+class PublishingChannel(Protocol):
+    """A channel, or what stands for one."""
+
+    number: int
+    services: Services
+    vhost: VirtualHost
+    user: str
+    permissions: PermissionCache
+    body_frame_max: int
+    reply_address: str | None
+
+    @property
+    def connection_name(self) -> str:
+        """What its connection is called."""
+
+    @property
+    def impersonates(self) -> bool:
+        """Its user may publish in another's name."""
+
+    def write(self, frames: bytes) -> None:
+        """Send frames to the client."""
+
+    def reached(self, queues: int, arrived: Awaitable[None] | None) -> None:
+        """A run went to many queues, which takes time.
+
+        Args:
+            arrived: done when the rest of them have it, and more may be published; None: all have it.
+        """

@@ -1,0 +1,229 @@
+"""A run of publishes to more queues than one turn of the loop is to serve."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from frame_samples import publish
+from queue_samples import Node, Taker, running_node
+from unit.amqp_front.publishing_channel import Channel, held, runs
+from unit.amqp_front.test_planning import HastyClock, commit, kept
+from unit.amqp_front.test_publisher import outcomes
+
+from amqp_front.appending import QUEUES_BETWEEN_LOOKS, WOKEN_FROM
+from amqp_front.command import PublishRun
+from amqp_front.confirm_board import ConfirmBoard
+from amqp_front.fan_out import FanOut
+from amqp_front.planning import Planning
+from amqp_front.publisher import Publisher
+from log_backend import JournalFailed
+from vhosts import QueueProperties
+
+TURN = 2 * QUEUES_BETWEEN_LOOKS  # the hasty clock ends a turn when it is looked at once more
+QUEUES = [f"q{number:03}" for number in range(5 * TURN)]
+LAST = QUEUES[-1]
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    async with running_node(tmp_path) as running:
+        for name in QUEUES[:-1]:
+            running.vhost.declare_queue(QueueProperties(name), object())
+            running.vhost.bind_queue(name, "amq.fanout", "", {})
+        yield running
+
+
+@pytest.fixture
+def last(node: Node) -> None:
+    """The last queue is one as all others."""
+    _bind_last(node, {})
+
+
+@pytest.fixture
+def full(node: Node) -> None:
+    """The last queue takes one message."""
+    _bind_last(node, {"x-max-length": 1, "x-overflow": "reject-publish"})
+
+
+def _bind_last(node: Node, arguments: dict[str, object]) -> None:
+    node.vhost.declare_queue(QueueProperties(LAST, arguments=arguments), object())
+    node.vhost.bind_queue(LAST, "amq.fanout", "", {})
+
+
+@pytest.fixture
+async def channel(node: Node) -> Channel:
+    channel = Channel(node.vhost, ConfirmBoard(node.turns.call_soon))
+    loop = asyncio.get_running_loop()
+    channel.services.clock = HastyClock()
+    channel.services.loop = SimpleNamespace(
+        create_future=loop.create_future, call_soon=node.turns.call_soon
+    )
+    channel.services.fan_outs = set[FanOut]()
+    return channel
+
+
+@pytest.fixture
+def publisher(channel: Channel) -> Publisher:
+    publisher = Publisher(cast(Any, channel))
+    publisher.confirming = True
+    return publisher
+
+
+def to_all(*texts: str) -> PublishRun:
+    (run,) = runs(b"".join(publish(1, "amq.fanout", "", text.encode()) for text in texts))
+    return run
+
+
+def counts(node: Node) -> list[int]:
+    """Messages of each queue."""
+    return [node.vhost.queues[name].ready for name in QUEUES if name in node.vhost.queues]
+
+
+def test_a_turn_serves_some_queues_and_the_confirm_waits_for_the_last(
+    node: Node, channel: Channel, publisher: Publisher, last: None
+) -> None:
+    assert publisher.carry(to_all("a", "b")) == 2
+    assert counts(node) == [2] * TURN + [0] * (len(QUEUES) - TURN)
+    served = []
+    while channel.arrived is not None and not channel.arrived.done():  # type: ignore[attr-defined]
+        assert not outcomes(channel)
+        node.turns.one()
+        served.append(sum(count == 2 for count in counts(node)))
+    assert served == [2 * TURN, 3 * TURN, 4 * TURN, 5 * TURN, 5 * TURN]
+    assert publisher.fan_out is None
+    assert not channel.services.fan_outs
+    node.turns.run()
+    assert outcomes(channel) == [("Basic.Ack", 2, True)]
+    assert all(held(node, name) == ["a", "b"] for name in QUEUES)
+
+
+def test_few_queues_are_served_in_one_turn(
+    node: Node, channel: Channel, publisher: Publisher
+) -> None:
+    for name in QUEUES[: TURN - 1]:
+        node.vhost.bind_queue(name, "amq.direct", "few", {})
+    publisher.carry(*runs(publish(1, "amq.direct", "few", b"a")))
+    assert sum(counts(node)) == TURN - 1
+    assert channel.arrived is None
+    assert channel.queues == TURN - 1
+
+
+def test_queues_with_consumers_take_more_of_a_turn(
+    node: Node, channel: Channel, publisher: Publisher, last: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel.services.clock, "monotonic", lambda: 1.0)
+    taker = Taker()
+    for name in QUEUES:
+        node.vhost.queues[name].add_consumer(taker)
+    publisher.carry(to_all("a"))
+    assert sum(counts(node)) == WOKEN_FROM + QUEUES_BETWEEN_LOOKS
+    node.turns.run()
+    assert len(taker.bodies()) == len(QUEUES)
+
+
+def test_a_queue_that_is_deleted_meanwhile_gets_nothing_whoever_takes_its_name(
+    node: Node, channel: Channel, publisher: Publisher, full: None
+) -> None:
+    publisher.carry(to_all("a"))
+    for name in (QUEUES[0], QUEUES[-2], LAST):
+        node.vhost.delete_queue(node.vhost.queues[name])
+    node.vhost.declare_queue(QueueProperties(QUEUES[-2]), object())
+    node.turns.run()
+    assert outcomes(channel) == [("Basic.Ack", 1, False)]
+    assert counts(node) == [1] * (len(QUEUES) - 3) + [0]
+
+
+def test_a_refusal_in_a_later_turn_is_told_of_its_message(
+    node: Node, channel: Channel, publisher: Publisher, full: None
+) -> None:
+    publisher.carry(to_all("a", "b", "c"))
+    node.turns.run()
+    assert outcomes(channel) == [("Basic.Ack", 1, False), ("Basic.Nack", 3, True)]
+    assert counts(node) == [3] * (len(QUEUES) - 1) + [1]
+    publisher.carry(to_all("d"))
+    node.turns.run()
+    assert outcomes(channel) == [("Basic.Nack", 4, False)]
+
+
+def test_of_messages_looked_at_one_by_one_those_behind_one_under_way_come_again(
+    node: Node, channel: Channel, publisher: Publisher, full: None
+) -> None:
+    node.vhost.firehose = SimpleNamespace(published=lambda *_: None)
+    run, told = to_all("a", "b", "c"), []
+    for first in range(3):
+        assert publisher.carry(run.part(first, 3 - first)) == 1
+        node.turns.run()
+        told += outcomes(channel)
+    assert told == [("Basic.Ack", 1, False), ("Basic.Nack", 2, False), ("Basic.Nack", 3, False)]
+    assert held(node, QUEUES[-2]) == ["a", "b", "c"]
+
+
+def test_it_arrives_though_its_channel_is_gone_and_tells_nobody(
+    node: Node, channel: Channel, publisher: Publisher, full: None
+) -> None:
+    publisher.carry(to_all("a", "b"))
+    publisher.close()
+    node.turns.run()
+    assert counts(node) == [2] * (len(QUEUES) - 1) + [1]
+    assert not channel.written
+
+
+def test_a_broker_that_stops_lets_it_arrive_at_once(
+    node: Node, channel: Channel, publisher: Publisher, last: None
+) -> None:
+    publisher.carry(to_all("a"))
+    (fan_out,) = channel.services.fan_outs
+    fan_out.finish()
+    assert counts(node) == [1] * len(QUEUES)
+    node.turns.run()
+    assert counts(node) == [1] * len(QUEUES)
+    assert not channel.services.fan_outs
+
+
+def test_when_the_journal_fails_meanwhile_it_is_nacked(
+    node: Node, channel: Channel, publisher: Publisher, last: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _fail_later(node, publisher, monkeypatch)
+    assert channel.arrived is not None
+    assert channel.arrived.result() is None  # type: ignore[attr-defined]
+    assert outcomes(channel) == [("Basic.Nack", 2, True)]
+
+
+def test_without_confirms_a_journal_that_fails_meanwhile_is_an_error(
+    node: Node, channel: Channel, publisher: Publisher, last: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publisher.confirming = False
+    _fail_later(node, publisher, monkeypatch)
+    with pytest.raises(JournalFailed):
+        channel.arrived.result()  # type: ignore[union-attr]
+    assert publisher.fan_out is None
+    assert not channel.services.fan_outs
+
+
+def _fail_later(node: Node, publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        """A queue that has met the failure."""
+
+        name, deleted = LAST, False
+
+        def publish(self, *_: object) -> int:
+            raise JournalFailed("the disk is gone")
+
+    monkeypatch.setattr(
+        node.vhost.delays, "recipient", lambda name: Broken() if name == LAST else None
+    )
+    publisher.carry(to_all("a", "b"))
+    node.turns.run()
+
+
+def test_a_commit_appends_to_all_queues_in_the_turn_that_carries_it_out(
+    node: Node, channel: Channel, publisher: Publisher, last: None
+) -> None:
+    publisher.confirming = False
+    messages = kept(publisher, publish(1, "amq.fanout", "", b"a"))
+    commit(node, publisher, Planning(publisher, node.vhost, messages, channel.services.clock))
+    assert counts(node) == [1] * len(QUEUES)
+    assert publisher.fan_out is None

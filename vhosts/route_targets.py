@@ -1,0 +1,76 @@
+"""From the names of a route to what takes its messages, remembered until the topology changes."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from exchanges import Route, RoutingTable
+from vhosts.delay_book import DelayBook
+from vhosts.post import Recipient
+from vhosts.queue import Queue
+
+AT_ONCE_MAX = 256  # names that are looked for in one go: 0.1 ms
+
+
+class RouteTargets:
+    """The recipients of the routes of one vhost.
+
+    Attributes:
+        newest: the highest number of a partition that a queue has begun with.
+    """
+
+    def __init__(
+        self, routing: RoutingTable, queues: Mapping[str, Queue], delays: DelayBook
+    ) -> None:
+        self._routing = routing
+        self._queues = queues
+        self._delays = delays
+        self._known: dict[Route, tuple[Recipient, ...]] = {}
+        self._version = -1
+        self.newest = 0
+
+    def named(self, name: str) -> Recipient:
+        """The queue of a name, or what holds its messages first."""
+        return self._delays.recipient(name) or self._queues[name]
+
+    def of(self, route: Route) -> tuple[Recipient, ...]:
+        """The queues of a route, and what holds its messages first."""
+        known = self.known()
+        queues = known.get(route)
+        if queues is None:
+            queues = known[route] = tuple(map(self.named, route))
+        return queues
+
+    def gradually(self, route: Route) -> Iterable[Recipient]:
+        """As `of`, to be walked over once, in several turns of the loop if there are many.
+
+        What has gone meanwhile is left out, and so is what has come meanwhile under its name: the message was
+        not for it.
+        """
+        known = self.known().get(route)
+        if known is None and len(route) > AT_ONCE_MAX:
+            return self._found(route)
+        return self.of(route) if known is None else known
+
+    def _found(self, route: Route) -> Iterator[Recipient]:
+        version, newest = self._routing.version, self.newest
+        found: list[Recipient] = []
+        for name in route:
+            recipient: Recipient | None = self._delays.recipient(name)
+            if recipient is None:
+                queue = self._queues.get(name)
+                if queue is None or queue.partitions[0].log.number > newest:
+                    continue
+                recipient = queue
+            found.append(recipient)
+            yield recipient
+        if version == self._routing.version:
+            self.known()[route] = tuple(found)
+
+    def known(self) -> dict[Route, tuple[Recipient, ...]]:
+        """The queues of the routes that were asked for so far: read it in this turn, never write.
+
+        `of` adds what is missing.
+        """
+        if self._version != self._routing.version:
+            self._known.clear()
+            self._version = self._routing.version
+        return self._known
