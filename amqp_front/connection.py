@@ -153,11 +153,7 @@ class Connection(asyncio.BufferedProtocol):
             self._update_reading()
 
     def eof_received(self) -> bool:
-        """The client has ended its side: so do we. Only what was sent before still goes to it.
-
-        Returns:
-            Whether the socket stays until that is done; with TLS it never does.
-        """
+        """The client has ended its side: so do we; without TLS, the socket stays until then."""
         self.state = State.CLOSED
         self.stalled = True  # nothing more is delivered
         self.services.farewells.take(self._dropped)
@@ -463,16 +459,6 @@ class Connection(asyncio.BufferedProtocol):
         self.channels.release()
         if self.admitted:
             self.vhost.connection_closed(self)
-
-    def take_leave(self) -> None:
-        """The client has said that it closes: read no more commands, let go of all, say that we do."""
-        self.state = State.CLOSING
-        self.services.farewells.take(self._taken_leave)
-
-    def _taken_leave(self) -> None:
-        self.release()
-        self.send_method(commands.Connection.CloseOk)
-        self.end()
 
     def end(self) -> None:
         """Both sides have said that they close: send what is unsent, and let the client end its side.

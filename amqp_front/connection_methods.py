@@ -68,9 +68,6 @@ class MethodConnection(Protocol):
     def drop(self) -> None:
         """Close the socket."""
 
-    def take_leave(self) -> None:
-        """The client has said that it closes."""
-
     def end(self) -> None:
         """Both sides have said that they close."""
 
@@ -165,7 +162,14 @@ def _open(connection: MethodConnection, method: Any) -> None:
 
 
 def _close(connection: MethodConnection, method: Any) -> None:
-    connection.take_leave()
+    connection.state = State.CLOSING  # what it says behind this is not heard
+    connection.services.farewells.take(lambda: _take_leave(connection))
+
+
+def _take_leave(connection: MethodConnection) -> None:
+    connection.release()
+    connection.send_method(commands.Connection.CloseOk)
+    connection.end()
 
 
 def _update_secret(connection: MethodConnection, method: Any) -> None:

@@ -8,8 +8,8 @@ from typing import Protocol
 from amqp_front.configuration import BrokerConfig
 from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.direct_reply import DirectReplies
-from amqp_front.farewells import Farewells
 from amqp_front.fan_out import FanOuts
+from amqp_front.farewells import Farewells
 from amqp_front.frame_cutter import FrameCutter
 from amqp_front.heartbeat import HeartbeatWheel
 from log_backend import Clock
