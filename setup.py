@@ -35,6 +35,7 @@ HOT_MODULES = (
     "amqp_front/publisher.py",
     "vhosts/queue.py",
     "exchanges/route_walk.py",
+    "exchanges/topic_lanes.py",
     "exchanges/topic_trie.py",
     "exchanges/equal_weights.py",
 )

@@ -42,12 +42,12 @@ _CONFIRM = struct.Struct(">BHIIQBB")  # a whole basic.ack or basic.nack frame
 _ACK = 60 << 16 | 80
 _NACK = 60 << 16 | 120
 
-
 # Of one turn of the loop; what is left of a run comes again in the next one.
 TURN_SECONDS = 0.001  # to find routes that are not known, or to look at single messages
 TURN_KEYS_MAX = 2_048  # with several keys: 1 to 2 us each where every key has a queue of its own
 PLANNED_ROUTES_MAX = 512  # of more keys than that, when a commit is planned: 2 us each
 LOOKED_AT_MAX = 64  # looked at one by one: some 30 us each
+LONG_KEY = 64  # bytes: a longer one may take 2 ms, by 10,000 patterns made for that
 
 
 @cython.final
@@ -249,7 +249,7 @@ class Publisher:
         for key in keys:
             route = routes.get(key)
             if route is None:
-                if new & 3 == 0:
+                if new & 3 == 0 or len(key) > LONG_KEY:
                     now = self._clock.monotonic()
                     if new == 0:
                         until = now + TURN_SECONDS
@@ -367,7 +367,7 @@ class Publisher:
         found: list[Route] = []
         message = BARE_MESSAGE
         for at, key in enumerate(run.keys()):
-            if at and not at % 16 and self._clock.monotonic() >= until:
+            if at and (not at % 16 or len(key) > LONG_KEY) and self._clock.monotonic() >= until:
                 break
             if looks:
                 message = _message(Properties(run.properties(at)))

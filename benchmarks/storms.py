@@ -48,6 +48,7 @@ class Storms:
             "purge them": self._purge,
             f"route {self._scaled(100_000):,} new keys by their hash": self._hash_keys,
             f"route {self._scaled(20_000):,} new keys by crafted patterns": self._match_keys,
+            f"route {self._scaled(1_000):,} new keys by {self._scaled(10_000):,} patterns": self._wind_keys,
             f"commit {self._scaled(100_000):,} messages in one transaction": self._commit,
             f"leave {self._scaled(100_000):,} deliveries of 1 KiB unread": self._read_nothing,
             f"cancel {self._scaled(1_000):,} consumers at once": self._cancel,
@@ -185,6 +186,16 @@ class Storms:
             self._bind("fairness.matched", "fairness.topic", f"{pattern}.{number}")
         keys = (f"{n}." + "a." * CRAFTED_WORDS + "b" for n in range(self._scaled(20_000)))
         self._publish_keys("fairness.topic", keys)
+
+    def _wind_keys(self) -> None:
+        # Patterns that differ from the first words on, all of which match.
+        self._exchange("fairness.winding", "topic")
+        self._queue("fairness.matched", durable=False)
+        for number in range(self._scaled(10_000)):
+            pairs = ("#.*" if number >> bit & 1 else "#.a" for bit in range(14))
+            self._bind("fairness.matched", "fairness.winding", f"{'.'.join(pairs)}.#.a")
+        keys = (f"{n}." + "a." * (2 * CRAFTED_WORDS) + "a" for n in range(self._scaled(1_000)))
+        self._publish_keys("fairness.winding", keys)
 
     def _publish_keys(self, exchange: str, keys: Iterator[str]) -> None:
         content = content_frames(0, 16, persistent=False)

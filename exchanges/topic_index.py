@@ -2,14 +2,15 @@
 
 from exchanges.binding import Binding
 from exchanges.direct_index import DirectIndex
+from exchanges.laned_patterns import LanedPatterns
 from exchanges.message import Message
 from exchanges.names import key_bytes
-from exchanges.topic_pattern import has_wildcard, split_words
+from exchanges.topic_pattern import has_wildcard, is_winding, plain_pattern, split_words
 from exchanges.topic_trie import TopicTrie
 
 
 class TopicIndex:
-    """Patterns without a wildcard by whole key, the others in a trie.
+    """Patterns without a wildcard by whole key, most others in a trie, and winding ones in lanes.
 
     Most topic bindings are whole keys in practice: a hash look-up finds them, and they need no
     place in the trie for each of their words.
@@ -22,6 +23,7 @@ class TopicIndex:
     def __init__(self) -> None:
         self._whole_keys = DirectIndex()
         self._trie = TopicTrie()
+        self._winding = LanedPatterns()
 
     def check(self, binding: Binding) -> None:
         """Accept every binding."""
@@ -30,7 +32,8 @@ class TopicIndex:
         """Add a binding under its pattern."""
         words = split_words(key_bytes(binding.routing_key))
         if has_wildcard(words):
-            self._trie.add(words, binding)
+            plain = plain_pattern(words)
+            self._index_of(plain).add(plain, binding)
         else:
             self._whole_keys.add(binding)
 
@@ -38,12 +41,19 @@ class TopicIndex:
         """Remove a binding from under its pattern."""
         words = split_words(key_bytes(binding.routing_key))
         if has_wildcard(words):
-            self._trie.remove(words, binding)
+            plain = plain_pattern(words)
+            self._index_of(plain).remove(plain, binding)
         else:
             self._whole_keys.remove(binding)
 
     def match(self, routing_key: bytes, message: Message) -> list[Binding]:
         """Return the bindings whose patterns match the key."""
-        matched: list[Binding] = self._trie.match(split_words(routing_key))
+        words = split_words(routing_key)
+        matched: list[Binding] = self._trie.match(words)
+        if self._winding.patterns:
+            self._winding.match(words, matched)
         matched += self._whole_keys.match(routing_key, message)
         return matched
+
+    def _index_of(self, plain: list[bytes]) -> TopicTrie | LanedPatterns:
+        return self._winding if is_winding(plain) else self._trie

@@ -2,15 +2,15 @@
 """A trie over the words of topic patterns, walked as a set of places at once.
 
 Each word of a key moves every place reached so far, and a place counts once however many ways
-lead to it. So a match costs at most (words of the key) x (places of the trie): `#.a.#.a.#` is no
-worse than another pattern of its length.
+lead to it. How many are reached at once grows with the words and wildcards of patterns: winding ones are not
+kept here (`topic_pattern.is_winding`).
 """
 
 import cython
 
 from exchanges.binding import Binding
 from exchanges.held_bindings import HeldBindings, each, with_binding, without_binding
-from exchanges.topic_pattern import POUND, STAR, plain_pattern
+from exchanges.topic_pattern import POUND, STAR
 
 
 @cython.final
@@ -61,16 +61,16 @@ class TopicTrie:
         self._root = TopicPlace(is_pound=False)
 
     def add(self, words: list[bytes], binding: Binding) -> None:
-        """Add a binding under its pattern."""
+        """Add a binding under its plain pattern."""
         place = self._root
-        for word in plain_pattern(words):
+        for word in words:
             place = place.child(word)
         place.held = with_binding(place.held, binding)
 
     def remove(self, words: list[bytes], binding: Binding) -> None:
         """Remove a binding, and the places that only it needed."""
         trail = [(b"", self._root)]
-        for word in plain_pattern(words):
+        for word in words:
             trail.append((word, trail[-1][1].child(word)))
         last = trail[-1][1]
         last.held = without_binding(last.held, binding)
@@ -84,12 +84,12 @@ class TopicTrie:
     def match(self, words: list[bytes]) -> list[Binding]:
         """Return the bindings whose patterns match a key of these words."""
         places: list[TopicPlace] = []
-        _reach(self._root, places)
+        matched: list[Binding] = []
+        _reach(self._root, places, matched)
         for word in words:
-            places = _places_after(places, word)
+            places = _places_after(places, word, matched)
             if not places:
                 break
-        matched: list[Binding] = []
         for place in places:
             if place.held is not None:
                 matched += each(place.held)
@@ -98,25 +98,31 @@ class TopicTrie:
 
 @cython.cfunc
 @cython.returns(list)
-@cython.locals(places=list, following=list, place=TopicPlace, after=TopicPlace)
-def _places_after(places: list[TopicPlace], word: bytes) -> list[TopicPlace]:
+@cython.locals(places=list, matched=list, following=list, place=TopicPlace, after=TopicPlace)
+def _places_after(
+    places: list[TopicPlace], word: bytes, matched: list[Binding]
+) -> list[TopicPlace]:
     following: list[TopicPlace] = []
     for place in places:
         if place.is_pound:
             following.append(place)
         if place.star is not None:
-            _reach(place.star, following)
+            _reach(place.star, following, matched)
         after = place.children.get(word)
         if after is not None:
-            _reach(after, following)
+            _reach(after, following, matched)
     # Two ways may lead to one place, if there are two.
     return following if len(following) < 2 else list(dict.fromkeys(following))
 
 
 @cython.cfunc
-@cython.locals(place=TopicPlace, places=list)
-def _reach(place: TopicPlace, places: list[TopicPlace]) -> None:
-    """Add a place, and the one behind a `#` that takes no word."""
+@cython.locals(place=TopicPlace, pound=TopicPlace, places=list, matched=list)
+def _reach(place: TopicPlace, places: list[TopicPlace], matched: list[Binding]) -> None:
+    """Add a place, and the one behind a `#` that takes no word. A `#` at the end takes whatever follows."""
     places.append(place)
-    if place.pound is not None:
-        places.append(place.pound)
+    pound = place.pound
+    if pound is not None:
+        if pound.children or pound.star is not None:
+            places.append(pound)
+        else:
+            matched += each(pound.held)

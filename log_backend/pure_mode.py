@@ -34,6 +34,7 @@ HOT_MODULES = (
     "amqp_front.appending",
     "amqp_front.publisher",
     "vhosts.queue",
+    "exchanges.topic_lanes",
     "exchanges.topic_trie",
     "exchanges.equal_weights",
     "exchanges.route_walk",

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 from frame_samples import publish, some_properties
-from queue_samples import Node
+from queue_samples import Node, SetClock
 from unit.amqp_front.publishing_channel import Channel, HastyClock, held, runs
 
 from amqp_front import commit_plan
@@ -16,7 +16,6 @@ from amqp_front.planning import TRIES_MAX, Planning
 from amqp_front.publisher import LOOKED_AT_MAX, Publisher
 from amqp_front.transaction import Transaction
 from exchanges import ExchangeNotFound
-from log_backend import SystemClock
 from vhosts import QueueProperties
 
 TURNS_MAX = 1_000
@@ -24,10 +23,10 @@ TURNS_MAX = 1_000
 
 @pytest.fixture
 def planning(node: Node, publisher: Publisher) -> Callable[..., Planning]:
-    """Makes the planning of messages, each read alone; its clock is hasty unless told otherwise."""
+    """Makes the planning of messages, each read alone; its clock is hasty, or stands still."""
 
     def plan(*messages: bytes, hasty: bool = True) -> Planning:
-        clock = HastyClock() if hasty else SystemClock()
+        clock = HastyClock() if hasty else SetClock()
         return Planning(publisher, node.vhost, kept(publisher, *messages), clock)
 
     return plan

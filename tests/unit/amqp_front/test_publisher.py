@@ -10,7 +10,7 @@ from unit.amqp_front.publishing_channel import Channel, held, runs
 
 from amqp_front.errors import ACCESS_REFUSED, NOT_IMPLEMENTED, PRECONDITION_FAILED, AmqpError
 from amqp_front.properties import visible_properties
-from amqp_front.publisher import LOOKED_AT_MAX, TURN_KEYS_MAX, Publisher
+from amqp_front.publisher import LONG_KEY, LOOKED_AT_MAX, TURN_KEYS_MAX, Publisher
 from exchanges import ExchangeNotFound
 from log_backend import BLIND_COPIES, Records, SystemClock
 from vhosts import (
@@ -245,6 +245,17 @@ def test_new_keys_are_routed_while_there_is_time_and_the_rest_comes_again(
     assert (ack.delivery_tag, ack.multiple) == (len(keys), True)
     assert held(node, "one") == keys
     assert carried(hurried, messages) == [len(keys)], "their routes are known"
+
+
+def test_a_turn_may_end_after_each_long_key(node: Node, hurried: Publisher) -> None:
+    node.vhost.bind_queue("one", "amq.topic", "#", {})
+    node.vhost.bind_queue("one", "amq.headers", "", {})
+    for exchange in ("amq.topic", "amq.headers"):
+        long, short = ("a" * bytes_ for bytes_ in (LONG_KEY, LONG_KEY - 1))
+        messages = [publish(1, exchange, f"{long}{number}", b"m") for number in range(3)]
+        assert carried(hurried, messages) == [1, 1, 1]
+        messages = [publish(1, exchange, f"{short}{number}", b"m") for number in range(3)]
+        assert carried(hurried, messages) == [3]
 
 
 def test_messages_whose_headers_decide_are_routed_while_there_is_time(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from exchanges.topic_pattern import has_wildcard, plain_pattern, split_words
+from exchanges.topic_pattern import has_wildcard, is_winding, plain_pattern, split_words
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,25 @@ def test_only_a_whole_word_is_a_wildcard() -> None:
 )
 def test_runs_of_wildcards_take_one_plain_form(pattern: bytes, plain: bytes) -> None:
     assert plain_pattern(split_words(pattern)) == split_words(plain)
+
+
+def test_patterns_are_winding_by_their_words_and_pounds() -> None:
+    for pattern in (
+        "*.a.*.a.*.a.*.a.*.a",
+        "a.b.c.d.e.f.g.h.i.#",
+        "#.a.b.c",
+        "a.#.b.c",
+        "*.*.#.a",
+        "#.a",
+        "#",
+    ):
+        assert not is_winding(split_words(pattern.encode()))
+    for pattern in (
+        "*.a.*.a.*.a.*.a.*.a.b",
+        "a.b.c.d.e.f.g.h.i.j.#",
+        "#.a.b.c.d",
+        "a.#.b.c.d",
+        "#.a.#",
+        "#.a.#.b",
+    ):
+        assert is_winding(split_words(pattern.encode()))

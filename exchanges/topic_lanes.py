@@ -1,0 +1,278 @@
+# cython: annotation_typing=False
+"""Up to 64 topic patterns side by side, each in its own bit of all numbers: its lane.
+
+A pattern of n words beside its `#` is in some of the states 0 to n: so many of its words have been met, on one
+way or another. `#` is no state of its own; it lets the lane stay where it stands. So a word of a key moves all
+lanes with a few operations for each state, whatever the patterns are and however many ways lead through them.
+
+Source:
+    Baeza-Yates and Gonnet, "A new approach to text searching" (1992), with a bit for each pattern and a number
+    for each state instead of the other way round.
+"""
+
+from array import array
+
+import cython
+
+from exchanges.binding import Binding
+from exchanges.held_bindings import HeldBindings
+from exchanges.topic_pattern import POUND, STAR
+
+LANES_MAX = 64
+
+_ALL = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+
+
+@cython.final
+@cython.cclass
+class LanePattern:
+    """A plain pattern with what is bound under it.
+
+    Attributes:
+        found_by: the word of a key with which one looks here, None for any key.
+        lanes, lane: where it is.
+    """
+
+    __slots__ = ("found_by", "held", "lane", "lanes", "words")
+
+    def __init__(self, words: list[bytes], found_by: bytes | None, lanes: "PatternLanes") -> None:
+        self.words = words
+        self.found_by = found_by
+        self.held: HeldBindings = None
+        self.lanes = lanes
+        self.lane = 0
+
+
+@cython.final
+@cython.cclass
+class WordLanes:
+    """The lanes that one word moves on from a state, and behind them those that it moves on from others."""
+
+    __slots__ = ("lanes", "more", "state")
+
+    def __init__(self, state: int, more: "WordLanes | None") -> None:
+        self.state = state
+        self.lanes = 0
+        self.more = more
+
+
+@cython.final
+@cython.cclass
+class KeyWords:
+    """The words of a key, each different one with a number, and room to walk with them.
+
+    Attributes:
+        distinct: the different words, by number.
+        numbers: those of the key's words.
+        columns: by number, where the lanes that a word moves on stand in `room`.
+        room: of 64 bits each, for one walk after the other.
+    """
+
+    __slots__ = ("columns", "distinct", "numbers", "room")
+
+    @cython.locals(known=dict, distinct=list)
+    def __init__(self, words: list[bytes]) -> None:
+        self.distinct = list(dict.fromkeys(words))
+        known = {word: number for number, word in enumerate(self.distinct)}
+        self.numbers = array("i", [known[word] for word in words])
+        self.columns = array("i", bytes(4 * len(self.distinct)))
+        self.room = array("Q")
+
+
+@cython.final
+@cython.cclass
+class PatternLanes:
+    """Patterns in lanes, from the first lane on."""
+
+    __slots__ = ("_ends", "_loops", "_stars", "_words", "patterns")
+
+    def __init__(self) -> None:
+        self.patterns: list[LanePattern] = []
+        self._words: dict[bytes, WordLanes] = {}
+        # By state, the lanes that any word moves on from it, that stay in it, and that end in it.
+        self._stars = array("Q", (0,))
+        self._loops = array("Q", (0,))
+        self._ends = array("Q", (0,))
+
+    @cython.locals(pattern=LanePattern)
+    def add(self, pattern: LanePattern) -> None:
+        """Give a pattern the next lane; there must be one."""
+        self._set(pattern, len(self.patterns))
+        self.patterns.append(pattern)
+
+    @cython.locals(pattern=LanePattern)
+    def remove_last(self) -> LanePattern:
+        """Take the pattern in the last lane out, and return it."""
+        pattern = self.patterns.pop()
+        self._clear(pattern)
+        return pattern
+
+    @cython.locals(pattern=LanePattern, other=LanePattern)
+    def replace(self, pattern: LanePattern, other: LanePattern) -> None:
+        """Give the lane of a pattern to another one."""
+        self._clear(pattern)
+        self._set(other, pattern.lane)
+        self.patterns[pattern.lane] = other
+
+    @cython.locals(pattern=LanePattern, bit=cython.ulonglong, state=cython.Py_ssize_t)
+    def _set(self, pattern: LanePattern, lane: int) -> None:
+        pattern.lanes, pattern.lane = self, lane
+        bit = 1
+        bit <<= pattern.lane
+        state = 0
+        for word in pattern.words:
+            if word == POUND:
+                self._loops[state] |= bit
+                continue
+            if word == STAR:
+                self._stars[state] |= bit
+            else:
+                _add_word(self._words, word, state, bit)
+            state += 1
+            if state == len(self._ends):
+                self._stars.append(0)
+                self._loops.append(0)
+                self._ends.append(0)
+        self._ends[state] |= bit
+
+    @cython.locals(
+        pattern=LanePattern,
+        bit=cython.ulonglong,
+        others=cython.ulonglong,
+        state=cython.Py_ssize_t,
+    )
+    def _clear(self, pattern: LanePattern) -> None:
+        bit = 1
+        bit <<= pattern.lane
+        others = _ALL ^ bit
+        state = 0
+        for word in pattern.words:
+            if word == POUND:
+                self._loops[state] &= others
+                continue
+            if word == STAR:
+                self._stars[state] &= others
+            else:
+                _drop_word(self._words, word, state, others)
+            state += 1
+        self._ends[state] &= others
+
+    @cython.boundscheck(False)
+    @cython.locals(
+        key=KeyWords,
+        matched=list,
+        pattern=LanePattern,
+        stars=cython.ulonglong[::1],
+        loops=cython.ulonglong[::1],
+        ends=cython.ulonglong[::1],
+        room=cython.ulonglong[::1],
+        numbers=cython.int[::1],
+        columns=cython.int[::1],
+        words=dict,
+        distinct=list,
+        found=WordLanes,
+        states=cython.Py_ssize_t,
+        used=cython.Py_ssize_t,
+        at=cython.Py_ssize_t,
+        step=cython.Py_ssize_t,
+        reach=cython.Py_ssize_t,
+        old=cython.Py_ssize_t,
+        new=cython.Py_ssize_t,
+        column=cython.Py_ssize_t,
+        number=cython.Py_ssize_t,
+        here=cython.ulonglong,
+        alive=cython.ulonglong,
+        hits=cython.ulonglong,
+    )
+    def match(self, key: KeyWords, matched: list[Binding]) -> None:
+        """Add the bindings whose patterns match a key; there must be a pattern.
+
+        Cost:
+            (words of the key) x (words of the longest pattern) x 0.4 ns, and 25 ns for each word.
+        """
+        states = len(self._ends)
+        words, distinct = self._words, key.distinct
+        needed = states * (3 + min(len(words), len(distinct)))
+        if len(key.room) < needed:
+            key.room = array("Q", bytes(8 * needed))
+        stars, loops, ends = self._stars, self._loops, self._ends
+        room, numbers, columns = key.room, key.numbers, key.columns
+        # Two rows of states that take turns; then, by state, the lanes that a word moves on which no pattern
+        # has, and so for each word of the key that one has.
+        for at in range(states):
+            room[at] = room[states + at] = 0
+            room[2 * states + at] = stars[at]
+        used = 3 * states
+        for number in range(len(distinct)):
+            found = words.get(distinct[number])
+            if found is None:
+                columns[number] = 2 * states
+                continue
+            columns[number] = used
+            for at in range(states):
+                room[used + at] = stars[at]
+            while found is not None:
+                room[used + found.state] |= found.lanes
+                found = found.more
+            used += states
+        old, new = 0, states
+        room[old] = _ALL >> (64 - len(self.patterns))
+        reach = 0
+        for step in range(len(key.numbers)):
+            column = columns[numbers[step]]
+            if reach < states - 1:
+                reach += 1
+            alive = room[new] = room[old] & loops[0]
+            for at in range(1, reach + 1):
+                here = room[old + at] & loops[at] | room[old + at - 1] & room[column + at - 1]
+                room[new + at] = here
+                alive |= here
+            if not alive:
+                return
+            old, new = new, old
+        hits = 0
+        for at in range(states):
+            hits |= room[old + at] & ends[at]
+        number = 0
+        while hits:
+            if hits & 1:
+                pattern = self.patterns[number]
+                if isinstance(pattern.held, dict):
+                    matched += pattern.held
+                elif pattern.held is not None:
+                    matched.append(pattern.held)
+            hits >>= 1
+            number += 1
+
+
+@cython.cfunc
+@cython.locals(
+    words=dict, state=cython.Py_ssize_t, bit=cython.ulonglong, first=WordLanes, found=WordLanes
+)
+def _add_word(words: dict[bytes, WordLanes], word: bytes, state: int, bit: int) -> None:
+    first = words.get(word)
+    found = first
+    while found is not None and found.state != state:
+        found = found.more
+    if found is None:
+        found = words[word] = WordLanes(state, first)
+    found.lanes |= bit
+
+
+@cython.cfunc
+@cython.locals(
+    words=dict, state=cython.Py_ssize_t, others=cython.ulonglong, before=WordLanes, found=WordLanes
+)
+def _drop_word(words: dict[bytes, WordLanes], word: bytes, state: int, others: int) -> None:
+    before = None
+    found = words[word]
+    while found.state != state:
+        before, found = found, cython.cast(WordLanes, found.more)
+    found.lanes &= others
+    if not found.lanes:
+        if before is not None:
+            before.more = found.more
+        elif found.more is not None:
+            words[word] = found.more
+        else:
+            del words[word]
