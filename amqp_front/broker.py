@@ -17,6 +17,7 @@ from amqp_front.configuration import BrokerConfig
 from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.connection import Connection
 from amqp_front.errors import CONNECTION_FORCED, HardError
+from amqp_front.farewells import Farewells
 from amqp_front.frame_cutter import FrameCutter
 from amqp_front.garbage_pace import GarbagePace
 from amqp_front.gate import Gate
@@ -186,6 +187,7 @@ class Broker:
             gate=gate,
             heartbeats=HeartbeatWheel(loop),
             node_name=f"routelog@{config.data_dir.name}",
+            farewells=Farewells(loop.call_soon),
         )
         self.operators = OperatorView(self._connections, self._opening)
         self.messages = OperatorMessages(self._services)

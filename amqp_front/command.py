@@ -12,9 +12,7 @@ RUN_RECORDS_MAX = 8_192  # rows of the record table; a read of small messages ho
 CARBON_COPY = 1  # in property flags, where the wire has 0: the headers hold CC or BCC
 
 TOPOLOGY_WEIGHT = 64  # of a declaration, binding or deletion: some 150 us each
-METHOD_WEIGHT = (
-    8  # of another method that is in no run: up to 70 us for a consumer that comes or goes
-)
+METHOD_WEIGHT = 16  # of another method in no run: up to 70 us for a consumer that comes or goes
 MESSAGES_OF_WEIGHT = 16  # messages of a run that cost as much as another command
 
 # What a settlement does with its messages; REFUSE requeues them, too: by basic.reject.

@@ -3,7 +3,7 @@
 States: `connection_methods.py` says which class-10 method is expected where.
 
     AWAIT_HEADER -> AWAIT_START_OK -> AUTHENTICATING -> AWAIT_TUNE_OK -> AWAIT_OPEN -> OPEN
-    any -> CLOSING (we sent connection.close) -> CLOSED (only the socket is left: what comes is thrown away)
+    any -> CLOSING (we sent connection.close, or shall answer one) -> CLOSED (what comes is thrown away)
 
 Reads go to the receive buffer that all connections share, so a read is handled whole before control
 returns to the event loop; only a command that must wait (for a disk, a thread) ends it early, and then
@@ -153,17 +153,29 @@ class Connection(asyncio.BufferedProtocol):
             self._update_reading()
 
     def eof_received(self) -> bool:
-        """The client has ended its side: so do we. Only what was sent before still goes to it."""
-        if self.state is not State.CLOSED:
+        """The client has ended its side: so do we; without TLS, the socket stays until then."""
+        self.state = State.CLOSED
+        self.stalled = True  # nothing more is delivered
+        self.services.farewells.take(self._dropped)
+        return self.socket is not None and not self.socket.is_tls
+
+    def _dropped(self) -> None:
+        if not self._left:
             self.release()
         self.drop()
-        return False
 
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone."""
-        self._leave()
         if self.socket is not None:
             self.socket.stop()
+        self.state = State.CLOSED
+        if self._left:
+            self.socket = None
+        else:
+            self.services.farewells.take(self._lost)
+
+    def _lost(self) -> None:
+        self._leave()
         self.socket = None
 
     def pause_writing(self) -> None:
@@ -173,6 +185,8 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """The client reads again."""
         if self.socket is not None and not self.socket.resumed():
+            return
+        if self.state is State.CLOSED:
             return
         self.stalled = False
         for channel in self.channels:

@@ -162,6 +162,11 @@ def _open(connection: MethodConnection, method: Any) -> None:
 
 
 def _close(connection: MethodConnection, method: Any) -> None:
+    connection.state = State.CLOSING  # what it says behind this is not heard
+    connection.services.farewells.take(lambda: _take_leave(connection))
+
+
+def _take_leave(connection: MethodConnection) -> None:
     connection.release()
     connection.send_method(commands.Connection.CloseOk)
     connection.end()

@@ -9,6 +9,7 @@ from amqp_front.configuration import BrokerConfig
 from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.direct_reply import DirectReplies
 from amqp_front.fan_out import FanOuts
+from amqp_front.farewells import Farewells
 from amqp_front.frame_cutter import FrameCutter
 from amqp_front.heartbeat import HeartbeatWheel
 from log_backend import Clock
@@ -59,6 +60,7 @@ class Services:
     gate: PublisherGate
     heartbeats: HeartbeatWheel
     node_name: str
+    farewells: Farewells
     replies: DirectReplies = field(default_factory=DirectReplies)
     fan_outs: FanOuts = field(default_factory=set)
 

@@ -75,6 +75,9 @@ def exchange_declare(channel: TopologyChannel, method: Any) -> None:
     else:
         channel.permissions.authorize(EXCHANGE, name, CONFIGURE)
         _authorize_alternate(channel, name, method.arguments)
+        if vhost.routing.has_departed("exchange", name):
+            channel.again_behind(vhost.until_free("exchange", name), method)
+            return
         done = vhost.declare_exchange(
             name,
             method.exchange_type,
@@ -90,11 +93,6 @@ def exchange_delete(channel: TopologyChannel, method: Any) -> None:
     """Delete an exchange."""
     name = method.exchange.translate(_LINE_ENDS)
     channel.permissions.authorize(EXCHANGE, name, CONFIGURE)
-    if not method.if_unused:
-        loosened = channel.vhost.loosen_exchange(name)
-        if loosened is not None:
-            channel.again_behind(loosened, method)
-            return
     done = channel.vhost.delete_exchange(name, if_unused=method.if_unused)
     channel.reply(done, method.nowait, commands.Exchange.DeleteOk)
 
@@ -130,6 +128,9 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
         name = method.queue.translate(_LINE_ENDS) or server_name(method.arguments)
         channel.permissions.authorize(QUEUE, name, CONFIGURE)
         _authorize_dead_letters(channel, name, method.arguments)
+        if vhost.routing.has_departed("queue", name):
+            channel.again_behind(vhost.until_free("queue", name), method)
+            return
         durable = method.durable and not method.exclusive  # which ends with its connection
         properties = QueueProperties(
             name, durable, method.exclusive, method.auto_delete, method.arguments
@@ -193,11 +194,6 @@ def queue_delete(channel: TopologyChannel, method: Any) -> None:
     count, done = 0, channel.vhost.undecided()
     if name in channel.vhost.queues:
         queue = channel.vhost.queue(name, channel.connection_id)
-        if not (method.if_unused or method.if_empty):
-            loosened = channel.vhost.loosen_queue(name)
-            if loosened is not None:
-                channel.again_behind(loosened, method)
-                return
         _look_at(channel, queue)
         with channel.cancels_behind_reply():
             count, done = channel.vhost.delete_queue(

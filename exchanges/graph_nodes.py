@@ -1,12 +1,14 @@
 """The two ends of a binding: an exchange with all that hangs on it, and a queue."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 from exchanges.binding import Binding
 from exchanges.binding_index import BindingIndex
 from exchanges.exchange import Exchange
-from exchanges.held_bindings import HeldBindings
+from exchanges.held_bindings import HeldBindings, each
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +36,11 @@ class ExchangeNode:
         """Whether the exchange outlives a restart."""
         return self.exchange.durable
 
+    def bindings(self) -> Iterator[Binding]:
+        """Return the bindings at both ends, each once."""
+        others = (b for b in each(self.incoming) if b.source != self.exchange.name)
+        return chain(self.outgoing, others)
+
     def add(self, binding: Binding) -> None:
         """Add a binding that leaves from here."""
         self.outgoing[binding] = binding
@@ -60,3 +67,7 @@ class QueueNode:
 
     durable: bool
     incoming: HeldBindings = None
+
+    def bindings(self) -> Iterator[Binding]:
+        """Return the bindings that lead here."""
+        return iter(each(self.incoming))

@@ -34,10 +34,3 @@ def each(held: HeldBindings) -> Iterable[Binding]:
     if held is None:
         return ()
     return (held,) if isinstance(held, Binding) else held
-
-
-def count_of(held: HeldBindings) -> int:
-    """Return how many are held."""
-    if held is None:
-        return 0
-    return 1 if isinstance(held, Binding) else len(held)

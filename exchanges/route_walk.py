@@ -1,7 +1,7 @@
 # cython: annotation_typing=False
 """From an exchange to queues: along bindings between exchanges, and along alternates."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import cython
@@ -12,6 +12,7 @@ from exchanges.message import Message
 SORTED_MAX = 1_024  # names: 0.1 ms
 
 Exchanges = Mapping[str, ExchangeNode]
+Ends = Collection[tuple[str, str]]
 Route = tuple[str, ...]
 
 # A message comes to an exchange that remembers; returns whether it goes on from there.
@@ -33,6 +34,7 @@ def walk(
     routing_keys: Sequence[bytes],
     message: Message,
     visit: Visit | None = None,
+    departed: Ends = (),
 ) -> Route:
     """Return the queues that a message reaches, each once, in the order of their names; very many in none.
 
@@ -44,6 +46,7 @@ def walk(
     Args:
         routing_keys: all that the message has; each counts at every exchange.
         visit: asked at exchanges that remember; None: all of them let the message through.
+        departed: kinds and names of what was deleted; a binding that leads there is no match.
     """
     queues: set[str] = set()
     seen = {start.exchange.name}
@@ -52,7 +55,7 @@ def walk(
         node = pending.pop()
         if visit is not None and node.index.remembers and not visit(node.exchange.name):
             continue
-        for name in _exchanges_after(node, routing_keys, message, queues):
+        for name in _exchanges_after(node, routing_keys, message, queues, departed):
             if name not in seen and name in exchanges:
                 seen.add(name)
                 pending.append(exchanges[name])
@@ -73,12 +76,18 @@ def walk_traits(exchanges: Exchanges, start: ExchangeNode) -> WalkTraits:
 @cython.returns(list)
 @cython.locals(queues=set, following=list)
 def _exchanges_after(
-    node: ExchangeNode, routing_keys: Sequence[bytes], message: Message, queues: set[str]
+    node: ExchangeNode,
+    routing_keys: Sequence[bytes],
+    message: Message,
+    queues: set[str],
+    departed: Ends,
 ) -> list[str]:
     following: list[str] = []
     matched = False
     for key in routing_keys:
         for binding in node.index.match(key, message):
+            if departed and (binding.destination_kind, binding.destination) in departed:
+                continue
             matched = True
             if binding.destination_kind == "queue":
                 queues.add(binding.destination)

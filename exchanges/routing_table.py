@@ -115,7 +115,9 @@ class RoutingTable(Topology):
         if exchange == DEFAULT_EXCHANGE:
             return tuple(sorted(set(self._default_route(routing_keys))))
         start = self._exchange_node(exchange)
-        return walk(self._graph.exchanges, start, routing_keys, message, visit)
+        return walk(
+            self._graph.exchanges, start, routing_keys, message, visit, self._graph.departed
+        )
 
     def _default_route(self, routing_keys: Sequence[bytes]) -> Iterator[str]:
         for key in routing_keys:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from exchanges.binding import Binding
+from exchanges.binding import Binding, DestinationKind
 from exchanges.errors import (
     DefaultExchangeProtected,
     ExchangeInUse,
@@ -17,7 +17,7 @@ from exchanges.errors import (
 from exchanges.exchange import NO_ARGUMENTS, Exchange, check_alternate, check_equivalent
 from exchanges.exchange_types import EXCHANGE_TYPES, IndexFactory
 from exchanges.field_values import Incomparable, comparable
-from exchanges.graph_nodes import QueueNode
+from exchanges.graph_nodes import ExchangeNode, QueueNode
 from exchanges.names import (
     DEFAULT_EXCHANGE,
     RESERVED_PREFIX,
@@ -50,6 +50,9 @@ class Topology(TopologyListing):
 
     Every call that changes something says what, cascades included, and raises `version`; a call
     that raises has changed nothing. Mappings of arguments are kept, not copied.
+
+    What is deleted is gone at once; of very many bindings it leaves some behind, which lead nowhere and
+    are not listed: `loosen` removes them, and until then nothing of that name can be declared.
     """
 
     def __init__(
@@ -85,6 +88,7 @@ class Topology(TopologyListing):
         Raises:
             DefaultExchangeProtected, ExchangeNotFound (passive), UnknownExchangeType,
             ExchangeInequivalent, InvalidName, ReservedName, InvalidExchangeArgument.
+            ValueError: see `check_free`.
         """
         self._check_not_default(name)
         if passive:
@@ -107,12 +111,13 @@ class Topology(TopologyListing):
         if node is not None:
             check_equivalent(node.exchange, exchange, self.vhost)
             return NO_CHANGE
+        self.check_free("exchange", exchange.name)
         check_name("exchange", exchange.name)
         check_alternate(exchange, self.vhost)
         return self._applied(self._graph.add_exchange(exchange, factory(exchange)))
 
     def delete(self, name: str, *, if_unused: bool = False) -> TopologyChange:
-        """Delete an exchange with its bindings; a missing one is no error.
+        """Delete an exchange, with its bindings or the first of them; a missing one is no error.
 
         Args:
             if_unused: only if no binding leaves from it.
@@ -126,22 +131,9 @@ class Topology(TopologyListing):
         node = self._graph.exchanges.get(name)
         if node is None:
             return NO_CHANGE
-        if if_unused and node.outgoing:
+        if if_unused and next(self._graph.leading(node.outgoing), None):
             raise ExchangeInUse(name, self.vhost)
         return self._applied(self._graph.remove_exchange(name))
-
-    def loosen_exchange(self, name: str, count: int) -> TopologyChange:
-        """Remove so many bindings of an exchange when it has more: it is to be deleted, in several turns.
-
-        Raises:
-            DefaultExchangeProtected, SystemExchangeProtected.
-        """
-        self._check_not_default(name)
-        if name.startswith(RESERVED_PREFIX):
-            raise SystemExchangeProtected(name, self.vhost)
-        if self._graph.degree_of_exchange(name) <= count:
-            return NO_CHANGE
-        return self._applied(self._graph.remove_some_of_exchange(name, count))
 
     def set_policy_alternate(self, name: str, alternate: str | None) -> None:
         """Give an exchange the alternate exchange of its policy, if its argument has none.
@@ -161,30 +153,25 @@ class Topology(TopologyListing):
 
         Raises:
             InvalidName: the name breaks the rules of names.
-            ValueError: the queue is known with the other durability.
+            ValueError: the queue is known with the other durability; or see `check_free`.
         """
         known = self._graph.queues.get(name)
         if known is not None and known.durable != durable:
             raise ValueError(f"queue {name!r} is known with durable={known.durable}")
         if known is None:
+            self.check_free("queue", name)
             check_name("queue", name)
             self._graph.queues[name] = QueueNode(durable)
             self._topology_changed()
         return NO_CHANGE
 
     def remove_queue(self, name: str) -> TopologyChange:
-        """Forget a queue with all bindings to it; a missing one is no error."""
+        """Forget a queue, with all bindings to it or the first of them; a missing one is no error."""
         if name not in self._graph.queues:
             return NO_CHANGE
         change = self._graph.remove_queue(name)
         self._topology_changed()
         return change
-
-    def loosen_queue(self, name: str, count: int) -> TopologyChange:
-        """Remove so many bindings of a queue when it has more: it is to be deleted, in several turns."""
-        if self._graph.degree_of_queue(name) <= count:
-            return NO_CHANGE
-        return self._applied(self._graph.remove_some_of_queue(name, count))
 
     # Bindings
 
@@ -261,6 +248,30 @@ class Topology(TopologyListing):
         bind = self.bind_queue if binding.destination_kind == "queue" else self.bind_exchange
         return bind(binding.destination, binding.source, binding.routing_key, binding.arguments)
 
+    def restore_departed(self, binding: Binding) -> None:
+        """Have `loosen` remove a binding, at recovery: an end was deleted before it was."""
+        source = Exchange(binding.source, "fanout")
+        if not self.has_exchange(source.name):
+            node = ExchangeNode(source, self._types["fanout"](source))
+            self._graph.restore_departed(("exchange", source.name), node)
+        if self._graph.destination(binding) is None:
+            end = binding.destination_kind, binding.destination
+            self._graph.restore_departed(end, QueueNode(durable=True))
+        self._applied(self._graph.add_binding(binding))
+
+    def loosen(self) -> TopologyChange:
+        """Remove some more bindings of what was deleted, until that changes nothing."""
+        return self._applied(self._graph.loosen())
+
+    def check_free(self, kind: DestinationKind, name: str) -> None:
+        """See that a name is not that of something which was deleted and is not rid of its bindings.
+
+        Raises:
+            ValueError: it is; call `loosen` first.
+        """
+        if self.has_departed(kind, name):
+            raise ValueError(f"{kind} {name!r} has bindings left from before it was deleted")
+
     def undo(self, change: TopologyChange) -> None:
         """Take back what a call has just changed, queues apart: it cannot be stored."""
         graph = self._graph
@@ -269,7 +280,7 @@ class Topology(TopologyListing):
         for exchange in change.exchanges_declared:
             del graph.exchanges[exchange.name]
         for exchange in change.exchanges_deleted:
-            graph.add_exchange(exchange, self._known_type(exchange.type)(exchange))
+            graph.restore_exchange(exchange, self._known_type(exchange.type)(exchange))
         for binding in change.bindings_removed:
             graph.add_binding(binding)
         self._applied(change)

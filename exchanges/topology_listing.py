@@ -1,6 +1,6 @@
 """What there is in a vhost's topology: look-ups and lists that change nothing."""
 
-from exchanges.binding import Binding
+from exchanges.binding import Binding, DestinationKind
 from exchanges.binding_graph import BindingGraph
 from exchanges.errors import ExchangeNotFound, QueueNotFound
 from exchanges.exchange import Exchange
@@ -32,13 +32,14 @@ class TopologyListing:
         """Tell whether an exchange exists."""
         return name in self._graph.exchanges
 
-    def degree_of_exchange(self, name: str) -> int:
-        """Tell how many bindings leave from an exchange or lead to it; 0 when there is none of this name."""
-        return self._graph.degree_of_exchange(name)
+    def has_departed(self, kind: DestinationKind, name: str) -> bool:
+        """Tell whether a queue or an exchange of this name was deleted and has bindings still."""
+        return (kind, name) in self._graph.departed
 
-    def degree_of_queue(self, name: str) -> int:
-        """Tell how many bindings lead to a queue; 0 when there is none of this name."""
-        return self._graph.degree_of_queue(name)
+    @property
+    def is_loose(self) -> bool:
+        """Whether something that was deleted has bindings still."""
+        return bool(self._graph.departed)
 
     def leads_on(self, exchange: str) -> bool:
         """Tell whether a message may leave an exchange, by a binding or to an alternate.
@@ -65,7 +66,7 @@ class TopologyListing:
         """
         if exchange == DEFAULT_EXCHANGE:
             return [_implicit_binding(name, node) for name, node in self._graph.queues.items()]
-        return list(self._exchange_node(exchange).outgoing)
+        return list(self._graph.leading(self._exchange_node(exchange).outgoing))
 
     def bindings_to_queue(self, queue: str) -> list[Binding]:
         """Return the bindings that lead to a queue, its implicit one first.
@@ -76,7 +77,7 @@ class TopologyListing:
         node = self._graph.queues.get(queue)
         if node is None:
             raise QueueNotFound(queue, self.vhost)
-        return [_implicit_binding(queue, node), *each(node.incoming)]
+        return [_implicit_binding(queue, node), *self._graph.leading(node.bindings())]
 
     def bindings_to_exchange(self, exchange: str) -> list[Binding]:
         """Return the bindings that lead to an exchange, oldest first.
@@ -84,7 +85,7 @@ class TopologyListing:
         Raises:
             ExchangeNotFound: there is none.
         """
-        return list(each(self._exchange_node(exchange).incoming))
+        return list(self._graph.leading(each(self._exchange_node(exchange).incoming)))
 
     def _exchange_node(self, name: str) -> ExchangeNode:
         node = self._graph.exchanges.get(name)

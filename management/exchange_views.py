@@ -84,6 +84,7 @@ async def put_exchange(call: Call) -> Answer:
         if isinstance(alternate, str):
             call.caller.authorize(vhost.name, ResourceKind.EXCHANGE, name, Verb.READ)
             call.caller.authorize(vhost.name, ResourceKind.EXCHANGE, alternate, Verb.WRITE)
+    await vhost.until_free("exchange", name)
     existed = vhost.routing.has_exchange(name)
     done = vhost.declare_exchange(
         name,
@@ -102,10 +103,6 @@ async def delete_exchange(call: Call) -> Answer:
     """Delete an exchange with its bindings."""
     exchange = _exchange(call)
     call.caller.authorize(call.vhost.name, ResourceKind.EXCHANGE, exchange.name, Verb.CONFIGURE)
-    if not call.flag("if-unused"):
-        loosened = call.vhost.loosen_exchange(exchange.name)
-        if loosened is not None:
-            await loosened
     done = call.vhost.delete_exchange(exchange.name, if_unused=call.flag("if-unused"))
     if done is not None:
         await done

@@ -253,6 +253,7 @@ async def check_aliveness(call: Call) -> Answer:
         (ResourceKind.EXCHANGE, "", Verb.WRITE),
     ):
         caller.authorize(vhost.name, kind, name, verb)
+    await vhost.until_free("queue", ALIVENESS_QUEUE)
     queue = vhost.declare_queue(QueueProperties(ALIVENESS_QUEUE), call)[0]
     messages = call.broker.messages
     await messages.publish(vhost, caller.user, "", ALIVENESS_QUEUE, {}, b"test_message")

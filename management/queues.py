@@ -119,6 +119,7 @@ async def put_queue(call: Call) -> Answer:
         call.caller.authorize(vhost.name, ResourceKind.QUEUE, name, Verb.READ)
         call.caller.authorize(vhost.name, ResourceKind.EXCHANGE, dead_letters, Verb.WRITE)
     arguments = checked_arguments(body.arguments)
+    await vhost.until_free("queue", name)
     existed = name in vhost.queues
     properties = QueueProperties(
         name, body.durable, auto_delete=body.auto_delete, arguments=arguments
@@ -134,11 +135,6 @@ async def delete_queue(call: Call) -> Answer:
     queue = _queue(call)
     call.caller.authorize(queue.vhost, ResourceKind.QUEUE, queue.name, Verb.CONFIGURE)
     queue.check_access(call)
-    if not (call.flag("if-unused") or call.flag("if-empty")):
-        loosened = call.vhost.loosen_queue(queue.name)
-        if loosened is not None:
-            await loosened
-            queue = _queue(call)
     done = call.vhost.delete_queue(
         queue, if_unused=call.flag("if-unused"), if_empty=call.flag("if-empty")
     )[1]

@@ -91,11 +91,13 @@ class DefinitionsImport:
         durable: deque[Durable] = deque()
         for at, (vhost_name, exchange) in _taken(definitions.exchanges):
             vhost = self._vhosts.get(vhost_name)
+            await vhost.until_free("exchange", exchange.name)
             if not vhost.routing.has_exchange(exchange.name):
                 durable.append(vhost.restore_exchange(exchange))
             await _rest(at)
         for at, (vhost_name, properties) in _taken(definitions.queues):
             vhost, is_wide = self._vhosts.get(vhost_name), False
+            await vhost.until_free("queue", properties.name)
             if properties.name not in vhost.queues:
                 queue, declared = vhost.declare_queue(properties, None, server_named=True)
                 durable.append(declared)

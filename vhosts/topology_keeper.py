@@ -1,16 +1,19 @@
 """Keeps the exchanges and bindings of a vhost in the metadata store, and with them what exchanges remember."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from exchanges import RoutingTable, TopologyChange
-from log_backend import Change, LogStore, MetadataUnavailable
+from log_backend import Change, LogStore, MetadataUnavailable, unawaited
 from vhosts.delay_book import DelayBook
 from vhosts.event_feed import TellEvent
 from vhosts.exchange_memories import ExchangeMemories
 from vhosts.topology_record import binding_change, exchange_change
 from vhosts.topology_writer import TopologyWriter
+
+log = logging.getLogger(__name__)
 
 Durable = Awaitable[int] | None  # None: nothing has to become durable
 
@@ -42,6 +45,7 @@ class TopologyKeeper:
         self._follow = follow
         self._tell = tell
         self._submitted: asyncio.Future[int] | None = None  # the last change
+        self._loosening: asyncio.Task[int] | None = None
 
     def applied(self, change: TopologyChange) -> Durable:
         """Store a change, or take it back when that is refused.
@@ -52,20 +56,47 @@ class TopologyKeeper:
         if not change:
             return self.undecided()
         try:
-            return self.store(change)
+            return self.whole(change, self.store(change))
         except MetadataUnavailable:
             self._routing.undo(change)
             self._memories.undone(change.exchanges_declared)
             self._delays.undone(change.exchanges_declared)
             raise
 
-    async def all_applied(self, step: Callable[[], TopologyChange]) -> None:
-        """Take steps, each in a turn of its own, and store them as `applied`, until one changes nothing."""
-        while change := step():
-            durable = self.applied(change)
-            if durable is not None:
-                await durable
+    def whole(self, change: TopologyChange, stored: Durable) -> Durable:
+        """What to await of a change that is stored, with what follows from it in later turns."""
+        if not change.unfinished:
+            return stored
+        self.go_on()
+        return unawaited(asyncio.ensure_future(self._whole(stored)))
+
+    async def _whole(self, stored: Durable) -> int:
+        revision = 0 if stored is None else await stored
+        return max(revision, await self.all_loosened())
+
+    def go_on(self) -> asyncio.Task[int]:
+        """Remove what bindings are left of what was deleted, in turns to come."""
+        if self._loosening is None or self._loosening.done():
+            self._loosening = asyncio.ensure_future(self._loosen())
+        return self._loosening
+
+    async def all_loosened(self) -> int:
+        """Return when nothing that was deleted has bindings any more: the revision that makes that durable."""
+        return await asyncio.shield(self.go_on())  # many may await it, and one of them leave
+
+    async def _loosen(self) -> int:
+        # What is not stored goes all the same: nothing leads there, and a restart goes on with it.
+        revision = 0
+        while change := self._routing.loosen():
+            try:
+                durable = self.store(change)
+                revision = revision if durable is None else await durable
+            except MetadataUnavailable as error:
+                log.error(
+                    "bindings of what was deleted in '%s' stay stored: %s", self._vhost, error
+                )
             await asyncio.sleep(0)
+        return revision
 
     def store(self, change: TopologyChange, more: Sequence[Change] = ()) -> Durable:
         """Store a change, and others with it.

@@ -12,7 +12,9 @@ from exchanges import (
     NODE_EXCHANGES,
     PREDECLARED,
     Binding,
+    DestinationKind,
     Exchange,
+    ExchangeNotFound,
     NameTable,
     QueueNotFound,
     RoutingTable,
@@ -64,7 +66,6 @@ from vhosts.vhost_policies import VhostPolicies
 log = logging.getLogger(__name__)
 
 QUEUES_MAX = 200_000  # where no limit is set: each costs some 10 KB of memory, so about 2 GB
-LOOSENED_MAX = 256  # bindings that one turn removes: 2 to 3 ms
 DELETIONS_MAX = 4  # partitions or exchanges of one turn, but one queue whole: less than 1 ms
 
 
@@ -145,7 +146,10 @@ class VirtualHost:
             self.routing.add_queue(queue.name, durable=True)
         for _, entry in store.scan(prefix("bindings", self.name)):
             binding = msgspec.json.decode(entry.value, type=BindingRecord)
-            self.routing.restore_binding(binding.binding())
+            try:
+                self.routing.restore_binding(binding.binding())
+            except (ExchangeNotFound, QueueNotFound):
+                self.routing.restore_departed(binding.binding())
         self.policies.load(store)
 
     def recovered(self) -> None:
@@ -210,26 +214,18 @@ class VirtualHost:
         return self._bound(self.routing.restore_binding(binding))
 
     def delete_exchange(self, name: str, *, if_unused: bool) -> Durable:
-        """Delete an exchange with its bindings; see `RoutingTable.delete`."""
+        """Delete an exchange with its bindings, very many in several turns; see `RoutingTable.delete`."""
         return self._keeper.applied(self.routing.delete(name, if_unused=if_unused))
 
-    def loosen_exchange(self, name: str) -> Awaitable[None] | None:
-        """Remove most bindings of an exchange that has very many, in several turns: it is being deleted.
+    async def until_free(self, kind: DestinationKind, name: str) -> None:
+        """Return when a queue or exchange may be declared: one of its name was deleted, and has bindings."""
+        while self.routing.has_departed(kind, name):
+            await self._keeper.all_loosened()
 
-        None: it has few. Awaiting it raises as `delete_exchange`.
-        """
-        if self.routing.degree_of_exchange(name) <= LOOSENED_MAX:
-            return None
-        return self._keeper.all_applied(lambda: self.routing.loosen_exchange(name, LOOSENED_MAX))
-
-    def loosen_queue(self, name: str) -> Awaitable[None] | None:
-        """Remove most bindings of a queue that has very many, in several turns: it is being deleted.
-
-        None: it has few. Awaiting it raises as `delete_queue`.
-        """
-        if self.routing.degree_of_queue(name) <= LOOSENED_MAX:
-            return None
-        return self._keeper.all_applied(lambda: self.routing.loosen_queue(name, LOOSENED_MAX))
+    def go_on(self) -> None:
+        """The journal accepts entries: see to what an earlier run had begun."""
+        self.delays.start()
+        self._keeper.go_on()
 
     def bind_queue(
         self, queue: str, exchange: str, routing_key: str, arguments: Mapping[str, object]
@@ -298,6 +294,7 @@ class VirtualHost:
         Raises:
             InvalidName, ReservedName, InvalidQueueArgument, InvalidQueueProperty,
             QueueInequivalent, QueueLocked, QueueLimitReached.
+            ValueError: see `until_free`.
         """
         if not server_named:
             check_not_reserved("queue", properties.name)
@@ -307,6 +304,7 @@ class VirtualHost:
             check_redeclared(self.name, existing, properties, connection)
             existing.used()
             return existing, existing.declaring
+        self.routing.check_free("queue", properties.name)
         check_name("queue", properties.name)
         check_declaration(self.name, properties, self._logs.has_remote)
         self._check_queue_limit(properties.name)
@@ -389,7 +387,7 @@ class VirtualHost:
         if durable is not None and stored:
             # Called before a later declaration of this name is answered: futures resolve in order.
             asyncio.ensure_future(durable).add_done_callback(partial(self._remove_files, queue))
-        return count, durable
+        return count, self._keeper.whole(change, durable)
 
     def _remove_files(self, queue: Queue, deleted: asyncio.Future[int]) -> None:
         if deleted.cancelled():
@@ -438,8 +436,6 @@ class VirtualHost:
         """
         durable, deleted = None, 0
         for queue in self.queues.values():
-            if (loosened := self.loosen_queue(queue.name)) is not None:
-                await loosened
             if not queue.deleted:
                 durable = self.delete_queue(queue)[1] or durable
                 deleted += len(queue.partitions)
@@ -448,13 +444,12 @@ class VirtualHost:
                 await asyncio.sleep(0)
         for at, exchange in enumerate(self.routing.exchanges(), 1):
             if exchange not in self.routing.predeclared:
-                if (loosened := self.loosen_exchange(exchange.name)) is not None:
-                    await loosened
                 durable = self.delete_exchange(exchange.name, if_unused=False) or durable
             if at % DELETIONS_MAX == 0:
                 await asyncio.sleep(0)
         if durable is not None:
             await durable
+        await self._keeper.all_loosened()
 
     def _delete_unasked(self, queue: Queue) -> None:
         # Nobody is there to be told, and whatever else ends with the connection must go on.

@@ -79,7 +79,7 @@ class VhostDirectory:
             for queue in vhost.queues.values():
                 if queue.rules is not None and queue.rules.unique_keys is not None:
                     await queue.rules.unique_keys.load()
-            vhost.delays.start()
+            vhost.go_on()
 
     def get(self, name: str) -> VirtualHost:
         """A vhost.

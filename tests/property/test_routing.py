@@ -19,6 +19,7 @@ from exchanges import (
     RoutingError,
     RoutingTable,
     TopologyChange,
+    binding_graph,
 )
 
 Fields = Mapping[str, object]
@@ -319,6 +320,33 @@ class RoutingAgainstTwin(RuleBasedStateMachine):
         assert set(change.bindings_removed) == set(bindings)
 
 
+class LooseRoutingAgainstTwin(RoutingAgainstTwin):
+    """As above, but what is deleted leaves all its bindings but one to later turns, one in each."""
+
+    def __init__(self) -> None:
+        self._patch = pytest.MonkeyPatch()
+        self._patch.setattr(binding_graph, "AT_ONCE_MAX", 1)
+        self._patch.setattr(binding_graph, "LOOSENED_MAX", 1)
+        super().__init__()
+
+    def teardown(self) -> None:
+        self._patch.undo()
+
+    def _check_removed(
+        self, change: TopologyChange, before: tuple[list[Exchange], list[Binding]]
+    ) -> None:
+        deleted, removed = [*change.exchanges_deleted], [*change.bindings_removed]
+        while change := self.table.loosen():
+            deleted += change.exchanges_deleted
+            removed += change.bindings_removed
+        whole = TopologyChange(exchanges_deleted=tuple(deleted), bindings_removed=tuple(removed))
+        super()._check_removed(whole, before)
+
+
+TestLooseRoutingAgainstTwin = LooseRoutingAgainstTwin.TestCase
+TestLooseRoutingAgainstTwin.settings = settings(
+    max_examples=50, stateful_step_count=50, deadline=None
+)
 TestRoutingAgainstTwin = RoutingAgainstTwin.TestCase
 TestRoutingAgainstTwin.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from management_door import ManagementDoor
 from pamqp import commands
-from pika.exceptions import ChannelClosedByBroker
+from pika.exceptions import ChannelClosedByBroker, UnroutableError
 from pika_client import Clients, exists, send, wait_until
-from scenarios.raw_client import RawClient
+from scenarios.raw_client import Dropped, RawClient
 
-from vhosts.vhost import LOOSENED_MAX
+from exchanges.binding_graph import LOOSENED_MAX
 
 COUNT = 3 * LOOSENED_MAX + 5
 
@@ -46,7 +46,7 @@ OTHERS_OF_THE_QUEUE = [("from", "beside", "kept"), ("from", "onto", "on"), ("ont
 OTHERS_OF_THE_EXCHANGE = [("onto", "beside", "on"), ("onto", "to", "on")]
 
 
-@pytest.mark.parametrize("over", ["amqp", "http", "amqp by who leaves at once"])
+@pytest.mark.parametrize("over", ["amqp", "http", "amqp by who leaves at once", "on conditions"])
 @pytest.mark.parametrize(
     ("kind", "name", "left"),
     [("queues", "to", OTHERS_OF_THE_QUEUE), ("exchanges", "from", OTHERS_OF_THE_EXCHANGE)],
@@ -58,6 +58,10 @@ def test_all_bindings_go_and_no_others(crowded, over, kind, name, left):
     door = ManagementDoor(broker)
     if over == "http":
         door.do("DELETE", kind, "/", name)
+    elif over == "on conditions":
+        if kind == "exchanges":
+            pytest.skip("an exchange with bindings is in use")
+        channel.queue_delete(name, if_unused=True, if_empty=True)
     elif over == "amqp":
         channel.queue_delete(name) if kind == "queues" else channel.exchange_delete(name)
     else:
@@ -127,3 +131,87 @@ def test_a_vhost_with_crowds_can_be_deleted(crowded):
     door.do("PUT", "vhosts", "second")
     assert door.get("queues", "second") == []
     assert len(door.get("bindings", "/")) > COUNT
+
+
+CROWD = 2_000
+
+
+def bind_crowd(channel, queue: str) -> None:
+    for number in range(COUNT):
+        channel.queue_bind(queue, "amq.topic", f"{number}.*")
+    channel.queue_bind(queue, "amq.topic", "last.*")
+
+
+def import_crowd(door: ManagementDoor, queue: str, exchange: str) -> None:
+    ends = {"source": exchange, "destination": queue, "destination_type": "queue", "arguments": {}}
+    crowd = [{**ends, "routing_key": f"{number}.#"} for number in range(CROWD)]
+    door.do("POST", "definitions", "/", body={"bindings": crowd})
+
+
+@pytest.mark.parametrize("how", ["exclusive", "auto-delete", "expired"])
+def test_what_goes_by_itself_is_gone_at_once_and_its_name_is_free_again(fresh_broker, how):
+    broker = fresh_broker()
+    clients = Clients(broker.url)
+    other = clients.channel()
+    other.confirm_delivery()
+    channel = clients.channel()
+    channel.queue_declare(
+        "q",
+        durable=how == "expired",
+        exclusive=how == "exclusive",
+        auto_delete=how == "auto-delete",
+        arguments={"x-expires": 1_000} if how == "expired" else {},
+    )
+    tag = channel.basic_consume("q", lambda *_: None)
+    bind_crowd(channel, "q")
+    other.basic_publish("amq.topic", "last.x", b"there", mandatory=True)
+    if how == "exclusive":
+        channel.connection.close()
+    else:
+        channel.basic_cancel(tag)
+    door = ManagementDoor(broker)
+    wait_until(lambda: door.ask("GET", "queues", "/", "q")[0] == 404)
+    with pytest.raises(UnroutableError):
+        other.basic_publish("amq.topic", "last.x", b"nobody", mandatory=True)
+    assert other.queue_declare("q").method.message_count == 0
+    assert bindings(broker) == []
+    with pytest.raises(UnroutableError):
+        other.basic_publish("amq.topic", "last.x", b"nobody", mandatory=True)
+    clients.close()
+
+
+@pytest.mark.parametrize("kind", ["queues", "exchanges"])
+def test_a_kill_in_the_middle_leaves_nothing_behind(crowded, kind):
+    broker, clients = crowded
+    name = "to" if kind == "queues" else "from"
+    import_crowd(ManagementDoor(broker), "to", "from")
+    with RawClient(broker.host, broker.port) as client:
+        client.open()
+        client.open_channel()
+        if kind == "queues":
+            client.send(commands.Queue.Delete(queue=name), channel=1)
+        else:
+            client.send(commands.Exchange.Delete(exchange=name), channel=1)
+        watch = clients.channel()
+        wait_until(lambda: ManagementDoor(broker).ask("GET", kind, "/", name)[0] == 404)
+        watch.queue_declare("marker", durable=True)  # behind the first of them on the disk
+        broker.kill()
+        with pytest.raises(Dropped):  # it is not done
+            client.expect(
+                commands.Queue.DeleteOk if kind == "queues" else commands.Exchange.DeleteOk
+            )
+    broker.start()
+    door = ManagementDoor(broker)
+    assert door.ask("GET", kind, "/", name)[0] == 404
+    assert door.ask("GET", "queues", "/", "marker")[0] == 200
+    left = OTHERS_OF_THE_QUEUE if kind == "queues" else OTHERS_OF_THE_EXCHANGE
+    assert bindings(broker) == left
+    channel = Clients(broker.url).channel()
+    if kind == "queues":
+        channel.queue_declare(name, durable=True)
+    else:
+        channel.exchange_declare(name, "topic", durable=True)
+    assert bindings(broker) == left
+    broker.kill()
+    broker.start()
+    assert bindings(broker) == left
