@@ -325,8 +325,8 @@ class Broker:
                 await asyncio.wait_for(self._all_closed.wait(), STOP_SECONDS_MAX)
         for connection in list(self._connections):
             connection.abort()
-        for fan_out in list(self._services.fan_outs):
-            fan_out.finish()
+        for piecework in list(self._services.piecework):
+            piecework.finish()
         await self._close_stores()
 
     async def _close_stores(self) -> None:

@@ -188,7 +188,9 @@ class Channel:
         if self._transaction is not None:
             self._transaction.settle(self.consumption.take(run))
         else:
-            self.consumption.settle(run)
+            done = self.consumption.settle(run)
+            if done is not None:
+                self.connection.wait_for(done, lambda: None)
 
     def frame(self, frame: Frame) -> None:
         """Carry out a single frame: a method, or a piece of content."""

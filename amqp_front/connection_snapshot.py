@@ -52,7 +52,7 @@ def channel_snapshots(connection: Connection) -> Iterator[ChannelSnapshot]:
             confirm=channel.publisher.confirming,
             transactional=channel.transactional,
             consumers=len(consumption.consumers),
-            unacknowledged=sum(len(run) for run in consumption.unacked),
+            unacknowledged=consumption.unacked.count,
             prefetch=consumption.prefetch,
             channel_prefetch=consumption.channel_prefetch,
             is_flowing=channel.flow_active,

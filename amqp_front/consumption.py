@@ -2,7 +2,8 @@
 
 import logging
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from pamqp import commands
 
@@ -22,6 +23,7 @@ from amqp_front.errors import (
 from amqp_front.methods import encode_method
 from amqp_front.properties import Properties, visible_properties
 from amqp_front.redelivery import Redelivery
+from amqp_front.settling import RUNS_MAX, settled_in_turns
 from amqp_front.stream_consumer import StreamConsumer
 from amqp_front.unacked import Holder, Taken, Unacked, UnackedRun, UnknownDeliveryTag
 from log_backend import Octets, Reason, Records, random_name
@@ -374,13 +376,18 @@ class Consumption:
 
     # -- settling
 
-    def settle(self, run: SettleRun) -> None:
-        """Settle or return deliveries.
+    def settle(self, run: SettleRun) -> Awaitable[None] | None:
+        """Settle or return deliveries; what is not done at once is awaited before anything else.
 
         Raises:
             SoftError: 406, a delivery tag is unknown.
         """
-        self._finish(self._taken(run), _OUTCOMES[run.outcome])
+        runs, outcome = self._taken(run), _OUTCOMES[run.outcome]
+        if len(runs) <= RUNS_MAX or isinstance(outcome, Comeback):
+            self._finish(runs, outcome)
+            return None
+        finish = partial(self._finish, outcome=outcome)
+        return settled_in_turns(runs, finish, self._channel.services)
 
     def take(self, run: SettleRun) -> Taken:
         """Take deliveries off the unsettled ones; `finish` them.

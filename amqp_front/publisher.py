@@ -23,8 +23,8 @@ from amqp_front.errors import (
     HardError,
     SoftError,
 )
-from amqp_front.fan_out import FanOut
 from amqp_front.journal_positions import NOTHING, JournalPositions
+from amqp_front.piecework import Piecework
 from amqp_front.properties import EXPIRATION, Properties, copies
 from amqp_front.publish_checks import checked, is_checked
 from amqp_front.publishing_channel import PublishingChannel
@@ -70,7 +70,7 @@ class Publisher:
         self.confirming = False
         self.waited = False
         self.carried = 0
-        self.fan_out: FanOut | None = None
+        self.fan_out: Piecework | None = None
         self._confirms = Confirms()
         self._planned: CommitPlan | None = None  # then what is published goes there
         self._is_closed = False
@@ -166,8 +166,8 @@ class Publisher:
         if self._appending.is_under_way:
             self._needed = needed
             services = self._channel.services
-            self.fan_out = FanOut(self, services.fan_outs, services.loop)
-            self._channel.reached(self._appending.queues, self.fan_out.arrived)
+            self.fan_out = Piecework(self, services.piecework, services.loop)
+            self._channel.reached(self._appending.queues, self.fan_out.done)
         else:
             if self._appending.queues > 16:  # QUEUES_BETWEEN_LOOKS
                 self._channel.reached(self._appending.queues, None)
@@ -175,7 +175,7 @@ class Publisher:
         return needed
 
     def go_on(self, whole: bool) -> bool:
-        """See `OnItsWay`."""
+        """See `Work`."""
         try:
             self._needed = self._needed.joined(self._appending.go_on(whole))
         except JournalFailed as error:

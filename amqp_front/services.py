@@ -8,10 +8,10 @@ from typing import Protocol
 from amqp_front.configuration import BrokerConfig
 from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.direct_reply import DirectReplies
-from amqp_front.fan_out import FanOuts
 from amqp_front.farewells import Farewells
 from amqp_front.frame_cutter import FrameCutter
 from amqp_front.heartbeat import HeartbeatWheel
+from amqp_front.piecework import Piecework
 from log_backend import Clock
 from vhosts import Admission, GlobalParameters, PasswordVerifier, UserDirectory, VhostDirectory
 
@@ -62,7 +62,7 @@ class Services:
     node_name: str
     farewells: Farewells
     replies: DirectReplies = field(default_factory=DirectReplies)
-    fan_outs: FanOuts = field(default_factory=set)
+    piecework: set[Piecework] = field(default_factory=set)
 
     def cluster_name(self) -> str:
         """What clients are told that they have connected to."""

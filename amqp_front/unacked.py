@@ -115,21 +115,20 @@ class Taken(NamedTuple):
 
 
 class Unacked:
-    """Unsettled deliveries in the order of their tags.
+    """Unsettled deliveries in the order of their tags."""
 
-    Attributes:
-        count: deliveries.
-    """
-
-    __slots__ = ("_runs", "count")
+    __slots__ = ("_runs",)
 
     def __init__(self) -> None:
         self._runs: list[UnackedRun] = []
-        self.count = 0
+
+    @property
+    def count(self) -> int:
+        """How many deliveries."""
+        return sum(map(len, self._runs))
 
     def add(self, run: UnackedRun) -> None:
         """Add deliveries whose tags are above all others."""
-        self.count += run.end_tag - run.first_tag
         runs = self._runs
         if runs:
             last = runs[-1]
@@ -151,8 +150,7 @@ class Unacked:
         """
         runs = self._runs
         if runs and runs[0].first_tag == first and runs[0].end_tag == last + 1:
-            self.count -= last + 1 - first  # with a small prefetch, nearly always
-            return [runs.pop(0)]
+            return [runs.pop(0)]  # with a small prefetch, nearly always
         at = self._index(first)
         tag = first
         end = at
@@ -188,11 +186,10 @@ class Unacked:
         """Deliveries that were removed are unsettled again."""
         for run in runs:
             self._runs.insert(bisect_right(self._runs, run.first_tag, key=_first_tag), run)
-            self.count += len(run)
 
     def take_all(self) -> list[UnackedRun]:
         """Remove everything."""
-        runs, self._runs, self.count = self._runs, [], 0
+        runs, self._runs = self._runs, []
         return runs
 
     def end_leases(self, consumer: Holder, end_tag: int) -> list[UnackedRun]:
@@ -223,17 +220,17 @@ class Unacked:
         return max(0, bisect_right(self._runs, tag, key=_first_tag) - 1)
 
     def _remove(self, at: int, end: int, first: int, end_tag: int) -> list[UnackedRun]:
-        taken: list[UnackedRun] = []
+        # There may be very many: only the two at the ends are looked at, as they may be cut.
+        taken = self._runs[at:end]
+        before, behind = taken[0], taken[-1]
         kept: list[UnackedRun] = []
-        for run in self._runs[at:end]:
-            low, high = max(first, run.first_tag), min(end_tag, run.end_tag)
-            if run.first_tag < low:
-                kept.append(run.cut(run.first_tag, low))
-            taken.append(run if (low, high) == (run.first_tag, run.end_tag) else run.cut(low, high))
-            if high < run.end_tag:
-                kept.append(run.cut(high, run.end_tag))
+        if before.first_tag < first:
+            kept.append(before.cut(before.first_tag, first))
+            taken[0] = before.cut(first, before.end_tag)
+        if end_tag < behind.end_tag:
+            kept.append(behind.cut(end_tag, behind.end_tag))
+            taken[-1] = taken[-1].cut(taken[-1].first_tag, end_tag)
         self._runs[at:end] = kept
-        self.count -= sum(map(len, taken))
         return taken
 
     def __iter__(self) -> Iterator[UnackedRun]:

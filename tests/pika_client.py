@@ -54,7 +54,7 @@ class Inbox:
     def __init__(self, channel: BlockingChannel, queue: str, **consume: Any) -> None:
         self.channel = channel
         self.deliveries: list[Delivery] = []
-        self.tag = channel.basic_consume(queue, self._take, **consume)
+        self.tag = channel.basic_consume(queue, self.take, **consume)
 
     @property
     def bodies(self) -> list[bytes]:
@@ -81,9 +81,10 @@ class Inbox:
         """Wait until this many deliveries are there."""
         wait_until(lambda: len(self.deliveries) >= count, self.channel.connection)
 
-    def _take(
+    def take(
         self, _: BlockingChannel, deliver: Basic.Deliver, properties: BasicProperties, body: bytes
     ) -> None:
+        """Add a delivery; of another queue, too, where it is given to `basic_consume`."""
         self.deliveries.append((deliver, properties, body))
 
 

@@ -6,6 +6,7 @@ import pytest
 from pika_client import Inbox, cut, declare, drain, ready_count, send, wait_until
 
 NUMBERS = [b"%d" % number for number in range(10)]
+ALTERNATING = 600  # messages of each of two queues: 1,200 deliveries that are no neighbours
 
 
 @pytest.fixture
@@ -62,6 +63,48 @@ def test_an_ack_of_many_covers_several_queues_of_the_channel(channel, other, que
     channel.basic_ack(last.delivery_tag, multiple=True)
     channel.close()
     wait_until(lambda: (ready_count(other, queue), ready_count(other, second)) == (8, 9))
+
+
+@pytest.mark.parametrize("settle", ["ack", "ack everything", "nack"])
+def test_an_ack_of_very_many_that_are_no_neighbours_is_one_for_all(channel, other, queue, settle):
+    other_queue, deliveries = declare(channel), 10 + 2 * ALTERNATING
+    channel.basic_qos(prefetch_count=deliveries, global_qos=True)
+    inbox = Inbox(channel, queue)
+    channel.basic_consume(other_queue, inbox.take)
+    inbox.wait_for(10)
+    for _ in range(ALTERNATING):  # its deliveries alternate, too: each is a run of its own
+        send(channel, queue, b"here")
+        send(channel, other_queue, b"there")
+    inbox.wait_for(deliveries)
+    last = inbox.delivery_tags[-1]
+    if settle == "nack":
+        channel.basic_nack(last, multiple=True, requeue=False)
+    else:
+        channel.basic_ack(last if settle == "ack" else 0, multiple=True)
+    send(channel, queue, *[b"more"] * deliveries)
+    inbox.wait_for(2 * deliveries)  # all of the prefetch is free again
+    channel.close()
+    assert (ready_count(other, queue), ready_count(other, other_queue)) == (deliveries, 0)
+
+
+def test_an_ack_of_very_many_counts_though_its_connection_is_cut(clients, channel, name):
+    queues = [declare(channel, f"{name}-{side}", auto_delete=False) for side in ("here", "there")]
+    leaving = clients.connect()
+    inbox = Inbox(leaving.channel(), queues[0])
+    inbox.channel.basic_consume(queues[1], inbox.take)
+    for _ in range(ALTERNATING):
+        for queue in queues:
+            send(channel, queue, b"x")
+    inbox.wait_for(2 * ALTERNATING)
+    inbox.channel.basic_ack(0, multiple=True)
+    cut(leaving)
+    for queue in queues:
+        declared = [0, 1]
+        while declared[1]:  # its consumer is still there
+            method = channel.queue_declare(queue, passive=True).method
+            declared = [method.message_count, method.consumer_count]
+        assert declared[0] == 0
+        channel.queue_delete(queue)
 
 
 def test_acks_may_come_in_any_order(channel, other, queue):

@@ -16,7 +16,7 @@ from unit.amqp_front.test_publisher import outcomes
 from amqp_front.appending import QUEUES_BETWEEN_LOOKS, WOKEN_FROM
 from amqp_front.command import PublishRun
 from amqp_front.confirm_board import ConfirmBoard
-from amqp_front.fan_out import FanOut
+from amqp_front.piecework import Piecework
 from amqp_front.planning import Planning
 from amqp_front.publisher import Publisher
 from log_backend import JournalFailed
@@ -61,7 +61,7 @@ async def channel(node: Node) -> Channel:
     channel.services.loop = SimpleNamespace(
         create_future=loop.create_future, call_soon=node.turns.call_soon
     )
-    channel.services.fan_outs = set[FanOut]()
+    channel.services.piecework = set[Piecework]()
     return channel
 
 
@@ -94,7 +94,7 @@ def test_a_turn_serves_some_queues_and_the_confirm_waits_for_the_last(
         served.append(sum(count == 2 for count in counts(node)))
     assert served == [2 * TURN, 3 * TURN, 4 * TURN, 5 * TURN, 5 * TURN]
     assert publisher.fan_out is None
-    assert not channel.services.fan_outs
+    assert not channel.services.piecework
     node.turns.run()
     assert outcomes(channel) == [("Basic.Ack", 2, True)]
     assert all(held(node, name) == ["a", "b"] for name in QUEUES)
@@ -175,12 +175,12 @@ def test_a_broker_that_stops_lets_it_arrive_at_once(
     node: Node, channel: Channel, publisher: Publisher, last: None
 ) -> None:
     publisher.carry(to_all("a"))
-    (fan_out,) = channel.services.fan_outs
+    (fan_out,) = channel.services.piecework
     fan_out.finish()
     assert counts(node) == [1] * len(QUEUES)
     node.turns.run()
     assert counts(node) == [1] * len(QUEUES)
-    assert not channel.services.fan_outs
+    assert not channel.services.piecework
 
 
 def test_when_the_journal_fails_meanwhile_it_is_nacked(
@@ -200,7 +200,7 @@ def test_without_confirms_a_journal_that_fails_meanwhile_is_an_error(
     with pytest.raises(JournalFailed):
         channel.arrived.result()  # type: ignore[union-attr]
     assert publisher.fan_out is None
-    assert not channel.services.fan_outs
+    assert not channel.services.piecework
 
 
 def _fail_later(node: Node, publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
