@@ -10,8 +10,8 @@ import typer
 from typer.testing import CliRunner
 
 from benchmarks.__main__ import main
-from benchmarks.broker_process import Broker
-from benchmarks.cases import CASES, Window
+from benchmarks.broker_process import Broker, routelog
+from benchmarks.cases import CASES, Kind, Window
 from benchmarks.growth import CURVES
 
 BENCH = typer.Typer(pretty_exceptions_enable=False)
@@ -23,13 +23,24 @@ SMALLER = {
 }
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c.kind is not Kind.IDLE], ids=lambda case: case.name
+)
 def test_every_case_gives_a_figure_or_says_why_not(broker, case):
     case = replace(case, workload=replace(case.workload, **SMALLER.get(case.name, {})))
     served = Broker(broker.url)
     assert case.cannot_be_served(served) == ("no TLS" if case.with_tls else "")
     if not case.with_tls:
         assert case.measure(served, WINDOW).value > 0
+
+
+def test_memory_is_that_of_a_broker_started_for_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("benchmarks.cases.IDLE_CONNECTIONS", 20)
+    with routelog(tmp_path) as busy:
+        for case in (c for c in CASES if c.kind is Kind.IDLE):
+            figure = case.measure(busy, WINDOW)
+            assert figure.value == figure.details["connected"] / 1e6
+            assert 10 < figure.value < 1_000
 
 
 @pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.name)
