@@ -2,7 +2,7 @@
 
 import resource
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,19 +62,14 @@ def measure_idle(
         took = time.monotonic() - began
         time.sleep(SETTLE_SECONDS)
         connected = memory()
-        _close_each(opened)
+        for connection in opened:
+            connection.close()  # one that was gone already does not answer
     finally:
         for connection in opened:
             connection.socket.close()
     time.sleep(SETTLE_SECONDS)
     each = (connected - before) / connections
     return Idle(before, connected, memory(), each, connections / took)
-
-
-def _close_each(opened: Sequence[Connection]) -> None:
-    """Close in order: one that was gone already does not answer."""
-    for connection in opened:
-        connection.close()
 
 
 def resident_bytes(process: int) -> int:

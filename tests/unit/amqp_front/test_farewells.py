@@ -1,6 +1,7 @@
 """Connections that end at the same moment: some in each turn, in their order."""
 
 from collections.abc import Callable
+from functools import partial
 
 from amqp_front.farewells import FAREWELLS_MAX, Farewells
 
@@ -24,7 +25,7 @@ def test_of_one_that_ends_alone_leave_is_taken_at_once() -> None:
     turns, left = Turns(), list[int]()
     farewells = Farewells(turns.call_soon)
     for number in range(3):
-        farewells.take(lambda number=number: left.append(number))  # type: ignore[misc]
+        farewells.take(partial(left.append, number))
         assert left == list(range(number + 1))
         turns.run()
     assert not turns.calls
@@ -35,7 +36,7 @@ def test_hundreds_go_some_in_a_turn_and_in_their_order() -> None:
     farewells = Farewells(turns.call_soon)
     count = 3 * FAREWELLS_MAX + 1
     for number in range(count):
-        farewells.take(lambda number=number: left.append(number))  # type: ignore[misc]
+        farewells.take(partial(left.append, number))
     seen = [len(left)]
     while turns.calls:
         turns.run()
@@ -48,7 +49,7 @@ def test_who_ends_meanwhile_is_behind_those_who_wait() -> None:
     turns, left = Turns(), list[int]()
     farewells = Farewells(turns.call_soon)
     for number in range(2 * FAREWELLS_MAX):
-        farewells.take(lambda number=number: left.append(number))  # type: ignore[misc]
+        farewells.take(partial(left.append, number))
     turns.run()
     farewells.take(lambda: left.append(-1))
     while turns.calls:
@@ -67,7 +68,7 @@ def test_a_farewell_that_fails_stops_no_other() -> None:
         farewells.take(lambda: None)
     farewells.take(fail)
     for number in range(FAREWELLS_MAX):
-        farewells.take(lambda number=number: left.append(number))  # type: ignore[misc]
+        farewells.take(partial(left.append, number))
     raised = 0
     while turns.calls:
         try:
