@@ -243,7 +243,14 @@ class Channel:
             self.consumption.wake()
 
     def _close(self, method: Any) -> None:
-        self.release()
+        done = self.release()
+        if done is None:
+            self._closed()
+        else:
+            self.closing = True
+            self.connection.wait_for(done, self._closed)
+
+    def _closed(self) -> None:
         self.write(encode_method(self.number, commands.Channel.CloseOk))
         self.connection.channel_closed(self.number)
 
@@ -322,8 +329,11 @@ class Channel:
 
     def _recover(self, method: Any) -> None:
         if method.requeue:
-            self.consumption.recover()
-            self._recovered(method)
+            done = self.consumption.recover()
+            if done is None:
+                self._recovered(method)
+            else:
+                self.connection.wait_for(done, lambda: self._recovered(method))
         elif self.services.config.amqp_extensions:
             self._redeliver(self.consumption.redeliver(), method)
         else:
@@ -425,14 +435,13 @@ class Channel:
             )
         )
 
-    def release(self) -> None:
-        """Return what is unsettled, end consumers and confirms."""
+    def release(self) -> Awaitable[None] | None:
+        """Return what is unsettled, end consumers and confirms; None: all is done, else it is when this is."""
         self.publisher.close()
         if self._transaction is not None:
             self._hold_again(self._transaction)
-        for queue in self.consumption.close():
-            self.vhost.consumers_left(queue)
-        self._transaction = None
+            self._transaction = None
+        return self.consumption.close()
 
     def end(self) -> None:
         """It is closed on both sides: nothing is left for the garbage collector."""

@@ -1,17 +1,19 @@
 """A consumer of a channel, as its queue sees it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from amqp_front.content_frames import deliveries_in_parts, is_large
 from amqp_front.deliver_frames import encode_deliveries
 from amqp_front.delivery_lease import DeliveryLease
+from amqp_front.errors import PRECONDITION_FAILED, SoftError
 from amqp_front.properties import Properties, visible_properties
 from amqp_front.unacked import UnackedRun
 from log_backend import BLIND_COPIES, Octets
 from vhosts import CREDIT_UNLIMITED, ConsumerGroup, Delivery, Queue, QueueStopped, VirtualHost
 
 COUNT_HEADER = b"x-delivery-count"
+CONSUMER_TIMEOUT = "x-consumer-timeout"  # ms, also of a queue; 0: none
 
 
 class ConsumingChannel(Protocol):
@@ -132,6 +134,20 @@ class ChannelConsumer:
             if channel.vhost.firehose is not None:
                 channel.trace(self.queue.name, delivery)
 
+    def lease_seconds(self, default: float) -> float | None:
+        """How long it may hold a delivery, by its own word or its queue's; None: for ever."""
+        timeout = self.timeout
+        if timeout is None:
+            value = self.queue.effective.values.get(CONSUMER_TIMEOUT)
+            timeout = value if isinstance(value, int) else None
+        return (default if timeout is None else timeout / 1_000) or None
+
+    def end_lease(self) -> None:
+        """See `Holder`."""
+        if self.lease is not None:
+            self.lease.stop()
+            self.lease = None  # they know each other: nothing is left for the garbage collector
+
     def queue_stopped(self, error: QueueStopped) -> None:
         """See `Consumer`."""
         self._channel.consumer_failed(self, error)
@@ -191,3 +207,17 @@ def delivery_counts(delivery: Delivery) -> list[int]:
     """How often each message of a delivery was delivered again, this one included."""
     offsets = range(delivery.offset, delivery.offset + delivery.count)
     return [delivery.partition.delivery_count(offset) for offset in offsets]
+
+
+def wanted_timeout(arguments: Mapping[str, object]) -> int | None:
+    """The milliseconds that a consumer says it may take; None: it says nothing.
+
+    Raises:
+        SoftError: 406, it is no such number.
+    """
+    timeout = arguments.get(CONSUMER_TIMEOUT)
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, int) or timeout < 0:
+        raise SoftError(PRECONDITION_FAILED, f"{CONSUMER_TIMEOUT} is no number of milliseconds")
+    return timeout

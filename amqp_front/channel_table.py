@@ -1,6 +1,6 @@
 """The channels of a connection, by number: opening, finding and closing them."""
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 
 from pamqp import commands
 
@@ -102,15 +102,17 @@ class ChannelTable:
             channel.end()
             self._connection.services.admission.channel_closed(self._connection.user)
 
-    def release(self) -> None:
-        """Release all channels: the connection is gone or closing."""
+    def release(self) -> list[Awaitable[None]]:
+        """Release all channels: the connection is gone or closing; returns what is not done at once."""
         channels, self._channels = self._channels, {}
         self._assembling = ()
+        under_way: list[Awaitable[None]] = []
         for channel in channels.values():
             self._connection.services.admission.channel_closed(self._connection.user)
-            if not channel.closing:
-                channel.release()
+            if not channel.closing and (done := channel.release()) is not None:
+                under_way.append(done)
             channel.end()
+        return under_way
 
     def end(self) -> None:
         """The connection is gone: nothing is left for the garbage collector."""

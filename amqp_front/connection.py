@@ -454,11 +454,12 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self.state = State.CLOSED
 
-    def release(self) -> None:
-        """Let go of the channels, and of the vhost."""
-        self.channels.release()
+    def release(self) -> list[Awaitable[None]]:
+        """Let go of the channels, and of the vhost; returns what is not done at once."""
+        under_way = self.channels.release()
         if self.admitted:
             self.vhost.connection_closed(self)
+        return under_way
 
     def end(self) -> None:
         """Both sides have said that they close: send what is unsent, and let the client end its side.

@@ -3,6 +3,7 @@
 The table `_HANDLERS` says which of them is expected in which state.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
@@ -62,7 +63,7 @@ class MethodConnection(Protocol):
     def fail(self, error: Exception, class_id: int = 0, method_id: int = 0) -> None:
         """Answer an error."""
 
-    def release(self) -> None:
+    def release(self) -> list[Awaitable[None]]:
         """Let go of the channels, and of the vhost."""
 
     def drop(self) -> None:
@@ -167,7 +168,14 @@ def _close(connection: MethodConnection, method: Any) -> None:
 
 
 def _take_leave(connection: MethodConnection) -> None:
-    connection.release()
+    under_way = connection.release()
+    if under_way:
+        connection.wait_for(asyncio.gather(*under_way), lambda: _say_goodbye(connection))
+    else:
+        _say_goodbye(connection)
+
+
+def _say_goodbye(connection: MethodConnection) -> None:
     connection.send_method(commands.Connection.CloseOk)
     connection.end()
 

@@ -1,5 +1,6 @@
 """The consuming side of a channel: consumers, prefetch, unsettled deliveries, basic.get."""
 
+import asyncio
 import logging
 import struct
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -7,7 +8,12 @@ from functools import partial
 
 from pamqp import commands
 
-from amqp_front.channel_consumer import COUNT_HEADER, ChannelConsumer, delivery_counts
+from amqp_front.channel_consumer import (
+    COUNT_HEADER,
+    ChannelConsumer,
+    delivery_counts,
+    wanted_timeout,
+)
 from amqp_front.client_channel import ClientChannel
 from amqp_front.command import ACK, DISCARD, REFUSE, REQUEUE, SettleRun
 from amqp_front.content_frames import body_view, content_frames
@@ -23,6 +29,7 @@ from amqp_front.errors import (
 from amqp_front.methods import encode_method
 from amqp_front.properties import Properties, visible_properties
 from amqp_front.redelivery import Redelivery
+from amqp_front.returns import LEAVING_MAX, Return, returned_in_turns
 from amqp_front.settling import RUNS_MAX, settled_in_turns
 from amqp_front.stream_consumer import StreamConsumer
 from amqp_front.unacked import Holder, Taken, Unacked, UnackedRun, UnknownDeliveryTag
@@ -39,7 +46,6 @@ from vhosts import (
 )
 
 STREAM_OFFSET = "x-stream-offset"
-CONSUMER_TIMEOUT = "x-consumer-timeout"  # ms, also of a queue; 0: none
 CONSUMERS_MAX = 4_096  # of one channel; each costs memory on the word of a stranger
 CONNECTION_CONSUMERS_MAX = 16_384  # of all channels: when they go at once, nobody else has a turn
 
@@ -80,6 +86,7 @@ class Consumption:
         self._reply_tag: str | None = None
         self._first_woken = 0
         self._redelivery: Redelivery | None = None
+        self._returning: asyncio.Future[None] | None = None
         self._is_closed = False
 
     # -- what consumers need (ConsumingChannel)
@@ -141,8 +148,7 @@ class Consumption:
 
     def consumer_ended(self, consumer: ChannelConsumer) -> None:
         """See `ConsumingChannel`."""
-        self._forget(consumer.tag)
-        if self._channel.cancel_notify:
+        if self._forget(consumer.tag) is not None and self._channel.cancel_notify:
             self._channel.cancelled(
                 encode_method(
                     self.number, commands.Basic.Cancel, consumer_tag=consumer.tag, nowait=True
@@ -171,7 +177,7 @@ class Consumption:
         priority = arguments.get("x-priority", 0)
         if isinstance(priority, bool) or not isinstance(priority, int):
             raise SoftError(PRECONDITION_FAILED, "x-priority is not an integer")
-        timeout = _timeout(arguments)
+        timeout = wanted_timeout(arguments)
         if GROUP in arguments:
             kind: type[ChannelConsumer] = StreamConsumer
             self._check_prefetch(queue, needed=queue.is_stream and not no_ack)
@@ -251,18 +257,9 @@ class Consumption:
 
     def _lease(self, consumer: ChannelConsumer) -> DeliveryLease[ChannelConsumer]:
         services = self._channel.services
-        default = services.config.consumer_timeout_seconds
-
-        def seconds() -> float | None:
-            timeout = consumer.timeout
-            if timeout is None:
-                value = consumer.queue.effective.values.get(CONSUMER_TIMEOUT)
-                timeout = value if isinstance(value, int) else None
-            return (default if timeout is None else timeout / 1_000) or None
-
-        return DeliveryLease(
-            self, consumer, seconds, services.clock.monotonic, services.loop.call_later
-        )
+        seconds = partial(consumer.lease_seconds, services.config.consumer_timeout_seconds)
+        now, call_later = services.clock.monotonic, services.loop.call_later
+        return DeliveryLease(self, consumer, seconds, now, call_later)
 
     def cancel(self, tag: str) -> ChannelConsumer | None:
         """Forget a consumer; the caller takes it off its queue. Its deliveries stay unsettled."""
@@ -276,7 +273,7 @@ class Consumption:
             self._partitioned.discard(consumer)
             self._channel.connection.consumers -= 1
             if not consumer.unacked:
-                _end_lease(consumer)
+                consumer.end_lease()
         return consumer
 
     def free_tag(self, tag: str) -> str:
@@ -383,11 +380,20 @@ class Consumption:
             SoftError: 406, a delivery tag is unknown.
         """
         runs, outcome = self._taken(run), _OUTCOMES[run.outcome]
-        if len(runs) <= RUNS_MAX or isinstance(outcome, Comeback):
+        if isinstance(outcome, Comeback):
+            return self._return(runs, outcome)
+        if len(runs) <= RUNS_MAX:
             self._finish(runs, outcome)
             return None
         finish = partial(self._finish, outcome=outcome)
         return settled_in_turns(runs, finish, self._channel.services)
+
+    def _return(self, runs: list[UnackedRun], comeback: Comeback) -> Awaitable[None] | None:
+        if len(runs) <= RUNS_MAX:
+            self._finish(runs, comeback)
+            return None
+        self._returning = returned_in_turns(Return(self, runs, comeback, self._channel.services))
+        return self._returning
 
     def take(self, run: SettleRun) -> Taken:
         """Take deliveries off the unsettled ones; `finish` them.
@@ -404,9 +410,9 @@ class Consumption:
         except UnknownDeliveryTag as error:
             raise SoftError(PRECONDITION_FAILED, str(error)) from None
 
-    def recover(self) -> None:
-        """Return everything that is unsettled."""
-        self.finish(Taken(self.unacked.take_all(), Comeback.RETURNED))
+    def recover(self) -> Awaitable[None] | None:
+        """Return everything that is unsettled; see `settle`."""
+        return self._return(self.unacked.take_all(), Comeback.RETURNED)
 
     def redeliver(self) -> Redelivery:
         """Deliver what is unsettled to its consumers once more; what has none is returned."""
@@ -438,14 +444,24 @@ class Consumption:
         self._finish(taken.runs, taken.outcome)
 
     def _finish(self, runs: Iterable[UnackedRun], outcome: Reason | Comeback) -> None:
+        self.begin_turn()
+        self.end_runs(runs, outcome)
+
+    def begin_turn(self) -> None:
+        """See `Holdings`."""
         if self.channel_prefetch:
             self.wake()  # ahead of the queues that the deliveries are of: each has its turn
+
+    def end_runs(self, runs: Iterable[UnackedRun], outcome: Reason | Comeback) -> None:
+        """See `Holdings`."""
         for run in runs:
             count = run.end_tag - run.first_tag
             consumer, partition, offset = run.consumer, run.partition, run.offset
             if consumer is not None:
                 consumer.unacked -= count
                 self._held -= count
+                if self._is_closed:
+                    consumer.end_lease()  # of a cancelled one, too
             if isinstance(outcome, Comeback):
                 partition.give_back(offset, offset + count, outcome)
             else:
@@ -463,8 +479,8 @@ class Consumption:
             if isinstance(consumer, StreamConsumer) or consumer.source.ready:  # readers may lag
                 consumer.source.wake()
 
-    def close(self) -> list[Queue]:
-        """Return everything unsettled and end all consumers; returns the queues they were of."""
+    def close(self) -> Awaitable[None] | None:
+        """Return everything unsettled and end all consumers; None: that is done, else it is when this is."""
         self._is_closed = True  # who is in the middle of delivering stops
         if self._reply_tag is not None:
             self._close_replies()
@@ -472,28 +488,12 @@ class Consumption:
         self.consumers.clear()
         self._partitioned.clear()
         self._channel.connection.consumers -= len(consumers)
-        for holder in (*consumers, *(run.consumer for run in self.unacked)):
-            if isinstance(holder, ChannelConsumer):  # also a cancelled one
-                _end_lease(holder)
-        of_queue: dict[Queue, set[ChannelConsumer]] = {}
         for consumer in consumers:
-            of_queue.setdefault(consumer.queue, set()).add(consumer)
-        for queue, gone in of_queue.items():
-            queue.remove_consumers(gone)
-        self.finish(Taken(self.unacked.take_all(), Comeback.FAILED))
-        return list(of_queue)
-
-
-def _end_lease(consumer: ChannelConsumer) -> None:
-    if consumer.lease is not None:
-        consumer.lease.stop()
-        consumer.lease = None  # they know each other: nothing is left for the garbage collector
-
-
-def _timeout(arguments: Mapping[str, object]) -> int | None:
-    timeout = arguments.get(CONSUMER_TIMEOUT)
-    if timeout is None:
-        return None
-    if isinstance(timeout, bool) or not isinstance(timeout, int) or timeout < 0:
-        raise SoftError(PRECONDITION_FAILED, f"{CONSUMER_TIMEOUT} is no number of milliseconds")
-    return timeout
+            consumer.end_lease()
+        runs = self.unacked.take_all()
+        returning = Return(self, runs, Comeback.FAILED, self._channel.services, consumers)
+        is_first = self._returning is None or self._returning.done()
+        if is_first and len(runs) <= RUNS_MAX and len(consumers) <= LEAVING_MAX:
+            returning.go_on(whole=True)
+            return None
+        return returned_in_turns(returning)

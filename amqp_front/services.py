@@ -1,6 +1,7 @@
 """What all connections of a broker share."""
 
 import asyncio
+from collections import deque
 from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -11,7 +12,7 @@ from amqp_front.direct_reply import DirectReplies
 from amqp_front.farewells import Farewells
 from amqp_front.frame_cutter import FrameCutter
 from amqp_front.heartbeat import HeartbeatWheel
-from amqp_front.piecework import Piecework
+from amqp_front.piecework import Piecework, Work
 from log_backend import Clock
 from vhosts import Admission, GlobalParameters, PasswordVerifier, UserDirectory, VhostDirectory
 
@@ -63,6 +64,7 @@ class Services:
     farewells: Farewells
     replies: DirectReplies = field(default_factory=DirectReplies)
     piecework: set[Piecework] = field(default_factory=set)
+    returns: deque[Work] = field(default_factory=deque)
 
     def cluster_name(self) -> str:
         """What clients are told that they have connected to."""

@@ -13,6 +13,9 @@ class Holder(Protocol):
 
     unacked: int
 
+    def end_lease(self) -> None:
+        """It holds nothing any more, or its channel is closed."""
+
 
 class UnknownDeliveryTag(Exception):
     """No unsettled delivery of this channel has the tag."""

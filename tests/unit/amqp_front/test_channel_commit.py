@@ -1,6 +1,7 @@
 """tx.commit on a channel that is closed while it is planned."""
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -35,6 +36,7 @@ class Connection:
             confirms=ConfirmBoard(loop.call_soon),
             clock=HastyClock(),
             replies=DirectReplies(),
+            returns=deque(),
             loop=loop,
         )
         book = PermissionBook()

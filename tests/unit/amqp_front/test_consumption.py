@@ -1,5 +1,6 @@
 """What a channel consumes: credit, limits, and replies to a client that does not read."""
 
+from collections import deque
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -32,8 +33,10 @@ class Channel:
             config=SimpleNamespace(consumer_timeout_seconds=0.0),
             clock=turns.clock,
             loop=turns,
+            returns=deque(),
         )
-        self.vhost: Any = SimpleNamespace(firehose=None)
+        self.left: list[Queue] = []
+        self.vhost: Any = SimpleNamespace(firehose=None, consumers_left=self.left.append)
         self.written = b""
 
     def write(self, frames: bytes | bytearray) -> None:
@@ -90,7 +93,8 @@ def test_the_consumers_of_all_channels_of_a_connection_are_limited(
     monkeypatch: pytest.MonkeyPatch, connection: Any, queue: Queue
 ) -> None:
     monkeypatch.setattr(consumption, "CONNECTION_CONSUMERS_MAX", 3)
-    one, other = (Consumption(cast(Any, Channel(connection))) for _ in range(2))
+    channels = [Channel(connection), Channel(connection)]
+    one, other = (Consumption(cast(Any, channel)) for channel in channels)
     for tag in "ab":
         begin(one, queue, tag, no_ack=False)
     last = begin(other, queue, "a", no_ack=False)
@@ -102,7 +106,8 @@ def test_the_consumers_of_all_channels_of_a_connection_are_limited(
     one.cancel("a")
     one.cancel("a")
     assert connection.consumers == 1
-    assert one.close() == [queue]
+    assert one.close() is None
+    assert channels[0].left == [queue]
     assert connection.consumers == 0
 
 
