@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
+import pika
 import pytest
 from pika_client import Inbox, cut, declare, drain, ready_count, send, wait_until
 
@@ -29,7 +32,7 @@ def feed(feeder, queues):
     for body in NUMBERS:
         for queue in queues:
             feeder.basic_publish("", queue, body)
-    ready_count(feeder, queues[0])
+        ready_count(feeder, queues[0])  # or a queue would hand out several at once
 
 
 def consume(channel, queues, feeder):
@@ -39,7 +42,10 @@ def consume(channel, queues, feeder):
         channel.basic_consume(queue, inbox.take)
     ready_count(channel, queues[0])
     feed(feeder, queues)
-    return inbox.wait_for(QUEUES * EACH)
+    inbox.wait_for(QUEUES * EACH)
+    places = [deliver.routing_key for deliver, _, _ in inbox.deliveries]
+    assert all(one != other for one, other in pairwise(places))
+    return inbox
 
 
 @pytest.mark.parametrize("closes", ["channel", "connection"])
@@ -53,16 +59,19 @@ def test_all_is_back_when_the_close_is_answered(clients, feeder, queues, closes)
         assert drain(feeder, queue) == NUMBERS
 
 
-def test_a_channel_number_may_be_used_again_at_once(clients, feeder, queues):
+def test_what_follows_a_close_on_its_connection_finds_all_back(clients, feeder, queues):
     connection = clients.connect()
-    channel = connection.channel(1)
+    channel, other = connection.channel(1), connection.channel(2)
     consume(channel, queues, feeder)
-    channel.close()
+    for tag in channel.consumer_tags:
+        channel.basic_cancel(tag)
+    channel._impl.close()  # its answer is not awaited
+    assert [ready_count(other, queue) for queue in queues] == [EACH] * QUEUES
     again = connection.channel(1)
-    assert [ready_count(again, queue) for queue in queues] == [EACH] * QUEUES
+    assert drain(again, queues[0]) == NUMBERS
 
 
-@pytest.mark.parametrize("ends", ["closed", "cut"])
+@pytest.mark.parametrize("ends", ["refused", "cut"])
 def test_the_next_single_active_consumer_gets_what_came_back_first(clients, feeder, name, ends):
     single = {"x-single-active-consumer": True}
     queues = [
@@ -76,9 +85,9 @@ def test_the_next_single_active_consumer_gets_what_came_back_first(clients, feed
     for queue in queues:
         send(feeder, queue, *LATER)
     assert len(inbox.bodies) == QUEUES * EACH
-    if ends == "closed":
-        active._impl.close()  # pika's own cancels the consumers first, one by one
-        wait_until(lambda: active._impl.is_closed, active.connection)
+    if ends == "refused":
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker):
+            active.queue_declare(f"{name}-absent", passive=True)
     else:
         cut(active.connection)
     for inbox in following:

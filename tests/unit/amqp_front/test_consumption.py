@@ -132,3 +132,12 @@ def test_a_channel_that_closes_while_it_is_delivered_to_takes_nothing_more(
     assert (acking.credit(), other.credit()) == (CREDIT_UNLIMITED, CREDIT_UNLIMITED)
     consuming.close()
     assert (acking.credit(), other.credit()) == (0, 0)
+
+
+def test_who_has_left_is_not_told_that_its_queue_is_deleted(
+    consuming: Consumption, channel: Channel, queue: Queue
+) -> None:
+    consumer = begin(consuming, queue, "a", no_ack=False)
+    consuming.close()
+    consuming.consumer_ended(consumer)  # its return takes several turns: it is still at its queue
+    assert channel.written == b""
