@@ -21,7 +21,7 @@ PARTITIONS = [object() for _ in range(QUEUES)]
 def held() -> list[UnackedRun]:
     """Deliveries of all queues by turns."""
     return [
-        UnackedRun(tag, tag + 1, cast(Any, PARTITIONS[tag % QUEUES]), tag // QUEUES, None)
+        UnackedRun(tag, tag + 1, cast(Any, PARTITIONS[tag % QUEUES]), 2 * (tag // QUEUES), None)
         for tag in range(QUEUES * EACH)
     ]
 
@@ -52,8 +52,8 @@ class Holdings:
 
     def offsets(self, partition: object) -> list[int]:
         """What came back to a queue, in this order."""
-        runs = chain.from_iterable(self.turns)
-        return [run.offset for run in runs if run.partition is partition]
+        runs = [run for run in chain.from_iterable(self.turns) if run.partition is partition]
+        return list(chain.from_iterable(range(run.offset, run.end_offset) for run in runs))
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_turn_bears_few_that_somebody_waits_for_and_a_queue_gets_all_of_its_ow
     assert max(map(len, holdings.turns)) < AWAITED_MAX + EACH
     places = chain.from_iterable({run.partition for run in turn} for turn in holdings.turns)
     assert set(Counter(places).values()) == {1}
-    assert all(holdings.offsets(each) == list(range(EACH)) for each in PARTITIONS)
+    assert all(holdings.offsets(each) == list(range(0, 2 * EACH, 2)) for each in PARTITIONS)
     assert not services.returns
 
 
@@ -122,3 +122,23 @@ def test_a_queue_that_fails_keeps_nothing_from_the_others(services: Any) -> None
         all_turns(begun(holdings, services))
     assert sum(map(len, holdings.turns)) == QUEUES * EACH
     assert not services.returns
+
+
+def test_neighbours_come_back_as_one_though_others_were_delivered_between_them(
+    services: Any,
+) -> None:
+    holdings = Holdings(services.clock)
+    one, other, consumer = object(), object(), SimpleNamespace()
+    places = [(one, 5), (other, 7), (one, 6), (other, 8), (one, 8), (one, 9)]
+    runs = [
+        UnackedRun(tag, tag + 1, cast(Any, place), offset, cast(Any, consumer if tag < 5 else None))
+        for tag, (place, offset) in enumerate(places)
+    ]
+    assert Return(holdings, runs, Comeback.RETURNED, services).go_on(True)
+    ranges = [(run.partition, run.offset, run.end_offset) for run in holdings.turns[0]]
+    assert sorted(ranges, key=lambda each: each[1]) == [
+        (one, 5, 7),
+        (other, 7, 9),
+        (one, 8, 9),  # the next one was somebody else's
+        (one, 9, 10),
+    ]
