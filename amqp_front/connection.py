@@ -323,9 +323,8 @@ class Connection(asyncio.BufferedProtocol):
         if header in ACCEPTED_HEADERS:
             self.state = State.AWAIT_START_OK
             assert self.socket is not None
-            self.write(
-                start_frame(self.services.cluster_name(), offered(self.services, self.socket))
-            )
+            offers = offered(self.services, self.socket)
+            self.write(start_frame(self.services.cluster_name(), offers))
             return True
         if header is not None or not PROTOCOL_HEADER.startswith(cutter.unread()[:4]):
             log.info("%s speaks another protocol", self.name)
