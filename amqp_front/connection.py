@@ -6,8 +6,8 @@ States: `connection_methods.py` says which class-10 method is expected where.
     any -> CLOSING (we sent connection.close, or shall answer one) -> CLOSED (what comes is thrown away)
 
 Reads go to the receive buffer that all connections share, so a read is handled whole before control
-returns to the event loop; only a command that must wait (for a disk, a thread) ends it early, and then
-the connection reads nothing more until that is done.
+returns to the event loop; only the end of its turn, or a command that must wait (for a disk, a thread), ends
+it early, and then the connection reads nothing more until it has another, or until that is done.
 """
 
 import asyncio
@@ -46,6 +46,7 @@ from vhosts import PermissionCache, VirtualHost
 log = logging.getLogger(__name__)
 
 TURN_COMMANDS_MAX = 256  # of one turn: 1 to 2 ms; a change of topology counts for several
+TURN_SECONDS = 0.001  # of one turn: commands that took so long are the last of it
 QUEUES_OF_COMMAND = 2  # that one run of publishes reaches, where they are many: some 4 us
 COMMAND_READ_BITS = 12  # every 4 KiB that were read count as a command: 1 MiB is a turn, too
 
@@ -224,13 +225,13 @@ class Connection(asyncio.BufferedProtocol):
         self._update_reading()
 
     def _commands(self) -> None:
-        cutter, gate = self.services.cutter, self.services.gate
+        cutter, gate, now = self.services.cutter, self.services.gate, self.services.clock.monotonic
+        until = now() + TURN_SECONDS
         while not self._waiting and self.state is not State.CLOSED:
             if self.stalled and self.outbox_full:
                 return
             if self._commands_left <= 0:
-                self._rest()
-                return
+                return self._rest()
             command = cutter.next(self.channels.is_assembling())
             if command is None:
                 return
@@ -243,6 +244,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._frame(command)
             else:
                 self._run(command)
+            if now() >= until:
+                self._commands_left = 0
 
     def opened(self) -> None:
         """The client is in its vhost."""
@@ -425,8 +428,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _close(self, error: AmqpError, class_id: int, method_id: int) -> None:
         if self.state in (State.CLOSING, State.CLOSED):
-            self.end()  # what comes cannot be read any more, and must not cost the client our close
-            return
+            return self.end()  # what comes is not read, and must not cost the client our close
         self.release()
         self.state = State.CLOSING
         self.send_method(

@@ -49,6 +49,7 @@ class Storms:
             f"route {self._scaled(100_000):,} new keys by their hash": self._hash_keys,
             f"route {self._scaled(20_000):,} new keys by crafted patterns": self._match_keys,
             f"route {self._scaled(1_000):,} new keys by {self._scaled(10_000):,} patterns": self._wind_keys,
+            f"route {self._scaled(1_000):,} more, each between two of another exchange": self._wind_single_keys,
             f"commit {self._scaled(100_000):,} messages in one transaction": self._commit,
             f"leave {self._scaled(100_000):,} deliveries of 1 KiB unread": self._read_nothing,
             f"cancel {self._scaled(1_000):,} consumers at once": self._cancel,
@@ -194,11 +195,19 @@ class Storms:
         for number in range(self._scaled(10_000)):
             pairs = ("#.*" if number >> bit & 1 else "#.a" for bit in range(14))
             self._bind("fairness.matched", "fairness.winding", f"{'.'.join(pairs)}.#.a")
-        keys = (f"{n}." + "a." * (2 * CRAFTED_WORDS) + "a" for n in range(self._scaled(1_000)))
-        self._publish_keys("fairness.winding", keys)
+        self._publish_keys("fairness.winding", self._winding_keys("a"))
 
-    def _publish_keys(self, exchange: str, keys: Iterator[str]) -> None:
+    def _wind_single_keys(self) -> None:
+        # So neighbours make no run. The patterns are there.
         content = content_frames(0, 16, persistent=False)
+        between = frame.marshal(commands.Basic.Publish(exchange="amq.fanout"), CHANNEL) + content
+        self._publish_keys("fairness.winding", self._winding_keys("b.a"), between)
+
+    def _winding_keys(self, end: str) -> Iterator[str]:
+        return (f"{n}." + "a." * (2 * CRAFTED_WORDS) + end for n in range(self._scaled(1_000)))
+
+    def _publish_keys(self, exchange: str, keys: Iterator[str], between: bytes = b"") -> None:
+        content = content_frames(0, 16, persistent=False) + between
         while some := list(islice(keys, PUBLISHES_AT_ONCE)):
             publishes = (commands.Basic.Publish(exchange=exchange, routing_key=k) for k in some)
             frames = [frame.marshal(each, CHANNEL) + content for each in publishes]
