@@ -18,4 +18,4 @@ cdef class Appending:
     cpdef begin(self, bint waited)
     cpdef append(self, batches, bint whole)
     cdef _go(self, bint whole, bint resumed)
-    cdef bint _is_over(self) except *
+    cpdef bint is_over(self) except *

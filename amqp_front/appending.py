@@ -122,7 +122,7 @@ class Appending:
                 queues += 1
                 if queues > 128 and queue.has_turn:  # WOKEN_FROM
                     self._woken += 1 if resumed else 64  # WOKEN_MAX
-                if not queues & 15 and not whole and self._is_over():  # QUEUES_BETWEEN_LOOKS
+                if not queues & 15 and not whole and self.is_over():  # QUEUES_BETWEEN_LOOKS
                     self.queues = queues
                     self._written, self._durable = written, durable
                     self.is_under_way = True
@@ -136,11 +136,12 @@ class Appending:
         self._records = None  # its buffer may be large
         return JournalPositions(written, durable)
 
-    @cython.cfunc
+    @cython.ccall
     @cython.returns(cython.bint)
     @cython.exceptval(check=True)
     @cython.locals(now=cython.double)
-    def _is_over(self) -> bool:
+    def is_over(self) -> bool:
+        """Tell whether the turn has had its time, which begins with the first look."""
         if self._woken >= 64:  # WOKEN_MAX
             return True
         now = self._clock.monotonic()

@@ -1,17 +1,18 @@
 """The headers exchange: bindings ask for headers with values, or for their presence."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 
 from exchanges.binding import Binding
 from exchanges.field_values import Incomparable, comparable
 from exchanges.headers_pattern import HeadersPattern, check_match_argument, headers_pattern
+from exchanges.held_bindings import HeldBindings, each, with_binding, without_binding
 from exchanges.message import Message
 
 # Equal to no value that a binding can ask for.
 _LIKE_NOTHING = object()
 
-Patterns = dict[Binding, HeadersPattern]
+Patterns = dict[HeadersPattern, HeldBindings]
 Pair = tuple[str, Hashable]
 
 
@@ -26,7 +27,7 @@ class HeadersIndex:
     remembers = False
 
     def __init__(self) -> None:
-        self._unconditional: Patterns = {}
+        self._unconditional: HeldBindings = None
         self._under_pair: dict[Pair, Patterns] = {}
         self._places: dict[Binding, tuple[Pair, ...]] = {}
         self._names: Counter[str] = Counter()
@@ -50,31 +51,38 @@ class HeadersIndex:
         pattern = headers_pattern(binding.arguments)
         self._names.update(name for name, _ in pattern.pairs)
         if not pattern.pairs and not pattern.one_is_enough:
-            self._unconditional[binding] = pattern
+            self._unconditional = with_binding(self._unconditional, binding)
         self._places[binding] = self._pairs_to_stand_under(pattern)
         for pair in self._places[binding]:
-            self._under_pair.setdefault(pair, {})[binding] = pattern
+            patterns = self._under_pair.setdefault(pair, {})
+            patterns[pattern] = with_binding(patterns.get(pattern), binding)
 
     def remove(self, binding: Binding) -> None:
         """Remove a binding from under its pairs."""
-        self._unconditional.pop(binding, None)
+        self._unconditional = without_binding(self._unconditional, binding)
+        pattern = headers_pattern(binding.arguments)
         for pair in self._places.pop(binding, ()):
             patterns = self._under_pair[pair]
-            del patterns[binding]
+            held = without_binding(patterns[pattern], binding)
+            if held is not None:
+                patterns[pattern] = held
+                continue
+            del patterns[pattern]
             if not patterns:
                 del self._under_pair[pair]
-        for name, _ in headers_pattern(binding.arguments).pairs:
+        for name, _ in pattern.pairs:
             self._release(name)
 
-    def match(self, routing_key: bytes, message: Message) -> Iterator[Binding]:
+    def match(self, routing_key: bytes, message: Message) -> list[Binding]:
         """Return the bindings whose patterns match the headers."""
-        yield from self._unconditional
+        matched = list(each(self._unconditional))
         values = self._values_asked_for(message.headers)
         for name, value in values.items():
             for pair in ((name, None), (name, value)):
-                for binding, pattern in self._under_pair.get(pair, {}).items():
+                for pattern, held in self._under_pair.get(pair, {}).items():
                     if pattern.one_is_enough or pattern.matches(values):
-                        yield binding
+                        matched += each(held)
+        return matched
 
     def _release(self, name: str) -> None:
         self._names[name] -= 1

@@ -31,7 +31,7 @@ class RoutingTable(Topology):
         message: Message = BARE_MESSAGE,
         visit: Visit | None = None,
     ) -> Route:
-        """Return the queues that a message goes to, each once, in the order of their names; very many in none.
+        """Return the queues that a message goes to, each once, in the order of their names; very many as found.
 
         Args:
             message: only looked at when `needs_headers`.

@@ -85,6 +85,7 @@ def counts(node: Node) -> list[int]:
 def test_a_turn_serves_some_queues_and_the_confirm_waits_for_the_last(
     node: Node, channel: Channel, publisher: Publisher, last: None
 ) -> None:
+    node.vhost.routing.route("amq.fanout", b"")
     assert publisher.carry(to_all("a", "b")) == 2
     assert counts(node) == [2] * TURN + [0] * (len(QUEUES) - TURN)
     served = []
@@ -105,10 +106,32 @@ def test_few_queues_are_served_in_one_turn(
 ) -> None:
     for name in QUEUES[: TURN - 1]:
         node.vhost.bind_queue(name, "amq.direct", "few", {})
+    node.vhost.routing.route("amq.direct", b"few")
     publisher.carry(*runs(publish(1, "amq.direct", "few", b"a")))
     assert sum(counts(node)) == TURN - 1
     assert channel.arrived is None
     assert channel.queues == TURN - 1
+
+
+def test_to_find_the_way_takes_of_the_first_turn(
+    node: Node, channel: Channel, publisher: Publisher
+) -> None:
+    publisher.carry(to_all("a"))
+    assert sum(counts(node)) == QUEUES_BETWEEN_LOOKS
+
+
+@pytest.mark.parametrize("by_headers", [False, True])
+def test_behind_a_long_way_that_took_its_time_a_run_is_cut(
+    node: Node, publisher: Publisher, monkeypatch: pytest.MonkeyPatch, by_headers: bool
+) -> None:
+    exchange = "amq.headers" if by_headers else "amq.fanout"
+    for name in QUEUES[:2]:
+        node.vhost.bind_queue(name, "amq.headers", "", {"x-match": "all"})
+    frames = b"".join(publish(1, exchange, key, b"m") for key in ("k1", "k2", "k3"))
+    (run,) = runs(frames)
+    monkeypatch.setattr("amqp_front.publisher.LONG_ROUTE", 1)
+    assert publisher.carry(run) == 1
+    assert sum(counts(node)) == (2 if by_headers else QUEUES_BETWEEN_LOOKS)
 
 
 def test_queues_with_consumers_take_more_of_a_turn(

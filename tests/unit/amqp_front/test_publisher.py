@@ -298,12 +298,13 @@ def test_with_time_to_spare_a_run_is_carried_out_whole(node: Node, publisher: Pu
 
 
 def test_replies_and_messages_for_queues_share_a_run_in_several_turns(
-    node: Node, publisher: Publisher, channel: Channel
+    node: Node, publisher: Publisher, channel: Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asker = Asker()
     address = channel.services.replies.open(asker)
     keys = [address, "one"] * LOOKED_AT_MAX
     messages = [publish(1, "", key, b"%d" % at) for at, key in enumerate(keys)]
+    monkeypatch.setattr(type(channel.services.clock), "monotonic", lambda _: 1.0)
     assert carried(publisher, messages) == [LOOKED_AT_MAX, LOOKED_AT_MAX]
     assert asker.replies == [b"%d" % at for at in range(0, len(keys), 2)]
     assert held(node, "one") == [f"{at}" for at in range(1, len(keys), 2)]

@@ -86,3 +86,12 @@ def test_a_pattern_stands_under_the_pair_that_fewest_share() -> None:
     index = bound(*({"type": "audit", "customer": number} for number in range(100)))
     assert max(len(patterns) for patterns in index._under_pair.values()) <= 2
     assert matched(index, {"type": "audit", "customer": 42}) == {"q42"}
+
+
+def test_bindings_with_equal_arguments_are_one_pattern() -> None:
+    index = bound(*({"type": "audit", "customer": 1.0} for _ in range(20)), {"type": "audit"})
+    assert max(map(len, index._under_pair.values())) <= 2
+    assert matched(index, {"type": "audit", "customer": 1}) == {f"q{n}" for n in range(21)}
+    index.remove(Binding("x", "q3", "queue", "", {"type": "audit", "customer": 1}))
+    assert len(matched(index, {"type": "audit", "customer": 1})) == 20
+    assert matched(index, {"type": "audit"}) == {"q20"}
