@@ -34,6 +34,7 @@ HOT_MODULES = (
     "amqp_front/appending.py",
     "amqp_front/publisher.py",
     "vhosts/queue.py",
+    "exchanges/route_walk.py",
     "exchanges/topic_lanes.py",
     "exchanges/topic_trie.py",
     "exchanges/equal_weights.py",

@@ -37,6 +37,7 @@ HOT_MODULES = (
     "exchanges.topic_lanes",
     "exchanges.topic_trie",
     "exchanges.equal_weights",
+    "exchanges.route_walk",
 )
 
 _ROOT = Path(__file__).parent.parent
