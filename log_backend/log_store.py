@@ -63,7 +63,7 @@ class LogStore:
     """The partitions of a node on one data directory.
 
     Attributes:
-        metadata: the store for topology and users.
+        metadata, clock: the store for topology and users; what time it is.
         schedules, reads: what is due when; what brings back records that left memory.
         intake: what partitions share when they grow.
         partitions: by number; read by others, changed only here.
@@ -87,7 +87,7 @@ class LogStore:
     ) -> None:
         self._logs, self._spill = f"{data}/logs", f"{data}/spill"
         self._disk = disk
-        self._clock = clock
+        self.clock = clock
         self._loop = loop
         self._options = options
         disk.make_directory(data)
@@ -346,7 +346,7 @@ class LogStore:
 
     def now(self) -> int:
         """See `LogOwner`."""
-        return self._clock.now()
+        return self.clock.now()
 
     # -- flushing and checkpoints
 
@@ -388,11 +388,11 @@ class LogStore:
             return
         over_budget = self.intake.tail_bytes > self._tail_bytes_max
         self._plan = plan = FlushPlan()
-        async for partition in in_turns(list(self._with_unflushed), self._clock):
+        async for partition in in_turns(list(self._with_unflushed), self.clock):
             if partition.durable or over_budget:
                 self._with_unflushed.discard(partition)
                 plan.add(partition)
-        await plan.sync(to_sync, self._clock)
+        await plan.sync(to_sync, self.clock)
         try:
             if to_sync or not plan.is_empty:  # snapshots follow, if only to say what is settled
                 await self._loop.run_in_executor(
@@ -408,10 +408,10 @@ class LogStore:
         finally:
             self._plan = FlushPlan()
         self._refused = False
-        async for partition, _ in in_turns(plan.partitions, self._clock):
+        async for partition, _ in in_turns(plan.partitions, self.clock):
             partition.flushed()
             self._compressor.look(partition)
-        await plan.synced(self._clock)
+        await plan.synced(self.clock)
 
     def _checkpoint_later(self, file: JournalFile) -> None:
         self._full_files.append(file)
@@ -435,7 +435,7 @@ class LogStore:
                 self._changed |= changed
                 self._full_files = files + self._full_files
                 return
-            seen = [snapshot(p) async for p in in_turns(changed, self._clock)]
+            seen = [snapshot(p) async for p in in_turns(changed, self.clock)]
             changes = [JournalExtent.begins_with(files[-1].mark.number + 1)] if files else []
             await self._loop.run_in_executor(
                 self._flusher, store_snapshots, self.metadata, seen, changes
@@ -448,7 +448,7 @@ class LogStore:
     async def _evict(self) -> None:
         excess = self.intake.tail_bytes - self._tail_bytes_max
         if excess > 0:  # and a quarter more, not to do it again at once
-            await evict(self.partitions.values(), excess + self._tail_bytes_max // 4, self._clock)
+            await evict(self.partitions.values(), excess + self._tail_bytes_max // 4, self.clock)
         self._press("memory", self.intake.tail_bytes > 2 * self._tail_bytes_max)
 
     # -- space, pressure and failure

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from log_backend import Hold, PartitionLog, Reason
 from vhosts.comeback import Comeback
 from vhosts.consumer import Consumer
+from vhosts.dispatch_turns import DispatchTurns
 from vhosts.dispatcher import HEADED_BYTES_MIN, HEADED_COUNT_MAX, Dispatcher
 from vhosts.group_record import GroupRecord
 from vhosts.queue_partition import QueuePartition
-from vhosts.timer import CallSoon
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +31,8 @@ class ConsumerGroup(Dispatcher):
     message_bytes_min = HEADED_BYTES_MIN
     delivery_count_max = HEADED_COUNT_MAX
 
-    def __init__(self, vhost: str, record: GroupRecord, call_soon: CallSoon) -> None:
-        super().__init__(vhost, record.queue, call_soon)
+    def __init__(self, vhost: str, record: GroupRecord, turns: DispatchTurns) -> None:
+        super().__init__(vhost, record.queue, turns)
         self.record = record
         self.creating: Future[int] | None = None
         self.idle_since: float | None = None

@@ -7,9 +7,9 @@ from itertools import chain, islice
 
 from vhosts.consumer import Consumer
 from vhosts.delivery import Delivery
+from vhosts.dispatch_turns import DispatchTurns
 from vhosts.errors import ConsumptionRefused, QueueQuarantined, QueueStopped, QueueUnreadable
 from vhosts.queue_partition import QueuePartition
-from vhosts.timer import CallSoon
 
 DELIVERY_BYTES_MAX = 262_144  # of one delivery: a batch of large messages goes out in pieces
 TURN_BYTES_MAX = 1_048_576  # of one dispatch: then others have their turn
@@ -32,15 +32,15 @@ class Dispatcher:
         deleted: nothing more is handed out.
 
     Args:
-        call_soon: runs a function after this turn of the event loop.
+        turns: of all dispatchers of the vhost.
     """
 
     __slots__ = (
-        "_call_soon",
         "_ends_seen",
         "_next_consumer",
         "_next_partition",
         "_scheduled",
+        "_turns",
         "consumers",
         "deleted",
         "name",
@@ -51,13 +51,13 @@ class Dispatcher:
     message_bytes_min = 0
     delivery_count_max = DELIVERY_COUNT_MAX
 
-    def __init__(self, vhost: str, name: str, call_soon: CallSoon) -> None:
+    def __init__(self, vhost: str, name: str, turns: DispatchTurns) -> None:
         self.vhost = vhost
         self.name = name
         self.partitions: list[QueuePartition] = []
         self.consumers: list[Consumer] = []
         self.deleted = False
-        self._call_soon = call_soon
+        self._turns = turns
         self._next_consumer = 0
         self._next_partition = 0
         self._scheduled = False
@@ -100,10 +100,18 @@ class Dispatcher:
         """Something is ready, or a consumer has credit again: dispatch after this turn."""
         if not self._scheduled:
             self._scheduled = True
-            self._call_soon(self._dispatch)
+            self._turns.wake(self._begin_turn)
+
+    def _go_on_later(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._turns.postpone(self._begin_turn)
+
+    def _begin_turn(self) -> None:
+        self._scheduled = False
+        self._dispatch()
 
     def _dispatch(self) -> None:
-        self._scheduled = False
         if self.consumers:
             self._serve()
 
@@ -115,8 +123,8 @@ class Dispatcher:
         # Counted once, as is whose turn it is: a look at each of 256 partitions for each delivery is long.
         ready, order = self.ready, self._order()
         while not self.deleted and ready > 0:
-            if sent > TURN_BYTES_MAX and handed >= came:
-                self.wake()
+            if handed >= came and (self._turns.is_over() or sent > TURN_BYTES_MAX):
+                self._go_on_later()
                 return
             consumer, credit = self._next_with_credit()
             if consumer is None:

@@ -8,6 +8,7 @@ import msgspec
 
 from log_backend import Change, LogStore, MetadataStore, unawaited
 from vhosts.consumer_group import ConsumerGroup
+from vhosts.dispatch_turns import DispatchTurns
 from vhosts.errors import GroupInUse, NotReadable, TooManyGroups
 from vhosts.group_options import GroupOptions
 from vhosts.group_record import (
@@ -18,7 +19,6 @@ from vhosts.group_record import (
 )
 from vhosts.queue import Queue
 from vhosts.stream_reader import stream_position
-from vhosts.timer import CallSoon
 from vhosts.topology_record import prefix
 from vhosts.topology_writer import TopologyWriter
 
@@ -34,13 +34,13 @@ class GroupBook:
     """
 
     def __init__(
-        self, vhost: str, logs: LogStore, writer: TopologyWriter, call_soon: CallSoon
+        self, vhost: str, logs: LogStore, writer: TopologyWriter, turns: DispatchTurns
     ) -> None:
         self.queues: dict[ConsumerGroup, Queue] = {}
         self._vhost = vhost
         self._logs = logs
         self._writer = writer
-        self._call_soon = call_soon
+        self._turns = turns
         self._stored: dict[str, list[GroupRecord]] = {}
         self._next_cursors: dict[str, int] = {}
 
@@ -194,7 +194,7 @@ class GroupBook:
         return [*gone, next_cursor_change(self._vhost, queue.name, None)]
 
     def _open(self, queue: Queue, record: GroupRecord) -> ConsumerGroup:
-        group = ConsumerGroup(self._vhost, record, self._call_soon)
+        group = ConsumerGroup(self._vhost, record, self._turns)
         for partition, begin in zip(queue.partitions, record.begins, strict=True):
             # Its record says so. An entry of the journal could outlive that in a crash.
             partition.log.open_cursor(record.cursor).settled.settle(0, begin)

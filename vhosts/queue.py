@@ -13,6 +13,7 @@ from log_backend.record_batch import Records
 from vhosts.consumer import Consumer
 from vhosts.consumer_group import ConsumerGroup
 from vhosts.delivery import Delivery
+from vhosts.dispatch_turns import DispatchTurns
 from vhosts.dispatcher import (
     DELIVERY_BYTES_MAX,
     HEADED_BYTES_MIN,
@@ -43,7 +44,6 @@ from vhosts.queue_properties import QueueProperties
 from vhosts.queue_rules import QueueRules, RuleSurroundings, has_rules
 from vhosts.single_active import WaitingConsumers
 from vhosts.stream_reader import StreamReader, stream_position
-from vhosts.timer import CallSoon
 
 
 class Queue(Dispatcher):
@@ -83,10 +83,10 @@ class Queue(Dispatcher):
         vhost: str,
         properties: QueueProperties,
         owner: object | None,
-        call_soon: CallSoon,
+        turns: DispatchTurns,
         surroundings: RuleSurroundings | None = None,
     ) -> None:
-        super().__init__(vhost, properties.name, call_soon)
+        super().__init__(vhost, properties.name, turns)
         self.properties = properties
         self.owner = owner
         self.had_consumer = False
@@ -415,7 +415,6 @@ class Queue(Dispatcher):
         super()._stop_at_damage()
 
     def _dispatch(self) -> None:
-        self._scheduled = False
         if self._readers:
             self._feed_readers()
         if self.consumers:
@@ -435,14 +434,14 @@ class Queue(Dispatcher):
         sent = 0
         for at in chain(range(first, len(readers)), range(first)):
             sent = self._feed(readers[at], sent)
-            if sent > TURN_BYTES_MAX:
+            if self._turns.is_over() or sent > TURN_BYTES_MAX:
                 self._next_reader = at + 1
-                self.wake()
+                self._go_on_later()
                 return
 
     def _feed(self, reader: StreamReader | PartitionedReader, sent: int) -> int:
         # Returns what was sent in this turn.
-        while not self.deleted and sent <= TURN_BYTES_MAX:
+        while not self.deleted and sent <= TURN_BYTES_MAX and not self._turns.is_over():
             credit = reader.consumer.credit()
             if credit <= 0:
                 break

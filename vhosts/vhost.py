@@ -34,6 +34,7 @@ from log_backend import (
 )
 from vhosts.consumer import Consumer
 from vhosts.delay_book import DelayBook
+from vhosts.dispatch_turns import DispatchTurns
 from vhosts.errors import QueueInUse, QueueLimitReached, QueueNotEmpty
 from vhosts.event_feed import TellEvent, tell_nobody, tell_of_queue
 from vhosts.exchange_memories import ExchangeMemories
@@ -115,7 +116,8 @@ class VirtualHost:
         self._numbers = numbers
         self._call_soon = call_soon
         self._queues_max = queues_max
-        self.groups = GroupBook(name, logs, writer, call_soon)
+        self._turns = DispatchTurns(call_soon, logs.clock)
+        self.groups = GroupBook(name, logs, writer, self._turns)
         self._queue_logs = QueueLogs(name, logs, self.groups, default_durability, call_soon)
         self.policies = VhostPolicies(
             name, writer, self.routing, self.queues, default_durability, tell
@@ -461,7 +463,7 @@ class VirtualHost:
     def _add_queue(
         self, properties: QueueProperties, owner: object | None, partitions: Sequence[int]
     ) -> Queue:
-        queue = Queue(self.name, properties, owner, self._call_soon, self._surroundings)
+        queue = Queue(self.name, properties, owner, self._turns, self._surroundings)
         self._queue_logs.open(queue, partitions)
         self.targets.newest = max(self.targets.newest, partitions[0])
         self.policies.follow_queue(queue)

@@ -30,6 +30,7 @@ from log_backend.loaded_pieces import PieceBudget
 from log_backend.log_intake import LogIntake
 from vhosts import Delivery, PublishRefused, Queue, QueuePartition, QueueProperties
 from vhosts.death import Death
+from vhosts.dispatch_turns import DispatchTurns
 from vhosts.post import Posted
 from vhosts.priority_looks import PriorityLooks
 from vhosts.priority_partition import PriorityPartition
@@ -167,7 +168,9 @@ class QueueAgainstList(RuleBasedStateMachine):
         self.priorities = priorities
         properties = QueueProperties("q", arguments=given)
         turns = self.house.turns
-        self.queue = Queue("/", properties, None, turns.call_soon, self.house)
+        self.queue = Queue(
+            "/", properties, None, DispatchTurns(turns.call_soon, turns.clock), self.house
+        )
         log = PartitionLog(cast(Any, Owner()), 1, Path("nowhere"), durable=False)
         partition = QueuePartition(log, self.queue.wake)
         if priorities:

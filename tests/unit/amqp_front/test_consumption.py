@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from queue_samples import Turns, records
+from queue_samples import SetClock, Turns, records
 
 from amqp_front import consumption
 from amqp_front.channel_consumer import ChannelConsumer
@@ -14,6 +14,7 @@ from amqp_front.direct_reply import DirectReplies
 from amqp_front.errors import NOT_ALLOWED, HardError
 from amqp_front.unacked import UnackedRun
 from vhosts import CREDIT_UNLIMITED, Queue, QueueProperties
+from vhosts.dispatch_turns import DispatchTurns
 
 
 class Channel:
@@ -66,7 +67,7 @@ def consuming(channel: Channel) -> Consumption:
 
 @pytest.fixture
 def queue() -> Queue:
-    return Queue("/", QueueProperties("q"), None, lambda call: None)
+    return Queue("/", QueueProperties("q"), None, DispatchTurns(lambda call: None, SetClock()))
 
 
 def begin(consuming: Consumption, queue: Queue, tag: str, *, no_ack: bool) -> ChannelConsumer:

@@ -56,7 +56,7 @@ def after_first_turn(do: Callable[[], None]) -> None:
 
 
 def hasty(store: LogStore) -> LogStore:
-    store._clock = HastyClock()
+    store.clock = HastyClock()
     return store
 
 

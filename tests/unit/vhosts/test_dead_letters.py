@@ -47,7 +47,7 @@ def content(queue: Queue) -> list[str]:
     taker = Taker()
     queue.add_consumer(taker)
     while queue._scheduled:
-        queue._dispatch()
+        queue._turns._run()
     queue.remove_consumer(taker)
     return taker.bodies()
 
