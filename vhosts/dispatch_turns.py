@@ -46,8 +46,12 @@ class DispatchTurns:
         self._postponed.append(dispatch)
         self._schedule()
 
+    def begin(self) -> None:
+        """Let the time of backlogs begin anew: somebody dispatches now."""
+        self._until = 0.0
+
     def is_over(self) -> bool:
-        """Tell whether backlogs have had their time in this turn, which begins with the first look."""
+        """Tell whether backlogs have had their time, which begins with the first look."""
         now = self._clock.monotonic()
         if self._until == 0.0:
             self._until = now + TURN_SECONDS
@@ -60,7 +64,7 @@ class DispatchTurns:
 
     def _run(self) -> None:
         self._scheduled = False
-        self._until = 0.0
+        self.begin()
         try:
             for _ in range(len(self._postponed)):
                 if self._until and self.is_over():

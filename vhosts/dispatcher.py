@@ -37,6 +37,7 @@ class Dispatcher:
 
     __slots__ = (
         "_ends_seen",
+        "_in_line",
         "_next_consumer",
         "_next_partition",
         "_scheduled",
@@ -60,7 +61,8 @@ class Dispatcher:
         self._turns = turns
         self._next_consumer = 0
         self._next_partition = 0
-        self._scheduled = False
+        self._scheduled = False  # something is due
+        self._in_line = False  # for a turn
         self._ends_seen = 0  # sum of where the partitions ended at the last turn
 
     @property
@@ -98,20 +100,23 @@ class Dispatcher:
 
     def wake(self) -> None:
         """Something is ready, or a consumer has credit again: dispatch after this turn."""
-        if not self._scheduled:
-            self._scheduled = True
+        self._scheduled = True
+        if not self._in_line:
+            self._in_line = True
             self._turns.wake(self._begin_turn)
 
     def _go_on_later(self) -> None:
-        if not self._scheduled:
-            self._scheduled = True
+        self._scheduled = True
+        if not self._in_line:
+            self._in_line = True
             self._turns.postpone(self._begin_turn)
 
     def _begin_turn(self) -> None:
-        self._scheduled = False
+        self._in_line = False
         self._dispatch()
 
     def _dispatch(self) -> None:
+        self._scheduled = False
         if self.consumers:
             self._serve()
 

@@ -415,6 +415,7 @@ class Queue(Dispatcher):
         super()._stop_at_damage()
 
     def _dispatch(self) -> None:
+        self._scheduled = False
         if self._readers:
             self._feed_readers()
         if self.consumers:
@@ -423,6 +424,7 @@ class Queue(Dispatcher):
     def serve_due(self) -> None:
         """Do at once what is due after this turn: who takes or counts comes behind consumers and limits."""
         if self._scheduled:
+            self._turns.begin()
             self._dispatch()
         if self.rules is not None:
             self.rules.serve_due()

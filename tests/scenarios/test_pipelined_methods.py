@@ -73,6 +73,15 @@ def test_a_purge_leaves_alone_what_a_consumer_is_due(peer: Peer) -> None:
     assert peer.expect(Queue.PurgeOk).message_count == 0
 
 
+def test_a_purge_leaves_alone_what_was_there_for_a_new_consumer(peer: Peer) -> None:
+    pipelined(peer, message(peer.queue, b"x"), Queue.Declare(queue=peer.queue, passive=True))
+    assert peer.expect(Queue.DeclareOk).message_count == 1
+    pipelined(peer, Basic.Consume(queue=peer.queue, no_ack=True), Queue.Purge(queue=peer.queue))
+    peer.expect(Basic.ConsumeOk)
+    assert delivered(peer) == b"x"
+    assert peer.expect(Queue.PurgeOk).message_count == 0
+
+
 def test_what_a_consumer_is_due_does_not_count_as_ready(peer: Peer) -> None:
     consume(peer, peer.queue)
     pipelined(peer, message(peer.queue, b"x"), Queue.Declare(queue=peer.queue, passive=True))

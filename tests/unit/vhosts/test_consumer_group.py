@@ -21,7 +21,7 @@ FORCED = LIMITED | {"x-retention-force": True}
 
 @pytest.fixture
 async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    async with running_node(tmp_path, SMALL) as running:
+    async with running_node(tmp_path, SMALL, clocked=True) as running:
         yield running
 
 

@@ -28,7 +28,7 @@ def key_of(partition: int, partitions: int = PARTITIONS) -> bytes:
 
 @pytest.fixture
 async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    async with running_node(tmp_path) as running:
+    async with running_node(tmp_path, clocked=True) as running:
         yield running
 
 
@@ -89,14 +89,14 @@ def assert_ordered(found: list[str], count: int) -> None:
 async def test_the_partitions_of_a_durable_queue_come_back_with_their_messages(
     tmp_path: Path,
 ) -> None:
-    async with running_node(tmp_path) as node:
+    async with running_node(tmp_path, clocked=True) as node:
         queue = declare(node)
         assert queue.declaring is not None
         await queue.declaring
         spread(queue, 3)
         numbers = [partition.log.number for partition in queue.partitions]
         assert len(set(numbers)) == PARTITIONS
-    async with running_node(tmp_path) as node:
+    async with running_node(tmp_path, clocked=True) as node:
         queue = node.vhost.queues["q"]
         assert [partition.log.number for partition in queue.partitions] == numbers
         queue.publish(keyed((2, "p2.3")), waited=False)
@@ -109,7 +109,7 @@ async def test_the_partitions_of_a_durable_queue_come_back_with_their_messages(
 
 
 async def test_a_deleted_queue_leaves_no_files_and_gives_no_number_again(tmp_path: Path) -> None:
-    async with running_node(tmp_path) as node:
+    async with running_node(tmp_path, clocked=True) as node:
         queue = declare(node)
         assert queue.declaring is not None
         await queue.declaring
@@ -127,7 +127,7 @@ async def test_a_deleted_queue_leaves_no_files_and_gives_no_number_again(tmp_pat
         assert min(p.log.number for p in again.partitions) > max(numbers)
         assert again.ready == 0
     assert not any(directory.exists() for directory in directories)
-    async with running_node(tmp_path) as node:
+    async with running_node(tmp_path, clocked=True) as node:
         assert len(node.vhost.queues["q"].partitions) == 2
         assert node.vhost.queues["q"].ready == 0
 

@@ -17,7 +17,7 @@ from queue_samples import (
 )
 
 from log_backend import PartitionClosed
-from vhosts import ConsumptionRefused, Queue, QueueLocked, QueueProperties
+from vhosts import ConsumptionRefused, Delivery, Queue, QueueLocked, QueueProperties
 from vhosts.dispatcher import (
     DELIVERY_BYTES_MAX,
     DELIVERY_BYTES_MIN,
@@ -29,7 +29,7 @@ from vhosts.dispatcher import (
 
 @pytest.fixture
 async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    async with running_node(tmp_path) as running:
+    async with running_node(tmp_path, clocked=True) as running:
         yield running
 
 
@@ -290,6 +290,18 @@ def test_a_purge_drops_what_is_ready_only(node: Node, queue: Queue) -> None:
     assert queue.purge() == 0
 
 
+def test_a_purge_leaves_to_a_consumer_what_it_is_due_though_a_turn_of_backlogs_is_over(
+    node: Node, queue: Queue
+) -> None:
+    fill(queue, 5)
+    queue._turns.is_over()  # begins now
+    node.turns.clock.microseconds += 10_000
+    assert queue._turns.is_over()
+    (taker,) = consume(queue, Taker(2))
+    assert queue.purge() == 3
+    assert len(taker.bodies()) == 2
+
+
 def test_a_deleted_queue_takes_and_delivers_nothing(node: Node, queue: Queue) -> None:
     takers = consume(queue, Taker(1), Taker(1))
     fill(queue, 3)
@@ -388,6 +400,36 @@ def test_a_turn_of_small_batches_ends_before_all_are_out(node: Node, queue: Queu
     assert len(taker.deliveries) == turn + 1
     node.turns.run()
     assert taker.bodies() == numbered(0, 3 * turn)
+
+
+class Slow(Taker):
+    """Each delivery takes more than half a turn of the clock."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(no_ack=True)
+        self._clock = node.turns.clock
+
+    def deliver(self, delivery: Delivery) -> None:
+        """See `Consumer`."""
+        self._clock.microseconds += 600
+        super().deliver(delivery)
+
+
+def test_a_backlog_is_handed_out_while_the_turn_has_time(node: Node, queue: Queue) -> None:
+    fill(queue, 10)
+    (taker,) = consume(queue, Slow(node))
+    handed = []
+    for _ in range(5):
+        node.turns.one()
+        handed.append(len(taker.deliveries))
+    assert handed == [2, 4, 6, 8, 10]
+
+
+def test_what_has_just_come_is_handed_out_however_long_it_takes(node: Node, queue: Queue) -> None:
+    (taker,) = consume(queue, Slow(node))
+    fill(queue, 10)
+    node.turns.one()
+    assert len(taker.deliveries) == 10
 
 
 def test_consumers_that_go_together_leave_the_others_their_turns(node: Node, queue: Queue) -> None:

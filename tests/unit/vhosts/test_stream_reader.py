@@ -40,7 +40,7 @@ SMALL = LogOptions(journal_file_bytes=1024 * 1024, segment_bytes=65_536, memory_
 
 @pytest.fixture
 async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    async with running_node(tmp_path, SMALL) as running:
+    async with running_node(tmp_path, SMALL, clocked=True) as running:
         yield running
 
 
@@ -187,14 +187,14 @@ async def test_the_oldest_segments_go_when_the_log_is_too_large(node: Node) -> N
 
 
 async def test_a_stream_keeps_transient_records_over_a_restart(tmp_path: Path) -> None:
-    async with running_node(tmp_path, SMALL) as node:
+    async with running_node(tmp_path, SMALL, clocked=True) as node:
         stream = declare(node, **STREAM)
         assert stream.declaring is not None
         await stream.declaring
         for _ in range(20):
             stream.publish(records(*numbered(0, 500), persistent=False), waited=False)
             await node.logs.flush()
-    async with running_node(tmp_path, SMALL) as node:
+    async with running_node(tmp_path, SMALL, clocked=True) as node:
         stream = node.vhost.queues["s"]
         stream.partitions[0].log.release()
         log = stream.partitions[0].log
