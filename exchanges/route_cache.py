@@ -3,7 +3,8 @@
 Nothing is let go of all at once: 65,536 routes would hold the event loop for some 5 ms.
 """
 
-from exchanges.route_walk import Route, WalkTraits
+from exchanges.route import Route
+from exchanges.route_walk import WalkTraits
 
 # An application uses a few thousand keys at most; more come from keys with an id inside, which
 # do not repeat. Full of such, it costs one exchange about 15 MB, and starting over costs little.
