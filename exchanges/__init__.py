@@ -44,6 +44,7 @@ from exchanges.recent_history_index import RECENT_HISTORY, history_length
 from exchanges.route import Route
 from exchanges.route_walk import Visit
 from exchanges.routing_table import RoutingTable
+from exchanges.stale_routes import StaleRoutes, weight_of
 from exchanges.topology import NODE_EXCHANGES, PREDECLARED
 from exchanges.topology_change import NO_CHANGE, TopologyChange
 
@@ -80,6 +81,7 @@ __all__ = [
     "Route",
     "RoutingError",
     "RoutingTable",
+    "StaleRoutes",
     "SystemExchangeProtected",
     "TopologyChange",
     "UnknownExchangeType",
@@ -95,5 +97,6 @@ __all__ = [
     "holding_exchange",
     "octets",
     "type_table",
+    "weight_of",
     "whole_number",
 ]
