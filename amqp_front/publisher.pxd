@@ -1,5 +1,5 @@
 # The publishing side of a channel, for the compiled kernel.
-from amqp_front.appending cimport Appending
+from vhosts.appending cimport Appending
 from amqp_front.confirms cimport Confirms
 
 

@@ -31,7 +31,7 @@ HOT_MODULES = (
     "amqp_front.inlet",
     "amqp_front.deliver_frames",
     "amqp_front.confirms",
-    "amqp_front.appending",
+    "vhosts.appending",
     "amqp_front.publisher",
     "vhosts.queue",
     "exchanges.topic_lanes",

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from exchanges import Route, RoutingTable, StaleRoutes, weight_of
 from vhosts.delay_book import DelayBook
-from vhosts.post import Recipient
 from vhosts.queue import Queue
+from vhosts.recipient import Recipient
 
 AT_ONCE_MAX = 256  # names that are looked for in one go: 0.1 ms
 
