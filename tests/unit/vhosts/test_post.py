@@ -127,10 +127,11 @@ def test_a_queue_that_is_deleted_meanwhile_gets_nothing(node: Node) -> None:
     assert served(node) == len(QUEUES) - 1
 
 
+@pytest.mark.parametrize("limit", [1, 6, 12, 4_096])
 def test_long_ways_that_share_queues_go_one_after_the_other(
-    node: Node, monkeypatch: pytest.MonkeyPatch
+    node: Node, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    monkeypatch.setattr(posting, "LONG_ROUTE", 2)
+    monkeypatch.setattr(posting, "NAMES_MAX", limit)
     for number, name in enumerate(QUEUES[:8]):
         for key in ("even", "all", "most")[number % 2 : 3 - number % 3 // 2]:
             node.vhost.bind_queue(name, "amq.direct", key, {})
