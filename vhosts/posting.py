@@ -15,9 +15,10 @@ from vhosts.passage import Passage
 from vhosts.property_list import MalformedProperties, PropertyList, encode_table
 from vhosts.recipient import Recipient
 
-NAMES_MAX = (
-    4_096  # in routes of messages that go together: to tell which queues they share takes 1.5 ms
-)
+LONG_ROUTE = 256  # queues: to find the way may have taken long
+
+# In the routes of messages that go together: to tell which queues they share takes up to 1.5 ms.
+NAMES_MAX = 4_096
 
 
 class PostRouting(Protocol):
@@ -168,27 +169,26 @@ class Posting:
     def _chosen(self, whole: bool) -> dict[Route, list[int]]:
         # The next messages of each route: as many as there is time for.
         chosen: dict[Route, list[int]] = {}
-        known: dict[tuple[Route, frozenset[str]], Route] = {}
         reads_headers = self._ways.routing.needs_headers(self._exchange)
         names = 0
         for place in range(self._at, len(self._messages)):
             message = self._messages[place]
             seen = decoded_message(message.properties) if reads_headers else BARE_MESSAGE
             found = self._ways.routing.route_all(self._exchange, message.keys, seen)
-            way = found, frozenset(message.not_to)
-            route = known.get(way)
-            if route is None:
-                route = known[way] = _without(*way)
-            if route and route not in chosen:
+            route = _without(found, message.not_to) if message.not_to else found
+            places = chosen.get(route)
+            if places is not None:
+                places.append(place)
+            elif route:
                 names += len(route)
                 if chosen and names > NAMES_MAX:
                     break
-            if route:
-                chosen.setdefault(route, []).append(place)
+                chosen[route] = [place]
             elif not found:
                 self._untaken.add(place)
             self._at = place + 1
-            if not whole and self._appending.is_over():
+            to_look = not self._at % 16 or len(found) > LONG_ROUTE
+            if to_look and not whole and self._appending.is_over():
                 break
         return chosen
 
@@ -198,7 +198,7 @@ class Posting:
         found = passage.route(0, self._exchange, message.keys, seen) or ()
         if not found and not passage.duplicates:
             self._untaken.add(at)
-        route = _without(found, frozenset(message.not_to))
+        route = _without(found, message.not_to)
         size = len(route) * (len(message.body) + len(message.properties))
         try:
             with passage.together(size):
@@ -238,10 +238,9 @@ class Posting:
         return batch
 
 
-def _without(route: Route, not_to: frozenset[str]) -> Route:
-    if not not_to or not_to.isdisjoint(route):
-        return route
-    return tuple(name for name in route if name not in not_to)
+def _without(route: Route, not_to: Collection[str]) -> Route:
+    names = set(not_to)
+    return route if names.isdisjoint(route) else tuple(n for n in route if n not in names)
 
 
 def decoded_message(properties: bytes) -> Message:
