@@ -44,7 +44,7 @@ from exchanges.recent_history_index import RECENT_HISTORY, history_length
 from exchanges.route import Route
 from exchanges.route_walk import Visit
 from exchanges.routing_table import RoutingTable
-from exchanges.stale_routes import StaleRoutes, weight_of
+from exchanges.stale_routes import StaleRoutes
 from exchanges.topology import NODE_EXCHANGES, PREDECLARED
 from exchanges.topology_change import NO_CHANGE, TopologyChange
 
@@ -97,6 +97,5 @@ __all__ = [
     "holding_exchange",
     "octets",
     "type_table",
-    "weight_of",
     "whole_number",
 ]

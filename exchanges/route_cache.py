@@ -2,7 +2,7 @@
 
 from exchanges.route import Route
 from exchanges.route_walk import WalkTraits
-from exchanges.stale_routes import StaleRoutes, weight_of
+from exchanges.stale_routes import StaleRoutes
 
 # An application uses a few thousand keys at most; more come from keys with an id inside, which
 # do not repeat. Full of such, it costs one exchange about 15 MB, and starting over costs little.
@@ -41,7 +41,7 @@ class RouteCache:
         """
         if len(routing_key) > ROUTE_CACHE_KEY_BYTES_MAX:
             return
-        weight = weight_of(route)
+        weight = 1 + len(route)
         if self._weight + weight > ROUTE_CACHE_WEIGHT_MAX:
             for each in self.routes:
                 self._start_over(each)
@@ -52,7 +52,8 @@ class RouteCache:
             routes[routing_key] = route
             self._weights[exchange] = self._weights.get(exchange, 0) + weight
             self._weight += weight
-            self._stale.let_go(weight)
+            if self._stale.tables:
+                self._stale.let_go(weight)
 
     def drop(self) -> None:
         """Forget everything; a dict that was handed out is not looked after any more."""

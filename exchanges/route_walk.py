@@ -3,10 +3,10 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import cython
 
-from exchanges.binding import Binding
 from exchanges.destinations import Destinations
 from exchanges.graph_nodes import ExchangeNode
 from exchanges.message import Message
@@ -93,7 +93,13 @@ def _joined(queues: list[str], crowds: list[Destinations], departed: Ends) -> Ro
 @cython.cfunc
 @cython.returns(list)
 @cython.locals(
-    queues=list, crowds=list, following=list, matching=list, bindings=list, matched=cython.bint
+    queues=list,
+    crowds=list,
+    following=list,
+    matching=list,
+    bindings=list,
+    matched=cython.bint,
+    crowded=cython.bint,
 )
 def _exchanges_after(
     node: ExchangeNode,
@@ -105,17 +111,22 @@ def _exchanges_after(
 ) -> list[str]:
     following: list[str] = []
     matched = False
+    crowd = Destinations
     for key in routing_keys:
         # One small loop after the other: of 20,000 bindings, each lies elsewhere in memory, and the
         # processor fetches several at a time.
-        matching = list(node.index.match(key, message))
-        bindings = [each for each in matching if isinstance(each, Binding)]
-        if len(bindings) < len(matching):
-            for crowd in matching:
-                if isinstance(crowd, Destinations) and _leads_on(crowd, departed):
+        matching: list[Any] = list(node.index.match(key, message))
+        bindings = matching
+        crowded = False
+        for each in matching:
+            if type(each) is crowd:
+                crowded = True
+                if _leads_on(each, departed):
                     matched = True
-                    crowds.append(crowd)
-                    following += crowd.exchanges
+                    crowds.append(each)
+                    following += each.exchanges
+        if crowded:
+            bindings = [each for each in matching if type(each) is not crowd]
         if departed:
             bindings = [b for b in bindings if (b.destination_kind, b.destination) not in departed]
         matched = matched or bool(bindings)
@@ -132,6 +143,8 @@ def _exchanges_after(
 @cython.exceptval(check=True)
 def _leads_on(crowd: Destinations, departed: Ends) -> bool:
     # Whether any of its names is still there.
+    if not departed:
+        return True
     gone = [
         name
         for kind, name in departed

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from exchanges import Route, RoutingTable, StaleRoutes, weight_of
+from exchanges import Route, RoutingTable, StaleRoutes
 from vhosts.delay_book import DelayBook
 from vhosts.queue import Queue
 from vhosts.recipient import Recipient
@@ -71,12 +71,13 @@ class RouteTargets:
             self._keep(route, tuple(found))
 
     def _keep(self, route: Route, queues: tuple[Recipient, ...]) -> tuple[Recipient, ...]:
-        weight = weight_of(queues)
+        weight = 1 + len(queues)
         if self._weight + weight > KNOWN_WEIGHT_MAX:
             self._start_over()
         self.known()[route] = queues
         self._weight += weight
-        self._stale.let_go(weight)
+        if self._stale.tables:
+            self._stale.let_go(weight)
         return queues
 
     def _start_over(self) -> None:
