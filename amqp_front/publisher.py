@@ -44,6 +44,12 @@ PLANNED_ROUTES_MAX = 512  # of more keys than that, when a commit is planned: 2 
 LOOKED_AT_MAX = 64  # looked at one by one: some 30 us each
 LONG_KEY = 64  # bytes: a longer one may take 2 ms, by 10,000 patterns made for that
 LONG_ROUTE = 256  # queues: 0.03 ms; of 20,000, 2 ms
+# Whole numbers of C.
+NEW_KEYS_BETWEEN_LOOKS = cython.declare(cython.Py_ssize_t, 4)  # at the clock
+KEYS_BETWEEN_LOOKS = cython.declare(cython.Py_ssize_t, 16)  # where each is looked at, however known
+MANY_QUEUES = cython.declare(
+    cython.Py_ssize_t, 16
+)  # a run to more takes time that is to be counted
 
 
 @cython.final
@@ -165,7 +171,7 @@ class Publisher:
             self.fan_out = Piecework(self, services.piecework, services.loop)
             self._channel.reached(self._appending.queues, self.fan_out.done)
         else:
-            if self._appending.queues > 16:  # QUEUES_BETWEEN_LOOKS
+            if self._appending.queues > MANY_QUEUES:
                 self._channel.reached(self._appending.queues, None)
             self._arrived(needed)
         return needed
@@ -242,7 +248,7 @@ class Publisher:
         for key in keys:
             route = routes.get(key)
             if route is None:
-                to_look = new & 3 == 0 or is_long or len(key) > LONG_KEY
+                to_look = new % NEW_KEYS_BETWEEN_LOOKS == 0 or is_long or len(key) > LONG_KEY
                 if to_look and self._appending.is_over() and new:
                     break
                 new += 1
@@ -357,7 +363,7 @@ class Publisher:
         found: list[Route] = []
         message, is_long = BARE_MESSAGE, False
         for at, key in enumerate(run.keys()):
-            to_look = is_long or not at % 16 or len(key) > LONG_KEY
+            to_look = at % KEYS_BETWEEN_LOOKS == 0 or is_long or len(key) > LONG_KEY
             if to_look and self._appending.is_over() and at:
                 break
             if looks:
