@@ -4,9 +4,10 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import packages_distributions
 
@@ -279,6 +280,11 @@ def test_every_folder_of_modules_is_a_package() -> None:
     report(bare, "without __init__.py it is left out of the distribution")
 
 
+@cache
+def installed_packages() -> Mapping[str, list[str]]:
+    return packages_distributions()
+
+
 def declared_libraries(package: str) -> set[str]:
     """Import names of the libraries that pyproject.toml gives a package."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -293,7 +299,7 @@ def declared_libraries(package: str) -> set[str]:
     distributions = {re.match(r"[\w-]+", line)[0].lower() for line in wanted}  # type: ignore[index]
     return {
         name
-        for name, owners in packages_distributions().items()
+        for name, owners in installed_packages().items()
         if distributions & {owner.lower() for owner in owners}
     }
 
