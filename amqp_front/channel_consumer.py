@@ -148,16 +148,16 @@ class ChannelConsumer:
         self._channel.consumer_failed(self, error)
 
     def _parts(self, delivery: Delivery, first_tag: int) -> Sequence[Octets]:
-        records = delivery.records
+        records, channel = delivery.records, self._channel
         arguments = (
             records,
             delivery.index,
             delivery.count,
-            self._channel.number,
+            channel.number,
             self._wire_tag,
             first_tag,
             delivery.redelivered,
-            self._channel.body_frame_max,
+            channel.body_frame_max,
         )
         property_lists = self._property_lists(delivery)
         if is_large(records):

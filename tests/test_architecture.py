@@ -58,6 +58,11 @@ KERNEL_LINES_MAX = 600  # one class can not be cut in two, and its C types stand
 DRAWERS = {"common", "helper", "helpers", "manager", "misc", "util", "utils"}
 
 
+@cache
+def fits(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
+
+
 @dataclass(frozen=True)
 class Door:
     """A way to the outside: the names that lead through it, and the files where they may stand."""
@@ -70,7 +75,7 @@ class Door:
         if any(fnmatch(module.path, file) for file in self.files):
             return
         for line, name in module.outside_names:
-            if any(fnmatch(name, pattern) for pattern in self.names):
+            if fits(name, self.names):
                 yield f"{module.path}:{line}: {name}"
 
 
@@ -131,6 +136,14 @@ MODULES = [module for package in IMPORT_TABLE for module in read_modules(package
 NAMES = {module.name for module in MODULES}
 # Benchmarks measure the real world, so they walk through every door.
 BEHIND_DOORS = [module for module in MODULES if module.package != "benchmarks"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def trees() -> Iterator[None]:
+    """Lets go of the syntax trees at the end: each later look at all garbage would go through them."""
+    yield
+    for module in MODULES:
+        vars(module).pop("tree", None)
 
 
 def hot_modules() -> set[str]:
