@@ -26,6 +26,7 @@ HOT_MODULES = (
     "log_backend/log_intake.py",
     "log_backend/tail.py",
     "log_backend/single_record.py",
+    "amqp_front/property_walk.py",
     "amqp_front/frame_cutter.py",
     "amqp_front/body_inlet.py",
     "amqp_front/inlet.py",

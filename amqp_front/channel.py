@@ -14,7 +14,16 @@ from pamqp import commands
 from amqp_front import topology_methods
 from amqp_front.channel_connection import ChannelConnection
 from amqp_front.client_socket import ends_name
-from amqp_front.command import ACK, DISCARD, REFUSE, REQUEUE, Frame, PublishRun, SettleRun
+from amqp_front.command import (
+    ACK,
+    DISCARD,
+    REFUSE,
+    REQUEUE,
+    BegunPublish,
+    Frame,
+    PublishRun,
+    SettleRun,
+)
 from amqp_front.commit import Commit
 from amqp_front.commit_plan import CommitPlan
 from amqp_front.consumption import Consumption
@@ -226,8 +235,13 @@ class Channel:
             raise HardError(COMMAND_INVALID, f"{method.name} is not expected on a channel")
         handler(self, method)
 
+    def begin(self, publish: BegunPublish) -> None:
+        """Wait for the body of a publish."""
+        self.partial = PartialContent.begun(publish)
+
     def _publish(self, method: Any) -> None:
-        self.partial = PartialContent(method, self.services.config.message_bytes_max)
+        bytes_max = self.services.config.message_bytes_max
+        self.partial = PartialContent.of_method(method, bytes_max)
 
     # -- class channel
 

@@ -6,7 +6,7 @@ from pamqp import commands
 
 from amqp_front.channel import Channel
 from amqp_front.channel_connection import ChannelConnection
-from amqp_front.command import Frame, PublishRun, SettleRun
+from amqp_front.command import Command, Frame, SettleRun
 from amqp_front.content import PartialContent
 from amqp_front.errors import CHANNEL_ERROR, COMMAND_INVALID, NOT_ALLOWED, HardError
 from amqp_front.frame_cutter import FRAME_METHOD
@@ -56,13 +56,13 @@ class ChannelTable:
         channel = self._channels.get(number)
         return channel.partial if channel is not None else None
 
-    def publishes(self, command: PublishRun | SettleRun | Frame) -> bool:
+    def publishes(self, command: Command) -> bool:
         """Whether a command brings in messages, or a part of one."""
         channel = self._channels.get(command.channel)
         if channel is None or channel.closing:
             return False
         if not isinstance(command, Frame):
-            return isinstance(command, PublishRun)
+            return not isinstance(command, SettleRun)
         if command.kind != FRAME_METHOD:
             return True
         index = command.payload[:4]

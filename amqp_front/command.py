@@ -42,6 +42,52 @@ class Frame:
             self.weight = TOPOLOGY_WEIGHT if is_topology else METHOD_WEIGHT
 
 
+class BegunPublish:
+    """A publish whose content has begun to come: its method and its content header, both well-formed.
+
+    Attributes:
+        flags: mandatory, 1; immediate, 2.
+        properties: flags and values, as on the wire.
+        property_flags, persistent: see `PublishRun`.
+        body_bytes: in the frames that follow.
+        weight: see `Frame`.
+    """
+
+    weight = METHOD_WEIGHT
+    method_id = 40
+
+    __slots__ = (
+        "body_bytes",
+        "channel",
+        "exchange",
+        "flags",
+        "persistent",
+        "properties",
+        "property_flags",
+        "routing_key",
+    )
+
+    def __init__(
+        self,
+        channel: int,
+        exchange: bytes,
+        routing_key: bytes,
+        flags: int,
+        properties: bytes,
+        property_flags: int,
+        persistent: bool,
+        body_bytes: int,
+    ) -> None:
+        self.channel = channel
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.flags = flags
+        self.properties = properties
+        self.property_flags = property_flags
+        self.persistent = persistent
+        self.body_bytes = body_bytes
+
+
 class SettleRun:
     """Acks, nacks or rejects that came in a row on one channel.
 
@@ -216,3 +262,6 @@ class LaidOutRun(PublishRun):
     def records(self, attributes: int, time: int) -> Records:
         """See `PublishRun`."""
         return self._record.records(attributes, time)
+
+
+Command = PublishRun | BegunPublish | SettleRun | Frame

@@ -21,7 +21,7 @@ from amqp_front.channel import Channel
 from amqp_front.channel_connection import RefusingChannel
 from amqp_front.channel_table import ChannelTable
 from amqp_front.client_socket import CLOSE_SECONDS_MAX, ClientSocket
-from amqp_front.command import RUN_RECORDS_MAX, Frame, PublishRun, SettleRun
+from amqp_front.command import RUN_RECORDS_MAX, BegunPublish, Frame, PublishRun, SettleRun
 from amqp_front.command_turn import TURN_SECONDS, CommandTurn
 from amqp_front.connection_methods import connection_method
 from amqp_front.connection_state import State
@@ -328,7 +328,7 @@ class Connection(asyncio.BufferedProtocol):
             self.drop()
         return False
 
-    def _run(self, run: PublishRun | SettleRun) -> None:
+    def _run(self, run: PublishRun | BegunPublish | SettleRun) -> None:
         if self.state is State.CLOSING:
             return
         self._check_open()
@@ -344,8 +344,11 @@ class Connection(asyncio.BufferedProtocol):
                 elif self.inlet.run_limit < RUN_RECORDS_MAX:
                     self.inlet.run_limit = RUN_RECORDS_MAX
                     self._turn.end()  # many short runs would be a long turn
-            else:
+            elif isinstance(run, SettleRun):
                 channel.settle(run)
+            else:
+                channel.begin(run)
+                self.channels.note(channel)
         except Exception as error:
             self.fail(error, 60, run.method_id, channel)
 

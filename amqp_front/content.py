@@ -4,9 +4,9 @@ A lifecycle in three steps: publish method, content header, bodies; see `Partial
 """
 
 import struct
-from typing import Any
+from typing import Any, Self
 
-from amqp_front.command import Frame, PublishRun
+from amqp_front.command import BegunPublish, Frame, LaidOutRun, PublishRun
 from amqp_front.errors import (
     FRAME_ERROR,
     PRECONDITION_FAILED,
@@ -16,7 +16,7 @@ from amqp_front.errors import (
 )
 from amqp_front.frame_cutter import FRAME_BODY, FRAME_HEADER
 from amqp_front.properties import Properties
-from amqp_front.single_run import run_of_record
+from amqp_front.single_run import property_flags
 from log_backend import SingleRecord
 
 EMPTY_BODIES_MAX = 1_000  # empty body frames in a row: legal, but no progress
@@ -26,16 +26,39 @@ _HEADER = struct.Struct(">HHQ")
 class PartialContent:
     """A publish whose content is not complete yet.
 
-    Attributes:
-        refused: the message will not be taken; its content is only read to get past it.
+    Args:
+        flags: of the publish: mandatory, 1; immediate, 2.
+        body_bytes_max: of the body that the content header may announce.
     """
 
-    def __init__(self, publish: Any, message_bytes_max: int) -> None:
-        self._publish = publish
-        self._message_bytes_max = message_bytes_max
-        self._properties: Properties | None = None
+    def __init__(
+        self, exchange: bytes, routing_key: bytes, flags: int, body_bytes_max: int
+    ) -> None:
+        self._exchange = exchange
+        self._routing_key = routing_key
+        self._flags = flags
+        self._body_bytes_max = body_bytes_max
+        self._property_flags = 0
+        self._persistent = False
         self._record: SingleRecord | None = None
         self._empty = 0
+
+    @classmethod
+    def of_method(cls, publish: Any, body_bytes_max: int) -> Self:
+        """The content of a basic.publish whose header comes next."""
+        key = publish.routing_key.encode(errors="surrogateescape")
+        flags = publish.mandatory | publish.immediate << 1
+        return cls(publish.exchange.encode(), key, flags, body_bytes_max)
+
+    @classmethod
+    def begun(cls, publish: BegunPublish) -> Self:
+        """The content whose header has come."""
+        names = publish.exchange, publish.routing_key
+        content = cls(*names, publish.flags, publish.body_bytes)
+        content._property_flags = publish.property_flags
+        content._persistent = publish.persistent
+        content._record = SingleRecord(*names, publish.properties, publish.body_bytes)
+        return content
 
     def add(self, frame: Frame) -> PublishRun | None:
         """Take the next content frame; returns the publish when it is complete.
@@ -44,14 +67,14 @@ class PartialContent:
             HardError: 505 the frame does not belong here, 501 it is malformed or too long.
             SoftError: 406 the message is not acceptable; the rest of its content must be skipped.
         """
-        if self._record is None:
+        record = self._record
+        if record is None:
             if frame.kind != FRAME_HEADER:
                 raise HardError(UNEXPECTED_FRAME, "expected a content header after basic.publish")
-            record = self._record = self._begun(frame.payload)
+            record = self._record = self._laid_out(frame.payload)
         elif frame.kind != FRAME_BODY:
             raise HardError(UNEXPECTED_FRAME, "expected a content body")
         else:
-            record = self._record
             self._add_body(record, frame.payload)
         return None if record.missing else self._run(record)
 
@@ -63,7 +86,7 @@ class PartialContent:
         self._empty = 0
         return record
 
-    def _begun(self, payload: bytes) -> SingleRecord:
+    def _laid_out(self, payload: bytes) -> SingleRecord:
         if len(payload) < 14:
             raise HardError(FRAME_ERROR, "a content header is too short")
         class_id, weight, body_bytes = _HEADER.unpack_from(payload)
@@ -71,15 +94,13 @@ class PartialContent:
             raise HardError(
                 UNEXPECTED_FRAME, f"content header of class {class_id}, weight {weight}"
             )
-        properties = self._properties = Properties(payload[12:])
-        properties.headers()
-        properties.delivery_mode()
-        if body_bytes > self._message_bytes_max:
-            reason = f"message size {body_bytes} is larger than {self._message_bytes_max}"
+        properties = Properties(payload[12:])
+        self._property_flags = property_flags(properties)
+        self._persistent = properties.delivery_mode() == 2
+        if body_bytes > self._body_bytes_max:
+            reason = f"message size {body_bytes} is larger than {self._body_bytes_max}"
             raise SoftError(PRECONDITION_FAILED, reason)
-        publish = self._publish
-        key = publish.routing_key.encode(errors="surrogateescape")
-        return SingleRecord(publish.exchange.encode(), key, properties.raw, body_bytes)
+        return SingleRecord(self._exchange, self._routing_key, properties.raw, body_bytes)
 
     def _add_body(self, record: SingleRecord, payload: bytes) -> None:
         self._empty = 0 if payload else self._empty + 1
@@ -90,9 +111,5 @@ class PartialContent:
         record.add(payload)
 
     def _run(self, record: SingleRecord) -> PublishRun:
-        assert self._properties is not None
-        publish = self._publish
-        exchange = publish.exchange.encode()
-        key = publish.routing_key.encode(errors="surrogateescape")
-        flags = publish.mandatory | publish.immediate << 1
-        return run_of_record(0, exchange, key, flags, self._properties, record)
+        parts = (record, 0, self._exchange, self._routing_key, self._flags, self._property_flags)
+        return LaidOutRun(*parts, self._persistent)

@@ -10,8 +10,8 @@ handled whole before the next one begins; what stays unread goes back to its con
 that points into the buffer is valid until the next call of `next` or `receive_into`.
 
 Only well-formed publishes, each with its whole content in the buffer and its body in one frame, join a
-run. Everything else comes out as a single frame: content in pieces, rare methods, and whatever is
-wrong in a way that needs words.
+run. One whose body is in several frames, or will be there later, comes out as begun. Everything else comes
+out as a single frame: bodies in pieces, rare methods, and whatever is wrong in a way that needs words.
 
 Source: AMQP 0-9-1 specification, sections 4.2.3 to 4.2.6; field types as RabbitMQ reads them.
 """
@@ -20,8 +20,17 @@ from array import array
 
 import cython
 
-from amqp_front.command import RUN_RECORDS_MAX, Frame, PublishRun, SettleRun
+from amqp_front.command import (
+    CARBON_COPY,
+    RUN_RECORDS_MAX,
+    BegunPublish,
+    Command,
+    Frame,
+    PublishRun,
+    SettleRun,
+)
 from amqp_front.errors import FRAME_ERROR, UNEXPECTED_FRAME, HardError
+from amqp_front.property_walk import PropertyWalk
 
 FRAME_METHOD = 1
 FRAME_HEADER = 2
@@ -32,11 +41,9 @@ FRAME_OVERHEAD = 8  # type, channel, size, end
 
 RECEIVE_BYTES = 262_144  # one read: thousands of small messages, and still in the cache
 
-TABLE_DEPTH_MAX = 32
-
-
 # What a look at a publish finds: 0 it is complete, 1 the buffer ends inside of it, 2 it does not
-# qualify for a run, 3 it is well-formed but not of this run.
+# qualify for a run, 3 it is well-formed but not of this run, 4 it is well-formed, but its body is not there
+# in one frame.
 
 
 @cython.cclass
@@ -64,8 +71,7 @@ class FrameCutter:
     _body_at = cython.declare(cython.Py_ssize_t)
     _body_length = cython.declare(cython.Py_ssize_t)
     _message_end = cython.declare(cython.Py_ssize_t)
-    _delivery_mode = cython.declare(cython.int)
-    _carbon_copy = cython.declare(cython.bint)
+    _walk = cython.declare(PropertyWalk)
 
     def __init__(self, frame_max: int, body_bytes_max: int = 2**31 - 1) -> None:
         """Make the buffer and the table.
@@ -79,6 +85,7 @@ class FrameCutter:
         self._view = memoryview(self._buffer)
         self._table = memoryview(array("i", bytes(4 * 6 * RUN_RECORDS_MAX)))
         self._rows = self._table
+        self._walk = PropertyWalk(memoryview(self._buffer))
         self._at = self._end = self._command_at = 0
         self._payload_max, self._run_max = frame_max, RUN_RECORDS_MAX
         self._body_bytes_max = body_bytes_max
@@ -118,7 +125,7 @@ class FrameCutter:
         channel=cython.uint,
         method=cython.uint,
     )
-    def next(self, assembling: bool) -> PublishRun | SettleRun | Frame | None:
+    def next(self, assembling: bool) -> Command | None:
         """The next command, or None when the rest of the bytes is not a whole one yet.
 
         Args:
@@ -264,11 +271,13 @@ class FrameCutter:
         known_at=cython.Py_ssize_t,
         known_length=cython.Py_ssize_t,
     )
-    def _publish_run(self, channel: int) -> PublishRun | Frame | None:
+    def _publish_run(self, channel: int) -> PublishRun | BegunPublish | Frame | None:
         first_at = at = self._at
         outcome = self._method(at, channel)
         if outcome == 0:
             outcome = self._content(channel, 0, 0)
+        if outcome == 4:
+            return self._begun(channel)
         if outcome == 1:
             return None
         if outcome != 0:
@@ -279,7 +288,7 @@ class FrameCutter:
         exchange_at, exchange_length = self._exchange_at, self._exchange_length
         key_at, key_length = self._key_at, self._key_length
         flags = self._publish_flags
-        persistent = self._delivery_mode == 2
+        persistent = self._walk.delivery_mode == 2
         shared_key = True
         property_flags = 0
         count = 0
@@ -292,8 +301,8 @@ class FrameCutter:
             self._rows[row + 4] = self._body_at
             self._rows[row + 5] = self._body_length
             property_flags |= self._u16(self._properties_at)
-            if self._carbon_copy:
-                property_flags |= 1
+            if self._walk.carbon_copy:
+                property_flags |= CARBON_COPY
             known_at, known_length = self._properties_at, self._properties_length
             count += 1
             at = self._message_end
@@ -317,7 +326,7 @@ class FrameCutter:
                 self._message_end = at + first_size
             if self._content(channel, known_at, known_length) != 0:
                 break
-            if (self._delivery_mode == 2) != persistent:
+            if (self._walk.delivery_mode == 2) != persistent:
                 break
         self._at = at
         return PublishRun(
@@ -330,6 +339,40 @@ class FrameCutter:
             flags,
             property_flags,
             persistent,
+        )
+
+    @cython.cfunc
+    @cython.locals(
+        channel=cython.uint,
+        at=cython.Py_ssize_t,
+        property_flags=cython.uint,
+    )
+    def _begun(self, channel: int) -> BegunPublish | None:
+        # The publish that was looked at last; its body comes frame by frame.
+        at = self._body_at
+        if self._body_length <= self._payload_max:
+            if self._end - at < 7:
+                return None
+            if (
+                self._view[at] == 3
+                and self._u16(at + 1) == channel
+                and self._u32(at + 3) == cython.cast(cython.uint, self._body_length)
+            ):
+                return None
+        self._at = at
+        at = self._properties_at
+        property_flags = self._u16(at)
+        if self._walk.carbon_copy:
+            property_flags |= CARBON_COPY
+        return BegunPublish(
+            channel,
+            self._octets(self._exchange_at, self._exchange_at + self._exchange_length),
+            self._octets(self._key_at, self._key_at + self._key_length),
+            self._publish_flags,
+            self._octets(at, at + self._properties_length),
+            property_flags,
+            self._walk.delivery_mode == 2,
+            self._body_length,
         )
 
     @cython.cfunc
@@ -410,6 +453,7 @@ class FrameCutter:
         known_length=cython.Py_ssize_t,
         at=cython.Py_ssize_t,
         size=cython.Py_ssize_t,
+        end=cython.Py_ssize_t,
         body_size=cython.ulonglong,
     )
     def _content(self, channel: int, known_at: int, known_length: int) -> int:
@@ -431,8 +475,6 @@ class FrameCutter:
         if self._view[at + 7 + size] != 0xCE or self._u32(at + 7) != 0x003C0000:
             return 2
         body_size = self._u64(at + 11)
-        if body_size > cython.cast(cython.ulonglong, self._payload_max):
-            return 2
         if body_size > self._body_bytes_max:
             return 2
         self._properties_at = at + 19
@@ -440,160 +482,22 @@ class FrameCutter:
         known = self._properties_length == known_length and self._same(
             self._properties_at, known_at, known_length
         )
-        if not known and not self._well_formed():
+        end = self._properties_at + self._properties_length
+        if not known and not self._walk.well_formed(self._properties_at, end):
             return 2
         at += size + 8
         self._body_at = at
-        self._body_length = 0
-        if body_size != 0:
-            if self._end - at < 7:
-                return 1
-            if (
-                self._view[at] != 3
-                or self._u16(at + 1) != channel
-                or self._u32(at + 3) != body_size
-            ):
-                return 2
-            self._body_length = cython.cast(cython.Py_ssize_t, body_size)
-            if self._end - at < self._body_length + 8:
-                return 1
-            self._body_at = at + 7
-            at += self._body_length + 8
-            if self._view[at - 1] != 0xCE:
-                return 2
+        self._body_length = cython.cast(cython.Py_ssize_t, body_size)
+        if body_size == 0:
+            self._message_end = at
+            return 0
+        if self._body_length > self._payload_max or self._end - at < self._body_length + 8:
+            return 4
+        if self._view[at] != 3 or self._u16(at + 1) != channel or self._u32(at + 3) != body_size:
+            return 4
+        self._body_at = at + 7
+        at += self._body_length + 8
+        if self._view[at - 1] != 0xCE:
+            return 2
         self._message_end = at
         return 0
-
-    @cython.cfunc
-    @cython.returns(cython.bint)
-    @cython.exceptval(check=True)
-    @cython.locals(
-        at=cython.Py_ssize_t,
-        end=cython.Py_ssize_t,
-        flags=cython.uint,
-        bit=cython.int,
-        length=cython.Py_ssize_t,
-    )
-    def _well_formed(self) -> bool:
-        # Walk a property list: which of the 14 properties are there, and do they fill it exactly.
-        at = self._properties_at
-        end = at + self._properties_length
-        flags = self._u16(at)
-        self._delivery_mode = 0
-        self._carbon_copy = False
-        if flags & 3:
-            return False
-        at += 2
-        for bit in range(15, 1, -1):
-            if not flags & (1 << bit):
-                continue
-            if at >= end:
-                return False
-            if bit == 13:
-                if end - at < 4:
-                    return False
-                length = self._u32(at)
-                at += 4
-                if length > end - at or not self._table_well_formed(at, at + length, 1):
-                    return False
-                at += length
-            elif bit == 12:
-                self._delivery_mode = self._view[at]
-                if self._delivery_mode != 1 and self._delivery_mode != 2:
-                    return False
-                at += 1
-            elif bit == 11:
-                at += 1
-            elif bit == 6:
-                at += 8
-            else:
-                at += 1 + self._view[at]
-        return at == end
-
-    @cython.cfunc
-    @cython.returns(cython.bint)
-    @cython.exceptval(check=True)
-    @cython.locals(
-        at=cython.Py_ssize_t, end=cython.Py_ssize_t, depth=cython.int, length=cython.Py_ssize_t
-    )
-    def _table_well_formed(self, at: int, end: int, depth: int) -> bool:
-        while at < end:
-            length = self._view[at]
-            if at + 1 + length >= end:
-                return False
-            if depth == 1 and self._names_carbon_copy(at, length):
-                self._carbon_copy = True
-            at = self._value_end(at + 1 + length, end, depth)
-            if at < 0:
-                return False
-        return at == end
-
-    @cython.cfunc
-    @cython.returns(cython.bint)
-    @cython.exceptval(check=True)
-    @cython.locals(at=cython.Py_ssize_t, length=cython.Py_ssize_t)
-    def _names_carbon_copy(self, at: int, length: int) -> bool:
-        if length == 2:
-            return self._view[at + 1] == 67 and self._view[at + 2] == 67
-        return (
-            length == 3
-            and self._view[at + 1] == 66
-            and self._view[at + 2] == 67
-            and self._view[at + 3] == 67
-        )
-
-    @cython.cfunc
-    @cython.returns(cython.Py_ssize_t)
-    @cython.exceptval(-2, check=True)
-    @cython.locals(
-        at=cython.Py_ssize_t,
-        end=cython.Py_ssize_t,
-        depth=cython.int,
-        kind=cython.int,
-        length=cython.Py_ssize_t,
-    )
-    def _value_end(self, at: int, end: int, depth: int) -> int:
-        # Position behind a field value that starts with its type octet, or -1.
-        kind = self._view[at]
-        at += 1
-        if kind == 83 or kind == 120 or kind == 70 or kind == 65:  # S x F A: a length goes before
-            if end - at < 4:
-                return -1
-            length = self._u32(at)
-            at += 4
-            if length > end - at:
-                return -1
-            if kind == 70:
-                if depth >= 32 or not self._table_well_formed(at, at + length, depth + 1):
-                    return -1
-            elif kind == 65 and (
-                depth >= 32 or not self._array_well_formed(at, at + length, depth + 1)
-            ):
-                return -1
-            return at + length
-        if kind == 116 or kind == 98 or kind == 66:  # t b B
-            length = 1
-        elif kind == 115 or kind == 117 or kind == 85:  # s u U
-            length = 2
-        elif kind == 73 or kind == 105 or kind == 102:  # I i f
-            length = 4
-        elif kind == 108 or kind == 76 or kind == 100 or kind == 84:  # l L d T
-            length = 8
-        elif kind == 68:  # D
-            length = 5
-        elif kind == 86:  # V
-            length = 0
-        else:
-            return -1
-        return at + length if length <= end - at else -1
-
-    @cython.cfunc
-    @cython.returns(cython.bint)
-    @cython.exceptval(check=True)
-    @cython.locals(at=cython.Py_ssize_t, end=cython.Py_ssize_t, depth=cython.int)
-    def _array_well_formed(self, at: int, end: int, depth: int) -> bool:
-        while at < end:
-            at = self._value_end(at, end, depth)
-            if at < 0:
-                return False
-        return at == end

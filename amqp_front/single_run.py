@@ -18,24 +18,15 @@ def single_run(
     """A publish run of one message that owns its bytes."""
     record = SingleRecord(exchange, routing_key, properties.raw, len(body))
     record.add(body)
-    return run_of_record(channel, exchange, routing_key, flags, properties, record)
+    of_run = property_flags(properties), properties.delivery_mode() == 2
+    return LaidOutRun(record, channel, exchange, routing_key, flags, *of_run)
 
 
-def run_of_record(
-    channel: int,
-    exchange: bytes,
-    routing_key: bytes,
-    flags: int,
-    properties: Properties,
-    record: SingleRecord,
-) -> PublishRun:
-    """A publish run of one message that is laid out as a record."""
-    property_flags = int.from_bytes(properties.raw[:2], "big")
+def property_flags(properties: Properties) -> int:
+    """See `PublishRun`."""
     headers = properties.headers()
-    if "CC" in headers or "BCC" in headers:
-        property_flags |= CARBON_COPY
-    persistent = properties.delivery_mode() == 2
-    return LaidOutRun(record, channel, exchange, routing_key, flags, property_flags, persistent)
+    copied = CARBON_COPY if "CC" in headers or "BCC" in headers else 0
+    return int.from_bytes(properties.raw[:2], "big") | copied
 
 
 def singles(run: PublishRun, keys: Sequence[bytes]) -> list[PublishRun]:

@@ -26,6 +26,7 @@ HOT_MODULES = (
     "log_backend.log_intake",
     "log_backend.tail",
     "log_backend.single_record",
+    "amqp_front.property_walk",
     "amqp_front.frame_cutter",
     "amqp_front.body_inlet",
     "amqp_front.inlet",

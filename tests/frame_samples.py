@@ -18,7 +18,14 @@ from pamqp import base, body, commands, header, heartbeat
 from pamqp import frame as pamqp_frame
 from source_tree import ROOT
 
-from amqp_front.command import CARBON_COPY, Frame, PublishRun, SettleRun
+from amqp_front.command import (
+    CARBON_COPY,
+    BegunPublish,
+    Command,
+    Frame,
+    PublishRun,
+    SettleRun,
+)
 from amqp_front.content import PartialContent
 from amqp_front.errors import AmqpError, HardError
 from amqp_front.methods import decode_method
@@ -45,7 +52,7 @@ class Cutter(Protocol):
 
     def receive_into(self, unread: bytes) -> memoryview: ...
     def received(self, size: int, payload_max: int) -> None: ...
-    def next(self, assembling: bool) -> PublishRun | SettleRun | Frame | None: ...
+    def next(self, assembling: bool) -> Command | None: ...
     def unread(self) -> bytes: ...
 
 
@@ -145,7 +152,7 @@ class FlatReader:
     def __init__(self) -> None:
         self.partials: dict[int, PartialContent] = {}
 
-    def flat(self, command: PublishRun | SettleRun | Frame) -> Iterator[Flat]:
+    def flat(self, command: Command) -> Iterator[Flat]:
         """What one command stands for."""
         if isinstance(command, PublishRun):
             yield from flat_publishes(command, command.channel)
@@ -154,6 +161,8 @@ class FlatReader:
             for tag in range(command.first, last + 1):
                 parts = (command.outcome, tag, command.multiple)
                 yield Flat("settle", command.channel, parts)
+        elif isinstance(command, BegunPublish):
+            self.partials[command.channel] = PartialContent.begun(command)
         elif command.channel in self.partials:
             yield from self._content(command)
         else:
@@ -163,7 +172,7 @@ class FlatReader:
         index = frame.payload[:4] if frame.kind == 1 else b""
         if frame.channel and index == b"\x00\x3c\x00\x28":
             decoded = decode_method(frame.payload)
-            self.partials[frame.channel] = PartialContent(decoded, MESSAGE_BYTES_MAX)
+            self.partials[frame.channel] = PartialContent.of_method(decoded, MESSAGE_BYTES_MAX)
         elif (
             frame.channel and index[:2] == b"\x00\x3c" and index[3:] in (b"\x50", b"\x78", b"\x5a")
         ):

@@ -28,7 +28,7 @@ from pamqp import body, commands, header
 from pamqp import frame as pamqp_frame
 
 from amqp_front import deliver_frames, frame_cutter
-from amqp_front.command import Frame, PublishRun, SettleRun
+from amqp_front.command import Command
 from amqp_front.errors import AmqpError
 from log_backend import Records, encode_records
 
@@ -208,7 +208,7 @@ class Hesitant:
         self.received = cutter.received
         self.unread = cutter.unread
 
-    def next(self, assembling: bool) -> PublishRun | SettleRun | Frame | None:
+    def next(self, assembling: bool) -> Command | None:
         while (command := self._cutter.next(assembling)) is not None:
             if not self._data.draw(st.booleans()):
                 return command

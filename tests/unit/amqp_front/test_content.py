@@ -29,7 +29,7 @@ def body(payload: bytes) -> Frame:
 
 
 def partial(message_bytes_max: int = 1000) -> PartialContent:
-    return PartialContent(PUBLISH, message_bytes_max)
+    return PartialContent.of_method(PUBLISH, message_bytes_max)
 
 
 def refused(content: PartialContent, *frames: Frame) -> AmqpError:

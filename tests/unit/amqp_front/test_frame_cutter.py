@@ -17,7 +17,15 @@ from frame_samples import (
     some_properties,
 )
 
-from amqp_front.command import RUN_RECORDS_MAX, Frame, PublishRun, SettleRun
+from amqp_front.command import (
+    CARBON_COPY,
+    RUN_RECORDS_MAX,
+    BegunPublish,
+    Command,
+    Frame,
+    PublishRun,
+    SettleRun,
+)
 from amqp_front.errors import FRAME_ERROR, UNEXPECTED_FRAME, HardError
 from amqp_front.frame_cutter import FrameCutter
 
@@ -31,7 +39,7 @@ def cutter_of(stream: bytes, payload_max: int = FRAME_MAX) -> FrameCutter:
     return cutter
 
 
-def commands_of(stream: bytes) -> list[PublishRun | SettleRun | Frame]:
+def commands_of(stream: bytes) -> list[Command]:
     cutter = cutter_of(stream)
     return list(iter(lambda: cutter.next(False), None))
 
@@ -223,11 +231,38 @@ def test_large_contents_obey_the_limit_of_the_connection() -> None:
     assert refused(publish(1, "x", "k", b"b" * 4097), payload_max=4096)[0] == FRAME_ERROR
 
 
-@pytest.mark.parametrize("at", [1, 2])
-def test_content_on_another_channel_is_not_of_the_publish(at: int) -> None:
+@pytest.mark.parametrize(("at", "kinds"), [(1, [Frame] * 3), (2, [BegunPublish, Frame])])
+def test_content_on_another_channel_is_not_of_the_publish(at: int, kinds: list[type]) -> None:
     frames = publish_frames(1, "x", "k", b"body")
     frames[at] = frames[at][:1] + b"\0\x02" + frames[at][3:]
-    assert [type(command) for command in commands_of(b"".join(frames))] == [Frame] * 3
+    assert [type(command) for command in commands_of(b"".join(frames))] == kinds
+
+
+def test_a_body_in_several_frames_begins_with_what_is_known_of_it() -> None:
+    persistent = some_properties(delivery_mode=2, headers={"CC": ["other"]})
+    frames = publish_frames(7, "x", "key", b"body" * 10, persistent, mandatory=True, pieces=(1,))
+    begun, *bodies = commands_of(b"".join(frames))
+    assert isinstance(begun, BegunPublish)
+    assert (begun.channel, begun.exchange, begun.routing_key) == (7, b"x", b"key")
+    assert (begun.flags, begun.persistent, begun.body_bytes) == (1, True, 40)
+    assert begun.property_flags & CARBON_COPY
+    assert begun.properties == frames[1][19:-1]
+    assert [type(each) for each in bodies] == [Frame, Frame]
+
+
+@pytest.mark.parametrize("missing", [1, 48, 54, 55])
+def test_a_body_that_may_come_in_one_frame_is_waited_for(missing: int) -> None:
+    cutter = cutter_of(publish(1, "x", "k", b"b" * 47)[:-missing])
+    assert cutter.next(False) is None
+    cutter.give_back()
+    assert len(cutter.unread()) == len(publish(1, "x", "k", b"b" * 47)) - missing
+
+
+def test_a_body_larger_than_a_frame_is_not_waited_for() -> None:
+    method, header, *_ = publish_frames(1, "x", "k", b"b" * 5_000)
+    begun = cutter_of(method + header, payload_max=4_096).next(False)
+    assert isinstance(begun, BegunPublish)
+    assert begun.body_bytes == 5_000
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from pamqp import commands
 
 from amqp_front.body_inlet import DIRECT_BYTES_MIN, NEXT_BYTES_MAX
-from amqp_front.command import Frame, PublishRun
+from amqp_front.command import BegunPublish, Frame, PublishRun
 from amqp_front.content import PartialContent
 from amqp_front.errors import FRAME_ERROR, HardError
 from amqp_front.frame_cutter import FrameCutter
@@ -66,6 +66,8 @@ class Client:
         while (command := self.cutter.next(self.is_assembling())) is not None:
             if isinstance(command, PublishRun):
                 self.received += [command.body(at) for at in range(command.count)]
+            elif isinstance(command, BegunPublish):
+                self.contents[1] = PartialContent.begun(command)
             elif isinstance(command, Frame) and command.channel == 1:
                 self._content(command)
             else:
@@ -74,7 +76,7 @@ class Client:
 
     def _content(self, command: Frame) -> None:
         if command.kind == 1:
-            self.contents[1] = PartialContent(PUBLISH, MESSAGE_BYTES_MAX)
+            self.contents[1] = PartialContent.of_method(PUBLISH, MESSAGE_BYTES_MAX)
             return
         if command.kind == 3:
             self.body_frames.append(len(command.payload))
