@@ -33,7 +33,7 @@ HOT_MODULES = (
     "amqp_front/deliver_frames.py",
     "amqp_front/confirms.py",
     "amqp_front/confirm_sender.py",
-    "amqp_front/appending.py",
+    "vhosts/appending.py",
     "amqp_front/publisher.py",
     "vhosts/queue.py",
     "exchanges/route_walk.py",

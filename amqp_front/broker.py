@@ -327,6 +327,8 @@ class Broker:
             connection.abort()
         for piecework in list(self._services.piecework):
             piecework.finish()
+        for vhost in self._services.vhosts.all():
+            vhost.post.finish()
         await self._close_stores()
 
     async def _close_stores(self) -> None:

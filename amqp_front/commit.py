@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from amqp_front.consumption import Consumption
 from amqp_front.errors import INTERNAL_ERROR, HardError
-from amqp_front.journal_positions import JournalPositions
 from amqp_front.services import Services
 from amqp_front.unacked import Taken
+from log_backend import JournalPositions
 from vhosts import Comeback
 
 TURN_SECONDS = 0.001

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from amqp_front.errors import PRECONDITION_FAILED, SoftError
-from amqp_front.journal_positions import JournalPositions
-from log_backend import Records
+from log_backend import JournalPositions, Records
 from vhosts import Passage, Recipient
 
 COMMIT_BYTES_MAX = (

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from amqp_front.journal_positions import NOTHING, JournalPositions
+from log_backend import NOTHING, JournalPositions
 
 
 class Waiter(Protocol):

@@ -7,8 +7,8 @@ from collections.abc import Collection
 import cython
 
 from amqp_front.confirms import Confirms
-from amqp_front.journal_positions import NOTHING, JournalPositions
 from amqp_front.publishing_channel import PublishingChannel
+from log_backend import NOTHING, JournalPositions
 
 _CONFIRM = struct.Struct(">BHIIQBB")  # a whole basic.ack or basic.nack frame
 _ACK = 60 << 16 | 80

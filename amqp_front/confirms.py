@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import cython
 
-from amqp_front.journal_positions import JournalPositions
+from log_backend import JournalPositions
 
 
 @cython.final

@@ -1,6 +1,6 @@
 # The publishing side of a channel, for the compiled kernel.
-from amqp_front.appending cimport Appending
 from amqp_front.confirm_sender cimport ConfirmSender
+from vhosts.appending cimport Appending
 
 
 cdef class Publisher:

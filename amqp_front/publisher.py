@@ -8,7 +8,6 @@ from itertools import chain
 import cython
 from pamqp import commands
 
-from amqp_front.appending import Appending, Batches
 from amqp_front.command import CARBON_COPY, PublishRun
 from amqp_front.commit_plan import CommitPlan
 from amqp_front.confirm_sender import ConfirmSender
@@ -22,20 +21,15 @@ from amqp_front.errors import (
     HardError,
     SoftError,
 )
-from amqp_front.journal_positions import NOTHING, JournalPositions
 from amqp_front.piecework import Piecework
 from amqp_front.properties import EXPIRATION, Properties, copies
 from amqp_front.publish_checks import checked, is_checked
 from amqp_front.publishing_channel import PublishingChannel
 from amqp_front.single_run import has_blind_copies, singles, without_blind_copies
 from exchanges import BARE_MESSAGE, Message, Route, holding_exchange
-from log_backend import BLIND_COPIES, EXPIRING, PERSISTENT, JournalFailed
-from vhosts import (
-    Passage,
-    Recipient,
-    ResourceKind,
-    Verb,
-)
+from log_backend import BLIND_COPIES, EXPIRING, NOTHING, PERSISTENT, JournalFailed, JournalPositions
+from vhosts import Passage, Recipient, ResourceKind, Verb
+from vhosts.appending import Appending, Batches, disjoint
 
 # Of one turn of the loop; what is left of a run comes again in the next one.
 TURN_SECONDS = 0.001  # to find routes that are not known, or to look at single messages
@@ -314,7 +308,7 @@ class Publisher:
             self._return(run, unrouted)
         if not chosen:
             return NOTHING
-        chosen = _disjoint(chosen)
+        chosen = disjoint(chosen)
         selections = list(chosen.values())
         parts = run.parts(selections, self._attributes(run), self._clock.now())
         known = self._vhost.targets.known()
@@ -407,7 +401,7 @@ class Publisher:
         self, passage: Passage, run: PublishRun, chosen: dict[Route, list[int]]
     ) -> JournalPositions:
         attributes, now = self._attributes(run), self._clock.now()
-        chosen = _disjoint(chosen)
+        chosen = disjoint(chosen)
         parts = run.parts(list(chosen.values()), attributes, now) if chosen else []
         queues = list(map(self._vhost.targets.of, chosen))
         needed = NOTHING
@@ -545,21 +539,6 @@ def _queue_names(recipients: Iterable[Recipient]) -> list[str]:
 
 def _message(properties: Properties) -> Message:
     return Message(properties.headers(), properties.value)
-
-
-def _disjoint(chosen: dict[Route, list[int]]) -> dict[Route, list[int]]:
-    # The same messages for the same queues, but each queue in one route only.
-    queues = sum(map(len, chosen))
-    if len(chosen) == 1 or queues == len(chosen) or queues == len(set(chain(*chosen))):
-        return chosen
-    indexes: dict[str, list[int]] = {}
-    for route, messages in chosen.items():
-        for name in route:
-            indexes.setdefault(name, []).extend(messages)
-    shared: dict[tuple[int, ...], list[str]] = {}
-    for name, messages in indexes.items():
-        shared.setdefault(tuple(sorted(messages)), []).append(name)
-    return {tuple(names): list(messages) for messages, names in shared.items()}
 
 
 def _any_reply(keys: Sequence[bytes]) -> bool:

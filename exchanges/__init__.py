@@ -41,8 +41,10 @@ from exchanges.message import BARE_MESSAGE, Message
 from exchanges.name_table import NameTable
 from exchanges.names import DEFAULT_EXCHANGE, NAME_BYTES_MAX, check_name, check_not_reserved
 from exchanges.recent_history_index import RECENT_HISTORY, history_length
-from exchanges.route_walk import Route, Visit
+from exchanges.route import Route
+from exchanges.route_walk import Visit
 from exchanges.routing_table import RoutingTable
+from exchanges.stale_routes import StaleRoutes
 from exchanges.topology import NODE_EXCHANGES, PREDECLARED
 from exchanges.topology_change import NO_CHANGE, TopologyChange
 
@@ -79,6 +81,7 @@ __all__ = [
     "Route",
     "RoutingError",
     "RoutingTable",
+    "StaleRoutes",
     "SystemExchangeProtected",
     "TopologyChange",
     "UnknownExchangeType",

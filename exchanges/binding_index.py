@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from exchanges.binding import Binding
+from exchanges.destinations import Match
 from exchanges.message import Message
 
 
@@ -38,5 +39,5 @@ class BindingIndex(Protocol):
     def remove(self, binding: Binding) -> None:
         """Remove a binding that is here."""
 
-    def match(self, routing_key: bytes, message: Message) -> Iterable[Binding]:
-        """Return the bindings that match a message, in any order; one may come twice."""
+    def match(self, routing_key: bytes, message: Message) -> Iterable[Match]:
+        """Return where the bindings lead that match a message, in any order; one may come twice."""

@@ -12,6 +12,7 @@ from decimal import Decimal
 
 from exchanges.binding import Binding
 from exchanges.binding_index import BindingIndex
+from exchanges.destinations import Match
 from exchanges.errors import InvalidExchangeArguments, UnknownExchangeType
 from exchanges.exchange import Exchange
 from exchanges.message import Message
@@ -82,7 +83,7 @@ class DelayedIndex:
         """See `BindingIndex`."""
         self._inner.remove(binding)
 
-    def match(self, routing_key: bytes, message: Message) -> Iterable[Binding]:
+    def match(self, routing_key: bytes, message: Message) -> Iterable[Match]:
         """See `BindingIndex`."""
         if delay_milliseconds(message.headers):
             return self._hold

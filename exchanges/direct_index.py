@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from exchanges.binding import Binding
-from exchanges.held_bindings import HeldBindings, each, with_binding, without_binding
+from exchanges.destinations import Held, Match, matches, with_destination, without_destination
 from exchanges.message import Message
 from exchanges.names import key_bytes
 
@@ -16,7 +16,7 @@ class DirectIndex:
     remembers = False
 
     def __init__(self) -> None:
-        self._by_key: dict[bytes, HeldBindings] = {}
+        self._by_key: dict[bytes, Held] = {}
 
     def check(self, binding: Binding) -> None:
         """Accept every binding."""
@@ -24,17 +24,17 @@ class DirectIndex:
     def add(self, binding: Binding) -> None:
         """Add a binding under its key."""
         key = key_bytes(binding.routing_key)
-        self._by_key[key] = with_binding(self._by_key.get(key), binding)
+        self._by_key[key] = with_destination(self._by_key.get(key), binding)
 
     def remove(self, binding: Binding) -> None:
         """Remove a binding from under its key."""
         key = key_bytes(binding.routing_key)
-        held = without_binding(self._by_key.get(key), binding)
+        held = without_destination(self._by_key.get(key), binding)
         if held is None:
             self._by_key.pop(key, None)
         else:
             self._by_key[key] = held
 
-    def match(self, routing_key: bytes, message: Message) -> Iterable[Binding]:
-        """Return the bindings with exactly this key."""
-        return each(self._by_key.get(routing_key))
+    def match(self, routing_key: bytes, message: Message) -> Iterable[Match]:
+        """Return where bindings lead with exactly this key."""
+        return matches(self._by_key.get(routing_key))

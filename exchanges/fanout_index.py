@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from exchanges.binding import Binding
+from exchanges.destinations import Held, Match, matches, with_destination, without_destination
 from exchanges.message import Message
 
 
@@ -14,19 +15,19 @@ class FanoutIndex:
     remembers = False
 
     def __init__(self) -> None:
-        self._bindings: dict[Binding, None] = {}
+        self._held: Held = None
 
     def check(self, binding: Binding) -> None:
         """Accept every binding."""
 
     def add(self, binding: Binding) -> None:
         """Add a binding."""
-        self._bindings[binding] = None
+        self._held = with_destination(self._held, binding)
 
     def remove(self, binding: Binding) -> None:
         """Remove a binding."""
-        self._bindings.pop(binding, None)
+        self._held = without_destination(self._held, binding)
 
-    def match(self, routing_key: bytes, message: Message) -> Iterable[Binding]:
-        """Return all bindings."""
-        return self._bindings
+    def match(self, routing_key: bytes, message: Message) -> Iterable[Match]:
+        """Return where all bindings lead."""
+        return matches(self._held)

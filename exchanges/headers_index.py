@@ -4,15 +4,15 @@ from collections import Counter
 from collections.abc import Hashable, Mapping
 
 from exchanges.binding import Binding
+from exchanges.destinations import Held, Match, matches, with_destination, without_destination
 from exchanges.field_values import Incomparable, comparable
 from exchanges.headers_pattern import HeadersPattern, check_match_argument, headers_pattern
-from exchanges.held_bindings import HeldBindings, each, with_binding, without_binding
 from exchanges.message import Message
 
 # Equal to no value that a binding can ask for.
 _LIKE_NOTHING = object()
 
-Patterns = dict[HeadersPattern, HeldBindings]
+Patterns = dict[HeadersPattern, Held]
 Pair = tuple[str, Hashable]
 
 
@@ -27,7 +27,7 @@ class HeadersIndex:
     remembers = False
 
     def __init__(self) -> None:
-        self._unconditional: HeldBindings = None
+        self._unconditional: Held = None
         self._under_pair: dict[Pair, Patterns] = {}
         self._places: dict[Binding, tuple[Pair, ...]] = {}
         self._names: Counter[str] = Counter()
@@ -51,19 +51,20 @@ class HeadersIndex:
         pattern = headers_pattern(binding.arguments)
         self._names.update(name for name, _ in pattern.pairs)
         if not pattern.pairs and not pattern.one_is_enough:
-            self._unconditional = with_binding(self._unconditional, binding)
+            self._unconditional = with_destination(self._unconditional, binding)
         self._places[binding] = self._pairs_to_stand_under(pattern)
         for pair in self._places[binding]:
             patterns = self._under_pair.setdefault(pair, {})
-            patterns[pattern] = with_binding(patterns.get(pattern), binding)
+            patterns[pattern] = with_destination(patterns.get(pattern), binding)
 
     def remove(self, binding: Binding) -> None:
         """Remove a binding from under its pairs."""
-        self._unconditional = without_binding(self._unconditional, binding)
         pattern = headers_pattern(binding.arguments)
+        if not pattern.pairs and not pattern.one_is_enough:
+            self._unconditional = without_destination(self._unconditional, binding)
         for pair in self._places.pop(binding, ()):
             patterns = self._under_pair[pair]
-            held = without_binding(patterns[pattern], binding)
+            held = without_destination(patterns[pattern], binding)
             if held is not None:
                 patterns[pattern] = held
                 continue
@@ -73,15 +74,15 @@ class HeadersIndex:
         for name, _ in pattern.pairs:
             self._release(name)
 
-    def match(self, routing_key: bytes, message: Message) -> list[Binding]:
-        """Return the bindings whose patterns match the headers."""
-        matched = list(each(self._unconditional))
+    def match(self, routing_key: bytes, message: Message) -> list[Match]:
+        """Return where bindings lead whose patterns match the headers."""
+        matched = list(matches(self._unconditional))
         values = self._values_asked_for(message.headers)
         for name, value in values.items():
             for pair in ((name, None), (name, value)):
                 for pattern, held in self._under_pair.get(pair, {}).items():
                     if pattern.one_is_enough or pattern.matches(values):
-                        matched += each(held)
+                        matched += matches(held)
         return matched
 
     def _release(self, name: str) -> None:

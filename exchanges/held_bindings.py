@@ -1,7 +1,7 @@
-"""The bindings held at one place of an index: none, one, or many.
+"""The bindings that lead to one queue or exchange: none, one, or many.
 
-Most keys lead to one binding and most queues have few. One binding is held bare, and a dict
-(ordered, constant-time removal) begins with the second: that saves 200 bytes for each key.
+Most queues have few. One binding is held bare, and a dict (ordered, constant-time removal) begins with the
+second: that saves 200 bytes for each queue.
 """
 
 from collections.abc import Iterable

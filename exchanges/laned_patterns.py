@@ -1,7 +1,7 @@
 """Topic patterns in lanes, each found by the word that fewest others are found by."""
 
 from exchanges.binding import Binding
-from exchanges.held_bindings import with_binding, without_binding
+from exchanges.destinations import Match, with_destination, without_destination
 from exchanges.topic_lanes import LANES_MAX, KeyWords, LanePattern, PatternLanes
 from exchanges.topic_pattern import POUND, STAR
 
@@ -34,13 +34,13 @@ class LanedPatterns:
                 lanes.append(PatternLanes())
             pattern = self.patterns[written] = LanePattern(words, found_by, lanes[-1])
             lanes[-1].add(pattern)
-        pattern.held = with_binding(pattern.held, binding)
+        pattern.held = with_destination(pattern.held, binding)
 
     def remove(self, words: list[bytes], binding: Binding) -> None:
         """Remove a binding from under its plain pattern."""
         written = b".".join(words)
         pattern = self.patterns[written]
-        pattern.held = without_binding(pattern.held, binding)
+        pattern.held = without_destination(pattern.held, binding)
         if pattern.held is not None:
             return
         del self.patterns[written]
@@ -53,8 +53,8 @@ class LanedPatterns:
         if not lanes:
             del self._by_word[pattern.found_by]
 
-    def match(self, words: list[bytes], matched: list[Binding]) -> None:
-        """Add the bindings whose patterns match a key of these words."""
+    def match(self, words: list[bytes], matched: list[Match]) -> None:
+        """Add where bindings lead whose patterns match a key of these words."""
         key: KeyWords | None = None
         for word in (None, *dict.fromkeys(words)):
             for lanes in self._by_word.get(word, ()):

@@ -3,17 +3,17 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import cython
 
+from exchanges.destinations import Destinations
 from exchanges.graph_nodes import ExchangeNode
 from exchanges.message import Message
-
-SORTED_MAX = 1_024  # names: 0.1 ms
+from exchanges.route import Route, ordered_route
 
 Exchanges = Mapping[str, ExchangeNode]
 Ends = Collection[tuple[str, str]]
-Route = tuple[str, ...]
 
 # A message comes to an exchange that remembers; returns whether it goes on from there.
 Visit = Callable[[str], bool]
@@ -49,20 +49,20 @@ def walk(
         departed: kinds and names of what was deleted; a binding that leads there is no match.
     """
     queues: list[str] = []
+    crowds: list[Destinations] = []
     seen = {start.exchange.name}
     pending = [start]
     while pending:
         node = pending.pop()
         if visit is not None and node.index.remembers and not visit(node.exchange.name):
             continue
-        for name in _exchanges_after(node, routing_keys, message, queues, departed):
+        for name in _exchanges_after(node, routing_keys, message, queues, crowds, departed):
             if name not in seen and name in exchanges:
                 seen.add(name)
                 pending.append(exchanges[name])
-    if len(queues) < 2:
-        return tuple(queues)
-    distinct = dict.fromkeys(queues)  # a set takes twice the time for 20,000
-    return tuple(distinct if len(distinct) > SORTED_MAX else sorted(distinct))
+    if crowds:
+        return _joined(queues, crowds, departed)
+    return tuple(queues) if len(queues) < 2 else ordered_route(dict.fromkeys(queues))
 
 
 def walk_traits(exchanges: Exchanges, start: ExchangeNode) -> WalkTraits:
@@ -76,30 +76,81 @@ def walk_traits(exchanges: Exchanges, start: ExchangeNode) -> WalkTraits:
 
 
 @cython.cfunc
+@cython.locals(queues=list, crowds=list)
+def _joined(queues: list[str], crowds: list[Destinations], departed: Ends) -> Route:
+    # A dict takes the names of another one without a look at them; a set takes twice the time.
+    if len(crowds) == 1 and not queues and not departed:
+        return crowds[0].route()
+    distinct: dict[str, int | None] = dict.fromkeys(queues)
+    for crowd in crowds:
+        distinct.update(crowd.queues)
+    for kind, name in departed:
+        if kind == "queue":
+            distinct.pop(name, None)
+    return ordered_route(distinct)
+
+
+@cython.cfunc
 @cython.returns(list)
-@cython.locals(queues=list, following=list, matching=list, matched=cython.bint)
+@cython.locals(
+    queues=list,
+    crowds=list,
+    following=list,
+    matching=list,
+    bindings=list,
+    matched=cython.bint,
+    crowded=cython.bint,
+)
 def _exchanges_after(
     node: ExchangeNode,
     routing_keys: Sequence[bytes],
     message: Message,
     queues: list[str],
+    crowds: list[Destinations],
     departed: Ends,
 ) -> list[str]:
     following: list[str] = []
     matched = False
+    crowd = Destinations
     for key in routing_keys:
         # One small loop after the other: of 20,000 bindings, each lies elsewhere in memory, and the
         # processor fetches several at a time.
-        matching = list(node.index.match(key, message))
+        matching: list[Any] = list(node.index.match(key, message))
+        bindings = matching
+        crowded = False
+        for each in matching:
+            if type(each) is crowd:
+                crowded = True
+                if _leads_on(each, departed):
+                    matched = True
+                    crowds.append(each)
+                    following += each.exchanges
+        if crowded:
+            bindings = [each for each in matching if type(each) is not crowd]
         if departed:
-            matching = [b for b in matching if (b.destination_kind, b.destination) not in departed]
-        matched = matched or bool(matching)
-        queues += [b.destination for b in matching if b.destination_kind == "queue"]
+            bindings = [b for b in bindings if (b.destination_kind, b.destination) not in departed]
+        matched = matched or bool(bindings)
+        queues += [b.destination for b in bindings if b.destination_kind == "queue"]
         if node.next_exchanges:
-            following += [b.destination for b in matching if b.destination_kind == "exchange"]
+            following += [b.destination for b in bindings if b.destination_kind == "exchange"]
     if not matched and node.alternate is not None:
         following.append(node.alternate)
     return following
+
+
+@cython.cfunc
+@cython.returns(cython.bint)
+@cython.exceptval(check=True)
+def _leads_on(crowd: Destinations, departed: Ends) -> bool:
+    # Whether any of its names is still there.
+    if not departed:
+        return True
+    gone = [
+        name
+        for kind, name in departed
+        if name in (crowd.queues if kind == "queue" else crowd.exchanges)
+    ]
+    return len(gone) < len(crowd.queues) + len(crowd.exchanges)
 
 
 def _within_reach(exchanges: Exchanges, start: ExchangeNode) -> Iterator[ExchangeNode]:

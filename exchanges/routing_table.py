@@ -7,8 +7,9 @@ from exchanges.exchange import Exchange
 from exchanges.exchange_types import EXCHANGE_TYPES, IndexFactory
 from exchanges.message import BARE_MESSAGE, Message
 from exchanges.names import DEFAULT_EXCHANGE
+from exchanges.route import Route
 from exchanges.route_cache import RouteCache
-from exchanges.route_walk import Route, Visit, walk, walk_traits
+from exchanges.route_walk import Visit, walk, walk_traits
 from exchanges.topology import PREDECLARED, Topology
 
 

@@ -1,6 +1,7 @@
 """The topic exchange: patterns of words, with wildcards for one word and for any number."""
 
 from exchanges.binding import Binding
+from exchanges.destinations import Match
 from exchanges.direct_index import DirectIndex
 from exchanges.laned_patterns import LanedPatterns
 from exchanges.message import Message
@@ -46,10 +47,10 @@ class TopicIndex:
         else:
             self._whole_keys.remove(binding)
 
-    def match(self, routing_key: bytes, message: Message) -> list[Binding]:
-        """Return the bindings whose patterns match the key."""
+    def match(self, routing_key: bytes, message: Message) -> list[Match]:
+        """Return where bindings lead whose patterns match the key."""
         words = split_words(routing_key)
-        matched: list[Binding] = self._trie.match(words)
+        matched: list[Match] = self._trie.match(words)
         if self._winding.patterns:
             self._winding.match(words, matched)
         matched += self._whole_keys.match(routing_key, message)

@@ -14,8 +14,7 @@ from array import array
 
 import cython
 
-from exchanges.binding import Binding
-from exchanges.held_bindings import HeldBindings
+from exchanges.destinations import Held, Match
 from exchanges.topic_pattern import POUND, STAR
 
 LANES_MAX = 64
@@ -38,7 +37,7 @@ class LanePattern:
     def __init__(self, words: list[bytes], found_by: bytes | None, lanes: "PatternLanes") -> None:
         self.words = words
         self.found_by = found_by
-        self.held: HeldBindings = None
+        self.held: Held = None
         self.lanes = lanes
         self.lane = 0
 
@@ -184,8 +183,8 @@ class PatternLanes:
         alive=cython.ulonglong,
         hits=cython.ulonglong,
     )
-    def match(self, key: KeyWords, matched: list[Binding]) -> None:
-        """Add the bindings whose patterns match a key; there must be a pattern.
+    def match(self, key: KeyWords, matched: list[Match]) -> None:
+        """Add where bindings lead whose patterns match a key; there must be a pattern.
 
         Cost:
             (words of the key) x (words of the longest pattern) x 0.4 ns, and 25 ns for each word.
@@ -237,9 +236,7 @@ class PatternLanes:
         while hits:
             if hits & 1:
                 pattern = self.patterns[number]
-                if isinstance(pattern.held, dict):
-                    matched += pattern.held
-                elif pattern.held is not None:
+                if pattern.held is not None:
                     matched.append(pattern.held)
             hits >>= 1
             number += 1

@@ -9,7 +9,7 @@ kept here (`topic_pattern.is_winding`).
 import cython
 
 from exchanges.binding import Binding
-from exchanges.held_bindings import HeldBindings, each, with_binding, without_binding
+from exchanges.destinations import Held, Match, with_destination, without_destination
 from exchanges.topic_pattern import POUND, STAR
 
 
@@ -24,7 +24,7 @@ class TopicPlace:
         self.children: dict[bytes, TopicPlace] = {}
         self.star: TopicPlace | None = None
         self.pound: TopicPlace | None = None
-        self.held: HeldBindings = None
+        self.held: Held = None
         self.is_pound = is_pound
 
     def child(self, word: bytes) -> "TopicPlace":
@@ -65,7 +65,7 @@ class TopicTrie:
         place = self._root
         for word in words:
             place = place.child(word)
-        place.held = with_binding(place.held, binding)
+        place.held = with_destination(place.held, binding)
 
     def remove(self, words: list[bytes], binding: Binding) -> None:
         """Remove a binding, and the places that only it needed."""
@@ -73,7 +73,7 @@ class TopicTrie:
         for word in words:
             trail.append((word, trail[-1][1].child(word)))
         last = trail[-1][1]
-        last.held = without_binding(last.held, binding)
+        last.held = without_destination(last.held, binding)
         while len(trail) > 1:
             word, place = trail.pop()
             if place.is_needed():
@@ -81,10 +81,10 @@ class TopicTrie:
             trail[-1][1].drop(word)
 
     @cython.locals(words=list, places=list, place=TopicPlace, matched=list)
-    def match(self, words: list[bytes]) -> list[Binding]:
-        """Return the bindings whose patterns match a key of these words."""
+    def match(self, words: list[bytes]) -> list[Match]:
+        """Return where bindings lead whose patterns match a key of these words."""
         places: list[TopicPlace] = []
-        matched: list[Binding] = []
+        matched: list[Match] = []
         _reach(self._root, places, matched)
         for word in words:
             places = _places_after(places, word, matched)
@@ -92,16 +92,14 @@ class TopicTrie:
                 break
         for place in places:
             if place.held is not None:
-                matched += each(place.held)
+                matched.append(place.held)
         return matched
 
 
 @cython.cfunc
 @cython.returns(list)
 @cython.locals(places=list, matched=list, following=list, place=TopicPlace, after=TopicPlace)
-def _places_after(
-    places: list[TopicPlace], word: bytes, matched: list[Binding]
-) -> list[TopicPlace]:
+def _places_after(places: list[TopicPlace], word: bytes, matched: list[Match]) -> list[TopicPlace]:
     following: list[TopicPlace] = []
     for place in places:
         if place.is_pound:
@@ -117,12 +115,12 @@ def _places_after(
 
 @cython.cfunc
 @cython.locals(place=TopicPlace, pound=TopicPlace, places=list, matched=list)
-def _reach(place: TopicPlace, places: list[TopicPlace], matched: list[Binding]) -> None:
+def _reach(place: TopicPlace, places: list[TopicPlace], matched: list[Match]) -> None:
     """Add a place, and the one behind a `#` that takes no word. A `#` at the end takes whatever follows."""
     places.append(place)
     pound = place.pound
     if pound is not None:
         if pound.children or pound.star is not None:
             places.append(pound)
-        else:
-            matched += each(pound.held)
+        elif pound.held is not None:
+            matched.append(pound.held)

@@ -22,6 +22,7 @@ from log_backend.durability import Durability
 from log_backend.file_system import doubt
 from log_backend.journal import JournalFailed
 from log_backend.journal_block import Reason, UnknownEntry
+from log_backend.journal_positions import NOTHING, JournalPositions
 from log_backend.journal_reader import JournalDamaged
 from log_backend.log_directory import EXCHANGE_MARK
 from log_backend.log_dump import journal_reports, partition_report, stored_records
@@ -66,6 +67,7 @@ __all__ = [
     "BLIND_COPIES",
     "EXCHANGE_MARK",
     "EXPIRING",
+    "NOTHING",
     "PERSISTENT",
     "BadBucket",
     "Bucket",
@@ -82,6 +84,7 @@ __all__ = [
     "Hold",
     "JournalDamaged",
     "JournalFailed",
+    "JournalPositions",
     "LogOptions",
     "LogStore",
     "MetadataCorrupt",

@@ -33,7 +33,7 @@ HOT_MODULES = (
     "amqp_front.deliver_frames",
     "amqp_front.confirms",
     "amqp_front.confirm_sender",
-    "amqp_front.appending",
+    "vhosts.appending",
     "amqp_front.publisher",
     "vhosts.queue",
     "exchanges.topic_lanes",

@@ -79,11 +79,11 @@ from vhosts.permission import FULL_PERMISSION, Permission, Verb
 from vhosts.permission_book import PermissionBook, ResourceKind
 from vhosts.permission_cache import PermissionCache
 from vhosts.policy import Policy
-from vhosts.post import Recipient
 from vhosts.queue import Queue
 from vhosts.queue_declaration import server_name
 from vhosts.queue_partition import QueuePartition
 from vhosts.queue_properties import QueueProperties
+from vhosts.recipient import Recipient
 from vhosts.snapshot import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot, TakenMessage
 from vhosts.timer import Timer
 from vhosts.topic_permission import TopicPermission

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from log_backend import JournalFailed
 from vhosts.argument_table import encode_arguments
-from vhosts.post import Outgoing, Post
+from vhosts.post import Post
+from vhosts.posting import Outgoing
 
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
 EVENT_EXCHANGE = "amq.rabbitmq.event"

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from log_backend import JournalFailed, Reason, RecordBatch, Records
+from log_backend import Reason, RecordBatch, Records
 from vhosts.death import Death, DeathReason
 from vhosts.delivery import body_bytes, fitting
-from vhosts.post import Posted
+from vhosts.post import Done
+from vhosts.posting import Posted
 from vhosts.queue_partition import QueuePartition
 from vhosts.timer import Timer
 
@@ -56,7 +57,9 @@ class LetterSurroundings(Protocol):
     def is_pressed(self) -> bool:
         """Publishers have to wait: for the disk, or for memory."""
 
-    def send(self, records: Records, index: int, count: int, exchange: str, death: Death) -> Posted:
+    def send(
+        self, records: Records, index: int, count: int, exchange: str, death: Death, done: Done
+    ) -> None:
         """See `LetterPost`."""
 
     def when_reached(self, posted: Posted, done: Callable[[], None]) -> None:
@@ -104,11 +107,14 @@ class DeadLetters:
         self._untaken: list[_Leaving] = []
         self._refused: deque[tuple[Records, int]] = deque()  # with the index of the first one left
         self._scheduled = False
+        self._is_turn = False
+        self._sent = 0  # letters that are on their way, and not yet in all of their queues
 
     @property
     def waiting(self) -> int:
-        """Messages that left the queue and wait for their turn."""
-        return sum(each.end - each.first for each in (*self._leaving, *self._untaken))
+        """Messages that left the queue and wait for their turn, or for its end."""
+        left = sum(each.end - each.first for each in (*self._leaving, *self._untaken))
+        return left + self._sent
 
     def discard(self, partition: QueuePartition, first: int, end: int, reason: DeathReason) -> None:
         """Messages [first, end) leave their queue: nobody will be handed them any more."""
@@ -129,14 +135,22 @@ class DeadLetters:
             self._wake()
 
     def _wake(self) -> None:
-        if not self._scheduled:
+        # What is on its way wakes it then: letters of one queue come in order.
+        if not self._scheduled and not self._sent:
             self._scheduled = True
             self._surroundings.call_soon(self._turn)
 
     def _turn(self) -> None:
         self._scheduled = False
+        self._is_turn = True
+        try:
+            self._send_some()
+        finally:
+            self._is_turn = False
+
+    def _send_some(self) -> None:
         count_left, bytes_left = LETTERS_MAX, LETTERS_BYTES_MAX
-        while self._leaving or self._refused:
+        while (self._leaving or self._refused) and not self._sent:
             if self._surroundings.is_pressed():
                 self._scheduled = True
                 self._surroundings.call_later(PRESSED_SECONDS, self._turn)
@@ -156,11 +170,9 @@ class DeadLetters:
             count = fitting(batch.records, index, min(count, count_left), bytes_left)
             bytes_left -= body_bytes(batch.records, index, count)
             count_left -= count
-            try:
-                self._send(leaving, batch, index, count)
-            except JournalFailed:
-                return  # the journal said so in the log; a restart brings back what is unsettled
-            self._advance(leaving, leaving.first + count)
+            first = leaving.first
+            self._advance(leaving, first + count)
+            self._send(leaving.partition, first, count, leaving.reason, batch, index)
 
     def _send_refused(self, count_max: int) -> int:
         records, first = self._refused.popleft()
@@ -170,11 +182,15 @@ class DeadLetters:
         address = self.address
         if address is not None:
             death = self._death(DeathReason.MAXLEN, address)
-            try:
-                self._surroundings.send(records, first, count, address.exchange, death)
-            except JournalFailed:
-                self._refused.clear()  # nobody was promised anything
+            self._sent = count
+            done = self._refused_sent
+            self._surroundings.send(records, first, count, address.exchange, death, done)
         return count
+
+    def _refused_sent(self, posted: Posted | None) -> None:
+        if posted is None:
+            self._refused.clear()  # nobody was promised anything
+        self._arrived()
 
     def _batch(self, leaving: _Leaving) -> RecordBatch | None:
         # None: nothing more to do for now.
@@ -199,15 +215,35 @@ class DeadLetters:
         if first >= leaving.end:
             self._leaving.popleft()
 
-    def _send(self, leaving: _Leaving, batch: RecordBatch, index: int, count: int) -> None:
-        partition, reason = leaving.partition, leaving.reason
-        first = leaving.first
+    def _send(
+        self,
+        partition: QueuePartition,
+        first: int,
+        count: int,
+        reason: DeathReason,
+        batch: RecordBatch,
+        index: int,
+    ) -> None:
         address = self.address
         if address is None:
             partition.finish(first, first + count, reason.settlement)
             return
         death = self._death(reason, address)
-        posted = self._surroundings.send(batch.records, index, count, address.exchange, death)
+        self._sent = count
+        done = partial(self._letters_sent, partition, first, count, reason, address)
+        self._surroundings.send(batch.records, index, count, address.exchange, death, done)
+
+    def _letters_sent(
+        self,
+        partition: QueuePartition,
+        first: int,
+        count: int,
+        reason: DeathReason,
+        address: LetterAddress,
+        posted: Posted | None,
+    ) -> None:
+        if posted is None:
+            return  # the journal said so in the log; a restart brings back what is unsettled
         kept = sorted(posted.untaken) if address.at_least_once else []
         start = first
         for place in kept:
@@ -215,6 +251,12 @@ class DeadLetters:
             self._settle_later(posted, partition, start, first + place, reason)
             start = first + place + 1
         self._settle_later(posted, partition, start, first + count, reason)
+        self._arrived()
+
+    def _arrived(self) -> None:
+        self._sent = 0
+        if not self._is_turn and (self._leaving or self._refused):
+            self._wake()
 
     def _settle_later(
         self, posted: Posted, partition: QueuePartition, first: int, end: int, reason: DeathReason

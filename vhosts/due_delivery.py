@@ -14,7 +14,6 @@ from log_backend import (
     BLIND_COPIES,
     EXPIRING,
     PERSISTENT,
-    JournalFailed,
     PartitionLog,
     Reason,
     ScheduledRecord,
@@ -23,7 +22,8 @@ from log_backend import (
 )
 from vhosts.held_messages import HeldMessages
 from vhosts.message_delay import due_letter, message_delay
-from vhosts.post import Outgoing, Posted
+from vhosts.post import Done
+from vhosts.posting import Outgoing, Posted
 from vhosts.property_list import EXPIRATION, is_persistent
 from vhosts.timer import Timer
 
@@ -57,9 +57,14 @@ class DueSurroundings(Protocol):
         """Publishers have to wait: for the disk, or for memory."""
 
     def publish(
-        self, exchange: str, messages: Sequence[Outgoing], attributes: int, origin: bytes
-    ) -> Posted:
-        """See `Post`."""
+        self,
+        exchange: str,
+        messages: Sequence[Outgoing],
+        attributes: int,
+        origin: bytes,
+        done: Done,
+    ) -> None:
+        """See `Post.begin`."""
 
     def when_reached(self, posted: Posted, done: Callable[[], None]) -> None:
         """Call `done` when the journal is where the copies need it."""
@@ -88,6 +93,10 @@ class DueDelivery:
         self._reading: set[ScheduledRecord] = set()
         self._read: dict[ScheduledRecord, StoredRecord] = {}
         self._read_bytes = 0
+        self._posting = (
+            0  # groups of messages that are on their way, and not yet in all of their queues
+        )
+        self._is_delivering = False
         self._refused = 0  # messages that a full queue refused, until they are tried again
         self._timer: Timer | None = None
         self._timer_at = 0  # us since 1970
@@ -125,16 +134,22 @@ class DueDelivery:
         now = self._surroundings.now()
         self._bring(now + AHEAD)
         self._fetch()
+        if self._posting:
+            return  # the last of them looks again
         if self._coming and self._coming[0].due <= now:
             if self._surroundings.is_pressed():
                 self._wake_at(now + int(PRESSED_SECONDS * 1_000_000))
                 return
+            self._is_delivering = True
             try:
-                if self._deliver(now):
-                    self.look_soon()
-                    return
-            except JournalFailed:
-                return  # the journal said so in the log; a restart goes on with what is held
+                more = self._deliver(now)
+            finally:
+                self._is_delivering = False
+            if self._posting:
+                return
+            if more:
+                self.look_soon()
+                return
         self._set_timer(now)
 
     def _set_timer(self, now: int) -> None:
@@ -290,16 +305,26 @@ class DueDelivery:
         group: Sequence[tuple[ScheduledRecord, StoredRecord]],
     ) -> None:
         letters = [due_letter(record) for _, record in group]
-        posted = self._surroundings.publish(self._held.exchange, letters, attributes, exchange)
         entries = [entry for entry, _ in group]
+        self._posting += 1
+        self._held.leaving.update(entries)
+        done = partial(self._posted, entries)
+        self._surroundings.publish(self._held.exchange, letters, attributes, exchange, done)
+
+    def _posted(self, entries: list[ScheduledRecord], posted: Posted | None) -> None:
+        if posted is None:
+            return  # the journal said so in the log; a restart goes on with what is held
+        self._posting -= 1
         if posted.refused:
             refused = [entries[place] for place in posted.refused]
             self._refused += len(refused)
+            self._held.leaving.difference_update(refused)
             self._surroundings.call_later(REFUSED_SECONDS, partial(self._try_again, refused))
             entries = [e for place, e in enumerate(entries) if place not in posted.refused]
         if entries:
-            self._held.leaving.update(entries)
             self._surroundings.when_reached(posted, partial(self._held.settle, entries))
+        if not self._posting and not self._is_delivering:
+            self.look_soon()
 
     def _try_again(self, refused: Sequence[ScheduledRecord]) -> None:
         self._refused -= len(refused)

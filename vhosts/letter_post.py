@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from log_backend import BLIND_COPIES, PERSISTENT, Records
 from vhosts.death import DeadLetter, Death, dead_letter
-from vhosts.post import Outgoing, Post, Posted
+from vhosts.post import Done, Post
+from vhosts.posting import Outgoing
 
 
 class LetterPost:
@@ -13,22 +14,20 @@ class LetterPost:
     def __init__(self, post: Post) -> None:
         self._post = post
 
-    def send(self, records: Records, index: int, count: int, exchange: str, death: Death) -> Posted:
+    def send(
+        self, records: Records, index: int, count: int, exchange: str, death: Death, done: Done
+    ) -> None:
         """Publish the dead letters of some neighbouring messages of a batch.
 
-        Returns:
-            What became of them; those that would go round for ever count as taken.
-
-        Raises:
-            JournalFailed: the disk failed before; some may be in their queues, in memory.
+        Args:
+            done: see `Post.begin`; those that would go round for ever count as taken.
         """
         letters = [
             Outgoing(letter.properties, letter.keys, records.body(index + place), letter.cycles_to)
             for place, letter in enumerate(_letters(records, index, count, death))
         ]
-        return self._post.publish(
-            exchange, letters, records.attributes & (PERSISTENT | BLIND_COPIES)
-        )
+        attributes = records.attributes & (PERSISTENT | BLIND_COPIES)
+        self._post.begin(exchange, letters, attributes, exchange.encode(), done)
 
 
 def _letters(records: Records, index: int, count: int, death: Death) -> Sequence[DeadLetter]:

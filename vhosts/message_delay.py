@@ -13,7 +13,7 @@ from exchanges import DELAY_HEADER, delay_milliseconds
 from log_backend import StoredRecord
 from vhosts.argument_table import decode_arguments
 from vhosts.death import strings
-from vhosts.post import Outgoing
+from vhosts.posting import Outgoing
 from vhosts.property_list import MalformedProperties, PropertyList
 
 MILLISECOND = 1_000  # us

@@ -14,7 +14,9 @@ from log_backend import BLIND_COPIES, PERSISTENT, Records, split_records
 from vhosts.errors import PublishRefused
 from vhosts.exchange_log import ExchangeLog
 from vhosts.exchange_memory import Note
-from vhosts.post import Outgoing, Post, Recipient
+from vhosts.post import Post
+from vhosts.posting import Outgoing
+from vhosts.recipient import Recipient
 
 NO_STORE_HEADER = "x-recent-history-no-store"
 HISTORY_BYTES_MAX = 64 * 1024 * 1024  # of the batches that hold the messages: older ones go sooner

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from exchanges import Route, RoutingTable
+from exchanges import Route, RoutingTable, StaleRoutes
 from vhosts.delay_book import DelayBook
-from vhosts.post import Recipient
 from vhosts.queue import Queue
+from vhosts.recipient import Recipient
 
 AT_ONCE_MAX = 256  # names that are looked for in one go: 0.1 ms
+
+# A route counting one and each queue in it one, as in the cache of routes: headers decide on very many ways.
+KNOWN_WEIGHT_MAX = 262_144
 
 
 class RouteTargets:
@@ -24,6 +27,8 @@ class RouteTargets:
         self._queues = queues
         self._delays = delays
         self._known: dict[Route, tuple[Recipient, ...]] = {}
+        self._weight = 0
+        self._stale = StaleRoutes()
         self._version = -1
         self.newest = 0
 
@@ -36,7 +41,7 @@ class RouteTargets:
         known = self.known()
         queues = known.get(route)
         if queues is None:
-            queues = known[route] = tuple(map(self.named, route))
+            queues = self._keep(route, tuple(map(self.named, route)))
         return queues
 
     def gradually(self, route: Route) -> Iterable[Recipient]:
@@ -63,14 +68,29 @@ class RouteTargets:
             found.append(recipient)
             yield recipient
         if version == self._routing.version:
-            self.known()[route] = tuple(found)
+            self._keep(route, tuple(found))
+
+    def _keep(self, route: Route, queues: tuple[Recipient, ...]) -> tuple[Recipient, ...]:
+        weight = 1 + len(queues)
+        if self._weight + weight > KNOWN_WEIGHT_MAX:
+            self._start_over()
+        self.known()[route] = queues
+        self._weight += weight
+        if self._stale.tables:
+            self._stale.let_go(weight)
+        return queues
+
+    def _start_over(self) -> None:
+        self._stale.add(self._known)
+        self._known = {}
+        self._weight = 0
 
     def known(self) -> dict[Route, tuple[Recipient, ...]]:
         """The queues of the routes that were asked for so far: read it in this turn, never write.
 
-        `of` adds what is missing.
+        `of` adds what is missing. A change of the topology replaces the dict, and so does a limit.
         """
         if self._version != self._routing.version:
-            self._known.clear()
+            self._start_over()
             self._version = self._routing.version
         return self._known

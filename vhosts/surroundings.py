@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from log_backend import LogStore, Records, Segment, StoredRecord
 from vhosts.death import Death
 from vhosts.letter_post import LetterPost
-from vhosts.post import Outgoing, Post, Posted
+from vhosts.post import Done, Post
+from vhosts.posting import Outgoing, Posted
 from vhosts.ready_bytes import ReadyBytesWalks
 from vhosts.timer import CallLater, CallSoon, Timer
 
@@ -55,15 +56,22 @@ class Surroundings:
         """Publishers have to wait: for the disk, or for memory."""
         return bool(self._logs.pressures)
 
-    def send(self, records: Records, index: int, count: int, exchange: str, death: Death) -> Posted:
+    def send(
+        self, records: Records, index: int, count: int, exchange: str, death: Death, done: Done
+    ) -> None:
         """See `LetterPost`."""
-        return self._letters.send(records, index, count, exchange, death)
+        self._letters.send(records, index, count, exchange, death, done)
 
     def publish(
-        self, exchange: str, messages: Sequence[Outgoing], attributes: int, origin: bytes
-    ) -> Posted:
-        """See `Post`."""
-        return self._post.publish(exchange, messages, attributes, origin)
+        self,
+        exchange: str,
+        messages: Sequence[Outgoing],
+        attributes: int,
+        origin: bytes,
+        done: Done,
+    ) -> None:
+        """See `Post.begin`."""
+        self._post.begin(exchange, messages, attributes, origin, done)
 
     def fetch(
         self,

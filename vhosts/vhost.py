@@ -44,6 +44,7 @@ from vhosts.partition_numbers import PartitionNumbers
 from vhosts.partitioner import partition_count
 from vhosts.passage import Passage
 from vhosts.post import Post
+from vhosts.posting import PostWays
 from vhosts.queue import Queue
 from vhosts.queue_declaration import check_declaration, check_redeclared, with_type
 from vhosts.queue_logs import QueueLogs
@@ -122,9 +123,10 @@ class VirtualHost:
         self.policies = VhostPolicies(
             name, writer, self.routing, self.queues, default_durability, tell
         )
-        self.post = Post(
-            self.routing, self.passage, lambda name: self.targets.named(name), logs.now
+        ways = PostWays(
+            self.routing, self.passage, lambda route: self.targets.gradually(route), logs.clock
         )
+        self.post = Post(ways, call_soon)
         self._surroundings = Surroundings(logs, self.post, self._expire, call_soon, call_later)
         self.delays = DelayBook(name, logs, numbers, self._surroundings, default_durability)
         self.targets = RouteTargets(self.routing, self.queues, self.delays)

@@ -31,7 +31,8 @@ from log_backend.log_intake import LogIntake
 from vhosts import Delivery, PublishRefused, Queue, QueuePartition, QueueProperties
 from vhosts.death import Death
 from vhosts.dispatch_turns import DispatchTurns
-from vhosts.post import Posted
+from vhosts.post import Done
+from vhosts.posting import Posted
 from vhosts.priority_looks import PriorityLooks
 from vhosts.priority_partition import PriorityPartition
 from vhosts.ready_bytes import ReadyBytesWalks
@@ -78,10 +79,12 @@ class House:
     def remove(self, queue: str) -> None:
         raise AssertionError("no queue here has a lease")
 
-    def send(self, records: Records, index: int, count: int, exchange: str, death: Death) -> Posted:
+    def send(
+        self, records: Records, index: int, count: int, exchange: str, death: Death, done: Done
+    ) -> None:
         for at in range(index, index + count):
             self.dead.append((records.body(at).decode(), death.reason))
-        return Posted(0, 0, frozenset())
+        done(Posted(0, 0, frozenset()))
 
     def when_reached(self, posted: Posted, done: Callable[[], None]) -> None:
         done()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from exchanges.binding import Binding
 from exchanges.message import BARE_MESSAGE
 from exchanges.topic_index import TopicIndex
+from tests.matched_names import matched_names
 
 Words = tuple[str, ...]
 
@@ -31,13 +32,13 @@ def words_of(text: str) -> Words:
 def check(index: TopicIndex, bound: set[str], keys: list[str]) -> None:
     for key in keys:
         expected = {pattern for pattern in bound if matches(words_of(pattern), words_of(key))}
-        found = [each.routing_key for each in index.match(key.encode(), BARE_MESSAGE)]
+        found = matched_names(index.match(key.encode(), BARE_MESSAGE))
         assert set(found) == expected, key
 
 
 def change(index: TopicIndex, bound: set[str], pattern: str) -> None:
     """Bind what is not bound, unbind what is."""
-    binding = Binding("x", "q", "queue", pattern)
+    binding = Binding("x", pattern, "queue", pattern)
     if pattern in bound:
         bound.remove(pattern)
         index.remove(binding)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from amqp_front.confirm_board import ConfirmBoard
-from amqp_front.journal_positions import JournalPositions
+from log_backend import JournalPositions
 
 
 class Turn:

@@ -7,7 +7,7 @@ import pytest
 
 from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.confirm_sender import ConfirmSender
-from amqp_front.journal_positions import NOTHING, JournalPositions
+from log_backend import NOTHING, JournalPositions
 
 SIZE = 21  # of a frame
 

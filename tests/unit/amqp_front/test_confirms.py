@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqp_front.confirms import Confirms
-from amqp_front.journal_positions import NOTHING, JournalPositions
+from log_backend import NOTHING, JournalPositions
 
 
 def synced(position: int) -> JournalPositions:

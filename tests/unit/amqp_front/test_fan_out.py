@@ -13,7 +13,6 @@ from unit.amqp_front.publishing_channel import Channel, held, runs
 from unit.amqp_front.test_planning import HastyClock, commit, kept
 from unit.amqp_front.test_publisher import outcomes
 
-from amqp_front.appending import QUEUES_BETWEEN_LOOKS, WOKEN_FROM
 from amqp_front.command import PublishRun
 from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.piecework import Piecework
@@ -21,6 +20,7 @@ from amqp_front.planning import Planning
 from amqp_front.publisher import Publisher
 from log_backend import JournalFailed
 from vhosts import QueueProperties
+from vhosts.appending import QUEUES_BETWEEN_LOOKS, WOKEN_FROM
 
 TURN = 2 * QUEUES_BETWEEN_LOOKS  # the hasty clock ends a turn when it is looked at once more
 QUEUES = [f"q{number:03}" for number in range(5 * TURN)]

@@ -3,6 +3,7 @@
 from exchanges.binding import Binding
 from exchanges.direct_index import DirectIndex
 from exchanges.message import BARE_MESSAGE
+from tests.matched_names import matched_names
 
 FIRST = Binding("x", "q1", "queue", "k")
 SECOND = Binding("x", "q2", "queue", "k")
@@ -13,7 +14,7 @@ def test_a_key_matches_the_bindings_that_are_written_like_it() -> None:
     index = DirectIndex()
     for binding in (FIRST, SECOND, OTHER):
         index.add(binding)
-    assert list(index.match(b"k", BARE_MESSAGE)) == [FIRST, SECOND]
+    assert matched_names(index.match(b"k", BARE_MESSAGE)) == ["q1", "q2"]
     assert list(index.match(b"K", BARE_MESSAGE)) == [OTHER]
     assert list(index.match(b"", BARE_MESSAGE)) == []
 
@@ -23,7 +24,7 @@ def test_a_removed_binding_matches_no_more() -> None:
     index.add(FIRST)
     index.add(SECOND)
     index.remove(FIRST)
-    assert list(index.match(b"k", BARE_MESSAGE)) == [SECOND]
+    assert matched_names(index.match(b"k", BARE_MESSAGE)) == ["q2"]
     index.remove(SECOND)
     assert list(index.match(b"k", BARE_MESSAGE)) == []
 

@@ -6,6 +6,7 @@ from exchanges.binding import Binding
 from exchanges.errors import InvalidBindingArguments
 from exchanges.headers_index import HeadersIndex
 from exchanges.message import Message
+from tests.matched_names import matched_names
 
 
 def bound(*arguments: dict[str, object]) -> HeadersIndex:
@@ -16,7 +17,7 @@ def bound(*arguments: dict[str, object]) -> HeadersIndex:
 
 
 def matched(index: HeadersIndex, headers: dict[str, object]) -> set[str]:
-    return {binding.destination for binding in index.match(b"", Message(headers))}
+    return set(matched_names(index.match(b"", Message(headers))))
 
 
 def test_all_any_presence_and_no_condition_match_side_by_side() -> None:

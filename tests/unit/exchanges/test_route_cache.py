@@ -2,9 +2,10 @@
 
 import pytest
 
-from exchanges import route_cache
+from exchanges import route_cache, stale_routes
+from exchanges.route import Route
 from exchanges.route_cache import RouteCache
-from exchanges.route_walk import Route, WalkTraits
+from exchanges.route_walk import WalkTraits
 
 BY_KEY = WalkTraits(key_decides=True, reads_headers=False)
 
@@ -61,7 +62,7 @@ def test_weight_is_given_back_with_what_is_forgotten(monkeypatch: pytest.MonkeyP
 
 
 def test_what_was_dropped_is_let_go_of_while_others_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(route_cache, "LET_GO_EVERY", 1)
+    monkeypatch.setattr(stale_routes, "LET_GO_FROM", 2)
     cache = RouteCache()
     routes, other = opened(cache, "x"), opened(cache, "y")
     for number in range(3):
@@ -75,7 +76,7 @@ def test_what_was_dropped_is_let_go_of_while_others_come(monkeypatch: pytest.Mon
     for number in range(3):
         cache.keep("x", b"%d" % number, ("q",))
         left.append(len(routes) + len(other))
-    assert left == [2, 0, 0]
+    assert left == [3, 2, 1]
     assert len(again) == 3
 
 
@@ -86,11 +87,11 @@ def test_a_topology_that_changes_all_the_time_leaves_no_more_behind_than_a_lot()
         dropped.append(opened(cache, "x"))
         cache.keep("x", b"%d" % number, ("q",))
         cache.drop()
-    assert sum(map(len, dropped)) <= route_cache.LET_GO_EVERY
+    assert sum(map(len, dropped)) <= stale_routes.LET_GO_FROM / 2
 
 
 def test_what_gave_its_place_is_let_go_of_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(route_cache, "LET_GO_EVERY", 1)
+    monkeypatch.setattr(stale_routes, "LET_GO_FROM", 2)
     monkeypatch.setattr(route_cache, "ROUTE_CACHE_ENTRIES_MAX", 4)
     cache = RouteCache()
     first = opened(cache, "x")
@@ -98,7 +99,7 @@ def test_what_gave_its_place_is_let_go_of_too(monkeypatch: pytest.MonkeyPatch) -
     for number in range(7):
         cache.keep("x", b"%d" % number, ("q",))
         left.append(len(first))
-    assert left == [1, 2, 3, 4, 2, 0, 0]
+    assert left == [1, 2, 3, 4, 3, 2, 1]
 
 
 def test_a_key_longer_than_a_short_string_is_not_kept() -> None:
@@ -107,3 +108,15 @@ def test_a_key_longer_than_a_short_string_is_not_kept() -> None:
     cache.keep("x", b"k" * 255, ("q",))
     cache.keep("x", b"k" * 256, ("q",))  # CC allows it, up to a frame each
     assert list(routes) == [b"k" * 255]
+
+
+def test_exchanges_start_over_with_a_weight_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(route_cache, "ROUTE_CACHE_WEIGHT_MAX", 12)
+    cache = RouteCache()
+    for _ in range(3):
+        for exchange in ("x", "y"):
+            cache.open(exchange, BY_KEY)
+            for number in range(3):
+                cache.keep(exchange, b"%d" % number, ("q",))
+        assert [len(routes or ()) for routes in cache.routes.values()] == [3, 3]
+        cache.drop()

@@ -3,7 +3,7 @@
 import pytest
 
 from exchanges import ExchangeNotFound, Message, RoutingTable, route_cache
-from exchanges.route_walk import SORTED_MAX
+from exchanges.route import SORTED_MAX
 
 
 @pytest.fixture
@@ -129,3 +129,35 @@ def test_very_many_queues_are_found_once_each_and_in_the_same_order_for_all_keys
     assert routes[0] == routes[1]
     table.remove_queue(names[0])
     assert table.route("amq.fanout", b"one") == tuple(sorted(names[1:]))
+
+
+def test_a_way_to_very_many_queues_is_found_again_as_it_was_unless_it_has_changed() -> None:
+    table = RoutingTable()
+    names = [f"q{number}" for number in range(SORTED_MAX + 1)]
+    for name in names:
+        table.add_queue(name, durable=False)
+        table.bind_queue(name, "amq.headers", "", {"a": 1})
+    message = Message({"a": 1})
+    route = table.route("amq.headers", b"", message)
+    table.add_queue("other", durable=False)
+    assert table.route("amq.headers", b"k", message) is route
+    table.bind_queue("other", "amq.headers", "", {"a": 1})
+    assert table.route("amq.headers", b"", message) == (*route, "other")
+    table.unbind_queue("other", "amq.headers", "", {"a": 1})
+    assert table.route("amq.headers", b"", message) == route
+
+
+def test_ways_to_very_many_queues_join() -> None:
+    table = RoutingTable()
+    names = [f"q{number}" for number in range(SORTED_MAX + 1)]
+    table.declare("half", "fanout")
+    table.declare("alone", "direct")
+    table.bind_exchange("half", "amq.fanout", "")
+    table.bind_exchange("alone", "amq.fanout", "")
+    for number, name in enumerate(names):
+        table.add_queue(name, durable=False)
+        table.bind_queue(name, "half" if number % 3 else "amq.fanout", "")
+    table.bind_queue(names[0], "alone", "k")
+    table.bind_queue(names[1], "half", "again")
+    assert sorted(table.route("amq.fanout", b"k")) == sorted(names)
+    assert len(table.route("half", b"k")) == len(names) * 2 // 3

@@ -154,3 +154,27 @@ def test_bindings_without_an_end_are_found_at_recovery_and_go(missing: str) -> N
     assert set(change.bindings_removed) == orphans
     assert [each.name for each in change.exchanges_deleted] == ["from"] * (missing == "to")
     assert not table.loosen()
+
+
+def test_a_deleted_queue_is_gone_from_among_others_bound_alike() -> None:
+    table = crowded()
+    table.add_queue("last", durable=True)
+    table.bind_queue("last", "from", f"{COUNT - 1}.*")
+    table.bind_exchange("onto", "from", f"{COUNT - 2}.*")
+    table.bind_queue("last", "onto", "")
+    keys = [b"%d.x" % (COUNT - back) for back in (1, 2, 3)]
+    assert [table.route("from", key) for key in keys] == [("last", "to"), ("last", "to"), ("to",)]
+    table.remove_queue("to")
+    assert [table.route("from", key) for key in keys] == [("last",), ("last",), ("beside",)]
+    table.delete("onto")
+    assert [table.route("from", key) for key in keys] == [("last",), ("beside",), ("beside",)]
+
+
+def test_a_place_where_all_bindings_have_lost_their_end_matches_nothing() -> None:
+    table = crowded()
+    table.bind_queue("to", "from", "0.*", {"another": 1})
+    table.bind_queue("to", "from", f"{COUNT - 1}.*", {"another": 1})
+    key = b"%d.x" % (COUNT - 1)
+    assert table.route("from", key) == ("to",)
+    table.remove_queue("to")
+    assert table.route("from", key) == ("beside",)

@@ -3,12 +3,14 @@
 import asyncio
 from array import array
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pamqp import commands
 from queue_samples import Node, running_node
 from unit.log_backend.open_store import copy_of
+from unit.vhosts.test_post import HastyClock
 
 from exchanges import ExchangeNotFound
 from log_backend import (
@@ -346,3 +348,29 @@ async def test_a_transient_message_is_kept_and_goes_on_as_one(node: Node) -> Non
     delivery = queue.partitions[0].take(1, 1 << 20)
     assert delivery is not None
     assert not delivery.records.persistent
+
+
+async def test_what_is_due_reaches_very_many_queues_in_turns_and_is_settled_then(
+    node: Node,
+) -> None:
+    held, _ = await later(node)
+    names = [f"many{number}" for number in range(100)]
+    queues = []
+    for name in names:
+        queues.append(node.vhost.declare_queue(QueueProperties(name), object())[0])
+        node.vhost.bind_queue(name, "later", "", {})
+    node.vhost.post._ways = replace(node.vhost.post._ways, clock=HastyClock())
+    held.publish(message(1_000, 1_001, DAY), True)
+    node.turns.clock.microseconds += 2_000_000
+    for alarm in node.turns._alarms:
+        alarm.call()
+    served = []
+    while node.turns.one():
+        served.append(sum(queue.ready for queue in queues))
+        if served[-1] < 200:
+            assert held.count == 3
+            assert not any(held.cancel(entry) for entry in held.leaving)
+    assert [count for count in served if 0 < count < 200][:3] == [32, 96, 160]
+    assert served[-1] == 200
+    assert all(bodies(queue) == [1_000, 1_001] for queue in queues)
+    await settled(node, held, 1)

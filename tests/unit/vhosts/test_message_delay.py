@@ -8,7 +8,7 @@ from pamqp import commands
 
 from log_backend import StoredRecord
 from vhosts.message_delay import DELAY_CLASSES, PARTS, due_letter, message_delay, part_of
-from vhosts.post import Outgoing
+from vhosts.posting import Outgoing
 
 
 def raw(**properties: Any) -> bytes:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from queue_samples import Node, running_node
 
-from vhosts import QueueProperties
+from exchanges import stale_routes
+from vhosts import QueueProperties, route_targets
 from vhosts.route_targets import AT_ONCE_MAX
 
 ROUTE = tuple(f"q{number:04}" for number in range(AT_ONCE_MAX + 10))
@@ -44,3 +45,29 @@ def test_few_are_looked_for_at_once(node: Node) -> None:
     targets = node.vhost.targets
     assert targets.gradually(ROUTE[:2]) == targets.of(ROUTE[:2])
     assert list(targets.gradually(())) == []
+
+
+def test_what_is_known_has_a_limit(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(route_targets, "KNOWN_WEIGHT_MAX", 5)
+    targets = node.vhost.targets
+    ways = [ROUTE[:3], ROUTE[3:4], ROUTE[4:5], ROUTE[5:12]]
+    known = []
+    for route in ways:
+        assert [each.name for each in targets.of(route)] == list(route)
+        known.append([len(each) for each in targets.known()])
+    assert known == [[3], [1], [1, 1], [7]]
+
+
+def test_what_was_known_is_let_go_of_as_other_routes_come(node: Node) -> None:
+    targets = node.vhost.targets
+    long = ROUTE[: stale_routes.LET_GO_FROM // 2]
+    ways = [(*long, name) for name in ROUTE[-3:]]
+    for route in ways:
+        targets.of(route)
+    known = targets.known()
+    node.vhost.declare_queue(QueueProperties("other"), object())
+    left = []
+    for route in ways:
+        targets.of(route)
+        left.append(len(known))
+    assert left == [3, 1, 1]  # as much as came, from LET_GO_FROM on

@@ -2,13 +2,15 @@
 """From a run of publishes to the ends of its queues: to few at once, to very many in several turns."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import cython
 
-from amqp_front.journal_positions import JournalPositions
-from log_backend import Clock, Durability, Records
-from vhosts import PublishRefused, Recipient
+from exchanges import Route
+from log_backend import Clock, Durability, JournalPositions, Records
+from vhosts.errors import PublishRefused
+from vhosts.recipient import Recipient
 
 # Records, the queues that get them, and their indexes in the run.
 Batches = Iterable[tuple[Records, Iterable[Recipient], Sequence[int]]]
@@ -148,3 +150,18 @@ class Appending:
         if not self._until:
             self._until = now + 0.001  # TURN_SECONDS
         return now >= self._until
+
+
+def disjoint(chosen: dict[Route, list[int]]) -> dict[Route, list[int]]:
+    """Return the same messages for the same queues, but each queue in one route only."""
+    queues = sum(map(len, chosen))
+    if len(chosen) == 1 or queues == len(chosen) or queues == len(set(chain(*chosen))):
+        return chosen
+    indexes: dict[str, list[int]] = {}
+    for route, messages in chosen.items():
+        for name in route:
+            indexes.setdefault(name, []).extend(messages)
+    shared: dict[tuple[int, ...], list[str]] = {}
+    for name, messages in indexes.items():
+        shared.setdefault(tuple(sorted(messages)), []).append(name)
+    return {tuple(names): list(messages) for messages, names in shared.items()}

@@ -1,0 +1,16 @@
+"""Where the bindings lead that an index has matched."""
+
+from collections.abc import Iterable
+
+from exchanges.binding import Binding
+from exchanges.destinations import Match
+
+
+def matched_names(found: Iterable[Match]) -> list[str]:
+    """The names of queues and exchanges, as often as they were matched."""
+    names: list[str] = []
+    for each in found:
+        names += (
+            [each.destination] if isinstance(each, Binding) else [*each.queues, *each.exchanges]
+        )
+    return names

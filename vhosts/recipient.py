@@ -1,0 +1,31 @@
+"""What takes messages: a queue, or what holds them until they go on."""
+
+from typing import Protocol
+
+from log_backend import Durability, Records
+
+
+class Recipient(Protocol):
+    """A queue that messages come to, or what holds them until they go on."""
+
+    @property
+    def name(self) -> str:
+        """What a route leads to it by."""
+
+    @property
+    def durability(self) -> Durability:
+        """What a position of the journal must reach for it."""
+
+    @property
+    def deleted(self) -> bool:
+        """It takes nothing any more."""
+
+    @property
+    def has_turn(self) -> bool:
+        """It will give messages to consumers after this turn of the event loop."""
+
+    def publish(self, records: Records, waited: bool) -> int:
+        """Append records; see `Queue.publish`."""
+
+    def takes(self, count: int, size: int) -> bool:
+        """Whether it refuses none of so many messages, of so many bytes of bodies, at once."""
