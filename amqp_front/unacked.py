@@ -54,6 +54,13 @@ class EndedLease:
     def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
         """See `DeliverySource`: they are back."""
 
+    def pause(self) -> None:
+        """See `DeliverySource`: nothing is handed out from here."""
+
+    def resume(self) -> None:
+        """See `DeliverySource`."""
+        self.on_ready()
+
     def redeliver(
         self, first: int, end: int, bytes_max: int, when_loaded: Callable[[], None]
     ) -> tuple[int, Sequence[Delivery]]:

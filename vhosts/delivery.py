@@ -31,6 +31,12 @@ class DeliverySource(Protocol):
     def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
         """Make messages ready again that were handed out, in their old place."""
 
+    def pause(self) -> None:
+        """Hand out nothing before `resume`: messages come back one after the other."""
+
+    def resume(self) -> None:
+        """All have come back: dispatch what is ready after this turn."""
+
     def redeliver(
         self, first: int, end: int, bytes_max: int, when_loaded: Callable[[], None]
     ) -> tuple[int, Sequence["Delivery"]] | None:

@@ -115,6 +115,13 @@ class StreamReader:
         """See `DeliverySource`: what was read is not read again."""
         self.in_flight -= end - first
 
+    def pause(self) -> None:
+        """See `DeliverySource`: nothing comes back."""
+
+    def resume(self) -> None:
+        """See `DeliverySource`."""
+        self._wake()
+
     def redeliver(
         self, first: int, end: int, bytes_max: int, when_loaded: Callable[[], None]
     ) -> tuple[int, Sequence[Delivery]] | None:

@@ -36,7 +36,7 @@ class Connection:
             confirms=ConfirmBoard(loop.call_soon),
             clock=HastyClock(),
             replies=DirectReplies(),
-            returns=deque(),
+            settlings=deque(),
             loop=loop,
         )
         book = PermissionBook()
