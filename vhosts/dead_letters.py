@@ -14,13 +14,14 @@ from typing import Protocol
 
 from log_backend import JournalFailed, Reason, RecordBatch, Records
 from vhosts.death import Death, DeathReason
-from vhosts.delivery import body_bytes, fitting
+from vhosts.delivery import fitting
+from vhosts.dispatch_turns import DispatchTurns
 from vhosts.post import Posted
 from vhosts.queue_partition import QueuePartition
 from vhosts.timer import Timer
 
-LETTERS_MAX = 256  # of one turn: about 4 ms, most of it for their headers
-LETTERS_BYTES_MAX = 1_048_576  # bodies of one turn, but one message whole
+LETTERS_MAX = 64  # between two looks at the clock: about 1 ms, most of it for their headers
+LETTERS_BYTES_MAX = 262_144  # likewise, of bodies, but one message whole
 PRESSED_SECONDS = (
     0.1  # between looks whether publishers may go on: as often as free space is looked at
 )
@@ -47,8 +48,9 @@ class LetterSurroundings(Protocol):
     def now(self) -> int:
         """Microseconds since 1970."""
 
-    def call_soon(self, call: Callable[[], None]) -> object:
-        """Run a function after this turn of the event loop."""
+    @property
+    def letter_turns(self) -> DispatchTurns:
+        """Of all queues with dead letters."""
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
         """Run a function after some seconds."""
@@ -131,40 +133,47 @@ class DeadLetters:
     def _wake(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            self._surroundings.call_soon(self._turn)
+            self._surroundings.letter_turns.postpone(self._turn)
 
     def _turn(self) -> None:
         self._scheduled = False
-        count_left, bytes_left = LETTERS_MAX, LETTERS_BYTES_MAX
         while self._leaving or self._refused:
             if self._surroundings.is_pressed():
                 self._scheduled = True
-                self._surroundings.call_later(PRESSED_SECONDS, self._turn)
+                self._surroundings.call_later(PRESSED_SECONDS, self._go_on)
                 return
-            if count_left <= 0 or bytes_left <= 0:
-                self._wake()
-                return
-            if self._refused:
-                count_left -= self._send_refused(count_left)
-                continue
-            leaving = self._leaving[0]
-            batch = self._batch(leaving)
-            if batch is None:
-                return
-            index = leaving.first - batch.base_offset
-            count = min(leaving.end, batch.end_offset) - leaving.first
-            count = fitting(batch.records, index, min(count, count_left), bytes_left)
-            bytes_left -= body_bytes(batch.records, index, count)
-            count_left -= count
             try:
-                self._send(leaving, batch, index, count)
+                if not self._send_some():
+                    return
             except JournalFailed:
                 return  # the journal said so in the log; a restart brings back what is unsettled
-            self._advance(leaving, leaving.first + count)
+            if self._surroundings.letter_turns.is_over() and (self._leaving or self._refused):
+                self._wake()
+                return
 
-    def _send_refused(self, count_max: int) -> int:
+    def _go_on(self) -> None:
+        self._scheduled = False
+        self._wake()
+
+    def _send_some(self) -> bool:
+        # False: nothing more can be done for now.
+        if self._refused:
+            self._send_refused()
+            return True
+        leaving = self._leaving[0]
+        batch = self._batch(leaving)
+        if batch is None:
+            return False
+        index = leaving.first - batch.base_offset
+        count = min(leaving.end, batch.end_offset) - leaving.first
+        count = fitting(batch.records, index, min(count, LETTERS_MAX), LETTERS_BYTES_MAX)
+        self._send(leaving, batch, index, count)
+        self._advance(leaving, leaving.first + count)
+        return True
+
+    def _send_refused(self) -> None:
         records, first = self._refused.popleft()
-        count = min(records.count - first, count_max)
+        count = fitting(records, first, min(records.count - first, LETTERS_MAX), LETTERS_BYTES_MAX)
         if first + count < records.count:
             self._refused.appendleft((records, first + count))
         address = self.address
@@ -174,7 +183,6 @@ class DeadLetters:
                 self._surroundings.send(records, first, count, address.exchange, death)
             except JournalFailed:
                 self._refused.clear()  # nobody was promised anything
-        return count
 
     def _batch(self, leaving: _Leaving) -> RecordBatch | None:
         # None: nothing more to do for now.
