@@ -10,7 +10,7 @@ too early; they are handed nothing.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from amqp_front.channel_consumer import ChannelConsumer
 from amqp_front.piecework import Piecework
 from amqp_front.services import Services
 from amqp_front.unacked import Holder, UnackedRun
-from log_backend import Reason
+from log_backend import Reason, SettledRanges
 from vhosts import Comeback, DeliverySource, Queue, VirtualHost
 
 TURN_SECONDS = 0.001
@@ -26,6 +26,7 @@ RUNS_MAX = 256  # that are settled at once: 1 to 6 us each
 MESSAGES_MAX = 4_096  # of them: what the rules of a queue do with one of them takes up to 2 us
 LEAVING_MAX = 128  # consumers that leave their queues at once: 2 to 5 us each
 SORTED_RUNS = 1_024  # between two looks at the clock: 0.4 ms
+FORGOTTEN_RUNS = 4_096  # likewise
 PIECE_RANGES = 64  # between two looks, likewise
 PIECE_MESSAGES = 512
 
@@ -48,14 +49,16 @@ class _Share:
     Attributes:
         ranges: of offsets, [first, end).
         held: how many its consumers held.
+        committed: what the journal knows of it before it is settled.
     """
 
-    __slots__ = ("held", "ranges", "source")
+    __slots__ = ("committed", "held", "ranges", "source")
 
     def __init__(self, source: DeliverySource) -> None:
         self.source = source
         self.ranges: list[tuple[int, int]] = []
         self.held: dict[Holder, int] = {}
+        self.committed: SettledRanges | None = None
 
     def add(self, run: UnackedRun) -> None:
         count = run.end_tag - run.first_tag
@@ -88,8 +91,11 @@ class _Share:
 class Settling:
     """What a channel held on its way out; see `Work`.
 
+    Attributes:
+        are_few: all may leave at once.
+
     Args:
-        runs: in the order of their tags; the list is not the caller's any more.
+        runs: the list is not the caller's any more when it goes on.
         outcome: why they are settled, or how they come back.
         consumers: they leave their queues with it.
 
@@ -107,8 +113,9 @@ class Settling:
         self.services = services
         self._holdings = holdings
         self._outcome = outcome
-        runs.reverse()  # a copy would look at each of them
-        self._unsorted = runs
+        self.are_few = are_few(runs)
+        self._runs = runs
+        self._sorted = 0  # how many of them
         self._shares: dict[DeliverySource, _Share] = {}
         self._leaving: defaultdict[Queue, set[ChannelConsumer]] = defaultdict(set)
         for consumer in consumers:
@@ -141,9 +148,9 @@ class Settling:
             raise self._error
         return True
 
-    def _next_step(self) -> Callable[[], None] | None:
-        if self._unsorted:
-            return self._sort_some
+    def _next_step(self) -> Callable[[], object] | None:
+        if self._runs:
+            return self.sort_some if self._sorted < len(self._runs) else self._forget_some
         if self._due:
             return self._end_piece if self._due[-1].ranges else self._end_share
         if self._left is not None:
@@ -152,15 +159,45 @@ class Settling:
             return self._leave_queue
         return self._begin_share if self._shares else None
 
-    def _sort_some(self) -> None:
-        some = self._unsorted[: -SORTED_RUNS - 1 : -1]
-        del self._unsorted[-SORTED_RUNS:]
+    def sort_some(self) -> bool:
+        """Find out where some of the deliveries come from; returns whether there are more."""
         shares = self._shares
-        for run in some:
+        at, self._sorted = self._sorted, self._sorted + SORTED_RUNS
+        for run in self._runs[at : self._sorted]:
             share = shares.get(run.partition)
             if share is None:
                 share = shares[run.partition] = _Share(run.partition)
             share.add(run)
+        return self._sorted < len(self._runs)
+
+    def _forget_some(self) -> None:
+        del self._runs[-FORGOTTEN_RUNS:]
+
+    # -- with a transaction
+
+    def settlements(self) -> list[SettledRanges]:
+        """What the journal may know before they are settled; all are sorted."""
+        outcome = self._outcome
+        if not isinstance(outcome, Reason):
+            return []
+        for share in self._shares.values():
+            share.committed = share.source.settlement(tuple(share.ranges), outcome)
+        known = (share.committed for share in self._shares.values())
+        return [each for each in known if each is not None]
+
+    def committed(self) -> None:
+        """The journal has what it may know, if there was any: no snapshot may know less from here on."""
+        for share in self._shares.values():
+            if share.committed is not None:
+                share.source.committed(share.committed)
+
+    def failed(self) -> None:
+        """Nobody knows what the journal has: they come back."""
+        self._outcome = Comeback.FAILED
+        for share in self._shares.values():
+            share.committed = None
+
+    # -- in turns
 
     def _leave_queue(self) -> None:
         queue, gone = self._leaving.popitem()
@@ -207,8 +244,6 @@ def settled_in_turns(settling: Settling) -> asyncio.Future[None]:
     return Piecework(settling, services.piecework, services.loop).done
 
 
-def are_few(runs: list[UnackedRun]) -> bool:
-    """Whether deliveries, in the order of their tags, may be settled at once."""
-    if not runs:
-        return True
-    return len(runs) <= RUNS_MAX and runs[-1].end_tag - runs[0].first_tag <= MESSAGES_MAX
+def are_few(runs: Sequence[UnackedRun]) -> bool:
+    """Whether deliveries may be settled at once."""
+    return len(runs) <= RUNS_MAX and sum(map(len, runs)) <= MESSAGES_MAX

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from log_backend import PartitionLog, Reason, SettledRange
+from log_backend import PartitionLog, Reason, SettledRanges
 from vhosts import Comeback, Delivery, DeliverySource
 
 
@@ -48,8 +48,11 @@ class EndedLease:
     def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
         """See `DeliverySource`: somebody else may have the messages."""
 
-    def settlement(self, first: int, end: int, reason: Reason) -> None:
+    def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> None:
         """See `DeliverySource`: nothing is settled."""
+
+    def committed(self, settled: SettledRanges) -> None:
+        """See `DeliverySource`: nothing is."""
 
     def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
         """See `DeliverySource`: they are back."""
@@ -114,14 +117,6 @@ class Taken(NamedTuple):
 
     runs: list[UnackedRun]
     outcome: Reason | Comeback
-
-    def settlements(self) -> Iterator[SettledRange]:
-        """What the journal may know before they are settled."""
-        if isinstance(self.outcome, Reason):
-            for run in self.runs:
-                settled = run.partition.settlement(run.offset, run.end_offset, self.outcome)
-                if settled is not None:
-                    yield settled
 
 
 class Unacked:
@@ -194,8 +189,8 @@ class Unacked:
 
     def put_back(self, runs: Iterable[UnackedRun]) -> None:
         """Deliveries that were removed are unsettled again."""
-        for run in runs:
-            self._runs.insert(bisect_right(self._runs, run.first_tag, key=_first_tag), run)
+        self._runs = [*runs, *self._runs]
+        self._runs.sort(key=_first_tag)
 
     def take_all(self) -> list[UnackedRun]:
         """Remove everything."""

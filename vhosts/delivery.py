@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from log_backend import PartitionLog, Reason, Records, SettledRange
+from log_backend import PartitionLog, Reason, Records, SettledRanges
 from vhosts.comeback import Comeback
 
 
@@ -25,8 +25,11 @@ class DeliverySource(Protocol):
     def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
         """Be done with messages that were handed out."""
 
-    def settlement(self, first: int, end: int, reason: Reason) -> SettledRange | None:
+    def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> SettledRanges | None:
         """What the journal may know before such messages are settled; None: nothing."""
+
+    def committed(self, settled: SettledRanges) -> None:
+        """The journal knows: no snapshot may know less. They are to be settled all the same."""
 
     def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
         """Make messages ready again that were handed out, in their old place."""

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
-from log_backend import EXPIRING, PartitionLog, Reason, RecordBatch, SettledRange
+from log_backend import EXPIRING, PartitionLog, Reason, RecordBatch, SettledRanges, Settlement
 from vhosts.comeback import Comeback
 from vhosts.delivery import Delivery, fitting
 
@@ -179,12 +179,17 @@ class QueuePartition:
         self.cursor.settle(first, end, reason)
         self.log.release()
 
-    def settlement(self, first: int, end: int, reason: Reason) -> SettledRange | None:
+    def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> SettledRanges | None:
         """See `DeliverySource`."""
         kept = reason is Reason.REJECTED and self.rules is not None and self.rules.keeps_rejected
         if kept or self.log.closed or not self.log.durable:
             return None
-        return SettledRange(self.log.number, self.cursor.number, first, end, reason)
+        return SettledRanges(self.log.number, Settlement(self.cursor.number, ranges, reason))
+
+    def committed(self, settled: SettledRanges) -> None:
+        """See `DeliverySource`."""
+        if not self.log.closed:
+            self.cursor.replay(settled.settlement)
 
     def finish(self, first: int, end: int, reason: Reason) -> None:
         """Settle messages that were withdrawn, or left to the rules when they were settled."""

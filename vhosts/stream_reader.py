@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from exchanges import field_type
-from log_backend import PartitionLog, Reason
+from log_backend import PartitionLog, Reason, SettledRanges
 from vhosts.argument_checks import age_microseconds
 from vhosts.comeback import Comeback
 from vhosts.consumer import Consumer
@@ -108,8 +108,11 @@ class StreamReader:
         """See `DeliverySource`: what was read stays in the log."""
         self.in_flight -= end - first
 
-    def settlement(self, first: int, end: int, reason: Reason) -> None:
+    def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> None:
         """See `DeliverySource`: nothing is settled."""
+
+    def committed(self, settled: SettledRanges) -> None:
+        """See `DeliverySource`: nothing is."""
 
     def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
         """See `DeliverySource`: what was read is not read again."""
