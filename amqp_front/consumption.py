@@ -1,7 +1,6 @@
 """The consuming side of a channel: consumers, prefetch, unsettled deliveries, basic.get."""
 
 import asyncio
-import logging
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -26,6 +25,7 @@ from amqp_front.errors import (
     HardError,
     SoftError,
 )
+from amqp_front.lease_ends import LeaseEnds
 from amqp_front.methods import encode_method
 from amqp_front.properties import Properties, visible_properties
 from amqp_front.redelivery import Redelivery
@@ -47,8 +47,6 @@ from vhosts import (
 STREAM_OFFSET = "x-stream-offset"
 CONSUMERS_MAX = 4_096  # of one channel; each costs memory on the word of a stranger
 CONNECTION_CONSUMERS_MAX = 16_384  # of all channels: when they go at once, nobody else has a turn
-
-log = logging.getLogger(__name__)
 
 _OUTCOMES: Mapping[int, Reason | Comeback] = {
     ACK: Reason.ACKED,
@@ -87,6 +85,7 @@ class Consumption:
         self._redelivery: Redelivery | None = None
         self._settling: asyncio.Future[None] | None = None
         self._is_closed = False
+        self._lease_ends: LeaseEnds | None = None
 
     # -- what consumers need (ConsumingChannel)
 
@@ -127,18 +126,11 @@ class Consumption:
 
     def end_leases(self, holder: ChannelConsumer, end_tag: int) -> int:
         """See `LeasedConsumption`."""
-        ended = self.unacked.end_leases(holder, end_tag)
-        for run in ended:
-            run.partition.give_back(run.offset, run.end_offset, Comeback.RETURNED)
-            run.partition.on_ready()
-        if ended:
-            count = sum(map(len, ended))
-            holder.timed_out += count
-            if holder.source is holder.queue:
-                holder.queue.stand_aside(holder)
-            where = (holder.queue, holder.tag, self.number)
-            log.warning("%s: consumer '%s' on channel %d: %d not settled in time", *where, count)
-        return self.unacked.leased(holder)
+        if self.unacked.first_below(end_tag) is not None:
+            if self._lease_ends is None:
+                self._lease_ends = LeaseEnds(self, self._channel.services)
+            self._lease_ends.end(holder, end_tag)
+        return holder.unacked - holder.lapsed
 
     def consumer_failed(self, consumer: ChannelConsumer, error: Exception) -> None:
         """See `ConsumingChannel`."""
@@ -469,6 +461,7 @@ class Consumption:
     def close(self) -> asyncio.Future[None] | None:
         """Return everything unsettled and end all consumers; None: that is done, else it is when this is."""
         self._is_closed = True  # who is in the middle of delivering stops
+        self._lease_ends = None
         if self._reply_tag is not None:
             self._close_replies()
         consumers = list(self.consumers.values())
