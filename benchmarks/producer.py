@@ -70,10 +70,10 @@ class Producer:
         """Publish one run, within its window; returns the number of messages.
 
         Args:
-            room: messages at most.
+            room: messages at most; below 0 where other processes have gone too far ahead.
         """
-        count = min(room, self._run.messages_max, self.window_left)
-        if count > 0:
+        count = max(0, min(room, self._run.messages_max, self.window_left))
+        if count:
             self.connection.send(self._run.encoded(self.published, count))
             self.published += count
             self._left -= count

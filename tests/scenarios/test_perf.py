@@ -36,6 +36,7 @@ def perf(*arguments: str):
         "--durable --confirms 50 --ack-every 1 --prefetch 20",
         "--durable --confirms 200 --ack-every 20 --prefetch 100 --producers 2 --consumers 2 --queues 4",
         "--producers 3 --queues 2 --consumers 5",
+        "--messages 100000 --producers 4 --run-ahead 200",
         "--exchange direct --queues 3 --bindings 9 --keys 7 --confirms 10",
         "--exchange direct --queues 4 --fan-out 2 --consumers 4",
         "--exchange fanout --queues 7 --consumers 2",
