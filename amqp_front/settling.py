@@ -18,7 +18,7 @@ from amqp_front.channel_consumer import ChannelConsumer
 from amqp_front.piecework import Piecework
 from amqp_front.services import Services
 from amqp_front.unacked import Holder, UnackedRun
-from log_backend import Reason, SettledRanges
+from log_backend import Reason, SettledPart
 from vhosts import Comeback, DeliverySource, Queue, VirtualHost
 
 TURN_SECONDS = 0.001
@@ -58,7 +58,7 @@ class _Share:
         self.source = source
         self.ranges: list[tuple[int, int]] = []
         self.held: dict[Holder, int] = {}
-        self.committed: SettledRanges | None = None
+        self.committed: SettledPart | None = None
 
     def add(self, run: UnackedRun) -> None:
         count = run.end_tag - run.first_tag
@@ -175,7 +175,7 @@ class Settling:
 
     # -- with a transaction
 
-    def settlements(self) -> list[SettledRanges]:
+    def settlements(self) -> list[SettledPart]:
         """What the journal may know before they are settled; all are sorted."""
         outcome = self._outcome
         if not isinstance(outcome, Reason):

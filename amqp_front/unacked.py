@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from log_backend import PartitionLog, Reason, SettledRanges
+from log_backend import PartitionLog, Reason, SettledPart
 from vhosts import Comeback, Delivery, DeliverySource
 
 
@@ -54,7 +54,7 @@ class EndedLease:
     def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> None:
         """See `DeliverySource`: nothing is settled."""
 
-    def committed(self, settled: SettledRanges) -> None:
+    def committed(self, settled: SettledPart) -> None:
         """See `DeliverySource`: nothing is."""
 
     def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:

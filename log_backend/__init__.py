@@ -29,7 +29,7 @@ from log_backend.log_end import PartitionClosed
 from log_backend.log_options import LogOptions
 from log_backend.log_repair import Repair, Repaired
 from log_backend.log_store import LogStore
-from log_backend.log_transaction import SettledRanges
+from log_backend.log_transaction import SettledPart
 from log_backend.log_verification import Finding, Verification
 from log_backend.metadata import (
     Change,
@@ -105,7 +105,7 @@ __all__ = [
     "ScheduledRecord",
     "Segment",
     "SegmentDamaged",
-    "SettledRanges",
+    "SettledPart",
     "Settlement",
     "SingleRecord",
     "SnapshotDamaged",

@@ -26,7 +26,7 @@ class CommittingPartition(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SettledRanges:
+class SettledPart:
     """Offsets of a partition that a cursor of it will have settled.
 
     Attributes:
@@ -76,7 +76,7 @@ def commit_together(
     journal: Journal,
     partitions: Mapping[int, CommittingPartition],
     append: Callable[[], object],
-    settled: Iterable[SettledRanges],
+    settled: Iterable[SettledPart],
 ) -> int:
     """Journal what a function appends, and what will be settled, as one.
 

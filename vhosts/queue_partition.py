@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
-from log_backend import EXPIRING, PartitionLog, Reason, RecordBatch, SettledRanges, Settlement
+from log_backend import EXPIRING, PartitionLog, Reason, RecordBatch, SettledPart, Settlement
 from vhosts.comeback import Comeback
 from vhosts.delivery import Delivery, fitting
 
@@ -179,14 +179,14 @@ class QueuePartition:
         self.cursor.settle(first, end, reason)
         self.log.release()
 
-    def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> SettledRanges | None:
+    def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> SettledPart | None:
         """See `DeliverySource`."""
         kept = reason is Reason.REJECTED and self.rules is not None and self.rules.keeps_rejected
         if kept or self.log.closed or not self.log.durable:
             return None
-        return SettledRanges(self.log.number, Settlement(self.cursor.number, ranges, reason))
+        return SettledPart(self.log.number, Settlement(self.cursor.number, ranges, reason))
 
-    def committed(self, settled: SettledRanges) -> None:
+    def committed(self, settled: SettledPart) -> None:
         """See `DeliverySource`."""
         if not self.log.closed:
             self.cursor.replay(settled.settlement)

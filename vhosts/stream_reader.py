@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from exchanges import field_type
-from log_backend import PartitionLog, Reason, SettledRanges
+from log_backend import PartitionLog, Reason, SettledPart
 from vhosts.argument_checks import age_microseconds
 from vhosts.comeback import Comeback
 from vhosts.consumer import Consumer
@@ -111,7 +111,7 @@ class StreamReader:
     def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> None:
         """See `DeliverySource`: nothing is settled."""
 
-    def committed(self, settled: SettledRanges) -> None:
+    def committed(self, settled: SettledPart) -> None:
         """See `DeliverySource`: nothing is."""
 
     def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:

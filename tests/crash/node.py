@@ -22,7 +22,7 @@ from log_backend import (
     LogStore,
     MetadataStore,
     MetadataWriter,
-    SettledRanges,
+    SettledPart,
     Settlement,
     SystemClock,
 )
@@ -239,7 +239,7 @@ class Node:
         position = self.vhost.commit(
             append,
             [
-                SettledRanges(logs[name].number, Settlement(0, [each]))
+                SettledPart(logs[name].number, Settlement(0, [each]))
                 for name, each in settles.items()
             ],
         )

@@ -14,7 +14,7 @@ from log_backend import (
     Durability,
     LogStore,
     PartitionLog,
-    SettledRanges,
+    SettledPart,
     Settlement,
     journal_groups,
 )
@@ -100,7 +100,7 @@ async def test_what_it_settles_is_journaled_and_settled_by_its_owner(tmp_path: P
     store, (a, b) = start_store(tmp_path, queues=("a", "b"))
     for _ in range(4):
         a.append(records([b"x"], persistent=True))
-    settled = [SettledRanges(a.number, Settlement(0, [(1, 3)]))]
+    settled = [SettledPart(a.number, Settlement(0, [(1, 3)]))]
     position = store.commit_together(appending(b), settled)
     await durable(store, position)
     assert [offset for offset, _ in await unsettled(a)] == [0, 1, 2, 3]
