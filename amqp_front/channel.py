@@ -426,8 +426,10 @@ class Channel:
     # -- the end
 
     def refuse(self, error: SoftError, class_id: int, method_id: int) -> None:
-        """Close the channel from our side."""
-        self.release()
+        """Close the channel from our side; what follows on its connection finds all back in its queues."""
+        done = self.release()
+        if done is not None:
+            self.connection.wait_for(done, lambda: None)
         self.closing = True
         self.partial = None
         self.write(

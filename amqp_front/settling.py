@@ -224,12 +224,12 @@ class Settling:
 
     def _end_share(self) -> None:
         share = self._due.pop()
-        for holder, count in share.held.items():
-            self._holdings.let_go(holder, count)
         if isinstance(self._outcome, Comeback):
             share.source.resume()
         else:
-            share.source.on_ready()  # whoever held it has credit again
+            share.source.on_ready()
+        for holder, count in share.held.items():  # who has credit again when it is dispatched
+            self._holdings.let_go(holder, count)
 
     def _tell_left(self) -> None:
         queue, self._left = self._left, None

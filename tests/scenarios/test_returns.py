@@ -71,6 +71,17 @@ def test_what_follows_a_close_on_its_connection_finds_all_back(clients, feeder, 
     assert drain(again, queues[0]) == NUMBERS
 
 
+def test_what_follows_a_refusal_on_its_connection_finds_all_back(clients, feeder, queues):
+    connection = clients.connect()
+    channel, other = connection.channel(1), connection.channel(2)
+    consume(channel, queues, feeder)
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker):
+        channel.queue_declare(f"{queues[0]}-absent", passive=True)
+    assert [ready_count(other, queue) for queue in queues] == [EACH] * QUEUES
+    again = connection.channel(1)
+    assert drain(again, queues[0]) == NUMBERS
+
+
 @pytest.mark.parametrize("ends", ["refused", "cut"])
 def test_the_next_single_active_consumer_gets_what_came_back_first(clients, feeder, name, ends):
     single = {"x-single-active-consumer": True}
