@@ -31,6 +31,7 @@ HOT_MODULES = (
     "amqp_front/inlet.py",
     "amqp_front/deliver_frames.py",
     "amqp_front/confirms.py",
+    "amqp_front/confirm_sender.py",
     "amqp_front/appending.py",
     "amqp_front/publisher.py",
     "vhosts/queue.py",

@@ -1,19 +1,18 @@
 """A consumer of a channel, as its queue sees it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
+from amqp_front.consumer_timeout import lease_seconds
 from amqp_front.content_frames import deliveries_in_parts, is_large
 from amqp_front.deliver_frames import encode_deliveries
 from amqp_front.delivery_lease import DeliveryLease
-from amqp_front.errors import PRECONDITION_FAILED, SoftError
 from amqp_front.properties import Properties, visible_properties
 from amqp_front.unacked import UnackedRun
 from log_backend import BLIND_COPIES, Octets
 from vhosts import CREDIT_UNLIMITED, ConsumerGroup, Delivery, Queue, QueueStopped, VirtualHost
 
 COUNT_HEADER = b"x-delivery-count"
-CONSUMER_TIMEOUT = "x-consumer-timeout"  # ms, also of a queue; 0: none
 
 
 class ConsumingChannel(Protocol):
@@ -138,11 +137,7 @@ class ChannelConsumer:
 
     def lease_seconds(self, default: float) -> float | None:
         """How long it may hold a delivery, by its own word or its queue's; None: for ever."""
-        timeout = self.timeout
-        if timeout is None:
-            value = self.queue.effective.values.get(CONSUMER_TIMEOUT)
-            timeout = value if isinstance(value, int) else None
-        return (default if timeout is None else timeout / 1_000) or None
+        return lease_seconds(self.timeout, self.queue.effective.values, default)
 
     def end_lease(self) -> None:
         """See `Holder`."""
@@ -155,43 +150,33 @@ class ChannelConsumer:
         self._channel.consumer_failed(self, error)
 
     def _parts(self, delivery: Delivery, first_tag: int) -> Sequence[Octets]:
-        if delivery.redelivered and self.queue.counts_deliveries:
-            return self._headed_parts(delivery, first_tag, _counted_property_lists(delivery))
-        records = delivery.records
-        if records.attributes & BLIND_COPIES:
-            indexes = range(delivery.index, delivery.index + delivery.count)
-            seen = (visible_properties(records, index) for index in indexes)
-            return self._headed_parts(delivery, first_tag, seen)
+        records, channel = delivery.records, self._channel
         arguments = (
             records,
             delivery.index,
             delivery.count,
-            self._channel.number,
+            channel.number,
             self._wire_tag,
             first_tag,
             delivery.redelivered,
-            self._channel.body_frame_max,
+            channel.body_frame_max,
         )
-        if is_large(delivery.records):
-            return deliveries_in_parts(*arguments)
-        return (encode_deliveries(*arguments),)
+        property_lists = self._property_lists(delivery)
+        if is_large(records):
+            return deliveries_in_parts(*arguments, property_lists)
+        if property_lists is None:
+            return (encode_deliveries(*arguments),)
+        return (b"".join(deliveries_in_parts(*arguments, property_lists)),)
 
-    def _headed_parts(
-        self, delivery: Delivery, first_tag: int, property_lists: Iterable[bytes]
-    ) -> Sequence[Octets]:
-        """The frames of a delivery whose messages have other properties than they were published with."""
-        parts = deliveries_in_parts(
-            delivery.records,
-            delivery.index,
-            delivery.count,
-            self._channel.number,
-            self._wire_tag,
-            first_tag,
-            delivery.redelivered,
-            self._channel.body_frame_max,
-            property_lists,
-        )
-        return parts if is_large(delivery.records) else (b"".join(parts),)
+    def _property_lists(self, delivery: Delivery) -> Iterable[bytes] | None:
+        """What stands for the properties that the messages were published with; None: these."""
+        if delivery.redelivered and self.queue.counts_deliveries:
+            return _counted_property_lists(delivery)
+        records = delivery.records
+        if records.attributes & BLIND_COPIES:
+            indexes = range(delivery.index, delivery.index + delivery.count)
+            return (visible_properties(records, index) for index in indexes)
+        return None
 
     def queue_deleted(self) -> None:
         """See `Consumer`."""
@@ -209,17 +194,3 @@ def delivery_counts(delivery: Delivery) -> list[int]:
     """How often each message of a delivery was delivered again, this one included."""
     offsets = range(delivery.offset, delivery.offset + delivery.count)
     return [delivery.partition.delivery_count(offset) for offset in offsets]
-
-
-def wanted_timeout(arguments: Mapping[str, object]) -> int | None:
-    """The milliseconds that a consumer says it may take; None: it says nothing.
-
-    Raises:
-        SoftError: 406, it is no such number.
-    """
-    timeout = arguments.get(CONSUMER_TIMEOUT)
-    if timeout is None:
-        return None
-    if isinstance(timeout, bool) or not isinstance(timeout, int) or timeout < 0:
-        raise SoftError(PRECONDITION_FAILED, f"{CONSUMER_TIMEOUT} is no number of milliseconds")
-    return timeout

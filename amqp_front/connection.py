@@ -22,6 +22,7 @@ from amqp_front.channel_connection import RefusingChannel
 from amqp_front.channel_table import ChannelTable
 from amqp_front.client_socket import CLOSE_SECONDS_MAX, ClientSocket
 from amqp_front.command import RUN_RECORDS_MAX, Frame, PublishRun, SettleRun
+from amqp_front.command_turn import TURN_SECONDS, CommandTurn
 from amqp_front.connection_methods import connection_method
 from amqp_front.connection_state import State
 from amqp_front.errors import UNEXPECTED_FRAME, AmqpError, HardError, SoftError, reply_text
@@ -45,11 +46,6 @@ from vhosts import PermissionCache, VirtualHost
 
 log = logging.getLogger(__name__)
 
-TURN_COMMANDS_MAX = 256  # of one turn: 1 to 2 ms; a change of topology counts for several
-TURN_SECONDS = 0.001  # of one turn: commands that took so long are the last of it
-QUEUES_OF_COMMAND = 2  # that one run of publishes reaches, where they are many: some 4 us
-COMMAND_READ_BITS = 12  # every 4 KiB that were read count as a command: 1 MiB is a turn, too
-
 
 class ConnectionKeeper(Protocol):
     """Who has all connections."""
@@ -66,10 +62,10 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_choked",
-        "_commands_left",
         "_keeper",
         "_left",
         "_proxied",
+        "_turn",
         "_waiting",
         "admitted",
         "body_frame_max",
@@ -105,7 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         self._keeper = keeper
         self.state = State.AWAIT_HEADER
         self.socket: ClientSocket | None = None
-        self._commands_left = TURN_COMMANDS_MAX
+        self._turn = CommandTurn()
         self._waiting = False
         self._left = False  # nobody counts it any more
         self._choked = False  # nothing is read until the client has read of what is unsent
@@ -146,10 +142,10 @@ class Connection(asyncio.BufferedProtocol):
             return
         if self.heartbeat is not None:
             self.heartbeat.received = True
-        self._commands_left -= nbytes >> COMMAND_READ_BITS
+        self._turn.received(nbytes)
         if self.inlet.received(nbytes):
             self._process()
-        elif self._commands_left <= 0:
+        elif self._turn.commands_left <= 0:
             self._rest()
             self._update_reading()
 
@@ -226,11 +222,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def _commands(self) -> None:
         cutter, gate, now = self.services.cutter, self.services.gate, self.services.clock.monotonic
-        until = now() + TURN_SECONDS
+        turn, until = self._turn, now() + TURN_SECONDS
         while not self._waiting and self.state is not State.CLOSED:
             if self.stalled and self.outbox_full:
                 return
-            if self._commands_left <= 0:
+            if turn.commands_left <= 0:
                 return self._rest()
             command = cutter.next(self.channels.is_assembling())
             if command is None:
@@ -239,13 +235,13 @@ class Connection(asyncio.BufferedProtocol):
                 cutter.give_back()
                 self.hold.begin()
                 return
-            self._commands_left -= command.weight
+            turn.commands_left -= command.weight
             if isinstance(command, Frame):
                 self._frame(command)
             else:
                 self._run(command)
             if now() >= until:
-                self._commands_left = 0
+                turn.end()
 
     def opened(self) -> None:
         """The client is in its vhost."""
@@ -263,7 +259,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _rested(self) -> None:
         self._waiting = False
-        self._commands_left = TURN_COMMANDS_MAX
+        self._turn.begin()
         self._go_on()
 
     def _go_on(self) -> None:
@@ -343,11 +339,11 @@ class Connection(asyncio.BufferedProtocol):
                 carried = channel.publish(run)
                 if carried < run.count:
                     self.services.cutter.give_back(run.begin(carried))
-                    self._commands_left = 0
+                    self._turn.end()
                     self.inlet.run_limit = 2 * carried
                 elif self.inlet.run_limit < RUN_RECORDS_MAX:
                     self.inlet.run_limit = RUN_RECORDS_MAX
-                    self._commands_left = 0  # many short runs would be a long turn
+                    self._turn.end()  # many short runs would be a long turn
             else:
                 channel.settle(run)
         except Exception as error:
@@ -380,11 +376,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def end_turn(self) -> None:
         """What comes next is for another turn of the loop: what was done was long."""
-        self._commands_left = 0
+        self._turn.end()
 
     def reached(self, queues: int, arrived: Awaitable[None] | None) -> None:
         """See `PublishingChannel`: others have their turn the sooner."""
-        self._commands_left -= queues // QUEUES_OF_COMMAND
+        self._turn.reached(queues)
         if arrived is not None:
             self.wait_for(arrived, _nothing)
 

@@ -7,14 +7,10 @@ from functools import partial
 
 from pamqp import commands
 
-from amqp_front.channel_consumer import (
-    COUNT_HEADER,
-    ChannelConsumer,
-    delivery_counts,
-    wanted_timeout,
-)
+from amqp_front.channel_consumer import COUNT_HEADER, ChannelConsumer, delivery_counts
 from amqp_front.client_channel import ClientChannel
 from amqp_front.command import ACK, DISCARD, REFUSE, REQUEUE, SettleRun
+from amqp_front.consumer_timeout import wanted_timeout
 from amqp_front.content_frames import body_view, content_frames
 from amqp_front.deliver_frames import encode_deliveries
 from amqp_front.delivery_lease import DeliveryLease

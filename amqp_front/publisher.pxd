@@ -1,17 +1,16 @@
 # The publishing side of a channel, for the compiled kernel.
 from amqp_front.appending cimport Appending
-from amqp_front.confirms cimport Confirms
+from amqp_front.confirm_sender cimport ConfirmSender
 
 
 cdef class Publisher:
     cdef object _channel
     cdef object _vhost
-    cdef object _board
     cdef object _clock
     cdef public bint confirming
     cdef public bint waited
     cdef public Py_ssize_t carried
-    cdef Confirms _confirms
+    cdef ConfirmSender _confirms
     cdef object _planned
     cdef bint _is_closed
     cdef bytes _name
@@ -31,4 +30,3 @@ cdef class Publisher:
     cdef _arrived(self, needed)
     cdef _check_flags(self, run)
     cdef _check_exchange(self, name)
-    cdef _answer(self, taken, method)

@@ -1,7 +1,6 @@
 # cython: annotation_typing=False, wraparound=True
 """The publishing side of a channel: from a run of publishes to queues, returns and confirms."""
 
-import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -12,7 +11,7 @@ from pamqp import commands
 from amqp_front.appending import Appending, Batches
 from amqp_front.command import CARBON_COPY, PublishRun
 from amqp_front.commit_plan import CommitPlan
-from amqp_front.confirms import Confirms
+from amqp_front.confirm_sender import ConfirmSender
 from amqp_front.content_frames import content_frames
 from amqp_front.direct_reply import ADDRESS_PREFIX
 from amqp_front.errors import (
@@ -38,10 +37,6 @@ from vhosts import (
     Verb,
 )
 
-_CONFIRM = struct.Struct(">BHIIQBB")  # a whole basic.ack or basic.nack frame
-_ACK = 60 << 16 | 80
-_NACK = 60 << 16 | 120
-
 # Of one turn of the loop; what is left of a run comes again in the next one.
 TURN_SECONDS = 0.001  # to find routes that are not known, or to look at single messages
 TURN_KEYS_MAX = 2_048  # with several keys: 1 to 2 us each where every key has a queue of its own
@@ -49,6 +44,12 @@ PLANNED_ROUTES_MAX = 512  # of more keys than that, when a commit is planned: 2 
 LOOKED_AT_MAX = 64  # looked at one by one: some 30 us each
 LONG_KEY = 64  # bytes: a longer one may take 2 ms, by 10,000 patterns made for that
 LONG_ROUTE = 256  # queues: 0.03 ms; of 20,000, 2 ms
+# Whole numbers of C.
+NEW_KEYS_BETWEEN_LOOKS = cython.declare(cython.Py_ssize_t, 4)  # at the clock
+KEYS_BETWEEN_LOOKS = cython.declare(cython.Py_ssize_t, 16)  # where each is looked at, however known
+MANY_QUEUES = cython.declare(
+    cython.Py_ssize_t, 16
+)  # a run to more takes time that is to be counted
 
 
 @cython.final
@@ -66,13 +67,12 @@ class Publisher:
     def __init__(self, channel: PublishingChannel) -> None:
         self._channel = channel
         self._vhost = channel.vhost
-        self._board = channel.services.confirms
         self._clock = channel.services.clock
         self.confirming = False
         self.waited = False
         self.carried = 0
         self.fan_out: Piecework | None = None
-        self._confirms = Confirms()
+        self._confirms = ConfirmSender(channel)
         self._planned: CommitPlan | None = None  # then what is published goes there
         self._is_closed = False
         self._name = b""
@@ -171,7 +171,7 @@ class Publisher:
             self.fan_out = Piecework(self, services.piecework, services.loop)
             self._channel.reached(self._appending.queues, self.fan_out.done)
         else:
-            if self._appending.queues > 16:  # QUEUES_BETWEEN_LOOKS
+            if self._appending.queues > MANY_QUEUES:
                 self._channel.reached(self._appending.queues, None)
             self._arrived(needed)
         return needed
@@ -195,18 +195,13 @@ class Publisher:
         if not self.confirming:
             raise error
         if not self._is_closed:
-            self._confirms.add(self.carried, NOTHING)
-            self.journal_failed()
+            self._confirms.lost(self.carried)
 
     @cython.cfunc
     def _arrived(self, needed: JournalPositions) -> None:
         refused = self._appending.refused
         if self.confirming and not self._is_closed:
-            if refused:
-                self._confirms.add_refused(self.carried, refused, needed)
-            else:
-                self._confirms.add(self.carried, needed)
-            self._board.wait(self, needed)
+            self._confirms.published(self.carried, refused, needed)
         if refused:
             refused.clear()  # without confirms nobody wants to know
 
@@ -253,7 +248,7 @@ class Publisher:
         for key in keys:
             route = routes.get(key)
             if route is None:
-                to_look = new & 3 == 0 or is_long or len(key) > LONG_KEY
+                to_look = new % NEW_KEYS_BETWEEN_LOOKS == 0 or is_long or len(key) > LONG_KEY
                 if to_look and self._appending.is_over() and new:
                     break
                 new += 1
@@ -368,7 +363,7 @@ class Publisher:
         found: list[Route] = []
         message, is_long = BARE_MESSAGE, False
         for at, key in enumerate(run.keys()):
-            to_look = is_long or not at % 16 or len(key) > LONG_KEY
+            to_look = at % KEYS_BETWEEN_LOOKS == 0 or is_long or len(key) > LONG_KEY
             if to_look and self._appending.is_over() and at:
                 break
             if looks:
@@ -485,7 +480,7 @@ class Publisher:
                 self._tell(partial(self._return, run, indexes[at : at + LOOKED_AT_MAX]))
             return
         if self.confirming:
-            self.journal_reached(self._board.reached)  # of what came before
+            self._confirms.catch_up()  # of what came before
         run = without_blind_copies(run)
         keys = run.keys()
         for at in indexes:
@@ -523,32 +518,10 @@ class Publisher:
             self._name, self._exchange, self._known_version = name, exchange, version
         self._channel.permissions.authorize(ResourceKind.EXCHANGE, exchange, Verb.WRITE)
 
-    # -- confirms (Waiter)
-
-    def journal_reached(self, reached: JournalPositions) -> bool:
-        """See `Waiter`."""
-        confirms = self._confirms
-        self._answer(confirms.take_covered(reached), _ACK)
-        if not confirms.waits():
-            return False
-        while (refused := self._confirms.take_refused()) is not None:
-            self._answer(refused, _NACK)
-            self._answer(self._confirms.take_covered(reached), _ACK)
-        return self._confirms.waits()
-
-    def journal_failed(self) -> None:
-        """See `Waiter`."""
-        self._answer(self._confirms.take_all(), _NACK)
-
-    @cython.cfunc
-    def _answer(self, taken: tuple[int, bool] | None, method: int) -> None:
-        if taken is not None:
-            self._channel.write(_CONFIRM.pack(1, self._channel.number, 13, method, *taken, 0xCE))
-
     def close(self) -> None:
         """The channel is gone: confirm and return nothing more."""
         self._is_closed = True
-        self._board.forget(self)
+        self._confirms.close()
 
 
 @cython.cfunc

@@ -1,10 +1,9 @@
 """A consumer that reads a log: each delivery says at which offset it lies."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from amqp_front.channel_consumer import COUNT_HEADER, ChannelConsumer, delivery_counts
 from amqp_front.properties import Properties, visible_properties
-from log_backend import Octets
 from vhosts import Delivery
 
 OFFSET_HEADER = b"x-stream-offset"
@@ -19,12 +18,12 @@ class StreamConsumer(ChannelConsumer):
 
     __slots__ = ()
 
-    def _parts(self, delivery: Delivery, first_tag: int) -> Sequence[Octets]:
+    def _property_lists(self, delivery: Delivery) -> Iterable[bytes]:
         is_counted = delivery.redelivered and self.queue.counts_deliveries
-        return self._headed_parts(delivery, first_tag, _property_lists(delivery, is_counted))
+        return _headed_property_lists(delivery, is_counted)
 
 
-def _property_lists(delivery: Delivery, is_counted: bool) -> Iterator[bytes]:
+def _headed_property_lists(delivery: Delivery, is_counted: bool) -> Iterator[bytes]:
     counts = delivery_counts(delivery) if is_counted else None
     for at in range(delivery.count):
         headers: dict[bytes, int] = {}

@@ -31,6 +31,7 @@ HOT_MODULES = (
     "amqp_front.inlet",
     "amqp_front.deliver_frames",
     "amqp_front.confirms",
+    "amqp_front.confirm_sender",
     "amqp_front.appending",
     "amqp_front.publisher",
     "vhosts.queue",

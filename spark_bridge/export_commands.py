@@ -33,7 +33,7 @@ VACUUM_HOURS = 168  # Delta's own: queries and streams that began before may rea
 
 export_commands = typer.Typer(
     name="export",
-    help="Copy logs to Parquet files or a Delta table, exactly once; look after the table.",
+    help="Copy logs to a Delta or Iceberg table or Parquet files, exactly once; look after the table.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )

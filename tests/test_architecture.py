@@ -4,9 +4,10 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import packages_distributions
 
@@ -57,6 +58,11 @@ KERNEL_LINES_MAX = 600  # one class can not be cut in two, and its C types stand
 DRAWERS = {"common", "helper", "helpers", "manager", "misc", "util", "utils"}
 
 
+@cache
+def fits(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
+
+
 @dataclass(frozen=True)
 class Door:
     """A way to the outside: the names that lead through it, and the files where they may stand."""
@@ -69,7 +75,7 @@ class Door:
         if any(fnmatch(module.path, file) for file in self.files):
             return
         for line, name in module.outside_names:
-            if any(fnmatch(name, pattern) for pattern in self.names):
+            if fits(name, self.names):
                 yield f"{module.path}:{line}: {name}"
 
 
@@ -130,6 +136,14 @@ MODULES = [module for package in IMPORT_TABLE for module in read_modules(package
 NAMES = {module.name for module in MODULES}
 # Benchmarks measure the real world, so they walk through every door.
 BEHIND_DOORS = [module for module in MODULES if module.package != "benchmarks"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def trees() -> Iterator[None]:
+    """Lets go of the syntax trees at the end: each later look at all garbage would go through them."""
+    yield
+    for module in MODULES:
+        vars(module).pop("tree", None)
 
 
 def hot_modules() -> set[str]:
@@ -279,6 +293,11 @@ def test_every_folder_of_modules_is_a_package() -> None:
     report(bare, "without __init__.py it is left out of the distribution")
 
 
+@cache
+def installed_packages() -> Mapping[str, list[str]]:
+    return packages_distributions()
+
+
 def declared_libraries(package: str) -> set[str]:
     """Import names of the libraries that pyproject.toml gives a package."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -293,7 +312,7 @@ def declared_libraries(package: str) -> set[str]:
     distributions = {re.match(r"[\w-]+", line)[0].lower() for line in wanted}  # type: ignore[index]
     return {
         name
-        for name, owners in packages_distributions().items()
+        for name, owners in installed_packages().items()
         if distributions & {owner.lower() for owner in owners}
     }
 

@@ -19,6 +19,11 @@ FRAMES_BYTES = 40  # what a message counts for besides its own bytes: its frames
 HEADED_BYTES_MIN = 8_192  # what a message counts for that is given a header: 11 us on its own
 HEADED_COUNT_MAX = 128  # of one delivery, therefore
 
+# Where a dispatcher stands; it waits for one turn at a time.
+AT_REST = 0
+DUE = 1  # it waits for its turn, and something is to be done then
+SERVED = 2  # it waits for its turn, but all was done before
+
 
 class Dispatcher:
     """Consumers that compete for the messages of some partitions.
@@ -37,10 +42,9 @@ class Dispatcher:
 
     __slots__ = (
         "_ends_seen",
-        "_in_line",
         "_next_consumer",
         "_next_partition",
-        "_scheduled",
+        "_state",
         "_turns",
         "consumers",
         "deleted",
@@ -61,8 +65,7 @@ class Dispatcher:
         self._turns = turns
         self._next_consumer = 0
         self._next_partition = 0
-        self._scheduled = False  # something is due
-        self._in_line = False  # for a turn
+        self._state = AT_REST
         self._ends_seen = 0  # sum of where the partitions ended at the last turn
 
     @property
@@ -100,23 +103,20 @@ class Dispatcher:
 
     def wake(self) -> None:
         """Something is ready, or a consumer has credit again: dispatch after this turn."""
-        self._scheduled = True
-        if not self._in_line:
-            self._in_line = True
+        if self._state == AT_REST:
             self._turns.wake(self._begin_turn)
+        self._state = DUE
 
     def _go_on_later(self) -> None:
-        self._scheduled = True
-        if not self._in_line:
-            self._in_line = True
+        if self._state == AT_REST:
             self._turns.postpone(self._begin_turn)
+        self._state = DUE
 
     def _begin_turn(self) -> None:
-        self._in_line = False
+        self._state = AT_REST
         self._dispatch()
 
     def _dispatch(self) -> None:
-        self._scheduled = False
         if self.consumers:
             self._serve()
 

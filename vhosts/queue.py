@@ -16,8 +16,10 @@ from vhosts.delivery import Delivery
 from vhosts.dispatch_turns import DispatchTurns
 from vhosts.dispatcher import (
     DELIVERY_BYTES_MAX,
+    DUE,
     HEADED_BYTES_MIN,
     HEADED_COUNT_MAX,
+    SERVED,
     TURN_BYTES_MAX,
     Dispatcher,
     delivery_cost,
@@ -181,7 +183,7 @@ class Queue(Dispatcher):
     @property
     def has_turn(self) -> bool:
         """It will dispatch after this turn of the event loop."""
-        return self._scheduled
+        return self._state == DUE
 
     # -- what it is
 
@@ -415,7 +417,6 @@ class Queue(Dispatcher):
         super()._stop_at_damage()
 
     def _dispatch(self) -> None:
-        self._scheduled = False
         if self._readers:
             self._feed_readers()
         if self.consumers:
@@ -423,7 +424,8 @@ class Queue(Dispatcher):
 
     def serve_due(self) -> None:
         """Do at once what is due after this turn: who takes or counts comes behind consumers and limits."""
-        if self._scheduled:
+        if self._state == DUE:
+            self._state = SERVED
             self._turns.begin()
             self._dispatch()
         if self.rules is not None:

@@ -12,13 +12,14 @@ from amqp_front import garbage_pace
 from amqp_front.garbage_pace import TICK_SECONDS, YOUNG_SECONDS, GarbagePace
 from log_backend import SystemClock
 
-WHOLE_MIN, WHOLE_MAX = 400_000, 2_000_000  # a tenth of what they are: memory
+WHOLE_MIN, WHOLE_MAX = 40_000, 200_000  # a hundredth of what they are: time
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(garbage_pace, "WHOLE_MIN", WHOLE_MIN)
     monkeypatch.setattr(garbage_pace, "WHOLE_MAX", WHOLE_MAX)
+    monkeypatch.setattr(garbage_pace, "WHOLE_SHARE", 0)  # there is much: all that tests have loaded
 
 
 class Cycle:
@@ -88,7 +89,7 @@ def test_old_garbage_waits_until_much_has_come_and_the_loop_is_idle(
     old = old_cycle()
     ticks.tick(busy=0)
     assert old() is not None
-    kept = come(max(WHOLE_MIN, gc.get_freeze_count()))
+    kept = come(WHOLE_MIN)
     ticks.tick(busy=TICK_SECONDS / 2)
     assert old() is not None
     ticks.tick(busy=0)
@@ -101,7 +102,7 @@ def test_a_loop_that_the_machine_lets_wait_is_not_idle(
 ) -> None:
     monkeypatch.setattr(garbage_pace, "WHOLE_MAX", 2**62)
     old = old_cycle()
-    kept = come(max(WHOLE_MIN, gc.get_freeze_count(), garbage_pace.IDLE_CAME_MAX))
+    kept = come(max(WHOLE_MIN, garbage_pace.IDLE_CAME_MAX))
     ticks.tick(busy=0)
     assert old() is not None, "much has come, though it ran for so short a time"
     ticks.tick(busy=0)
@@ -113,7 +114,21 @@ def test_a_loop_that_is_never_idle_looks_when_very_much_has_come(
     pace: GarbagePace, ticks: Ticks
 ) -> None:
     old = old_cycle()
-    kept = come(max(WHOLE_MAX, gc.get_freeze_count()))
+    kept = come(WHOLE_MAX)
+    ticks.tick(busy=TICK_SECONDS)
+    assert old() is None
+    assert kept
+
+
+def test_the_more_there_is_the_more_has_to_come(
+    pace: GarbagePace, ticks: Ticks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = old_cycle()
+    monkeypatch.setattr(garbage_pace, "WHOLE_SHARE", 2 * WHOLE_MAX / gc.get_freeze_count())
+    kept = [come(WHOLE_MAX)]
+    ticks.tick(busy=TICK_SECONDS)
+    assert old() is not None
+    kept.append(come(WHOLE_MAX))
     ticks.tick(busy=TICK_SECONDS)
     assert old() is None
     assert kept
@@ -138,7 +153,7 @@ def test_young_garbage_goes_by_the_clock_while_as_much_is_freed_as_comes(
 def test_what_comes_slowly_counts_as_well(pace: GarbagePace, ticks: Ticks) -> None:
     old = old_cycle()
     kept = []
-    for _ in range(max(WHOLE_MIN, gc.get_freeze_count()) // 1_000):
+    for _ in range(WHOLE_MIN // 1_000):
         kept.append(come(1_000))
         ticks.young_tick()
     ticks.tick(busy=TICK_SECONDS / 2)

@@ -1,4 +1,4 @@
-"""Repair: what is whole stays, what is lost is said, and an interruption loses nothing."""
+"""Repair: what is whole stays, and what is lost is said."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from unit.log_backend.open_store import (
 from unit.log_backend.test_quarantine import SMALL_SEGMENTS, flip, readable, segments
 
 from log_backend.data_directory import DataDirectory, open_metadata
-from log_backend.disk import Buffer, Disk, SystemDisk
+from log_backend.disk import Disk, SystemDisk
 from log_backend.log_repair import Repair, Repaired
 from log_backend.log_verification import Finding, Verification
 
@@ -156,58 +156,6 @@ async def test_a_quarantine_ends_with_the_repair(data: Path, damage: str) -> Non
     await store.aclose()
 
 
-class StoppingDisk(SystemDisk):
-    """Dies at the n-th change."""
-
-    def __init__(self, changes_left: int) -> None:
-        self.changes_left = changes_left
-
-    def _change(self) -> None:
-        self.changes_left -= 1
-        if self.changes_left < 0:
-            raise KeyboardInterrupt
-
-    def write(self, file: int, position: int, buffers: Sequence[Buffer]) -> int:
-        """See `Disk`."""
-        self._change()
-        return super().write(file, position, buffers)
-
-    def truncate(self, file: int, size: int) -> None:
-        """See `Disk`."""
-        self._change()
-        super().truncate(file, size)
-
-    def rename(self, source: Path, target: Path) -> None:
-        """See `Disk`."""
-        self._change()
-        super().rename(source, target)
-
-    def remove(self, path: Path) -> None:
-        """See `Disk`."""
-        self._change()
-        super().remove(path)
-
-
-@pytest.mark.parametrize("damage", ["header", "cut", "empty", "swapped", "damaged owner"])
-async def test_an_interrupted_repair_loses_no_more(data: Path, damage: str) -> None:
-    path = (await segments(data))[2]
-    DAMAGES[damage][0](path)
-    original = shutil.copytree(data, data.parent / "original")
-    expected = set(range(48)) - lost_offsets(repair(data))
-    for changes in range(200):
-        copy = shutil.copytree(original, data.parent / f"copy-{changes}")
-        try:
-            repair(copy, StoppingDisk(changes))
-        except KeyboardInterrupt:
-            repair(copy)
-            assert await remaining(copy) == expected, changes
-            shutil.rmtree(copy)
-        else:
-            assert changes > 3
-            return
-    raise AssertionError("the repair has no end")
-
-
 async def damaged_journal(data: Path) -> None:
     store, (partition,) = start_store(data, options=SMALL_SEGMENTS)
     for _ in range(12):
@@ -228,21 +176,6 @@ async def test_a_damaged_journal_keeps_its_whole_commits(data: Path) -> None:
     assert verify(data) == []
     assert repair(data) == []
     assert await remaining(data) == set(range(48)) - {12, 13, 14, 15}
-
-
-async def test_an_interrupted_repair_of_the_journal_loses_no_more(data: Path) -> None:
-    await damaged_journal(data)
-    for changes in range(50):
-        copy = shutil.copytree(data, data.parent / f"copy-{changes}")
-        try:
-            repair(copy, StoppingDisk(changes))
-        except KeyboardInterrupt:
-            repair(copy)
-            assert await remaining(copy) == set(range(48)) - {12, 13, 14, 15}, changes
-            shutil.rmtree(copy)
-        else:
-            return
-    raise AssertionError("the repair has no end")
 
 
 async def test_files_of_a_deleted_queue_are_no_damage(data: Path) -> None:

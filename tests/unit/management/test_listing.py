@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from management.answer import Listing, Row
 from management.failures import Refused
-from management.listing import SLICE_ITEMS, list_query, listed
+from management.listing import MATCH_TURN_SECONDS, SLICE_ITEMS, list_query, listed
 
 ROWS: list[Row] = [
     {"name": "b", "size": 2, "of": {"x": 1, "y": 2}},
@@ -120,21 +120,31 @@ async def test_others_have_their_turn_while_a_long_list_is_made() -> None:
 async def test_others_have_their_turn_while_a_hard_pattern_is_matched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("management.listing.MATCH_SECONDS_MAX", 10.0)
-    turns = 0
+    loop = asyncio.get_running_loop()
+    begin = loop.time()
+    matched = longest = 0
+    # By the loop's clock, each name takes twice the time of a turn.
+    monkeypatch.setattr(loop, "time", lambda: begin + 2 * matched * MATCH_TURN_SECONDS)
+
+    def name(row: Row) -> str:
+        nonlocal matched
+        matched += 1
+        return str(row["name"])
 
     async def watch() -> None:
-        nonlocal turns
+        nonlocal longest
         while True:
-            turns += 1
+            before = matched
             await asyncio.sleep(0)
+            longest = max(longest, matched - before)
 
     watcher = asyncio.ensure_future(watch())
-    rows: list[Row] = [{"name": "a" * 15 + "!"} for _ in range(100)]  # milliseconds for each
-    before = turns
-    assert await answered(listing(rows), name="(a|aa)+$", use_regex="true") == []
+    of = Listing(ROWS * 25, lambda row: row, name)
+    rows = await answered(of, name="^b$", use_regex="true")
     watcher.cancel()
-    assert turns - before > len(rows) / 2
+    assert rows == ROWS[:1] * 25
+    assert matched == 100
+    assert longest == 1
 
 
 @settings(max_examples=50)

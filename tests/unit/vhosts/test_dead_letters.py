@@ -47,7 +47,7 @@ def reject(queue: Queue, count: int) -> None:
 def content(queue: Queue) -> list[str]:
     taker = Taker()
     queue.add_consumer(taker)
-    while queue._scheduled:
+    while queue.has_turn:
         queue._turns._run()
     queue.remove_consumer(taker)
     return taker.bodies()

@@ -230,6 +230,21 @@ def test_what_comes_back_is_redelivered_in_its_old_place(node: Node, queue: Queu
     assert [delivery.redelivered for delivery in taker.deliveries] == [True, True, False]
 
 
+def test_what_is_due_is_served_once_and_waits_for_one_turn_only(node: Node, queue: Queue) -> None:
+    waiting = queue._turns._woken
+    queue.wake()
+    assert queue.has_turn
+    queue.serve_due()
+    assert not queue.has_turn
+    queue.wake()  # it stands in the line still
+    assert queue.has_turn
+    assert len(waiting) == 1
+    node.turns.run()
+    assert not queue.has_turn
+    queue.wake()
+    assert len(waiting) == 1
+
+
 def test_the_queue_wakes_when_something_comes_back(node: Node, queue: Queue) -> None:
     first, second = consume(queue, Taker(1), Taker(0))
     fill(queue, 1)

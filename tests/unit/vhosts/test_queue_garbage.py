@@ -15,7 +15,9 @@ from vhosts import QueueProperties
 @pytest.fixture(autouse=True)
 def uncollected() -> Iterator[None]:
     gc.disable()
+    gc.freeze()  # nobody looks through what was there before
     yield
+    gc.unfreeze()
     gc.enable()
 
 

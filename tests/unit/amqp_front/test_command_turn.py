@@ -9,7 +9,8 @@ import pytest
 from queue_samples import SetClock
 from unit.amqp_front.test_long_write import Loop
 
-from amqp_front.connection import TURN_COMMANDS_MAX, TURN_SECONDS, Connection
+from amqp_front.command_turn import TURN_COMMANDS_MAX, TURN_SECONDS
+from amqp_front.connection import Connection
 from amqp_front.connection_state import State
 from amqp_front.frame_cutter import FrameCutter
 
