@@ -7,6 +7,7 @@ close-ok is read and thrown away, content included.
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from pamqp import commands
@@ -49,6 +50,7 @@ from amqp_front.methods import (
 from amqp_front.planning import Planning
 from amqp_front.publisher import Publisher
 from amqp_front.redelivery import Redelivery
+from amqp_front.settling import Settling
 from amqp_front.transaction import TRANSACTION_TURN_MAX, Transaction
 from log_backend import Octets
 from vhosts import Durable, Queue, ResourceKind, Verb
@@ -390,27 +392,31 @@ class Channel:
         self.reply(None, False, commands.Tx.SelectOk)
 
     def _tx_commit(self, method: Any) -> None:
-        runs = self._selected().runs()
-        planning = Planning(self.publisher, self.vhost, runs, self.services.clock)
+        transaction, services = self._selected(), self.services
+        settlings = [
+            Settling(self.consumption, runs, outcome, services)
+            for outcome, runs in transaction.taken.items()
+        ]
+        runs = transaction.runs()
+        planning = Planning(self.publisher, self.vhost, runs, services.clock, settlings)
         self._plan_commit(planning, method)
 
     def _plan_commit(self, planning: Planning, method: Any) -> None:
         plan = planning.go_on()
         if plan is not None:
-            self._carry_out(plan)
+            self._carry_out(plan, planning.settlings)
             return
         turn = self.services.loop.create_future()
         self.services.loop.call_soon(turn.set_result, None)
         again = partial(self._plan_commit, planning)
         self.connection.wait_for(turn, lambda: self._again(again, method))
 
-    def _carry_out(self, plan: CommitPlan) -> None:
-        taken = self._selected().taken
-        settled = [settled for each in taken for settled in each.settlements()]
+    def _carry_out(self, plan: CommitPlan, settlings: Sequence[Settling]) -> None:
+        settled = [each for settling in settlings for each in settling.settlements()]
         needed = self.vhost.commit(lambda: self.publisher.carry_out(plan), settled)
         self._transaction = Transaction()
         needed = max(needed, plan.durable)
-        commit = Commit(self.services, needed, self.consumption, taken, plan.told)
+        commit = Commit(self.services, needed, settlings, plan.told)
         frame = encode_method(self.number, commands.Tx.CommitOk)
         if commit.reached.done():
             self._answer(frame)
@@ -423,8 +429,8 @@ class Channel:
         self.reply(None, False, commands.Tx.RollbackOk)
 
     def _hold_again(self, transaction: Transaction) -> None:
-        for taken in transaction.taken:
-            self.consumption.unacked.put_back(taken.runs)
+        if transaction.taken:
+            self.consumption.unacked.put_back(chain.from_iterable(transaction.taken.values()))
 
     def _selected(self) -> Transaction:
         if self._transaction is None:
@@ -434,8 +440,10 @@ class Channel:
     # -- the end
 
     def refuse(self, error: SoftError, class_id: int, method_id: int) -> None:
-        """Close the channel from our side."""
-        self.release()
+        """Close the channel from our side; what follows on its connection finds all back in its queues."""
+        done = self.release()
+        if done is not None:
+            self.connection.wait_for(done, lambda: None)
         self.closing = True
         self.partial = None
         self.write(

@@ -62,6 +62,7 @@ class ChannelConsumer:
         "_channel",
         "_wire_tag",
         "exclusive",
+        "lapsed",
         "lease",
         "no_ack",
         "prefetch",
@@ -95,6 +96,7 @@ class ChannelConsumer:
         self.priority = priority
         self.prefetch = prefetch
         self.unacked = 0
+        self.lapsed = 0  # of them, taken back: not settled in time
         self.lease: DeliveryLease[ChannelConsumer] | None = None
         self.timeout: int | None = None
         self.timed_out = 0

@@ -1,9 +1,8 @@
 """The consuming side of a channel: consumers, prefetch, unsettled deliveries, basic.get."""
 
 import asyncio
-import logging
 import struct
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from pamqp import commands
@@ -22,11 +21,11 @@ from amqp_front.errors import (
     HardError,
     SoftError,
 )
+from amqp_front.lease_ends import LeaseEnds
 from amqp_front.methods import encode_method
 from amqp_front.properties import Properties, visible_properties
 from amqp_front.redelivery import Redelivery
-from amqp_front.returns import LEAVING_MAX, Return, returned_in_turns
-from amqp_front.settling import RUNS_MAX, settled_in_turns
+from amqp_front.settling import LEAVING_MAX, Settling, are_few, settled_in_turns
 from amqp_front.stream_consumer import StreamConsumer
 from amqp_front.unacked import Holder, Taken, Unacked, UnackedRun, UnknownDeliveryTag
 from log_backend import Octets, Reason, Records, random_name
@@ -44,8 +43,6 @@ from vhosts import (
 STREAM_OFFSET = "x-stream-offset"
 CONSUMERS_MAX = 4_096  # of one channel; each costs memory on the word of a stranger
 CONNECTION_CONSUMERS_MAX = 16_384  # of all channels: when they go at once, nobody else has a turn
-
-log = logging.getLogger(__name__)
 
 _OUTCOMES: Mapping[int, Reason | Comeback] = {
     ACK: Reason.ACKED,
@@ -82,8 +79,9 @@ class Consumption:
         self._reply_tag: str | None = None
         self._first_woken = 0
         self._redelivery: Redelivery | None = None
-        self._returning: asyncio.Future[None] | None = None
+        self._settling: asyncio.Future[None] | None = None
         self._is_closed = False
+        self._lease_ends: LeaseEnds | None = None
 
     # -- what consumers need (ConsumingChannel)
 
@@ -124,18 +122,11 @@ class Consumption:
 
     def end_leases(self, holder: ChannelConsumer, end_tag: int) -> int:
         """See `LeasedConsumption`."""
-        ended = self.unacked.end_leases(holder, end_tag)
-        for run in ended:
-            run.partition.give_back(run.offset, run.end_offset, Comeback.RETURNED)
-            run.partition.on_ready()
-        if ended:
-            count = sum(map(len, ended))
-            holder.timed_out += count
-            if holder.source is holder.queue:
-                holder.queue.stand_aside(holder)
-            where = (holder.queue, holder.tag, self.number)
-            log.warning("%s: consumer '%s' on channel %d: %d not settled in time", *where, count)
-        return self.unacked.leased(holder)
+        if self.unacked.first_below(end_tag) is not None:
+            if self._lease_ends is None:
+                self._lease_ends = LeaseEnds(self, self._channel.services)
+            self._lease_ends.end(holder, end_tag)
+        return holder.unacked - holder.lapsed
 
     def consumer_failed(self, consumer: ChannelConsumer, error: Exception) -> None:
         """See `ConsumingChannel`."""
@@ -369,27 +360,23 @@ class Consumption:
 
     # -- settling
 
-    def settle(self, run: SettleRun) -> Awaitable[None] | None:
+    def settle(self, run: SettleRun) -> asyncio.Future[None] | None:
         """Settle or return deliveries; what is not done at once is awaited before anything else.
 
         Raises:
             SoftError: 406, a delivery tag is unknown.
         """
-        runs, outcome = self._taken(run), _OUTCOMES[run.outcome]
-        if isinstance(outcome, Comeback):
-            return self._return(runs, outcome)
-        if len(runs) <= RUNS_MAX:
-            self._finish(runs, outcome)
-            return None
-        finish = partial(self._finish, outcome=outcome)
-        return settled_in_turns(runs, finish, self._channel.services)
+        return self.finish(self.take(run))
 
-    def _return(self, runs: list[UnackedRun], comeback: Comeback) -> Awaitable[None] | None:
-        if len(runs) <= RUNS_MAX:
-            self._finish(runs, comeback)
+    def finish(self, taken: Taken) -> asyncio.Future[None] | None:
+        """Settle or return deliveries that were taken; None: that is done, else it is when this is."""
+        runs, outcome = taken
+        if are_few(runs):
+            self.begin_turn()
+            self._end_runs(runs, outcome)
             return None
-        self._returning = returned_in_turns(Return(self, runs, comeback, self._channel.services))
-        return self._returning
+        self._settling = settled_in_turns(Settling(self, runs, outcome, self._channel.services))
+        return self._settling
 
     def take(self, run: SettleRun) -> Taken:
         """Take deliveries off the unsettled ones; `finish` them.
@@ -397,18 +384,16 @@ class Consumption:
         Raises:
             SoftError: 406, a delivery tag is unknown.
         """
-        return Taken(self._taken(run), _OUTCOMES[run.outcome])
-
-    def _taken(self, run: SettleRun) -> list[UnackedRun]:
         unacked, last = self.unacked, run.last
         try:
-            return unacked.take_up_to(last) if run.multiple else unacked.take(run.first, last)
+            runs = unacked.take_up_to(last) if run.multiple else unacked.take(run.first, last)
         except UnknownDeliveryTag as error:
             raise SoftError(PRECONDITION_FAILED, str(error)) from None
+        return Taken(runs, _OUTCOMES[run.outcome])
 
-    def recover(self) -> Awaitable[None] | None:
+    def recover(self) -> asyncio.Future[None] | None:
         """Return everything that is unsettled; see `settle`."""
-        return self._return(self.unacked.take_all(), Comeback.RETURNED)
+        return self.finish(Taken(self.unacked.take_all(), Comeback.RETURNED))
 
     def redeliver(self) -> Redelivery:
         """Deliver what is unsettled to its consumers once more; what has none is returned."""
@@ -420,8 +405,7 @@ class Consumption:
         self.unacked.take(run.first_tag, run.end_tag - 1)
         consumer = self.redeliverable(run)
         assert consumer is not None
-        consumer.unacked -= len(run)
-        self._held -= len(run)
+        self.let_go(consumer, len(run))
         for delivery in deliveries:
             if consumer in self._partitioned:
                 logs = [partition.log for partition in consumer.queue.partitions]
@@ -435,29 +419,24 @@ class Consumption:
             return consumer
         return None
 
-    def finish(self, taken: Taken) -> None:
-        """Settle or return deliveries that were taken."""
-        self._finish(taken.runs, taken.outcome)
-
-    def _finish(self, runs: Iterable[UnackedRun], outcome: Reason | Comeback) -> None:
-        self.begin_turn()
-        self.end_runs(runs, outcome)
-
     def begin_turn(self) -> None:
         """See `Holdings`."""
         if self.channel_prefetch:
             self.wake()  # ahead of the queues that the deliveries are of: each has its turn
 
-    def end_runs(self, runs: Iterable[UnackedRun], outcome: Reason | Comeback) -> None:
+    def let_go(self, holder: Holder, count: int) -> None:
         """See `Holdings`."""
+        holder.unacked -= count
+        self._held -= count
+        if self._is_closed:
+            holder.end_lease()  # of a cancelled one, too
+
+    def _end_runs(self, runs: Iterable[UnackedRun], outcome: Reason | Comeback) -> None:
         for run in runs:
             count = run.end_tag - run.first_tag
             consumer, partition, offset = run.consumer, run.partition, run.offset
             if consumer is not None:
-                consumer.unacked -= count
-                self._held -= count
-                if self._is_closed:
-                    consumer.end_lease()  # of a cancelled one, too
+                self.let_go(consumer, count)
             if isinstance(outcome, Comeback):
                 partition.give_back(offset, offset + count, outcome)
             else:
@@ -475,9 +454,10 @@ class Consumption:
             if isinstance(consumer, StreamConsumer) or consumer.source.ready:  # readers may lag
                 consumer.source.wake()
 
-    def close(self) -> Awaitable[None] | None:
+    def close(self) -> asyncio.Future[None] | None:
         """Return everything unsettled and end all consumers; None: that is done, else it is when this is."""
         self._is_closed = True  # who is in the middle of delivering stops
+        self._lease_ends = None
         if self._reply_tag is not None:
             self._close_replies()
         consumers = list(self.consumers.values())
@@ -487,9 +467,10 @@ class Consumption:
         for consumer in consumers:
             consumer.end_lease()
         runs = self.unacked.take_all()
-        returning = Return(self, runs, Comeback.FAILED, self._channel.services, consumers)
-        is_first = self._returning is None or self._returning.done()
-        if is_first and len(runs) <= RUNS_MAX and len(consumers) <= LEAVING_MAX:
-            returning.go_on(whole=True)
+        is_first = self._settling is None or self._settling.done()
+        at_once = is_first and are_few(runs) and len(consumers) <= LEAVING_MAX
+        settling = Settling(self, runs, Comeback.FAILED, self._channel.services, consumers)
+        if at_once:
+            settling.go_on(whole=True)
             return None
-        return returned_in_turns(returning)
+        return settled_in_turns(settling)

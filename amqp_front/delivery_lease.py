@@ -28,7 +28,7 @@ class LeasedConsumption(Protocol[_HolderIn]):
     next_tag: int
 
     def end_leases(self, holder: _HolderIn, end_tag: int) -> int:
-        """Give back what a consumer holds with tags below; returns what it holds of its lease still."""
+        """Take back what a consumer holds with tags below, soon; returns what it holds of its lease still."""
 
 
 class DeliveryLease(Generic[_Holder]):

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from amqp_front.command import PublishRun
 from amqp_front.commit_plan import CommitPlan
+from amqp_front.settling import Settling
 from log_backend import Clock
 from vhosts import Recipient, VirtualHost
 
@@ -27,6 +28,9 @@ class PlanningPublisher(Protocol):
 class Planning:
     """The plan of one commit, until it can be carried out.
 
+    Attributes:
+        settlings: of what it settles or returns.
+
     Args:
         runs: checked ones, in order.
     """
@@ -37,7 +41,10 @@ class Planning:
         vhost: VirtualHost,
         runs: Sequence[PublishRun],
         clock: Clock,
+        settlings: Sequence[Settling] = (),
     ) -> None:
+        self.settlings = settlings
+        self._unsorted = list(settlings)
         self._publisher = publisher
         self._vhost = vhost
         self._runs = runs
@@ -62,6 +69,11 @@ class Planning:
             JournalFailed: a message is a duplicate, and the disk failed before.
         """
         until = self._clock.monotonic() + TURN_SECONDS
+        while self._unsorted:
+            if not self._unsorted[-1].sort_some():
+                self._unsorted.pop()
+            if self._clock.monotonic() >= until:
+                return None
         while self._at < len(self._runs):
             self._plan_some()
             if self._clock.monotonic() >= until:

@@ -34,8 +34,8 @@ class RecoveringConsumption(Protocol):
     def deliver_again(self, run: UnackedRun, deliveries: Iterable[Delivery]) -> None:
         """Let go of some deliveries, and hand over what their queue made of them."""
 
-    def finish(self, taken: Taken) -> None:
-        """Settle or return deliveries that were taken."""
+    def finish(self, taken: Taken) -> asyncio.Future[None] | None:
+        """Settle or return deliveries that were taken; None: that is done, else it is when this is."""
 
 
 class Redelivery:
@@ -57,7 +57,8 @@ class Redelivery:
                 self._loop.call_soon(self.wake)
                 return self._wait()
             if consumption.redeliverable(run) is None:
-                self._return(run)
+                if (returned := self._return(run)) is not None:
+                    return returned
                 continue
             run = run.cut(run.first_tag, min(run.end_tag, run.first_tag + PIECE_COUNT_MAX))
             again = run.partition.redeliver(run.offset, run.end_offset, PIECE_BYTES_MAX, self.wake)
@@ -77,6 +78,6 @@ class Redelivery:
         self._waiting = self._loop.create_future()
         return self._waiting
 
-    def _return(self, run: UnackedRun) -> None:
+    def _return(self, run: UnackedRun) -> asyncio.Future[None] | None:
         taken = self._consumption.unacked.take(run.first_tag, run.end_tag - 1)
-        self._consumption.finish(Taken(taken, Comeback.RETURNED))
+        return self._consumption.finish(Taken(taken, Comeback.RETURNED))

@@ -64,7 +64,7 @@ class Services:
     farewells: Farewells
     replies: DirectReplies = field(default_factory=DirectReplies)
     piecework: set[Piecework] = field(default_factory=set)
-    returns: deque[Work] = field(default_factory=deque)
+    settlings: deque[Work] = field(default_factory=deque)
 
     def cluster_name(self) -> str:
         """What clients are told that they have connected to."""

@@ -1,41 +1,249 @@
-"""Very many deliveries that are no neighbours, settled some in each turn of the event loop."""
+"""What a channel held on its way out: very many deliveries take several turns of the event loop.
+
+They are settled, or come back to their queues, because the client says so or the channel ends. Neighbours
+within a queue leave as one, whoever held them and whatever was delivered between them. A queue hands out
+nothing while its own come back, so that nothing behind them goes first; other queues may have another turn:
+as in RabbitMQ, they hear of a closed channel one after the other. Until then a queue counts what is on its way
+as unsettled, and the consumers keep their places, so that an exclusive or single active one is not followed
+too early; they are handed nothing.
+"""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Protocol
 
+from amqp_front.channel_consumer import ChannelConsumer
 from amqp_front.piecework import Piecework
 from amqp_front.services import Services
-from amqp_front.unacked import UnackedRun
+from amqp_front.unacked import Holder, UnackedRun
+from log_backend import Reason, SettledPart
+from vhosts import Comeback, DeliverySource, Queue, VirtualHost
 
-RUNS_MAX = 1_024  # of one turn: 1 to 2 ms
+TURN_SECONDS = 0.001
+RUNS_MAX = 256  # that are settled at once: 1 to 6 us each
+MESSAGES_MAX = 4_096  # of them: what the rules of a queue do with one of them takes up to 2 us
+LEAVING_MAX = 128  # consumers that leave their queues at once: 2 to 5 us each
+SORTED_RUNS = 1_024  # between two looks at the clock: 0.4 ms
+FORGOTTEN_RUNS = 4_096  # likewise
+PIECE_RANGES = 64  # between two looks, likewise
+PIECE_MESSAGES = 512
+
+
+class Holdings(Protocol):
+    """Who held what leaves: a channel's consumption."""
+
+    vhost: VirtualHost
+
+    def begin_turn(self) -> None:
+        """Some leaves."""
+
+    def let_go(self, holder: Holder, count: int) -> None:
+        """A consumer holds so many deliveries less."""
+
+
+class _Share:
+    """What one queue, or partition of it, has to do with.
+
+    Attributes:
+        ranges: of offsets, [first, end).
+        held: how many its consumers held.
+        committed: what the journal knows of it before it is settled.
+    """
+
+    __slots__ = ("committed", "held", "ranges", "source")
+
+    def __init__(self, source: DeliverySource) -> None:
+        self.source = source
+        self.ranges: list[tuple[int, int]] = []
+        self.held: dict[Holder, int] = {}
+        self.committed: SettledPart | None = None
+
+    def add(self, run: UnackedRun) -> None:
+        count = run.end_tag - run.first_tag
+        first, holder, ranges = run.offset, run.consumer, self.ranges
+        if holder is not None:
+            self.held[holder] = self.held.get(holder, 0) + count
+        if ranges and ranges[-1][1] == first:
+            ranges[-1] = (ranges[-1][0], first + count)
+        else:
+            ranges.append((first, first + count))
+
+    def end_piece(self, outcome: Reason | Comeback) -> None:
+        """Settle, or return, some of the ranges; those that are left are in falling order."""
+        ranges, source = self.ranges, self.source
+        count_left = PIECE_MESSAGES
+        for _ in range(min(PIECE_RANGES, len(ranges))):
+            first, end = ranges.pop()
+            if end - first > count_left:
+                ranges.append((first + count_left, end))
+                end = first + count_left
+            if isinstance(outcome, Comeback):
+                source.give_back(first, end, outcome)
+            else:
+                source.settle(first, end, outcome)
+            count_left -= end - first
+            if not count_left:
+                return
 
 
 class Settling:
-    """The runs of deliveries that are left; see `Work`.
+    """What a channel held on its way out; see `Work`.
+
+    Attributes:
+        are_few: all may leave at once.
 
     Args:
-        runs: in their order.
-        settle: settles some of them.
+        runs: the list is not the caller's any more when it goes on.
+        outcome: why they are settled, or how they come back.
+        consumers: they leave their queues with it.
+
+    Of all that are under way (`Services.settlings`), each begins when those in front have ended.
     """
 
     def __init__(
-        self, runs: list[UnackedRun], settle: Callable[[Iterable[UnackedRun]], None]
+        self,
+        holdings: Holdings,
+        runs: list[UnackedRun],
+        outcome: Reason | Comeback,
+        services: Services,
+        consumers: Iterable[ChannelConsumer] = (),
     ) -> None:
-        self._left = runs[::-1]
-        self._settle = settle
+        self.services = services
+        self._holdings = holdings
+        self._outcome = outcome
+        self.are_few = are_few(runs)
+        self._runs = runs
+        self._sorted = 0  # how many of them
+        self._shares: dict[DeliverySource, _Share] = {}
+        self._leaving: defaultdict[Queue, set[ChannelConsumer]] = defaultdict(set)
+        for consumer in consumers:
+            self._leaving[consumer.queue].add(consumer)
+        self._due: list[_Share] = []  # of one queue
+        self._left: Queue | None = None  # its consumers have left, and what is due is not back
+        self._error: Exception | None = None
 
     def go_on(self, whole: bool) -> bool:
-        """See `Work`."""
-        count = len(self._left) if whole else RUNS_MAX
-        some = self._left[-count:]
-        del self._left[-count:]
-        some.reverse()
-        self._settle(some)
-        return not self._left
+        """See `Work`.
+
+        Raises:
+            Exception: what the first queue raised that did; all others have had their share nevertheless.
+        """
+        line, clock = self.services.settlings, self.services.clock
+        if not whole and line[0] is not self:
+            return False
+        self._holdings.begin_turn()
+        until = clock.monotonic() + TURN_SECONDS
+        while (step := self._next_step()) is not None:
+            try:
+                step()
+            except Exception as error:
+                self._error = self._error or error
+            if not whole and clock.monotonic() >= until:
+                return False
+        if self in line:
+            line.remove(self)
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def _next_step(self) -> Callable[[], object] | None:
+        if self._runs:
+            return self.sort_some if self._sorted < len(self._runs) else self._forget_some
+        if self._due:
+            return self._end_piece if self._due[-1].ranges else self._end_share
+        if self._left is not None:
+            return self._tell_left
+        if self._leaving:
+            return self._leave_queue
+        return self._begin_share if self._shares else None
+
+    def sort_some(self) -> bool:
+        """Find out where some of the deliveries come from; returns whether there are more."""
+        shares = self._shares
+        at, self._sorted = self._sorted, self._sorted + SORTED_RUNS
+        for run in self._runs[at : self._sorted]:
+            share = shares.get(run.partition)
+            if share is None:
+                share = shares[run.partition] = _Share(run.partition)
+            share.add(run)
+        return self._sorted < len(self._runs)
+
+    def _forget_some(self) -> None:
+        del self._runs[-FORGOTTEN_RUNS:]
+
+    # -- with a transaction
+
+    def settlements(self) -> list[SettledPart]:
+        """What the journal may know before they are settled; all are sorted."""
+        outcome = self._outcome
+        if not isinstance(outcome, Reason):
+            return []
+        for share in self._shares.values():
+            share.committed = share.source.settlement(tuple(share.ranges), outcome)
+        known = (share.committed for share in self._shares.values())
+        return [each for each in known if each is not None]
+
+    def committed(self) -> None:
+        """The journal has what it may know, if there was any: no snapshot may know less from here on."""
+        for share in self._shares.values():
+            if share.committed is not None:
+                share.source.committed(share.committed)
+
+    def failed(self) -> None:
+        """Nobody knows what the journal has: they come back."""
+        self._outcome = Comeback.FAILED
+        for share in self._shares.values():
+            share.committed = None
+
+    # -- in turns
+
+    def _leave_queue(self) -> None:
+        queue, gone = self._leaving.popitem()
+        groups = (group.partitions for group in queue.groups.values())
+        for source in chain(queue.partitions, *groups):
+            if (share := self._shares.pop(source, None)) is not None:
+                self._begin(share)
+        self._left = queue
+        if not queue.deleted:
+            queue.remove_consumers(gone)
+
+    def _begin_share(self) -> None:
+        # None of its consumers leaves: they stay, were cancelled, or it was basic.get; or the queue is deleted.
+        self._begin(self._shares.popitem()[1])
+
+    def _begin(self, share: _Share) -> None:
+        share.ranges.reverse()
+        self._due.append(share)
+        if isinstance(self._outcome, Comeback):
+            share.source.pause()
+
+    def _end_piece(self) -> None:
+        self._due[-1].end_piece(self._outcome)
+
+    def _end_share(self) -> None:
+        share = self._due.pop()
+        if isinstance(self._outcome, Comeback):
+            share.source.resume()
+        else:
+            share.source.on_ready()
+        for holder, count in share.held.items():  # who has credit again when it is dispatched
+            self._holdings.let_go(holder, count)
+
+    def _tell_left(self) -> None:
+        queue, self._left = self._left, None
+        if queue is not None:
+            self._holdings.vhost.consumers_left(queue)
 
 
-def settled_in_turns(
-    runs: list[UnackedRun], settle: Callable[[Iterable[UnackedRun]], None], services: Services
-) -> asyncio.Future[None]:
-    """Begin to settle; done when all of them are."""
-    return Piecework(Settling(runs, settle), services.piecework, services.loop).done
+def settled_in_turns(settling: Settling) -> asyncio.Future[None]:
+    """Begin to settle or return; done when all of it is."""
+    services = settling.services
+    services.settlings.append(settling)
+    return Piecework(settling, services.piecework, services.loop).done
+
+
+def are_few(runs: Sequence[UnackedRun]) -> bool:
+    """Whether deliveries may be settled at once."""
+    return len(runs) <= RUNS_MAX and sum(map(len, runs)) <= MESSAGES_MAX

@@ -3,7 +3,9 @@
 from amqp_front.command import LaidOutRun, PublishRun
 from amqp_front.errors import PRECONDITION_FAILED, SoftError
 from amqp_front.kept_run import KeptRun
-from amqp_front.unacked import Taken
+from amqp_front.unacked import Taken, UnackedRun
+from log_backend import Reason
+from vhosts import Comeback
 
 TRANSACTION_BYTES_MAX = 128 * 1024 * 1024  # kept in memory for one commit
 TRANSACTION_TURN_MAX = 1_024  # messages kept in one turn of the loop: 1 to 2 us each
@@ -14,11 +16,12 @@ class Transaction:
     """What tx.commit will carry out, in order.
 
     Attributes:
-        taken: deliveries that are settled or returned with the commit; until then their consumers hold them.
+        taken: deliveries that are settled or returned with the commit, by how; until then their consumers
+            hold them.
     """
 
     def __init__(self) -> None:
-        self.taken: list[Taken] = []
+        self.taken: dict[Reason | Comeback, list[UnackedRun]] = {}
         self._kept: list[KeptRun | LaidOutRun] = []
         self._bytes = 0
 
@@ -56,7 +59,7 @@ class Transaction:
         Raises:
             SoftError: as for `publish`.
         """
-        self.taken.append(taken)
+        self.taken.setdefault(taken.outcome, []).extend(taken.runs)
         self._grow(ENTRY_BYTES * (1 + len(taken.runs)))
 
     def _grow(self, size: int) -> None:

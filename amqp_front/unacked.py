@@ -1,17 +1,18 @@
 """The deliveries of a channel that are not settled: runs of delivery tags."""
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from log_backend import PartitionLog, Reason, SettledRange
+from log_backend import PartitionLog, Reason, SettledPart
 from vhosts import Comeback, Delivery, DeliverySource
 
 
 class Holder(Protocol):
-    """A consumer that holds deliveries; `unacked` counts them."""
+    """A consumer that holds deliveries; `unacked` counts them, `lapsed` those that were taken back."""
 
     unacked: int
+    lapsed: int
 
     def end_lease(self) -> None:
         """It holds nothing any more, or its channel is closed."""
@@ -28,8 +29,9 @@ class UnknownDeliveryTag(Exception):
 class EndedLease:
     """Where deliveries came from that were taken back: settling them does nothing but make room for others."""
 
-    def __init__(self, source: DeliverySource) -> None:
+    def __init__(self, source: DeliverySource, holder: Holder) -> None:
         self._source = source
+        self._holder = holder
 
     @property
     def log(self) -> PartitionLog:
@@ -47,17 +49,30 @@ class EndedLease:
 
     def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
         """See `DeliverySource`: somebody else may have the messages."""
+        self._holder.lapsed -= end - first
 
-    def settlement(self, first: int, end: int, reason: Reason) -> None:
+    def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> None:
         """See `DeliverySource`: nothing is settled."""
+
+    def committed(self, settled: SettledPart) -> None:
+        """See `DeliverySource`: nothing is."""
 
     def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
         """See `DeliverySource`: they are back."""
+        self._holder.lapsed -= end - first
+
+    def pause(self) -> None:
+        """See `DeliverySource`: nothing is handed out from here."""
+
+    def resume(self) -> None:
+        """See `DeliverySource`."""
+        self.on_ready()
 
     def redeliver(
         self, first: int, end: int, bytes_max: int, when_loaded: Callable[[], None]
     ) -> tuple[int, Sequence[Delivery]]:
         """See `DeliverySource`: somebody else may have them."""
+        self._holder.lapsed -= end - first
         return end - first, ()
 
     def delivery_count(self, offset: int) -> int:
@@ -107,14 +122,6 @@ class Taken(NamedTuple):
 
     runs: list[UnackedRun]
     outcome: Reason | Comeback
-
-    def settlements(self) -> Iterator[SettledRange]:
-        """What the journal may know before they are settled."""
-        if isinstance(self.outcome, Reason):
-            for run in self.runs:
-                settled = run.partition.settlement(run.offset, run.end_offset, self.outcome)
-                if settled is not None:
-                    yield settled
 
 
 class Unacked:
@@ -187,35 +194,53 @@ class Unacked:
 
     def put_back(self, runs: Iterable[UnackedRun]) -> None:
         """Deliveries that were removed are unsettled again."""
-        for run in runs:
-            self._runs.insert(bisect_right(self._runs, run.first_tag, key=_first_tag), run)
+        self._runs = [*runs, *self._runs]
+        self._runs.sort(key=_first_tag)
 
     def take_all(self) -> list[UnackedRun]:
         """Remove everything."""
         runs, self._runs = self._runs, []
         return runs
 
-    def end_leases(self, consumer: Holder, end_tag: int) -> list[UnackedRun]:
-        """Let go of what a consumer holds with tags below; the tags stay known, and mean nothing."""
+    def end_leases(
+        self,
+        ends: Mapping[Holder, int],
+        over: dict[tuple[DeliverySource, Holder], EndedLease],
+        first: int,
+        runs_max: int,
+    ) -> tuple[list[UnackedRun], int]:
+        """Let go of what consumers hold too long; the tags stay known, and mean nothing.
+
+        Args:
+            ends: below which tag they do, by consumer.
+            over: what the tags lead to from here on.
+            first: tag to begin with, where a run begins or none is.
+            runs_max: to look at.
+
+        Returns:
+            What they held, and the tag to go on with; the one to begin with when that was all.
+        """
+        at = bisect_left(self._runs, first, key=_first_tag)
+        some = self._runs[at : at + runs_max]
         ended: list[UnackedRun] = []
         runs: list[UnackedRun] = []
-        for run in self._runs:
-            if run.first_tag >= end_tag or not _is_leased(run, consumer):
+        for run in some:
+            holder = run.consumer
+            end_tag = 0 if holder is None else ends.get(holder, 0)
+            if holder is None or run.first_tag >= end_tag or isinstance(run.partition, EndedLease):
                 runs.append(run)
                 continue
             part = run.cut(run.first_tag, min(end_tag, run.end_tag))
             ended.append(part)
-            over = EndedLease(run.partition)
-            runs.append(UnackedRun(part.first_tag, part.end_tag, over, part.offset, consumer))
+            lease = over.get((run.partition, holder))
+            if lease is None:
+                lease = over[run.partition, holder] = EndedLease(run.partition, holder)
+            runs.append(UnackedRun(part.first_tag, part.end_tag, lease, part.offset, holder))
             if part.end_tag < run.end_tag:
                 runs.append(run.cut(part.end_tag, run.end_tag))
         if ended:
-            self._runs = runs
-        return ended
-
-    def leased(self, consumer: Holder) -> int:
-        """How many deliveries of a consumer have not been taken back."""
-        return sum(len(run) for run in self._runs if _is_leased(run, consumer))
+            self._runs[at : at + runs_max] = runs
+        return ended, some[-1].end_tag if some else first
 
     def _index(self, tag: int) -> int:
         if self._runs and tag < self._runs[0].end_tag:
@@ -238,10 +263,6 @@ class Unacked:
 
     def __iter__(self) -> Iterator[UnackedRun]:
         return iter(self._runs)
-
-
-def _is_leased(run: UnackedRun, consumer: Holder) -> bool:
-    return run.consumer is consumer and not isinstance(run.partition, EndedLease)
 
 
 def _first_tag(run: UnackedRun) -> int:

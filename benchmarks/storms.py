@@ -17,6 +17,10 @@ PUBLISHES_AT_ONCE = 10_000  # less than 1 MiB
 LARGE_BYTES = 16 << 20  # as large as a broker allows by default
 FLUSH_SECONDS = 2.0  # the broker writes segments once a second
 ROUTED_QUEUES = 100
+HELD_QUEUES = 1_000
+HELD_AT_ONCE = 100
+LETTERS_SECONDS = 3.0  # for 100,000 dead letters
+DELIVERY_FRAMES = 3  # of a small message
 # Each word of such a key keeps all places of such patterns busy.
 CRAFTED_PATTERNS = 100
 CRAFTED_WORDS = 60
@@ -53,15 +57,17 @@ class Storms:
             f"commit {self._scaled(100_000):,} messages in one transaction": self._commit,
             f"leave {self._scaled(100_000):,} deliveries of 1 KiB unread": self._read_nothing,
             f"cancel {self._scaled(1_000):,} consumers at once": self._cancel,
+            f"reject {self._scaled(100):,} deliveries of each of 1,000 queues": self._reject,
+            f"commit the acks of {self._scaled(100):,} of each": self._commit_acks,
         }
 
     def _scaled(self, count: int) -> int:
         return max(1, int(count * self._scale))
 
-    def _await_frames(self, count: int) -> None:
+    def _await_frames(self, count: int, connection: Connection | None = None) -> None:
         rest = b""
         while count:
-            rest += self._connection.receive()
+            rest += (connection or self._connection).receive()
             at = 0
             while len(rest) - at >= FRAME_OVERHEAD:
                 end = at + FRAME_OVERHEAD + int.from_bytes(rest[at + 3 : at + 7], "big")
@@ -271,3 +277,47 @@ class Storms:
         cancels = [frame.marshal(commands.Basic.Cancel(f"{number}"), CHANNEL) for number in crowd]
         self._connection.send(b"".join(cancels))
         self._await_frames(len(crowd))
+
+    def _reject(self) -> None:
+        letters: FieldTable = {
+            "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": "fairness.letters",
+        }
+        self._queue("fairness.letters", durable=False)
+        client = self._holder(letters)
+        client.send(frame.marshal(commands.Basic.Nack(0, True, requeue=False), CHANNEL))
+        time.sleep(LETTERS_SECONDS * min(1.0, self._scale))
+        client.close()
+
+    def _commit_acks(self) -> None:
+        client = self._holder({})
+        client.call(commands.Tx.Select(), commands.Tx.SelectOk)
+        client.send(frame.marshal(commands.Basic.Ack(0, True), CHANNEL))
+        client.call(commands.Tx.Commit(), commands.Tx.CommitOk)
+        client.close()
+
+    def _holder(self, arguments: FieldTable) -> Connection:
+        """A client that holds deliveries of many queues by turns, neighbours in none."""
+        client = Connection(self._url)
+        names = [f"fairness.held.{number}" for number in range(HELD_QUEUES)]
+        declares = (
+            commands.Queue.Declare(queue=name, auto_delete=True, arguments=arguments)
+            for name in names
+        )
+        for _ in client.call_each(declares, commands.Queue.DeclareOk):
+            pass
+        consumes = (commands.Basic.Consume(queue=name) for name in names)
+        for _ in client.call_each(consumes, commands.Basic.ConsumeOk):
+            pass
+        content = content_frames(0, 16, persistent=False)
+        publishes = (commands.Basic.Publish(routing_key=name) for name in names)
+        messages = [frame.marshal(each, CHANNEL) + content for each in publishes]
+        # Few at a time: to hand out what has just come is another storm.
+        some = [
+            b"".join(messages[at : at + HELD_AT_ONCE]) for at in range(0, HELD_QUEUES, HELD_AT_ONCE)
+        ]
+        for _ in range(self._scaled(100)):
+            for each in some:
+                self._connection.send(each)
+                self._await_frames(HELD_AT_ONCE * DELIVERY_FRAMES, client)
+        return client

@@ -21,7 +21,7 @@ from log_backend.disk_space import DiskSpace
 from log_backend.durability import Durability
 from log_backend.file_system import doubt
 from log_backend.journal import JournalFailed
-from log_backend.journal_block import Reason, UnknownEntry
+from log_backend.journal_block import Reason, Settlement, UnknownEntry
 from log_backend.journal_positions import NOTHING, JournalPositions
 from log_backend.journal_reader import JournalDamaged
 from log_backend.log_directory import EXCHANGE_MARK
@@ -30,7 +30,7 @@ from log_backend.log_end import PartitionClosed
 from log_backend.log_options import LogOptions
 from log_backend.log_repair import Repair, Repaired
 from log_backend.log_store import LogStore
-from log_backend.log_transaction import SettledRange
+from log_backend.log_transaction import SettledPart
 from log_backend.log_verification import Finding, Verification
 from log_backend.metadata import (
     Change,
@@ -108,7 +108,8 @@ __all__ = [
     "ScheduledRecord",
     "Segment",
     "SegmentDamaged",
-    "SettledRange",
+    "SettledPart",
+    "Settlement",
     "SingleRecord",
     "SnapshotDamaged",
     "StoredExtent",

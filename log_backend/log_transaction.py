@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from log_backend.journal import Journal
-from log_backend.journal_block import Reason, Settlement
+from log_backend.journal_block import Settlement
 from log_backend.journal_entry import JournalEntry
 
 
@@ -26,24 +26,19 @@ class CommittingPartition(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SettledRange:
-    """Offsets [first, end) of a partition that a cursor of it will have settled.
+class SettledPart:
+    """Offsets of a partition that a cursor of it will have settled.
 
     Attributes:
         partition: its number.
-        cursor: the cursor's number.
     """
 
     partition: int
-    cursor: int
-    first: int
-    end: int
-    reason: Reason
+    settlement: Settlement
 
     def entry(self) -> JournalEntry:
         """What the journal has to know."""
-        settlement = Settlement(self.cursor, ((self.first, self.end),), self.reason)
-        return JournalEntry(self.partition, settlement)
+        return JournalEntry(self.partition, self.settlement)
 
 
 @contextmanager
@@ -81,7 +76,7 @@ def commit_together(
     journal: Journal,
     partitions: Mapping[int, CommittingPartition],
     append: Callable[[], object],
-    settled: Iterable[SettledRange],
+    settled: Iterable[SettledPart],
 ) -> int:
     """Journal what a function appends, and what will be settled, as one.
 

@@ -14,14 +14,15 @@ from typing import Protocol
 
 from log_backend import Reason, RecordBatch, Records
 from vhosts.death import Death, DeathReason
-from vhosts.delivery import body_bytes, fitting
+from vhosts.delivery import fitting
+from vhosts.dispatch_turns import DispatchTurns
 from vhosts.post import Done
 from vhosts.posting import Posted
 from vhosts.queue_partition import QueuePartition
 from vhosts.timer import Timer
 
-LETTERS_MAX = 256  # of one turn: about 4 ms, most of it for their headers
-LETTERS_BYTES_MAX = 1_048_576  # bodies of one turn, but one message whole
+LETTERS_MAX = 64  # between two looks at the clock: about 1 ms, most of it for their headers
+LETTERS_BYTES_MAX = 262_144  # likewise, of bodies, but one message whole
 PRESSED_SECONDS = (
     0.1  # between looks whether publishers may go on: as often as free space is looked at
 )
@@ -48,8 +49,9 @@ class LetterSurroundings(Protocol):
     def now(self) -> int:
         """Microseconds since 1970."""
 
-    def call_soon(self, call: Callable[[], None]) -> object:
-        """Run a function after this turn of the event loop."""
+    @property
+    def letter_turns(self) -> DispatchTurns:
+        """Of all queues with dead letters."""
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
         """Run a function after some seconds."""
@@ -138,7 +140,7 @@ class DeadLetters:
         # What is on its way wakes it then: letters of one queue come in order.
         if not self._scheduled and not self._sent:
             self._scheduled = True
-            self._surroundings.call_soon(self._turn)
+            self._surroundings.letter_turns.postpone(self._turn)
 
     def _turn(self) -> None:
         self._scheduled = False
@@ -149,34 +151,41 @@ class DeadLetters:
             self._is_turn = False
 
     def _send_some(self) -> None:
-        count_left, bytes_left = LETTERS_MAX, LETTERS_BYTES_MAX
         while (self._leaving or self._refused) and not self._sent:
             if self._surroundings.is_pressed():
                 self._scheduled = True
-                self._surroundings.call_later(PRESSED_SECONDS, self._turn)
-                return
-            if count_left <= 0 or bytes_left <= 0:
-                self._wake()
+                self._surroundings.call_later(PRESSED_SECONDS, self._go_on)
                 return
             if self._refused:
-                count_left -= self._send_refused(count_left)
-                continue
-            leaving = self._leaving[0]
-            batch = self._batch(leaving)
-            if batch is None:
+                self._send_refused()
+            elif not self._send_leaving():
                 return
-            index = leaving.first - batch.base_offset
-            count = min(leaving.end, batch.end_offset) - leaving.first
-            count = fitting(batch.records, index, min(count, count_left), bytes_left)
-            bytes_left -= body_bytes(batch.records, index, count)
-            count_left -= count
-            first = leaving.first
-            self._advance(leaving, first + count)
-            self._send(leaving.partition, first, count, leaving.reason, batch, index)
+            if self._surroundings.letter_turns.is_over():
+                break
+        if self._leaving or self._refused:
+            self._wake()
 
-    def _send_refused(self, count_max: int) -> int:
+    def _go_on(self) -> None:
+        self._scheduled = False
+        self._wake()
+
+    def _send_leaving(self) -> bool:
+        # False: nothing more can be done for now.
+        leaving = self._leaving[0]
+        batch = self._batch(leaving)
+        if batch is None:
+            return False
+        index = leaving.first - batch.base_offset
+        count = min(leaving.end, batch.end_offset) - leaving.first
+        count = fitting(batch.records, index, min(count, LETTERS_MAX), LETTERS_BYTES_MAX)
+        first = leaving.first
+        self._advance(leaving, first + count)
+        self._send(leaving.partition, first, count, leaving.reason, batch, index)
+        return True
+
+    def _send_refused(self) -> None:
         records, first = self._refused.popleft()
-        count = min(records.count - first, count_max)
+        count = fitting(records, first, min(records.count - first, LETTERS_MAX), LETTERS_BYTES_MAX)
         if first + count < records.count:
             self._refused.appendleft((records, first + count))
         address = self.address
@@ -185,7 +194,6 @@ class DeadLetters:
             self._sent = count
             done = self._refused_sent
             self._surroundings.send(records, first, count, address.exchange, death, done)
-        return count
 
     def _refused_sent(self, posted: Posted | None) -> None:
         if posted is None:

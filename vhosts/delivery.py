@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from log_backend import PartitionLog, Reason, Records, SettledRange
+from log_backend import PartitionLog, Reason, Records, SettledPart
 from vhosts.comeback import Comeback
 
 
@@ -25,11 +25,20 @@ class DeliverySource(Protocol):
     def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
         """Be done with messages that were handed out."""
 
-    def settlement(self, first: int, end: int, reason: Reason) -> SettledRange | None:
+    def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> SettledPart | None:
         """What the journal may know before such messages are settled; None: nothing."""
+
+    def committed(self, settled: SettledPart) -> None:
+        """The journal knows: no snapshot may know less. They are to be settled all the same."""
 
     def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
         """Make messages ready again that were handed out, in their old place."""
+
+    def pause(self) -> None:
+        """Hand out nothing before `resume`: messages come back one after the other."""
+
+    def resume(self) -> None:
+        """All have come back: dispatch what is ready after this turn."""
 
     def redeliver(
         self, first: int, end: int, bytes_max: int, when_loaded: Callable[[], None]

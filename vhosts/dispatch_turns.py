@@ -1,4 +1,7 @@
-"""When dispatchers have their turn: after that of who wakes them; those with a backlog one after the other."""
+"""When dispatchers have their turn: after that of who wakes them; those with a backlog one after the other.
+
+So do the queues of a vhost that have dead letters to send, by turns of their own.
+"""
 
 from collections import deque
 from collections.abc import Callable

@@ -62,6 +62,8 @@ class PriorityPartition(QueuePartition):
 
     def take(self, count_max: int, bytes_max: int) -> Delivery | None:
         """See `QueuePartition`."""
+        if self._until_resumed is not None:
+            return None
         if not self._look():
             self._await(self.on_ready)
             return None
@@ -92,6 +94,8 @@ class PriorityPartition(QueuePartition):
 
     def prepare(self, done: Callable[[], None]) -> bool:
         """See `QueuePartition`."""
+        if self._until_resumed is not None:
+            return super().prepare(done)
         if self._skip_settled() < min(self.log.next_offset, self.log.blocked_from):
             self._await(done)
             return True

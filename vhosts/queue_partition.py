@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
-from log_backend import EXPIRING, PartitionLog, Reason, RecordBatch, SettledRange
+from log_backend import EXPIRING, PartitionLog, Reason, RecordBatch, SettledPart, Settlement
 from vhosts.comeback import Comeback
 from vhosts.delivery import Delivery, fitting
 
@@ -59,6 +59,7 @@ class QueuePartition:
         "_notify",
         "_returned_count",
         "_settled_ahead",
+        "_until_resumed",
         "cursor",
         "in_flight",
         "log",
@@ -80,6 +81,9 @@ class QueuePartition:
         self.in_flight = 0
         self.returned: list[tuple[int, int]] = []
         self._returned_count = 0
+        self._until_resumed: tuple[Callable[[], None], ...] | None = (
+            None  # who waits; None: it is not paused
+        )
         # Settled before a restart, out of order: still in front of next_offset.
         self._settled_ahead = 0
         if settled.chunks:
@@ -118,9 +122,11 @@ class QueuePartition:
             bytes_max: of bodies; the first message may be larger.
 
         Returns:
-            None when nothing is ready in memory: at the end, or while it is loaded; `on_ready` is
-            called then.
+            None when nothing is ready in memory: at the end, or while it is loaded or paused; `on_ready`
+            is called then.
         """
+        if self._until_resumed is not None:
+            return None
         if self.rules is not None:
             count_max = self.rules.takeable(self, count_max)
             if not count_max:
@@ -173,12 +179,17 @@ class QueuePartition:
         self.cursor.settle(first, end, reason)
         self.log.release()
 
-    def settlement(self, first: int, end: int, reason: Reason) -> SettledRange | None:
+    def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> SettledPart | None:
         """See `DeliverySource`."""
         kept = reason is Reason.REJECTED and self.rules is not None and self.rules.keeps_rejected
         if kept or self.log.closed or not self.log.durable:
             return None
-        return SettledRange(self.log.number, self.cursor.number, first, end, reason)
+        return SettledPart(self.log.number, Settlement(self.cursor.number, ranges, reason))
+
+    def committed(self, settled: SettledPart) -> None:
+        """See `DeliverySource`."""
+        if not self.log.closed:
+            self.cursor.replay(settled.settlement)
 
     def finish(self, first: int, end: int, reason: Reason) -> None:
         """Settle messages that were withdrawn, or left to the rules when they were settled."""
@@ -195,6 +206,17 @@ class QueuePartition:
         for returned in self.rules.returnable(self, first, end, comeback):
             self.make_ready(*returned)
             self.rules.returned(self, *returned)
+
+    def pause(self) -> None:
+        """See `DeliverySource`."""
+        self._until_resumed = self._until_resumed or ()
+
+    def resume(self) -> None:
+        """See `DeliverySource`."""
+        waiting, self._until_resumed = self._until_resumed or (), None
+        for done in waiting:
+            done()
+        self.on_ready()
 
     def redeliver(
         self, first: int, end: int, bytes_max: int, when_loaded: Callable[[], None]
@@ -252,11 +274,14 @@ class QueuePartition:
         return first, end
 
     def prepare(self, done: Callable[[], None]) -> bool:
-        """Call `done` when the next message may be in memory: look again then.
+        """Call `done` when the next message may be in memory, and may be taken: look again then.
 
         Returns:
-            False when nothing has to be loaded; `done` is not called then.
+            False when there is nothing to wait for; `done` is not called then.
         """
+        if self._until_resumed is not None:
+            self._until_resumed += (done,)
+            return True
         offset = self.returned[0][0] if self.returned else self.next_offset
         if not self.log.needs_load(offset):
             return False

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from exchanges import field_type
-from log_backend import PartitionLog, Reason
+from log_backend import PartitionLog, Reason, SettledPart
 from vhosts.argument_checks import age_microseconds
 from vhosts.comeback import Comeback
 from vhosts.consumer import Consumer
@@ -108,12 +108,22 @@ class StreamReader:
         """See `DeliverySource`: what was read stays in the log."""
         self.in_flight -= end - first
 
-    def settlement(self, first: int, end: int, reason: Reason) -> None:
+    def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> None:
         """See `DeliverySource`: nothing is settled."""
+
+    def committed(self, settled: SettledPart) -> None:
+        """See `DeliverySource`: nothing is."""
 
     def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
         """See `DeliverySource`: what was read is not read again."""
         self.in_flight -= end - first
+
+    def pause(self) -> None:
+        """See `DeliverySource`: nothing comes back."""
+
+    def resume(self) -> None:
+        """See `DeliverySource`."""
+        self._wake()
 
     def redeliver(
         self, first: int, end: int, bytes_max: int, when_loaded: Callable[[], None]

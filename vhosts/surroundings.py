@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from log_backend import LogStore, Records, Segment, StoredRecord
 from vhosts.death import Death
+from vhosts.dispatch_turns import DispatchTurns
 from vhosts.letter_post import LetterPost
 from vhosts.post import Done, Post
 from vhosts.posting import Outgoing, Posted
@@ -17,6 +18,7 @@ class Surroundings:
 
     Attributes:
         byte_walks: of all queues with a limit of bytes.
+        letter_turns: of all queues with dead letters.
 
     Args:
         remove: deletes a queue that has expired, by its name.
@@ -37,6 +39,7 @@ class Surroundings:
         self._letters = LetterPost(post)
         self.remove = remove
         self.byte_walks = ReadyBytesWalks(call_soon)
+        self.letter_turns = DispatchTurns(call_soon, logs.clock)
         self._call_soon = call_soon
         self._call_later = call_later
 

@@ -22,8 +22,8 @@ from log_backend import (
     LogStore,
     MetadataStore,
     MetadataWriter,
-    Reason,
-    SettledRange,
+    SettledPart,
+    Settlement,
     SystemClock,
 )
 from log_backend.partition_log import PartitionLog
@@ -239,7 +239,7 @@ class Node:
         position = self.vhost.commit(
             append,
             [
-                SettledRange(logs[name].number, 0, *each, Reason.ACKED)
+                SettledPart(logs[name].number, Settlement(0, [each]))
                 for name, each in settles.items()
             ],
         )

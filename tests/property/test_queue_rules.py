@@ -62,6 +62,7 @@ class House:
     def __init__(self) -> None:
         self.turns = Turns()
         self.byte_walks = ReadyBytesWalks(self.call_soon)
+        self.letter_turns = DispatchTurns(self.turns.call_soon, self.turns.clock)
         self.dead: list[tuple[str, str]] = []
 
     def now(self) -> int:

@@ -71,6 +71,17 @@ def test_what_follows_a_close_on_its_connection_finds_all_back(clients, feeder, 
     assert drain(again, queues[0]) == NUMBERS
 
 
+def test_what_follows_a_refusal_on_its_connection_finds_all_back(clients, feeder, queues):
+    connection = clients.connect()
+    channel, other = connection.channel(1), connection.channel(2)
+    consume(channel, queues, feeder)
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker):
+        channel.queue_declare(f"{queues[0]}-absent", passive=True)
+    assert [ready_count(other, queue) for queue in queues] == [EACH] * QUEUES
+    again = connection.channel(1)
+    assert drain(again, queues[0]) == NUMBERS
+
+
 @pytest.mark.parametrize("ends", ["refused", "cut"])
 def test_the_next_single_active_consumer_gets_what_came_back_first(clients, feeder, name, ends):
     single = {"x-single-active-consumer": True}
@@ -111,6 +122,58 @@ def test_what_is_sent_back_comes_again_in_its_order(clients, feeder, queues, how
     for deliver, _, body in inbox.deliveries:
         of_queue[deliver.routing_key].append(body)
     assert list(of_queue.values()) == [NUMBERS] * QUEUES
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_commit_settles_all_or_sends_them_back_in_their_order(clients, feeder, queues, again):
+    channel = clients.channel()
+    channel.tx_select()
+    inbox = consume(channel, queues, feeder)
+    inbox.deliveries.clear()
+    channel.basic_nack(0, multiple=True, requeue=again)
+    channel.tx_rollback()
+    channel.basic_nack(0, multiple=True, requeue=again)
+    channel.tx_commit()
+    if not again:
+        channel.close()
+        assert [ready_count(feeder, queue) for queue in queues] == [0] * QUEUES
+        return
+    inbox.wait_for(QUEUES * EACH)
+    of_queue = {queue: [] for queue in queues}
+    for deliver, _, body in inbox.deliveries:
+        of_queue[deliver.routing_key].append(body)
+    assert list(of_queue.values()) == [NUMBERS] * QUEUES
+
+
+def test_a_connection_that_is_cut_while_its_commit_settles_leaves_nothing(clients, feeder, queues):
+    channel = clients.channel()
+    channel.tx_select()
+    consume(channel, queues, feeder)
+    channel.basic_ack(0, multiple=True)
+    channel.tx_commit()
+    cut(channel.connection)
+    wait_until(lambda: not any(_consumers(feeder, queue) for queue in queues))
+    assert [ready_count(feeder, queue) for queue in queues] == [0] * QUEUES
+
+
+def test_two_consumers_by_turns_leave_a_queue_in_its_order(clients, feeder, name):
+    queue = declare(feeder, name, auto_delete=False)
+    channels = [clients.channel() for _ in range(2)]
+    for channel in channels:
+        channel.basic_qos(prefetch_count=300)
+    inboxes = [Inbox(channel, queue) for channel in channels]
+    bodies = [b"%d" % number for number in range(600)]
+    for body in bodies:
+        feeder.basic_publish("", queue, body)
+        ready_count(feeder, queue)  # or a consumer would get several at once
+    for inbox in inboxes:
+        inbox.wait_for(300)
+    send(feeder, queue, *LATER)
+    for channel in channels:
+        cut(channel.connection)
+    wait_until(lambda: ready_count(feeder, queue) == len(bodies + LATER))
+    assert drain(feeder, queue) == bodies + LATER
+    feeder.queue_delete(queue)
 
 
 def test_a_connection_that_is_cut_behind_a_nack_returns_all(clients, feeder, queues):

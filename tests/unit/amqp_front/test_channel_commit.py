@@ -36,7 +36,7 @@ class Connection:
             confirms=ConfirmBoard(loop.call_soon),
             clock=HastyClock(),
             replies=DirectReplies(),
-            returns=deque(),
+            settlings=deque(),
             loop=loop,
         )
         book = PermissionBook()
@@ -98,7 +98,8 @@ async def test_it_is_answered_in_a_later_turn(
     node: Node, connection: Connection, channel: Channel
 ) -> None:
     assert connection.written == b""
-    await connection.go_on()
+    while connection.waits:
+        await connection.go_on()
     assert COMMIT_OK in connection.written
     channel.release()
     assert (held(node, "one"), held(node, "two")) == (["m"], [])

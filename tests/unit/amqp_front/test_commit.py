@@ -1,17 +1,16 @@
 """What is left of a transaction that was appended: who is told, what is settled, and when it is over."""
 
 import asyncio
+from collections import deque
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from amqp_front.commit import TURN_SECONDS, Commit
 from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.errors import INTERNAL_ERROR, HardError
-from amqp_front.unacked import Taken
-from log_backend import Reason, SystemClock
-from vhosts import Comeback
+from log_backend import SystemClock
 
 
 class HastyClock(SystemClock):
@@ -25,40 +24,57 @@ class HastyClock(SystemClock):
         return super().monotonic() + self.looks * 2 * TURN_SECONDS
 
 
-class Consumption:
-    """Writes down what is finished."""
+class Settling:
+    """Writes down what becomes of deliveries; very many of them take three turns."""
 
-    def __init__(self) -> None:
-        self.finished: list[Taken] = []
+    def __init__(self, services: Any, *, are_few: bool) -> None:
+        self.services = services
+        self.are_few = are_few
+        self.told: list[str] = []
+        self._turns = 0
 
-    def finish(self, taken: Taken) -> None:
-        """See `Consumption`."""
-        self.finished.append(taken)
+    def committed(self) -> None:
+        """See `Settling`."""
+        self.told.append("committed")
+
+    def failed(self) -> None:
+        """See `Settling`."""
+        self.told.append("failed")
+
+    def go_on(self, whole: bool) -> bool:
+        """See `Settling`."""
+        self._turns += 1
+        if whole or self._turns == 3:
+            self.told.append("settled")
+        return whole or self._turns == 3
 
 
 class Ending:
     """A commit on a loop, and what it does."""
 
-    def __init__(self, clock: SystemClock | None = None) -> None:
+    def __init__(self, clock: SystemClock | None = None, *, settles_few: bool = True) -> None:
         loop = asyncio.get_running_loop()
         self.board = ConfirmBoard(loop.call_soon)
         self.services: Any = SimpleNamespace(
-            loop=loop, confirms=self.board, clock=clock or SystemClock()
+            loop=loop,
+            confirms=self.board,
+            clock=clock or SystemClock(),
+            settlings=deque(),
+            piecework=set(),
         )
-        self.consumption = Consumption()
-        self.taken = Taken([], Reason.ACKED)
+        self.settling: Any = Settling(self.services, are_few=settles_few)
         self.told: list[int] = []
 
     def begin(self, needed: int, told: int = 0) -> Commit:
         tells = [lambda at=at: self.told.append(at) for at in range(told)]  # type: ignore[misc]
-        return Commit(self.services, needed, cast(Any, self.consumption), [self.taken], tells)
+        return Commit(self.services, needed, [self.settling], tells)
 
 
 async def test_what_is_not_for_the_journal_is_over_at_once() -> None:
     ending = Ending()
     assert ending.begin(0, told=3).reached.done()
     assert ending.told == [0, 1, 2]
-    assert ending.consumption.finished == [ending.taken]
+    assert ending.settling.told == ["settled"]
 
 
 async def test_it_is_settled_and_over_when_it_is_durable() -> None:
@@ -68,10 +84,10 @@ async def test_it_is_settled_and_over_when_it_is_durable() -> None:
     ending.board.written(4)
     ending.board.durable(3)
     assert not commit.reached.done()
-    assert ending.consumption.finished == []
+    assert ending.settling.told == []
     ending.board.durable(4)
     assert commit.reached.done()
-    assert ending.consumption.finished == [ending.taken]
+    assert ending.settling.told == ["settled"]
 
 
 async def test_many_are_told_in_turns_and_it_is_not_over_before() -> None:
@@ -79,13 +95,22 @@ async def test_many_are_told_in_turns_and_it_is_not_over_before() -> None:
     commit = ending.begin(4, told=5)
     assert ending.told == [0]
     ending.board.durable(4)
-    assert ending.consumption.finished == [
-        ending.taken
-    ]  # no snapshot may know less than the journal
+    assert ending.settling.told == ["settled"]  # no snapshot may know less than the journal
     assert not commit.reached.done()
     async with asyncio.timeout(10):
         await commit.reached
     assert ending.told == [0, 1, 2, 3, 4]
+
+
+async def test_very_many_are_known_as_settled_at_once_and_settled_in_turns() -> None:
+    ending = Ending(settles_few=False)
+    commit = ending.begin(4)
+    ending.board.durable(4)
+    assert ending.settling.told == ["committed"]  # no snapshot may know less than the journal
+    assert not commit.reached.done()
+    async with asyncio.timeout(10):
+        await commit.reached
+    assert ending.settling.told == ["committed", "settled"]
 
 
 async def test_a_failure_of_the_journal_returns_what_was_taken() -> None:
@@ -95,7 +120,7 @@ async def test_a_failure_of_the_journal_returns_what_was_taken() -> None:
     with pytest.raises(HardError) as caught:
         await commit.reached
     assert caught.value.code == INTERNAL_ERROR
-    assert ending.consumption.finished == [Taken([], Comeback.FAILED)]
+    assert ending.settling.told == ["failed", "settled"]
     for _ in range(2):
         await asyncio.sleep(0)
     assert ending.told == [0, 1, 2]
@@ -107,9 +132,8 @@ async def test_an_error_while_somebody_is_told_ends_it_and_settles_all_the_same(
     def fail() -> None:
         raise RuntimeError("a fault of ours")
 
-    taken = [ending.taken]
-    commit = Commit(ending.services, 4, cast(Any, ending.consumption), taken, [fail])
+    commit = Commit(ending.services, 4, [ending.settling], [fail])
     with pytest.raises(RuntimeError):
         await commit.reached
     ending.board.durable(4)
-    assert ending.consumption.finished == taken
+    assert ending.settling.told == ["settled"]

@@ -34,7 +34,7 @@ class Channel:
             config=SimpleNamespace(consumer_timeout_seconds=0.0),
             clock=turns.clock,
             loop=turns,
-            returns=deque(),
+            settlings=deque(),
         )
         self.left: list[Queue] = []
         self.vhost: Any = SimpleNamespace(firehose=None, consumers_left=self.left.append)

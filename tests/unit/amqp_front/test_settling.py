@@ -1,42 +1,218 @@
-"""Very many deliveries are settled in several turns, in their order."""
+"""What leaves very many queues does so in several turns; neighbours in a queue leave as one."""
 
-from collections.abc import Iterable
-from itertools import chain
+from collections import Counter, deque
+from types import SimpleNamespace
 from typing import Any, cast
 
-from amqp_front.settling import RUNS_MAX, Settling
+import pytest
+from queue_samples import SetClock
+
+from amqp_front.settling import (
+    MESSAGES_MAX,
+    PIECE_MESSAGES,
+    PIECE_RANGES,
+    RUNS_MAX,
+    TURN_SECONDS,
+    Settling,
+    are_few,
+)
 from amqp_front.unacked import UnackedRun
+from log_backend import Reason
+from vhosts import Comeback
 
-RUNS = [UnackedRun(tag, tag + 1, cast(Any, None), tag, None) for tag in range(2 * RUNS_MAX + 5)]
+QUEUES = 200
+EACH = 10  # deliveries of each queue, by turns
 
 
-class Turns:
-    """What was settled in each."""
+class Source:
+    """A partition that notes what leaves it; each range takes so many seconds of the clock."""
+
+    def __init__(self, clock: SetClock, seconds: float = 0.0) -> None:
+        self.ranges: list[tuple[int, int]] = []
+        self.outcomes: set[object] = set()
+        self.paused = self.resumed = self.woken = 0
+        self.fails = False
+        self._clock = clock
+        self._seconds = seconds
+
+    def give_back(self, first: int, end: int, outcome: object) -> None:
+        """See `DeliverySource`."""
+        assert self.paused > self.resumed
+        self.settle(first, end, outcome)
+
+    def settle(self, first: int, end: int, outcome: object) -> None:
+        """See `DeliverySource`."""
+        self._clock.microseconds += round(self._seconds * 1_000_000)
+        self.ranges.append((first, end))
+        self.outcomes.add(outcome)
+        if self.fails:
+            raise OSError("no disk")
+
+    def pause(self) -> None:
+        """See `DeliverySource`."""
+        self.paused += 1
+
+    def resume(self) -> None:
+        """See `DeliverySource`."""
+        self.resumed += 1
+
+    def on_ready(self) -> None:
+        """See `DeliverySource`."""
+        self.woken += 1
+
+
+class Holdings:
+    """How many turns it was, and what each consumer let go of."""
+
+    vhost: Any = None
 
     def __init__(self) -> None:
-        self.tags: list[list[int]] = []
+        self.turns = 0
+        self.let_go_of: Counter[object] = Counter()
 
-    def settle(self, runs: Iterable[UnackedRun]) -> None:
-        self.tags.append([run.first_tag for run in runs])
+    def begin_turn(self) -> None:
+        """See `settling.Holdings`."""
+        self.turns += 1
 
-
-def test_each_turn_settles_some_of_them() -> None:
-    turns = Turns()
-    settling = Settling(RUNS, turns.settle)
-    assert [settling.go_on(False) for _ in range(3)] == [False, False, True]
-    assert [len(tags) for tags in turns.tags] == [RUNS_MAX, RUNS_MAX, 5]
-    assert list(chain.from_iterable(turns.tags)) == list(range(len(RUNS)))
+    def let_go(self, holder: Any, count: int) -> None:
+        """See `settling.Holdings`."""
+        self.let_go_of[holder] += count
 
 
-def test_the_last_turn_may_be_a_full_one() -> None:
-    turns = Turns()
-    assert Settling(RUNS[:RUNS_MAX], turns.settle).go_on(False)
-    assert [len(tags) for tags in turns.tags] == [RUNS_MAX]
+def run(tag: int, source: object, offset: int, holder: object = None, count: int = 1) -> UnackedRun:
+    return UnackedRun(tag, tag + count, cast(Any, source), offset, cast(Any, holder))
 
 
-def test_a_broker_that_stops_settles_what_is_left() -> None:
-    turns = Turns()
-    settling = Settling(RUNS, turns.settle)
+@pytest.fixture
+def services() -> Any:
+    return SimpleNamespace(settlings=deque(), clock=SetClock())
+
+
+@pytest.fixture
+def sources(services: Any) -> list[Source]:
+    return [Source(services.clock, 0.4 * TURN_SECONDS) for _ in range(QUEUES)]
+
+
+def held(sources: list[Source]) -> list[UnackedRun]:
+    """Deliveries of all queues by turns, neighbours in each."""
+    count = len(sources)
+    return [run(tag, sources[tag % count], tag // count) for tag in range(EACH * count)]
+
+
+def begun(
+    services: Any, runs: list[UnackedRun], outcome: Any = Comeback.RETURNED
+) -> tuple[Settling, Holdings]:
+    holdings = Holdings()
+    settling = Settling(holdings, runs, outcome, services)
+    services.settlings.append(settling)
+    return settling, holdings
+
+
+def finish(settling: Settling) -> None:
+    while not settling.go_on(False):
+        pass
+
+
+@pytest.mark.parametrize("outcome", [Reason.REJECTED, Comeback.FAILED])
+def test_a_turn_ends_when_its_time_is_over(
+    services: Any, sources: list[Source], outcome: object
+) -> None:
+    settling, holdings = begun(services, held(sources), outcome)
+    before, most = 0, 0
+    while not settling.go_on(False):
+        done = sum(len(source.ranges) for source in sources)
+        before, most = done, max(most, done - before)
+    assert most == 3
+    assert holdings.turns >= QUEUES // 3
+    assert all(source.ranges == [(0, EACH)] for source in sources)
+    assert all(source.outcomes == {outcome} for source in sources)
+    assert not services.settlings
+
+
+def test_a_queue_that_gets_its_own_back_is_paused_until_it_has_all(services: Any) -> None:
+    source = Source(services.clock, TURN_SECONDS / PIECE_RANGES)
+    runs = [run(tag, source, 2 * tag) for tag in range(3 * PIECE_RANGES)]
+    settling, _ = begun(services, runs)
     assert not settling.go_on(False)
+    assert (len(source.ranges), source.paused, source.resumed) == (PIECE_RANGES, 1, 0)
+    finish(settling)
+    assert source.ranges == [(2 * tag, 2 * tag + 1) for tag in range(3 * PIECE_RANGES)]
+    assert (source.paused, source.resumed, source.woken) == (1, 1, 0)
+
+
+def test_a_queue_whose_deliveries_are_settled_goes_on_meanwhile(services: Any) -> None:
+    source = Source(services.clock)
+    settling, _ = begun(services, [run(1, source, 0)], Reason.ACKED)
+    finish(settling)
+    assert (source.paused, source.resumed, source.woken) == (0, 0, 1)
+
+
+def test_a_long_run_leaves_in_pieces(services: Any) -> None:
+    source = Source(services.clock, TURN_SECONDS)
+    settling, holdings = begun(services, [run(1, source, 7, "mine", 2 * PIECE_MESSAGES + 1)])
+    assert not settling.go_on(False)
+    assert source.ranges == [(7, 7 + PIECE_MESSAGES)]
+    finish(settling)
+    assert source.ranges[-1] == (7 + 2 * PIECE_MESSAGES, 8 + 2 * PIECE_MESSAGES)
+    assert holdings.let_go_of == {"mine": 2 * PIECE_MESSAGES + 1}
+
+
+def test_one_begins_when_the_one_before_it_has_ended(services: Any, sources: list[Source]) -> None:
+    half = QUEUES // 2
+    earlier, _ = begun(services, held(sources[:half]))
+    later, holdings = begun(services, held(sources[half:]))
+    assert not later.go_on(False)
+    assert holdings.turns == 0
+    finish(earlier)
+    finish(later)
+    assert sources[-1].ranges == [(0, EACH)]
+
+
+def test_a_broker_that_stops_settles_what_is_left_in_whatever_order(
+    services: Any, sources: list[Source]
+) -> None:
+    half = QUEUES // 2
+    earlier, _ = begun(services, held(sources[:half]))
+    later, _ = begun(services, held(sources[half:]))
+    assert not earlier.go_on(False)
+    assert later.go_on(True)
+    assert earlier.go_on(True)
+    assert all(source.ranges == [(0, EACH)] for source in sources)
+    assert not services.settlings
+
+
+def test_a_queue_that_fails_keeps_nothing_from_the_others(
+    services: Any, sources: list[Source]
+) -> None:
+    failing = sources[QUEUES // 2]
+    failing.fails = True
+    settling, _ = begun(services, held(sources))
+    with pytest.raises(OSError, match="no disk"):
+        finish(settling)
+    assert all(source.ranges == [(0, EACH)] for source in sources)
+    assert failing.resumed == 1
+    assert not services.settlings
+
+
+def test_neighbours_leave_as_one_whoever_held_them_and_whatever_was_delivered_between_them(
+    services: Any,
+) -> None:
+    one, other = Source(services.clock), Source(services.clock)
+    places = [(one, 5), (other, 7), (one, 6), (other, 8), (one, 7), (one, 9)]
+    holders = ["first", "first", "second", "first", None, "second"]
+    runs = [run(tag, *place, holders[tag]) for tag, place in enumerate(places)]
+    settling, holdings = begun(services, runs)
     assert settling.go_on(True)
-    assert list(chain.from_iterable(turns.tags)) == list(range(len(RUNS)))
+    assert one.ranges == [(5, 8), (9, 10)]
+    assert other.ranges == [(7, 9)]
+    assert holdings.let_go_of == {"first": 3, "second": 2}
+
+
+def test_few_deliveries_need_no_turns() -> None:
+    source = object()
+    few = [run(tag, source, 2 * tag) for tag in range(RUNS_MAX)]
+    assert are_few([])
+    assert are_few(few)
+    assert not are_few([*few, run(RUNS_MAX, source, 0)])
+    assert are_few([run(1, source, 0, count=MESSAGES_MAX)])
+    assert not are_few([run(1, source, 0, count=MESSAGES_MAX + 1)])

@@ -42,7 +42,7 @@ def test_a_publish_outlives_the_receive_buffer(keys: list[str]) -> None:
     buffer[: len(stream)] = b"\xee" * len(stream)
     run.rows[:18] = array("i", [0] * 18)
     (own,) = kept.runs()
-    assert kept.taken == []
+    assert not kept.taken
     assert own.keys() == [key.encode() for key in keys]
     assert [own.body(at) for at in range(3)] == [b"body0", b"body1", b"body2"]
     assert own.properties(1) == PERSISTENT.marshal()
@@ -66,7 +66,7 @@ def test_a_transaction_keeps_its_order() -> None:
         kept.publish(publish_run(publish(1, f"x{at}", f"k{at}", b""))[0])
         kept.settle(each)
     assert [run.keys() for run in kept.runs()] == [[b"k0"], [b"k1"]]
-    assert kept.taken == settled
+    assert kept.taken == {Reason.ACKED: [run for each in settled for run in each.runs]}
 
 
 def test_neighbouring_runs_to_an_exchange_become_one() -> None:

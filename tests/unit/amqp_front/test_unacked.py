@@ -107,7 +107,7 @@ def test_up_to_an_unknown_tag_takes_nothing(tag: int) -> None:
 class Consumer:
     """Who holds deliveries."""
 
-    unacked = 0
+    unacked = lapsed = 0
 
 
 def test_a_lease_ends_below_a_tag_for_one_consumer_and_its_tags_stay_known() -> None:
@@ -115,14 +115,26 @@ def test_a_lease_ends_below_a_tag_for_one_consumer_and_its_tags_stay_known() -> 
     unacked = Unacked()
     for first, end, holder in ((1, 6, mine), (6, 8, other), (8, 11, mine)):
         unacked.add(UnackedRun(first, end, SOURCE, 100 + first, holder))
-    assert tags(unacked.end_leases(mine, 3)) == [(1, 3, 101)]
-    assert tags(unacked.end_leases(mine, 3)) == []
-    assert tags(unacked.end_leases(mine, 10)) == [(3, 6, 103), (8, 10, 108)]
-    assert (unacked.leased(mine), unacked.leased(other), unacked.count) == (1, 2, 10)
+
+    def ended(
+        below: int, first: int = 0, runs_max: int = 100
+    ) -> tuple[list[tuple[int, int, int]], int]:
+        runs, following = unacked.end_leases({mine: below}, {}, first, runs_max)
+        return tags(runs), following
+
+    assert ended(3) == ([(1, 3, 101)], 11)
+    assert ended(3) == ([], 11)
+    assert ended(10, 0, 2) == ([(3, 6, 103)], 6)
+    assert ended(10, 6) == ([(8, 10, 108)], 11)
+    assert ended(10, 11) == ([], 11)
+    assert unacked.count == 10
+    mine.lapsed = 7
     late = unacked.take_up_to(10)
     assert [run.partition is SOURCE for run in late] == [False, False, True, False, True]
-    late[0].partition.settle(1, 3)
-    late[0].partition.give_back(1, 3)  # nothing happens: SOURCE would count on neither
+    late[0].partition.settle(1, 3)  # SOURCE would count on neither
+    late[1].partition.give_back(3, 6)
+    assert late[3].partition.redeliver(8, 10, 1, lambda: None) == (2, ())
+    assert mine.lapsed == 0
     assert unacked.count == 0
     with pytest.raises(UnknownDeliveryTag):
         unacked.take(1, 1)

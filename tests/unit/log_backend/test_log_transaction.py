@@ -10,7 +10,14 @@ import pytest
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import start_store, unsettled
 
-from log_backend import Durability, LogStore, PartitionLog, Reason, SettledRange, journal_groups
+from log_backend import (
+    Durability,
+    LogStore,
+    PartitionLog,
+    SettledPart,
+    Settlement,
+    journal_groups,
+)
 
 
 async def durable(store: LogStore, position: int) -> None:
@@ -93,7 +100,7 @@ async def test_what_it_settles_is_journaled_and_settled_by_its_owner(tmp_path: P
     store, (a, b) = start_store(tmp_path, queues=("a", "b"))
     for _ in range(4):
         a.append(records([b"x"], persistent=True))
-    settled = [SettledRange(a.number, 0, 1, 3, Reason.ACKED)]
+    settled = [SettledPart(a.number, Settlement(0, [(1, 3)]))]
     position = store.commit_together(appending(b), settled)
     await durable(store, position)
     assert [offset for offset, _ in await unsettled(a)] == [0, 1, 2, 3]

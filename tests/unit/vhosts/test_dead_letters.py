@@ -11,6 +11,7 @@ from queue_samples import Node, Taker, bodies, fill, numbered, records, running_
 from log_backend import Reason, SystemClock
 from vhosts import Queue, QueueProperties
 from vhosts.dead_letters import LETTERS_MAX, PRESSED_SECONDS, RETRY_SECONDS, letter_address
+from vhosts.dispatch_turns import TURN_SECONDS
 
 TO_MORGUE = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "morgue"}
 
@@ -116,18 +117,40 @@ async def test_a_transient_letter_waits_for_nothing(node: Node) -> None:
     assert source.partitions[0].cursor.low_water == 3
 
 
-async def test_a_million_deaths_are_written_in_slices(node: Node) -> None:
-    morgue = await declared(node, "morgue")
+@pytest.fixture
+async def hasty(tmp_path: Path) -> AsyncIterator[Node]:
+    """A node whose turns are over with the second look at the clock."""
+    async with running_node(tmp_path, clocked=True) as node:
+        node.turns.clock.look_microseconds = round(2_000_000 * TURN_SECONDS)
+        yield node
+
+
+async def test_a_million_deaths_are_written_in_slices(hasty: Node) -> None:
+    node, morgue = hasty, await declared(hasty, "morgue")
     source = await source_of(node)
     node.vhost.post._ways = replace(node.vhost.post._ways, clock=StoppedClock())
-    count = 3 * LETTERS_MAX + 5
+    count = 5 * LETTERS_MAX + 5
     fill(source, count, batch=1000)
     reject(source, count)
     slices = []
     while node.turns.one():
         slices.append(morgue.ready)
-    assert slices[:4] == [LETTERS_MAX, 2 * LETTERS_MAX, 3 * LETTERS_MAX, count]
+    assert slices[:3] == [2 * LETTERS_MAX, 4 * LETTERS_MAX, count]
     assert content(morgue) == numbered(0, count)
+
+
+async def test_all_queues_share_the_time_for_dead_letters(hasty: Node) -> None:
+    morgue = await declared(hasty, "morgue")
+    arguments = {key.replace("-", "_"): value for key, value in TO_MORGUE.items()}
+    sources = [await declared(hasty, f"source {number}", **arguments) for number in range(6)]
+    for source in sources:
+        fill(source, 3)
+        reject(source, 3)
+    hasty.turns.one()
+    assert morgue.ready == 2  # a batch each
+    hasty.turns.run()
+    assert morgue.ready == 3 * len(sources)
+    assert all(source.partitions[0].cursor.low_water == 3 for source in sources)
 
 
 async def test_letters_wait_while_publishers_do(node: Node) -> None:

@@ -246,21 +246,23 @@ async def test_many_runs_of_one_turn_let_many_ranges_leave_once(node: Node) -> N
     assert queue.ready == 0
 
 
-async def test_refused_messages_become_dead_letters_in_slices(node: Node) -> None:
-    morgue = declared(node, "morgue")
-    queue = declared(
-        node,
-        x_max_length=1,
-        x_overflow="reject-publish-dlx",
-        x_dead_letter_exchange="",
-        x_dead_letter_routing_key="morgue",
-    )
-    count = 2 * LETTERS_MAX + 3
-    assert refused(queue, *numbered(0, count)) == list(range(1, count))
-    node.turns.one()
-    assert morgue.ready == LETTERS_MAX
-    node.turns.run()
-    assert left(morgue) == numbered(1, count)
+async def test_refused_messages_become_dead_letters_in_slices(tmp_path: Path) -> None:
+    async with running_node(tmp_path, clocked=True) as node:
+        node.turns.clock.look_microseconds = 2_000  # a turn is over with the second look
+        morgue = declared(node, "morgue")
+        queue = declared(
+            node,
+            x_max_length=1,
+            x_overflow="reject-publish-dlx",
+            x_dead_letter_exchange="",
+            x_dead_letter_routing_key="morgue",
+        )
+        count = 4 * LETTERS_MAX + 3
+        assert refused(queue, *numbered(0, count)) == list(range(1, count))
+        node.turns.one()
+        assert 0 < morgue.ready <= 2 * LETTERS_MAX
+        node.turns.run()
+        assert left(morgue) == numbered(1, count)
 
 
 async def test_a_limit_can_be_changed_and_lifted(node: Node) -> None:

@@ -4,12 +4,13 @@ import asyncio
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from queue_samples import Taker, bodies, fill, numbered, records, running_node
 
-from log_backend import LogOptions, PartitionLog
+from log_backend import LogOptions, PartitionLog, Reason
 from log_backend.journal_groups import JournalGroups
 from log_backend.loaded_pieces import PieceBudget
 from log_backend.log_intake import LogIntake
@@ -314,6 +315,52 @@ async def test_a_purge_takes_the_counts_of_what_it_takes(tmp_path: Path) -> None
         assert [partition.delivery_count(offset) for offset in range(4)] == [0, 1, 1, 1]
         partition.purge()
         assert partition.cursor.delivery_counts.chunks == {}
+
+
+@pytest.mark.parametrize("priorities", [None, 3])
+async def test_while_some_come_back_nothing_is_handed_out(
+    tmp_path: Path, priorities: int | None
+) -> None:
+    arguments = {} if priorities is None else {"x-max-priority": priorities}
+    async with running_node(tmp_path) as node:
+        queue, _ = node.vhost.declare_queue(QueueProperties("q", arguments=arguments), object())
+        fill(queue, 10, 10)
+        (partition,) = queue.partitions
+        assert partition.take(5, 1 << 20)
+        taker, told = Taker(), []
+        partition.pause()
+        partition.give_back(0, 2)
+        queue.add_consumer(taker)
+        node.turns.run()
+        assert (taker.bodies(), queue.get()) == ([], None)
+        assert queue.when_loaded(lambda: told.append(queue.get()))
+        partition.give_back(2, 5)
+        node.turns.run()
+        assert (taker.bodies(), told) == ([], [])
+        partition.resume()
+        node.turns.run()
+        (got,) = told
+        assert got is not None
+        assert bodies(got) + taker.bodies() == numbered(0, 10)
+
+
+async def test_what_a_commit_settles_is_known_before_it_is_settled(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        queue, done = node.vhost.declare_queue(QueueProperties("q", durable=True), object())
+        assert done is not None
+        await done
+        fill(queue, 10, 10)
+        (partition,) = queue.partitions
+        assert partition.take(10, 1 << 20)
+        settled = partition.settlement(((0, 3), (5, 7)), Reason.ACKED)
+        assert settled is not None
+        partition.committed(settled)
+        assert (partition.cursor.low_water, queue.unacked) == (3, 10)
+        assert partition.cursor.settled.count_from(0, 10) == 5
+        partition.settle(0, 3)
+        partition.settle(5, 7)
+        assert queue.unacked == 5
+        assert partition.cursor.settled.count_from(0, 10) == 5
 
 
 async def test_an_ack_after_the_end_of_a_queue_leaves_its_successors_files_alone(

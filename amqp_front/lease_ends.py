@@ -1,0 +1,106 @@
+"""Deliveries of a channel that were not settled in time, on their way back to their queues.
+
+They are looked for in turns of the event loop, once for all consumers whose time is over: a channel may hold
+very many, and have thousands of consumers.
+"""
+
+import logging
+from collections import Counter
+from typing import Protocol
+
+from amqp_front.channel_consumer import ChannelConsumer
+from amqp_front.piecework import Piecework
+from amqp_front.services import Services
+from amqp_front.settling import Holdings, Settling, settled_in_turns
+from amqp_front.unacked import EndedLease, Holder, Unacked, UnackedRun
+from vhosts import Comeback, DeliverySource
+
+TURN_SECONDS = 0.001
+LOOKED_RUNS = 512  # between two looks at the clock: 0.2 ms, and as much again where they are over
+
+log = logging.getLogger(__name__)
+
+
+class LeasedHoldings(Holdings, Protocol):
+    """Who holds them: a channel's consumption; `number` is the channel's."""
+
+    number: int
+    unacked: Unacked
+
+
+class LeaseEnds:
+    """The deliveries of one channel whose time is over; see `Work`."""
+
+    def __init__(self, holdings: LeasedHoldings, services: Services) -> None:
+        self._holdings = holdings
+        self._services = services
+        self._wanted: dict[ChannelConsumer, int] = {}  # below which tag, when a look begins
+        self._looks = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._ends: dict[Holder, int] = dict(self._wanted.items())
+        self._end_tag = max(self._wanted.values(), default=0)
+        self._consumers, self._wanted = list(self._wanted), {}
+        self._over: dict[tuple[DeliverySource, Holder], EndedLease] = {}
+        self._tag = 0
+        self._ended: list[UnackedRun] = []
+        self._counts: Counter[Holder] = Counter()
+
+    def end(self, consumer: ChannelConsumer, end_tag: int) -> None:
+        """Take back what a consumer holds with tags below; the tags stay known, and mean nothing."""
+        self._wanted[consumer] = end_tag
+        if not self._looks:
+            self._looks = True
+            self._begin()
+            Piecework(self, self._services.piecework, self._services.loop)
+
+    def go_on(self, whole: bool) -> bool:
+        """See `Work`."""
+        clock = self._services.clock
+        until = clock.monotonic() + TURN_SECONDS
+        while self._look() or self._tell():
+            if not whole and clock.monotonic() >= until:
+                return False
+        self._return()
+        if self._wanted:
+            self._begin()
+            return whole and self.go_on(whole)
+        self._looks = False
+        return True
+
+    def _look(self) -> bool:
+        # Tells whether there may be more to look at.
+        unacked, first = self._holdings.unacked, self._tag
+        if first >= self._end_tag:
+            return False
+        ended, self._tag = unacked.end_leases(self._ends, self._over, first, LOOKED_RUNS)
+        for run in ended:
+            holder = run.consumer
+            if holder is not None:
+                holder.lapsed += len(run)
+                self._counts[holder] += len(run)
+                run.consumer = None  # it holds the tag still
+        self._ended += ended
+        return self._tag > first
+
+    def _tell(self) -> bool:
+        # Of one consumer; tells whether there was one.
+        if not self._consumers:
+            return False
+        consumer = self._consumers.pop()
+        if count := self._counts[consumer]:
+            consumer.timed_out += count
+            queue = consumer.queue
+            if consumer.source is queue:
+                queue.stand_aside(consumer)
+            where = (queue, consumer.tag, self._holdings.number)
+            log.warning("%s: consumer '%s' on channel %d: %d not settled in time", *where, count)
+        return True
+
+    def _return(self) -> None:
+        settling = Settling(self._holdings, self._ended, Comeback.RETURNED, self._services)
+        if settling.are_few:
+            settling.go_on(whole=True)
+        else:
+            settled_in_turns(settling)
