@@ -398,6 +398,7 @@ async def test_a_checkpoint_of_settlements_alone_is_not_begun_without_room_for_m
 ) -> None:
     await durable(node.store, append(node.partition, 3))
     await node.store._checkpoint(None)
+    await until(lambda: node.store.journal._ready and not node.store.journal._in_making)
     node.leave(METADATA_BYTES - 1)
     node.partition.open_cursor().settle(0, 2)
     revision = node.store.metadata.revision
