@@ -16,6 +16,7 @@ from amqp_front.client_socket import ends_name
 from amqp_front.configuration import BrokerConfig
 from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.connection import Connection
+from amqp_front.cork import Cork
 from amqp_front.errors import CONNECTION_FORCED, HardError
 from amqp_front.farewells import Farewells
 from amqp_front.frame_cutter import FrameCutter
@@ -135,6 +136,7 @@ class Broker:
         except START_FAULTS as error:
             raise StartError(f"data directory {config.data_dir}: {error}") from None
         clock = SystemClock()
+        cork = Cork(loop)
         self._writer = MetadataWriter(logs.metadata, loop)
         self._passwords = PasswordVerifier(clock.monotonic, key=random_key())
         users = UserDirectory(self._writer, self._passwords.hash)
@@ -142,7 +144,7 @@ class Broker:
         vhosts = VhostDirectory(
             logs,
             self._writer,
-            loop.call_soon,
+            cork.call_soon,
             loop.call_later,
             default_durability=Durability(config.default_durability),
             queues_max=config.queues_max,
@@ -168,7 +170,7 @@ class Broker:
             raise StartError(str(error)) from None
         self._group_expiry = GroupExpiry(vhosts.all, clock.monotonic, loop.call_later)
         self._group_expiry.start()
-        confirms = ConfirmBoard(loop.call_soon)
+        confirms = ConfirmBoard(cork.call_soon)
         confirms.durable(logs.journal.durable)
         logs.on_durable = confirms.durable
         logs.on_written = confirms.written
@@ -177,6 +179,7 @@ class Broker:
             config=config,
             loop=loop,
             clock=clock,
+            cork=cork,
             cutter=FrameCutter(config.frame_max, config.message_bytes_max),
             vhosts=vhosts,
             users=users,

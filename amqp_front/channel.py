@@ -131,9 +131,9 @@ class Channel:
         """Send frames that lie in parts."""
         self.connection.write_parts(parts)
 
-    def reached(self, queues: int, arrived: Awaitable[None] | None) -> None:
+    def reached(self, weight: int, arrived: Awaitable[None] | None) -> None:
         """See `PublishingChannel`."""
-        self.connection.reached(queues, arrived)
+        self.connection.reached(weight, arrived)
 
     def fail(self, error: Exception) -> None:
         """Close the connection because of a fault of ours."""
@@ -201,7 +201,7 @@ class Channel:
         else:
             done = self.consumption.settle(run)
             if done is not None:
-                self.connection.wait_for(done, lambda: None)
+                self.connection.wait_for(done)
 
     def frame(self, frame: Frame) -> None:
         """Carry out a single frame: a method, or a piece of content."""
@@ -443,7 +443,7 @@ class Channel:
         """Close the channel from our side; what follows on its connection finds all back in its queues."""
         done = self.release()
         if done is not None:
-            self.connection.wait_for(done, lambda: None)
+            self.connection.wait_for(done)
         self.closing = True
         self.partial = None
         self.write(

@@ -36,10 +36,10 @@ class ChannelConnection(Protocol):
     def write_parts(self, parts: Sequence[Octets]) -> None:
         """Send frames that lie in parts."""
 
-    def wait_for(self, done: Awaitable[object], then: Callable[[], None]) -> None:
+    def wait_for(self, done: Awaitable[object], then: Callable[[], None] | None = None) -> None:
         """Read no further commands until `done`, then call `then`."""
 
-    def reached(self, queues: int, arrived: Awaitable[None] | None) -> None:
+    def reached(self, weight: int, arrived: Awaitable[None] | None) -> None:
         """See `PublishingChannel`."""
 
     def end_turn(self) -> None:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from amqp_front.client_certificate import Certificate
+from amqp_front.cork import Cork
 from amqp_front.long_write import OUTBOX_BYTES_HIGH, TURN_BYTES_MAX, LongWrite
 from amqp_front.proxy_header import Endpoint
 from log_backend import Octets
 
+KEPT_BYTES_MAX = 65_536  # while the cork is in: the transport is to see that a client does not read
 OUTBOX_BYTES_MAX = 64 * 1024 * 1024  # unsent: the client reads nothing; no more commands either
 # For the client to answer connection.close, to read what is unsent, to end its side behind ours: as RabbitMQ.
 CLOSE_SECONDS_MAX = 30.0
@@ -51,11 +53,15 @@ class ClientSocket:
         certificate: what the client proved to be its own; None without TLS or without one.
 
     Args:
+        cork: of all sockets.
         proxied: the client, when the other end is a proxy that speaks for it.
     """
 
     __slots__ = (
+        "_cork",
         "_deadline",
+        "_kept",
+        "_kept_bytes",
         "_long",
         "_loop",
         "_owner",
@@ -72,10 +78,14 @@ class ClientSocket:
         transport: asyncio.Transport,
         loop: asyncio.AbstractEventLoop,
         owner: SocketOwner,
+        cork: Cork,
         proxied: Endpoint | None = None,
     ) -> None:
         self._transport = transport
         self._loop = loop
+        self._cork = cork
+        self._kept: list[Octets] = []
+        self._kept_bytes = 0
         self._deadline: asyncio.TimerHandle | None = None
         self._owner = owner
         self._long: LongWrite | None = None
@@ -122,7 +132,26 @@ class ClientSocket:
             self._set_option(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
 
     def write(self, parts: Sequence[Octets]) -> None:
-        """Send what lies in parts, or keep it until the client reads."""
+        """Send what lies in parts when the cork is out, or keep it until the client reads."""
+        if not self._cork.is_in:
+            self._send(parts)
+            return
+        if not self._kept:
+            self._cork.add(self)
+        self._kept += parts
+        self._kept_bytes += sum(map(len, parts))
+        if self._kept_bytes > KEPT_BYTES_MAX:
+            self.uncork()
+
+    def uncork(self) -> None:
+        """See `Corked`."""
+        if self._kept:
+            parts, self._kept = self._kept, []
+            self._kept_bytes = 0
+            if not self._transport.is_closing():
+                self._send(parts)
+
+    def _send(self, parts: Sequence[Octets]) -> None:
         if self._long is not None:
             self._long.add(parts)
         elif len(parts) == 1:
@@ -168,6 +197,7 @@ class ClientSocket:
 
     def hand_over(self) -> None:
         """Leave what is unsent to the system: the socket is about to be closed."""
+        self.uncork()
         if self._long is not None:
             self._long.hand_over()
             self._long = None

@@ -2,7 +2,7 @@
 
 TURN_COMMANDS_MAX = 256  # of one turn: 1 to 2 ms; a change of topology counts for several
 TURN_SECONDS = 0.001  # of one turn: commands that took so long are the last of it
-QUEUES_OF_COMMAND = 2  # that one run of publishes reaches, where they are many: some 4 us
+WEIGHT_OF_COMMAND = 2  # of the queues that a run of publishes reaches: some 4 us
 COMMAND_READ_BITS = 12  # every 4 KiB that were read count as a command: 1 MiB is a turn, too
 
 
@@ -26,9 +26,9 @@ class CommandTurn:
         """So much was read."""
         self.commands_left -= nbytes >> COMMAND_READ_BITS
 
-    def reached(self, queues: int) -> None:
-        """A run of publishes went to many queues."""
-        self.commands_left -= queues // QUEUES_OF_COMMAND
+    def reached(self, weight: int) -> None:
+        """A run of publishes went to several queues; see `Appending` for their weight."""
+        self.commands_left -= weight // WEIGHT_OF_COMMAND
 
     def end(self) -> None:
         """What was done was long: what comes next is for another turn."""

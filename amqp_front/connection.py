@@ -123,9 +123,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is connected."""
+        services = self.services
         # uvloop's transport is one in all but its base class.
         transport = cast(asyncio.Transport, transport)
-        self.socket = ClientSocket(transport, self.services.loop, self, self._proxied)
+        self.socket = ClientSocket(transport, services.loop, self, services.cork, self._proxied)
         self.name = self.socket.name
         if self.state is State.CLOSED:  # refused before it was connected
             self.socket.abort()
@@ -211,8 +212,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _process(self) -> None:
         try:
-            if self.state is not State.AWAIT_HEADER or self._protocol_header():
-                self._commands()
+            with self.services.cork:
+                if self.state is not State.AWAIT_HEADER or self._protocol_header():
+                    self._commands()
         except Exception as error:
             self.fail(error)
         if self.state is State.CLOSED:
@@ -286,13 +288,15 @@ class Connection(asyncio.BufferedProtocol):
         if self.socket is not None:
             self.socket.drop_if_unreachable(seconds)
 
-    def wait_for(self, done: Awaitable[object], then: Callable[[], None]) -> None:
+    def wait_for(self, done: Awaitable[object], then: Callable[[], None] | None = None) -> None:
         """Read no further commands until `done`, then call `then`."""
         self._waiting = True
         future = asyncio.ensure_future(done)
         future.add_done_callback(lambda finished: self._done_waiting(finished, then))
 
-    def _done_waiting(self, finished: "asyncio.Future[Any]", then: Callable[[], None]) -> None:
+    def _done_waiting(
+        self, finished: "asyncio.Future[Any]", then: Callable[[], None] | None
+    ) -> None:
         self._waiting = False
         error = None if finished.cancelled() else finished.exception()
         if self.state is State.CLOSED or finished.cancelled():
@@ -300,7 +304,8 @@ class Connection(asyncio.BufferedProtocol):
         try:
             if error is not None:
                 raise error
-            then()
+            if then is not None:
+                then()
         except Exception as failure:
             self.fail(failure)
         self._go_on()
@@ -381,11 +386,11 @@ class Connection(asyncio.BufferedProtocol):
         """What comes next is for another turn of the loop: what was done was long."""
         self._turn.end()
 
-    def reached(self, queues: int, arrived: Awaitable[None] | None) -> None:
+    def reached(self, weight: int, arrived: Awaitable[None] | None) -> None:
         """See `PublishingChannel`: others have their turn the sooner."""
-        self._turn.reached(queues)
+        self._turn.reached(weight)
         if arrived is not None:
-            self.wait_for(arrived, _nothing)
+            self.wait_for(arrived)
 
     def channel_closed(self, number: int) -> None:
         """The channel is closed on both sides."""
@@ -493,7 +498,3 @@ class Connection(asyncio.BufferedProtocol):
         self.inlet.clear()
         if self.socket is not None:
             self.socket.close()
-
-
-def _nothing() -> None:
-    pass

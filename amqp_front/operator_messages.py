@@ -169,7 +169,7 @@ class _OperatorChannel:
     def impersonates(self) -> bool:
         return not self.user or self.services.users.impersonates(self.user)
 
-    def reached(self, queues: int, arrived: Awaitable[None] | None) -> None:
+    def reached(self, weight: int, arrived: Awaitable[None] | None) -> None:
         pass  # there is one message, and its confirm is awaited
 
     def write(self, frames: bytes) -> None:

@@ -41,9 +41,6 @@ LONG_ROUTE = 256  # queues: 0.03 ms; of 20,000, 2 ms
 # Whole numbers of C.
 NEW_KEYS_BETWEEN_LOOKS = cython.declare(cython.Py_ssize_t, 4)  # at the clock
 KEYS_BETWEEN_LOOKS = cython.declare(cython.Py_ssize_t, 16)  # where each is looked at, however known
-MANY_QUEUES = cython.declare(
-    cython.Py_ssize_t, 16
-)  # a run to more takes time that is to be counted
 
 
 @cython.final
@@ -163,10 +160,10 @@ class Publisher:
             self._needed = needed
             services = self._channel.services
             self.fan_out = Piecework(self, services.piecework, services.loop)
-            self._channel.reached(self._appending.queues, self.fan_out.done)
+            self._channel.reached(self._appending.weight, self.fan_out.done)
         else:
-            if self._appending.queues > MANY_QUEUES:
-                self._channel.reached(self._appending.queues, None)
+            if self._appending.queues > 1:
+                self._channel.reached(self._appending.weight, None)
             self._arrived(needed)
         return needed
 

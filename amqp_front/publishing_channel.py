@@ -29,9 +29,10 @@ class PublishingChannel(Protocol):
     def write(self, frames: bytes) -> None:
         """Send frames to the client."""
 
-    def reached(self, queues: int, arrived: Awaitable[None] | None) -> None:
-        """A run went to many queues, which takes time.
+    def reached(self, weight: int, arrived: Awaitable[None] | None) -> None:
+        """A run went to several queues, which takes time.
 
         Args:
+            weight: of those queues, see `Appending`.
             arrived: done when the rest of them have it, and more may be published; None: all have it.
         """

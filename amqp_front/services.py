@@ -8,6 +8,7 @@ from typing import Protocol
 
 from amqp_front.configuration import BrokerConfig
 from amqp_front.confirm_board import ConfirmBoard
+from amqp_front.cork import Cork
 from amqp_front.direct_reply import DirectReplies
 from amqp_front.farewells import Farewells
 from amqp_front.frame_cutter import FrameCutter
@@ -51,6 +52,7 @@ class Services:
     config: BrokerConfig
     loop: asyncio.AbstractEventLoop
     clock: Clock
+    cork: Cork
     cutter: FrameCutter
     vhosts: VhostDirectory
     users: UserDirectory

@@ -18,7 +18,6 @@ LARGE_BYTES = 16 << 20  # as large as a broker allows by default
 FLUSH_SECONDS = 2.0  # the broker writes segments once a second
 ROUTED_QUEUES = 100
 HELD_QUEUES = 1_000
-HELD_AT_ONCE = 100
 LETTERS_SECONDS = 3.0  # for 100,000 dead letters
 DELIVERY_FRAMES = 3  # of a small message
 # Each word of such a key keeps all places of such patterns busy.
@@ -311,13 +310,8 @@ class Storms:
             pass
         content = content_frames(0, 16, persistent=False)
         publishes = (commands.Basic.Publish(routing_key=name) for name in names)
-        messages = [frame.marshal(each, CHANNEL) + content for each in publishes]
-        # Few at a time: to hand out what has just come is another storm.
-        some = [
-            b"".join(messages[at : at + HELD_AT_ONCE]) for at in range(0, HELD_QUEUES, HELD_AT_ONCE)
-        ]
+        messages = b"".join(frame.marshal(each, CHANNEL) + content for each in publishes)
         for _ in range(self._scaled(100)):
-            for each in some:
-                self._connection.send(each)
-                self._await_frames(HELD_AT_ONCE * DELIVERY_FRAMES, client)
+            self._connection.send(messages)
+            self._await_frames(HELD_QUEUES * DELIVERY_FRAMES, client)
         return client

@@ -8,13 +8,13 @@ cdef class Appending:
     cdef object _records
     cdef public object indexes
     cdef bint _waited
-    cdef Py_ssize_t _woken
     cdef double _until
     cdef long long _written
     cdef long long _durable
     cdef public bint is_under_way
     cdef public set refused
     cdef public Py_ssize_t queues
+    cdef public Py_ssize_t weight
     cpdef begin(self, bint waited)
     cpdef append(self, batches, bint whole)
     cdef _go(self, bint whole, bint resumed)

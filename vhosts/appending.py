@@ -16,8 +16,9 @@ from vhosts.recipient import Recipient
 Batches = Iterable[tuple[Records, Iterable[Recipient], Sequence[int]]]
 
 TURN_SECONDS = 0.001
-WOKEN_MAX = 64  # queues with consumers, which are served behind the turn: some 30 us each
-WOKEN_FROM = 128  # queues; with fewer, nobody looks whether they have consumers
+QUEUE_WEIGHT = 1  # of a turn: 2 us
+WOKEN_WEIGHT = 4  # of one that has consumers, which is served behind the turn: some 10 us more
+WEIGHT_MAX = 256  # of a turn: 64 queues with consumers
 QUEUES_BETWEEN_LOOKS = 16  # at the clock: plain ones take 2 us each
 
 
@@ -31,6 +32,7 @@ class Appending:
         refused: indexes in the run of what a full queue did not take.
         indexes: in the run, of the records that are given to queues.
         queues: how many were given a batch since `begin`.
+        weight: of those that were given one in this turn, see `WEIGHT_MAX`.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -40,7 +42,7 @@ class Appending:
         self._records: Any = None
         self.indexes: Sequence[int] = ()
         self._waited = False
-        self._woken = 0
+        self.weight = 0
         self._until = 0.0  # 0: the clock has not been looked at
         self._written = self._durable = 0
         self.is_under_way = False
@@ -57,7 +59,7 @@ class Appending:
         """
         self._waited = waited
         self._until = 0.0
-        self._woken = 0
+        self.weight = 0
         self.queues = 0
 
     @cython.ccall
@@ -87,7 +89,7 @@ class Appending:
         Args, Returns, Raises: see `append`.
         """
         self._until = 0.0
-        self._woken = 0
+        self.weight = 0
         positions: JournalPositions = self._go(whole, True)
         return positions
 
@@ -100,11 +102,12 @@ class Appending:
         durable=cython.longlong,
         position=cython.longlong,
         queues=cython.Py_ssize_t,
+        weight=cython.Py_ssize_t,
     )
     def _go(self, whole: bool, resumed: bool) -> JournalPositions:
         written, durable, waited = self._written, self._durable, self._waited
         self.is_under_way = False
-        queues = self.queues
+        queues, weight = self.queues, self.weight
         while True:
             records = self._records
             for queue in self._to:
@@ -122,10 +125,11 @@ class Appending:
                     elif position > written:
                         written = position
                 queues += 1
-                if queues > 128 and queue.has_turn:  # WOKEN_FROM
-                    self._woken += 1 if resumed else 64  # WOKEN_MAX
-                if not queues & 15 and not whole and self.is_over():  # QUEUES_BETWEEN_LOOKS
-                    self.queues = queues
+                weight += 4 if queue.has_turn else 1  # WOKEN_WEIGHT, QUEUE_WEIGHT
+                if queues & 15 or whole:  # QUEUES_BETWEEN_LOOKS
+                    continue
+                self.queues, self.weight = queues, weight
+                if self.is_over():
                     self._written, self._durable = written, durable
                     self.is_under_way = True
                     return JournalPositions(written, durable)
@@ -134,7 +138,7 @@ class Appending:
                 break
             self._records, to, self.indexes = following
             self._to = iter(to)
-        self.queues = queues
+        self.queues, self.weight = queues, weight
         self._records = None  # its buffer may be large
         return JournalPositions(written, durable)
 
@@ -144,7 +148,7 @@ class Appending:
     @cython.locals(now=cython.double)
     def is_over(self) -> bool:
         """Tell whether the turn has had its time, which begins with the first look."""
-        if self._woken >= 64:  # WOKEN_MAX
+        if self.weight >= 256:  # WEIGHT_MAX
             return True
         now = self._clock.monotonic()
         if not self._until:

@@ -8,6 +8,7 @@ import pytest
 
 from amqp_front import client_socket
 from amqp_front.client_socket import ClientSocket
+from amqp_front.cork import Cork
 from amqp_front.proxy_header import Endpoint
 
 
@@ -81,7 +82,7 @@ def connected(address: object = ("192.0.2.1", 7)) -> tuple[ClientSocket, Transpo
     transport, timers = Transport(address), Timers()
     loop = cast(asyncio.AbstractEventLoop, timers)
     owner = Owner()
-    client = ClientSocket(cast(asyncio.Transport, transport), loop, owner)
+    client = ClientSocket(cast(asyncio.Transport, transport), loop, owner, Cork(loop))
     return client, transport, timers
 
 
@@ -99,7 +100,7 @@ def test_a_connection_is_called_after_its_other_end(
 def test_a_client_behind_a_proxy_is_called_after_itself() -> None:
     transport = cast(asyncio.Transport, Transport(("198.51.100.1", 9)))
     loop = cast(asyncio.AbstractEventLoop, Timers())
-    client = ClientSocket(transport, loop, Owner(), Endpoint("192.0.2.1", 7))
+    client = ClientSocket(transport, loop, Owner(), Cork(loop), Endpoint("192.0.2.1", 7))
     assert (client.peer, client.name) == ("192.0.2.1", "192.0.2.1:7")
 
 

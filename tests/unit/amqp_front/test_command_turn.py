@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from queue_samples import SetClock
@@ -12,6 +12,7 @@ from unit.amqp_front.test_long_write import Loop
 from amqp_front.command_turn import TURN_COMMANDS_MAX, TURN_SECONDS
 from amqp_front.connection import Connection
 from amqp_front.connection_state import State
+from amqp_front.cork import Cork
 from amqp_front.frame_cutter import FrameCutter
 
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
@@ -36,7 +37,11 @@ def left_after_turns(clock: SetClock) -> list[int]:
     """Frames that are left unread after each turn, of so many that came with one read."""
     loop = Loop()
     services: Any = SimpleNamespace(
-        cutter=FrameCutter(FRAME_MAX), loop=loop, clock=clock, gate=SimpleNamespace(closed=False)
+        cutter=FrameCutter(FRAME_MAX),
+        loop=loop,
+        clock=clock,
+        cork=Cork(cast(Any, loop)),
+        gate=SimpleNamespace(closed=False),
     )
     connection = Connection(services, SimpleNamespace(opened=None, closed=None))
     connection.state = State.OPEN
@@ -44,10 +49,12 @@ def left_after_turns(clock: SetClock) -> list[int]:
     connection.get_buffer(-1)[: len(sent)] = sent
     connection.buffer_updated(len(sent))
     left = [FRAMES]
-    while left[-1]:
+    for _ in range(FRAMES):
         left.append(len(services.cutter.unread()) // len(HEARTBEAT))
+        if not left[-1]:
+            return left[1:]
         loop.turn()
-    return left[1:]
+    raise AssertionError(left)
 
 
 def test_quick_commands_are_carried_out_until_there_are_many() -> None:

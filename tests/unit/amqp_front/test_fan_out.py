@@ -20,7 +20,7 @@ from amqp_front.planning import Planning
 from amqp_front.publisher import Publisher
 from log_backend import JournalFailed
 from vhosts import QueueProperties
-from vhosts.appending import QUEUES_BETWEEN_LOOKS, WOKEN_FROM
+from vhosts.appending import QUEUES_BETWEEN_LOOKS, WEIGHT_MAX, WOKEN_WEIGHT
 
 TURN = 2 * QUEUES_BETWEEN_LOOKS  # the hasty clock ends a turn when it is looked at once more
 QUEUES = [f"q{number:03}" for number in range(5 * TURN)]
@@ -142,7 +142,7 @@ def test_queues_with_consumers_take_more_of_a_turn(
     for name in QUEUES:
         node.vhost.queues[name].add_consumer(taker)
     publisher.carry(to_all("a"))
-    assert sum(counts(node)) == WOKEN_FROM + QUEUES_BETWEEN_LOOKS
+    assert sum(counts(node)) == WEIGHT_MAX // WOKEN_WEIGHT
     node.turns.run()
     assert len(taker.bodies()) == len(QUEUES)
 

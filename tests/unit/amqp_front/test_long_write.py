@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from amqp_front.client_socket import ClientSocket
+from amqp_front.cork import Cork
 from amqp_front.long_write import OUTBOX_BYTES_HIGH, TURN_BYTES_MAX
 
 MIB = 1 << 20
@@ -16,17 +17,17 @@ class Loop:
     """A loop whose turns the test takes."""
 
     def __init__(self) -> None:
-        self.soon: list[Callable[[], None]] = []
+        self.soon: list[tuple[Callable[..., None], tuple[object, ...]]] = []
 
-    def call_soon(self, call: Callable[[], None]) -> None:
-        self.soon.append(call)
+    def call_soon(self, call: Callable[..., None], *arguments: object) -> None:
+        self.soon.append((call, arguments))
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None: ...
 
     def turn(self) -> None:
         soon, self.soon = self.soon, []
-        for call in soon:
-            call()
+        for call, arguments in soon:
+            call(*arguments)
 
 
 class Transport:
@@ -76,11 +77,9 @@ class Connection:
         self.transport.client = self
         self.stalled = False
         self.resumed = 0
-        self.socket = ClientSocket(
-            cast(asyncio.Transport, self.transport),
-            cast(asyncio.AbstractEventLoop, self.loop),
-            self,
-        )
+        transport = cast(asyncio.Transport, self.transport)
+        loop = cast(asyncio.AbstractEventLoop, self.loop)
+        self.socket = ClientSocket(transport, loop, self, Cork(loop))
 
     def pause_writing(self) -> None:
         self.stalled = True

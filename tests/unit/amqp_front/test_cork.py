@@ -1,0 +1,157 @@
+"""While the cork is in, a socket keeps what it is given; then it goes out as one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import cast
+
+import pytest
+from unit.amqp_front.test_long_write import Loop
+
+from amqp_front.client_socket import KEPT_BYTES_MAX, ClientSocket
+from amqp_front.cork import Cork
+from amqp_front.long_write import TURN_BYTES_MAX
+
+
+class Transport:
+    """Notes what each call of the system gets."""
+
+    def __init__(self) -> None:
+        self.calls: list[bytes] = []
+        self.closed = False
+
+    def get_extra_info(self, name: str) -> None: ...
+
+    def set_write_buffer_limits(self, *, high: int) -> None: ...
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def write(self, part: bytes) -> None:
+        assert not self.closed
+        self.calls.append(bytes(part))
+
+    def writelines(self, parts: Sequence[bytes]) -> None:
+        self.write(b"".join(parts))
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+
+class Owner:
+    def pause_writing(self) -> None: ...
+
+    def resume_writing(self) -> None: ...
+
+
+@pytest.fixture
+def loop() -> Loop:
+    return Loop()
+
+
+@pytest.fixture
+def cork(loop: Loop) -> Cork:
+    return Cork(cast(asyncio.AbstractEventLoop, loop))
+
+
+class Client:
+    def __init__(self, loop: Loop, cork: Cork) -> None:
+        self.transport = Transport()
+        transport = cast(asyncio.Transport, self.transport)
+        self.socket = ClientSocket(transport, cast(asyncio.AbstractEventLoop, loop), Owner(), cork)
+
+
+@pytest.fixture
+def client(loop: Loop, cork: Cork) -> Client:
+    return Client(loop, cork)
+
+
+def test_what_is_written_goes_out_at_once(client: Client) -> None:
+    client.socket.write((b"a",))
+    client.socket.write((b"b", b"c"))
+    assert client.transport.calls == [b"a", b"bc"]
+
+
+def test_while_the_cork_is_in_it_goes_out_as_one(loop: Loop, cork: Cork, client: Client) -> None:
+    other = Client(loop, cork)
+    with cork:
+        client.socket.write((b"a",))
+        other.socket.write((b"x",))
+        client.socket.write((b"b", b"c"))
+        assert client.transport.calls == []
+    assert (client.transport.calls, other.transport.calls) == ([b"abc"], [b"x"])
+    client.socket.write((b"d",))
+    assert client.transport.calls == [b"abc", b"d"]
+
+
+def test_the_outermost_counts(cork: Cork, client: Client) -> None:
+    with cork:
+        with cork:
+            client.socket.write((b"a",))
+        client.socket.write((b"b",))
+        assert client.transport.calls == []
+    assert client.transport.calls == [b"ab"]
+
+
+def test_what_runs_soon_runs_with_the_cork_in(loop: Loop, cork: Cork, client: Client) -> None:
+    def write() -> None:
+        for part in (b"a", b"b"):
+            client.socket.write((part,))
+
+    cork.call_soon(write)
+    assert client.transport.calls == []
+    loop.turn()
+    assert client.transport.calls == [b"ab"]
+
+
+def test_one_that_fails_keeps_nothing_back(loop: Loop, cork: Cork, client: Client) -> None:
+    def fail() -> None:
+        client.socket.write((b"a",))
+        raise OSError("no disk")
+
+    cork.call_soon(fail)
+    with pytest.raises(OSError, match="no disk"):
+        loop.turn()
+    assert client.transport.calls == [b"a"]
+    assert not cork.is_in
+
+
+def test_much_does_not_wait(cork: Cork, client: Client) -> None:
+    with cork:
+        client.socket.write((b"a",))
+        client.socket.write((bytes(KEPT_BYTES_MAX),))
+        assert client.transport.calls == [b"a" + bytes(KEPT_BYTES_MAX)]
+        client.socket.write((b"b",))
+    assert client.transport.calls[1:] == [b"b"]
+
+
+def test_order_stays_when_more_is_written_than_a_turn_sends(
+    loop: Loop, cork: Cork, client: Client
+) -> None:
+    with cork:
+        client.socket.write((b"a",))
+        client.socket.write((bytes(TURN_BYTES_MAX),))
+        client.socket.write((b"b",))
+    while loop.soon:
+        loop.turn()
+    assert b"".join(client.transport.calls) == b"a" + bytes(TURN_BYTES_MAX) + b"b"
+
+
+def test_what_is_kept_goes_out_before_the_socket_is_closed(cork: Cork, client: Client) -> None:
+    with cork:
+        client.socket.write((b"a",))
+        client.socket.close()
+        assert client.transport.calls == [b"a"]
+
+
+def test_nothing_goes_out_behind_an_abort(cork: Cork, client: Client) -> None:
+    with cork:
+        client.socket.write((b"a",))
+        client.socket.abort()
+    assert client.transport.calls == []
