@@ -172,8 +172,8 @@ class Broker:
         self._group_expiry.start()
         confirms = ConfirmBoard(cork.call_soon)
         confirms.durable(logs.journal.durable)
-        logs.on_durable = confirms.durable
-        logs.on_written = confirms.written
+        logs.on_durable = cork.around(confirms.durable)
+        logs.on_written = cork.around(confirms.written)
         logs.on_failure = lambda error: confirms.failed()
         self._services = Services(
             config=config,

@@ -42,6 +42,15 @@ class Cork:
         """Run a function in the next turn of the loop with the cork in."""
         self._loop.call_soon(self._run, function)
 
+    def around(self, function: Callable[[int], None]) -> Callable[[int], None]:
+        """Return the same function with the cork in, of a position in the journal."""
+
+        def corked(position: int) -> None:
+            with self:
+                function(position)
+
+        return corked
+
     def _run(self, function: Callable[[], None]) -> None:
         with self:
             function()

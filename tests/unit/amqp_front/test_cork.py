@@ -155,3 +155,14 @@ def test_nothing_goes_out_behind_an_abort(cork: Cork, client: Client) -> None:
         client.socket.write((b"a",))
         client.socket.abort()
     assert client.transport.calls == []
+
+
+def test_a_function_runs_with_the_cork_around_it(cork: Cork, client: Client) -> None:
+    def tell(position: int) -> None:
+        for part in (b"a", b"%d" % position):
+            client.socket.write((part,))
+
+    told = cork.around(tell)
+    assert client.transport.calls == []
+    told(7)
+    assert client.transport.calls == [b"a7"]
