@@ -151,8 +151,7 @@ class Posting:
             at, self._at = self._at, self._at + 1
             self._through_memories(at)
             return
-        chosen = disjoint(self._chosen(whole))
-        self._reached(self._appending.append(self._batches(chosen), whole))
+        self._reached(self._appending.append(self._batches(self._chosen(whole)), whole))
 
     def _reached(self, positions: JournalPositions) -> None:
         self._written = max(self._written, positions.written)
@@ -163,8 +162,9 @@ class Posting:
     def _batches(
         self, chosen: dict[Route, list[int]]
     ) -> Iterator[tuple[Records, Iterable[Recipient], Sequence[int]]]:
-        for route, places in chosen.items():
-            yield self._encoded(places), self._ways.recipients(route), places
+        # Whom a message is for is settled when its way is found; later, some of them may have gone.
+        found = [(self._ways.recipients(route), at) for route, at in disjoint(chosen).items()]
+        return ((self._encoded(places), to, places) for to, places in found)
 
     def _chosen(self, whole: bool) -> dict[Route, list[int]]:
         # The next messages of each route: as many as there is time for.

@@ -127,6 +127,21 @@ def test_a_queue_that_is_deleted_meanwhile_gets_nothing(node: Node) -> None:
     assert served(node) == len(QUEUES) - 1
 
 
+def test_a_queue_that_is_deleted_before_its_route_has_its_turn_gets_nothing(node: Node) -> None:
+    for name in QUEUES:
+        node.vhost.bind_queue(name, "amq.direct", "many", {})
+    for name in ("one", "other"):
+        declared(node, name)
+        node.vhost.bind_queue(name, "amq.direct", "few", {})
+    letters = [outgoing(key, key=key.encode())[0] for key in ("many", "few")]
+    done = begin(node, "amq.direct", letters)
+    node.vhost.delete_queue(node.vhost.queues["other"])
+    again = declared(node, "other")
+    node.turns.run()
+    assert done == [Posted(0, 0, frozenset())]
+    assert (held(node, "one"), again.ready) == (["few"], 0)
+
+
 @pytest.mark.parametrize("limit", [1, 6, 12, 4_096])
 def test_long_ways_that_share_queues_go_one_after_the_other(
     node: Node, monkeypatch: pytest.MonkeyPatch, limit: int
