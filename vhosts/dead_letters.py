@@ -252,14 +252,16 @@ class DeadLetters:
     ) -> None:
         if posted is None:
             return  # the journal said so in the log; a restart brings back what is unsettled
-        kept = sorted(posted.untaken) if address.at_least_once else []
+        self._arrived()
+        # What failed stays unsettled, too, until a restart tries it again.
+        kept = posted.untaken if address.at_least_once else frozenset()
         start = first
-        for place in kept:
-            self._keep(_Leaving(partition, first + place, first + place + 1, reason))
+        for place in sorted(kept | posted.failed):
+            if place in kept:
+                self._keep(_Leaving(partition, first + place, first + place + 1, reason))
             self._settle_later(posted, partition, start, first + place, reason)
             start = first + place + 1
         self._settle_later(posted, partition, start, first + count, reason)
-        self._arrived()
 
     def _arrived(self) -> None:
         self._sent = 0

@@ -21,9 +21,9 @@ from log_backend import (
     StoredRecord,
 )
 from vhosts.held_messages import HeldMessages
-from vhosts.message_delay import due_letter, message_delay
+from vhosts.message_delay import DueLetters, message_delay
 from vhosts.post import Done
-from vhosts.posting import Outgoing, Posted
+from vhosts.posting import Outgoings, Posted
 from vhosts.property_list import EXPIRATION, is_persistent
 from vhosts.timer import Timer
 
@@ -59,7 +59,7 @@ class DueSurroundings(Protocol):
     def publish(
         self,
         exchange: str,
-        messages: Sequence[Outgoing],
+        messages: Outgoings,
         attributes: int,
         origin: bytes,
         done: Done,
@@ -304,7 +304,7 @@ class DueDelivery:
         attributes: int,
         group: Sequence[tuple[ScheduledRecord, StoredRecord]],
     ) -> None:
-        letters = [due_letter(record) for _, record in group]
+        letters = DueLetters([record for _, record in group])
         entries = [entry for entry, _ in group]
         self._posting += 1
         self._held.leaving.update(entries)
@@ -315,16 +315,18 @@ class DueDelivery:
         if posted is None:
             return  # the journal said so in the log; a restart goes on with what is held
         self._posting -= 1
+        if not self._posting and not self._is_delivering:
+            self.look_soon()
+        # What failed is held until a restart tries it again.
+        kept = posted.refused | posted.failed
+        self._held.leaving.difference_update([entries[place] for place in kept])
         if posted.refused:
             refused = [entries[place] for place in posted.refused]
             self._refused += len(refused)
-            self._held.leaving.difference_update(refused)
             self._surroundings.call_later(REFUSED_SECONDS, partial(self._try_again, refused))
-            entries = [e for place, e in enumerate(entries) if place not in posted.refused]
-        if entries:
-            self._surroundings.when_reached(posted, partial(self._held.settle, entries))
-        if not self._posting and not self._is_delivering:
-            self.look_soon()
+        gone = [entry for place, entry in enumerate(entries) if place not in kept]
+        if gone:
+            self._surroundings.when_reached(posted, partial(self._held.settle, gone))
 
     def _try_again(self, refused: Sequence[ScheduledRecord]) -> None:
         self._refused -= len(refused)

@@ -8,7 +8,7 @@ from vhosts.death import Death
 from vhosts.dispatch_turns import DispatchTurns
 from vhosts.letter_post import LetterPost
 from vhosts.post import Done, Post
-from vhosts.posting import Outgoing, Posted
+from vhosts.posting import Outgoings, Posted
 from vhosts.ready_bytes import ReadyBytesWalks
 from vhosts.timer import CallLater, CallSoon, Timer
 
@@ -68,7 +68,7 @@ class Surroundings:
     def publish(
         self,
         exchange: str,
-        messages: Sequence[Outgoing],
+        messages: Outgoings,
         attributes: int,
         origin: bytes,
         done: Done,

@@ -18,12 +18,15 @@ from log_backend import (
     MetadataUnavailable,
     Records,
     ScheduledRecord,
+    StoredRecord,
     encode_records,
 )
 from log_backend.log_directory import EXCHANGE_MARK, partition_directory
-from vhosts import HeldMessages, Queue, QueueProperties
+from vhosts import HeldMessages, Queue, QueueProperties, message_delay
 from vhosts.due_delivery import COMING_MAX
 from vhosts.held_page import NOTHING_BEFORE
+from vhosts.message_delay import due_letter
+from vhosts.posting import Outgoing
 
 SMALL = LogOptions(journal_file_bytes=1024 * 1024, memory_tail_bytes=1024 * 1024)
 BEGIN = 1_000_000_000_000  # us, when the clock of tests begins
@@ -173,6 +176,24 @@ async def test_what_nobody_wants_when_it_is_due_is_dropped(node: Node) -> None:
     held.publish(message(1_000), False)
     await pass_seconds(node, 2)
     await settled(node, held)
+
+
+async def test_a_message_that_cannot_go_on_stops_no_other_and_may_be_cancelled(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(record: StoredRecord) -> Outgoing:
+        if record.body == b"1001":
+            raise ZeroDivisionError
+        return due_letter(record)
+
+    held, queue = await later(node)
+    monkeypatch.setattr(message_delay, "due_letter", failing)
+    held.publish(message(1_000, 1_001, 1_002, 9_000), False)
+    await pass_seconds(node, 10)
+    await settled(node, held, 1)
+    assert bodies(queue) == [1_000, 1_002, 9_000]
+    assert held.cancel(ScheduledRecord(BEGIN + 1_001_000, 0, 1))
+    assert held.count == 0
 
 
 async def test_a_cancelled_message_never_comes(node: Node) -> None:

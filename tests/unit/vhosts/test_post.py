@@ -1,19 +1,22 @@
 """What the broker itself publishes, in one turn of the event loop or in several."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from queue_samples import Node, bodies, fill, numbered, records, running_node
 
-from log_backend import JournalFailed, Reason, SystemClock
+from exchanges import Route
+from log_backend import JournalFailed, Reason, Records, SystemClock
 from vhosts import PublishRefused, Queue, QueueProperties, posting
 from vhosts.appending import QUEUES_BETWEEN_LOOKS
 from vhosts.dead_letters import RETRY_SECONDS
 from vhosts.post import TURN_SECONDS
 from vhosts.posting import Outgoing, Posted
+from vhosts.recipient import Recipient
 
 QUEUES = [f"q{number:03}" for number in range(6 * QUEUES_BETWEEN_LOOKS)]
 NO_PROPERTIES = b"\0\0"
@@ -194,6 +197,94 @@ def test_a_stop_publishes_what_is_left(node: Node) -> None:
     assert served(node, 2) == len(QUEUES)
     node.turns.run()
     assert served(node, 2) == len(QUEUES)
+
+
+class Faulty:
+    """A queue that takes no batch in which one body is."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._queue, name)
+
+    def publish(self, batch: Records, waited: bool) -> int:
+        if b"bad" in bytes(batch.payload):
+            raise ZeroDivisionError
+        return self._queue.publish(batch, waited)
+
+
+def with_a_fault(node: Node, name: str) -> None:
+    ways = node.vhost.post._ways
+
+    def recipients(route: Route) -> Iterable[Recipient]:
+        for queue in ways.recipients(route):
+            yield Faulty(queue) if queue is node.vhost.queues[name] else queue
+
+    node.vhost.post._ways = replace(ways, recipients=recipients)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_error_of_ours_stops_only_the_message_that_it_comes_with(
+    node: Node, caplog: pytest.LogCaptureFixture, whole: bool
+) -> None:
+    with_a_fault(node, QUEUES[-1])
+    letters = outgoing("a", "b", "bad", "c")
+    if whole:
+        done: list[Posted | None] = [node.vhost.post.publish("amq.fanout", letters, 0)]
+    else:
+        done = begin(node, "amq.fanout", letters)
+        node.turns.run()
+    assert done == [Posted(0, 0, frozenset(), failed=frozenset((2,)))]
+    assert held(node, QUEUES[-1]) == ["a", "b", "c"]
+    assert all({"a", "b", "c"} < set(held(node, name)) for name in QUEUES[:-1])
+    assert len(caplog.records) == 1
+    assert begin(node, "", outgoing("on", key=QUEUES[0].encode())) == [Posted(0, 0, frozenset())]
+
+
+def test_what_an_error_of_ours_brings_twice_is_judged_by_the_second_time(node: Node) -> None:
+    declared(node, "full", x_max_length=1, x_overflow="reject-publish")
+    letters = [
+        *outgoing("taken", "refused", key=b"full"),
+        *outgoing("nowhere", key=b"none"),
+        *outgoing("bad", "good", key=QUEUES[0].encode()),
+    ]
+    with_a_fault(node, QUEUES[0])
+    posted = node.vhost.post.publish("", letters, 0)
+    # The first one came twice, and then there was no room for it.
+    assert posted == Posted(0, 0, frozenset((0, 1, 2)), frozenset((0, 1)), frozenset((3,)))
+    assert (held(node, "full"), held(node, QUEUES[0])) == (["taken"], ["good"])
+
+
+def test_an_error_on_the_way_brings_nothing_twice(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    route_all = node.vhost.routing.route_all
+
+    def failing(exchange: str, keys: Sequence[bytes], *more: Any) -> Route:
+        if keys == (b"bad",):
+            raise ZeroDivisionError
+        return route_all(exchange, keys, *more)
+
+    monkeypatch.setattr(node.vhost.routing, "route_all", failing)
+    key = QUEUES[0].encode()
+    letters = [*outgoing("a", "b", key=key), *outgoing("c", key=b"bad"), *outgoing("d", key=key)]
+    assert begin(node, "", letters) == []  # an error ends a turn
+    node.turns.run()
+    assert held(node, QUEUES[0]) == ["a", "b", "d"]
+
+
+def test_an_error_behind_what_was_published_keeps_nobody_waiting(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing(posted: Posted | None) -> None:
+        raise ZeroDivisionError
+
+    node.vhost.post.begin("amq.fanout", outgoing("a"), 0, b"", failing)
+    done = begin(node, "", outgoing("b", key=QUEUES[0].encode()))
+    node.turns.run()
+    assert done == [Posted(0, 0, frozenset())]
+    assert len(caplog.records) == 1
 
 
 def test_letters_are_settled_behind_the_last_queue_and_come_in_order(node: Node) -> None:
