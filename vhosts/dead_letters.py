@@ -16,7 +16,7 @@ from log_backend import Reason, RecordBatch, Records
 from vhosts.death import Death, DeathReason
 from vhosts.delivery import fitting
 from vhosts.dispatch_turns import DispatchTurns
-from vhosts.post import Done
+from vhosts.letter_post import LetterPost
 from vhosts.posting import Posted
 from vhosts.queue_partition import QueuePartition
 from vhosts.timer import Timer
@@ -50,6 +50,10 @@ class LetterSurroundings(Protocol):
         """Microseconds since 1970."""
 
     @property
+    def letters(self) -> LetterPost:
+        """The way that they take."""
+
+    @property
     def letter_turns(self) -> DispatchTurns:
         """Of all queues with dead letters."""
 
@@ -58,11 +62,6 @@ class LetterSurroundings(Protocol):
 
     def is_pressed(self) -> bool:
         """Publishers have to wait: for the disk, or for memory."""
-
-    def send(
-        self, records: Records, index: int, count: int, exchange: str, death: Death, done: Done
-    ) -> None:
-        """See `LetterPost`."""
 
     def when_reached(self, posted: Posted, done: Callable[[], None]) -> None:
         """Call `done` when the journal is where letters need it."""
@@ -193,7 +192,7 @@ class DeadLetters:
             death = self._death(DeathReason.MAXLEN, address)
             self._sent = count
             done = self._refused_sent
-            self._surroundings.send(records, first, count, address.exchange, death, done)
+            self._surroundings.letters.send(records, first, count, address.exchange, death, done)
 
     def _refused_sent(self, posted: Posted | None) -> None:
         if posted is None:
@@ -239,7 +238,7 @@ class DeadLetters:
         death = self._death(reason, address)
         self._sent = count
         done = partial(self._letters_sent, partition, first, count, reason, address)
-        self._surroundings.send(batch.records, index, count, address.exchange, death, done)
+        self._surroundings.letters.send(batch.records, index, count, address.exchange, death, done)
 
     def _letters_sent(
         self,

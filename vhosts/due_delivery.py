@@ -22,8 +22,8 @@ from log_backend import (
 )
 from vhosts.held_messages import HeldMessages
 from vhosts.message_delay import DueLetters, message_delay
-from vhosts.post import Done
-from vhosts.posting import Outgoings, Posted
+from vhosts.post import Post
+from vhosts.posting import Posted
 from vhosts.property_list import EXPIRATION, is_persistent
 from vhosts.timer import Timer
 
@@ -44,6 +44,10 @@ log = logging.getLogger(__name__)
 class DueSurroundings(Protocol):
     """What due messages need of their vhost."""
 
+    @property
+    def post(self) -> Post:
+        """What they are published by."""
+
     def now(self) -> int:
         """Microseconds since 1970."""
 
@@ -55,16 +59,6 @@ class DueSurroundings(Protocol):
 
     def is_pressed(self) -> bool:
         """Publishers have to wait: for the disk, or for memory."""
-
-    def publish(
-        self,
-        exchange: str,
-        messages: Outgoings,
-        attributes: int,
-        origin: bytes,
-        done: Done,
-    ) -> None:
-        """See `Post.begin`."""
 
     def when_reached(self, posted: Posted, done: Callable[[], None]) -> None:
         """Call `done` when the journal is where the copies need it."""
@@ -309,7 +303,7 @@ class DueDelivery:
         self._posting += 1
         self._held.leaving.update(entries)
         done = partial(self._posted, entries)
-        self._surroundings.publish(self._held.exchange, letters, attributes, exchange, done)
+        self._surroundings.post.begin(self._held.exchange, letters, attributes, exchange, done)
 
     def _posted(self, entries: list[ScheduledRecord], posted: Posted | None) -> None:
         if posted is None:

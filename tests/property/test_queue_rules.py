@@ -63,6 +63,7 @@ class House:
         self.turns = Turns()
         self.byte_walks = ReadyBytesWalks(self.call_soon)
         self.letter_turns = DispatchTurns(self.turns.call_soon, self.turns.clock)
+        self.letters = self
         self.dead: list[tuple[str, str]] = []
 
     def now(self) -> int:
