@@ -74,7 +74,11 @@ async def later(node: Node, *, durable: bool = True) -> tuple[HeldMessages, Queu
     bound = node.vhost.bind_queue("q", "later", "", {})
     if bound is not None:
         await bound
-    return held_of(node), queue
+    held = held_of(node)
+    async with asyncio.timeout(60):  # what is in the store is read at first
+        while held.schedule._reading:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    return held, queue
 
 
 def held_of(node: Node) -> HeldMessages:
