@@ -107,8 +107,7 @@ class DeadLetters:
         self._leaving: deque[_Leaving] = deque()
         self._untaken: list[_Leaving] = []
         self._refused: deque[tuple[Records, int]] = deque()  # with the index of the first one left
-        self._scheduled = False
-        self._is_turn = False
+        self._scheduled = False  # until its turn is over
         self._sent = 0  # letters that are on their way, and not yet in all of their queues
 
     @property
@@ -142,44 +141,49 @@ class DeadLetters:
             self._surroundings.letter_turns.postpone(self._turn)
 
     def _turn(self) -> None:
-        self._scheduled = False
-        self._is_turn = True
+        turns = self._surroundings.letter_turns
+        if self._surroundings.is_pressed():
+            self._surroundings.call_later(PRESSED_SECONDS, partial(turns.postpone, self._turn))
+            return
         try:
-            self._send_some()
+            goes_on = self._send_some()
         finally:
-            self._is_turn = False
+            self._scheduled = False
+        if goes_on:
+            self._wake()
 
-    def _send_some(self) -> None:
-        while (self._leaving or self._refused) and not self._sent:
-            if self._surroundings.is_pressed():
-                self._scheduled = True
-                self._surroundings.call_later(PRESSED_SECONDS, self._go_on)
-                return
+    def _send_some(self) -> bool:
+        # Whether there is more to do in the next turn.
+        while self._refused or self._leaving:
             if self._refused:
                 self._send_refused()
             elif not self._send_leaving():
-                return
-            if self._surroundings.letter_turns.is_over():
-                break
-        if self._leaving or self._refused:
-            self._wake()
-
-    def _go_on(self) -> None:
-        self._scheduled = False
-        self._wake()
+                return False
+            if self._sent or self._surroundings.letter_turns.is_over():
+                return True
+        return False
 
     def _send_leaving(self) -> bool:
-        # False: nothing more can be done for now.
+        # False: what is next is not in memory.
         leaving = self._leaving[0]
-        batch = self._batch(leaving)
+        partition, first = leaving.partition, leaving.first
+        if partition.log.closed:
+            self._leaving.clear()
+            return True
+        batch = partition.log.read(first)
         if batch is None:
+            partition.log.load(first, self._wake)  # behind a damage: not before a repair
             return False
-        index = leaving.first - batch.base_offset
-        count = min(leaving.end, batch.end_offset) - leaving.first
+        if batch.base_offset > first:
+            end = min(leaving.end, batch.base_offset)
+            self._advance(leaving, end)
+            partition.finish(first, end, Reason.LOST)
+            return True
+        index = first - batch.base_offset
+        count = min(leaving.end, batch.end_offset) - first
         count = fitting(batch.records, index, min(count, LETTERS_MAX), LETTERS_BYTES_MAX)
-        first = leaving.first
         self._advance(leaving, first + count)
-        self._send(leaving.partition, first, count, leaving.reason, batch, index)
+        self._send(partition, first, count, leaving.reason, batch, index)
         return True
 
     def _send_refused(self) -> None:
@@ -198,24 +202,6 @@ class DeadLetters:
         if posted is None:
             self._refused.clear()  # nobody was promised anything
         self._arrived()
-
-    def _batch(self, leaving: _Leaving) -> RecordBatch | None:
-        # None: nothing more to do for now.
-        log = leaving.partition.log
-        if log.closed:
-            self._leaving.clear()
-            return None
-        batch = log.read(leaving.first)
-        if batch is None:
-            log.load(leaving.first, self._wake)  # behind a damage: not before a repair
-            return None
-        if batch.base_offset > leaving.first:
-            end = min(leaving.end, batch.base_offset)
-            leaving.partition.finish(leaving.first, end, Reason.LOST)
-            self._advance(leaving, end)
-            self._wake()
-            return None
-        return batch
 
     def _advance(self, leaving: _Leaving, first: int) -> None:
         leaving.first = first
@@ -264,7 +250,7 @@ class DeadLetters:
 
     def _arrived(self) -> None:
         self._sent = 0
-        if not self._is_turn and (self._leaving or self._refused):
+        if self._leaving or self._refused:
             self._wake()
 
     def _settle_later(

@@ -87,10 +87,7 @@ class DueDelivery:
         self._reading: set[ScheduledRecord] = set()
         self._read: dict[ScheduledRecord, StoredRecord] = {}
         self._read_bytes = 0
-        self._posting = (
-            0  # groups of messages that are on their way, and not yet in all of their queues
-        )
-        self._is_delivering = False
+        self._posting = 0  # groups of messages that are on their way to their queues
         self._refused = 0  # messages that a full queue refused, until they are tried again
         self._timer: Timer | None = None
         self._timer_at = 0  # us since 1970
@@ -134,17 +131,10 @@ class DueDelivery:
             if self._surroundings.is_pressed():
                 self._wake_at(now + int(PRESSED_SECONDS * 1_000_000))
                 return
-            self._is_delivering = True
-            try:
-                more = self._deliver(now)
-            finally:
-                self._is_delivering = False
-            if self._posting:
-                return
-            if more:
+            if self._deliver(now):
                 self.look_soon()
-                return
-        self._set_timer(now)
+        if not self._posting and not self._looking:
+            self._set_timer(now)
 
     def _set_timer(self, now: int) -> None:
         times = []
@@ -309,7 +299,7 @@ class DueDelivery:
         if posted is None:
             return  # the journal said so in the log; a restart goes on with what is held
         self._posting -= 1
-        if not self._posting and not self._is_delivering:
+        if not self._posting:
             self.look_soon()
         # What failed is held until a restart tries it again.
         kept = posted.refused | posted.failed
