@@ -13,9 +13,9 @@ from functools import partial
 from typing import Protocol
 
 from log_backend import Reason, RecordBatch, Records
+from vhosts.backlog_turns import BacklogTurns
 from vhosts.death import Death, DeathReason
 from vhosts.delivery import fitting
-from vhosts.dispatch_turns import DispatchTurns
 from vhosts.letter_post import LetterPost
 from vhosts.posting import Posted
 from vhosts.queue_partition import QueuePartition
@@ -54,7 +54,7 @@ class LetterSurroundings(Protocol):
         """The way that they take."""
 
     @property
-    def letter_turns(self) -> DispatchTurns:
+    def letter_turns(self) -> BacklogTurns:
         """Of all queues with dead letters."""
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:

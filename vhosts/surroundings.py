@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from log_backend import LogStore, Segment, StoredRecord
-from vhosts.dispatch_turns import DispatchTurns
+from vhosts.backlog_turns import BacklogTurns
 from vhosts.letter_post import LetterPost
 from vhosts.post import Post
 from vhosts.posting import Posted
@@ -40,7 +40,7 @@ class Surroundings:
         self.letters = LetterPost(post)
         self.remove = remove
         self.byte_walks = ReadyBytesWalks(call_soon)
-        self.letter_turns = DispatchTurns(call_soon, logs.clock)
+        self.letter_turns = BacklogTurns(call_soon, logs.clock)
         self._call_soon = call_soon
         self._call_later = call_later
 

@@ -11,8 +11,8 @@ from queue_samples import Node, Taker, bodies, fill, numbered, records, running_
 
 from log_backend import Reason, SystemClock
 from vhosts import Queue, QueueProperties, letter_post
+from vhosts.backlog_turns import TURN_SECONDS
 from vhosts.dead_letters import LETTERS_MAX, PRESSED_SECONDS, RETRY_SECONDS, letter_address
-from vhosts.dispatch_turns import TURN_SECONDS
 from vhosts.posting import Outgoing
 
 TO_MORGUE = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "morgue"}
