@@ -23,9 +23,8 @@ from vhosts.timer import Timer
 
 LETTERS_MAX = 64  # between two looks at the clock: about 1 ms, most of it for their headers
 LETTERS_BYTES_MAX = 262_144  # likewise, of bodies, but one message whole
-PRESSED_SECONDS = (
-    0.1  # between looks whether publishers may go on: as often as free space is looked at
-)
+# Between looks whether publishers may go on: as often as free space is looked at.
+PRESSED_SECONDS = 0.1
 RETRY_SECONDS = 5.0  # until what no queue took is tried again
 
 
