@@ -22,7 +22,7 @@ from log_backend import (
     encode_records,
 )
 from log_backend.log_directory import EXCHANGE_MARK, partition_directory
-from vhosts import HeldMessages, Queue, QueueProperties, message_delay
+from vhosts import HeldMessages, Queue, QueueProperties, due_delivery, message_delay
 from vhosts.due_delivery import COMING_MAX
 from vhosts.held_page import NOTHING_BEFORE
 from vhosts.message_delay import due_letter
@@ -394,8 +394,32 @@ async def test_what_is_due_reaches_very_many_queues_in_turns_and_is_settled_then
         served.append(sum(queue.ready for queue in queues))
         if served[-1] < 200:
             assert held.count == 3
+            assert served[-1] == 0 or len(held.leaving) == 2
             assert not any(held.cancel(entry) for entry in held.leaving)
     assert [count for count in served if 0 < count < 200][:3] == [32, 96, 160]
     assert served[-1] == 200
     assert all(bodies(queue) == [1_000, 1_001] for queue in queues)
     await settled(node, held, 1)
+
+
+async def test_no_more_of_what_is_due_is_on_its_way_than_a_turn_may_begin_with(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, queue = await later(node)
+    monkeypatch.setattr(due_delivery, "POSTED_MAX", 2)
+    node.vhost.post._ways = replace(node.vhost.post._ways, clock=HastyClock())
+    for number in range(60):
+        declared, _ = node.vhost.declare_queue(QueueProperties(f"many{number}"), object())
+        node.vhost.bind_queue(declared.name, "later", "", {})
+    delays = range(1_000, 1_007)
+    held.publish(message(*delays, mode=1), True)
+    node.turns.clock.microseconds += 2_000_000
+    for alarm in node.turns._alarms:
+        alarm.call()
+    most = 0
+    while node.turns.one():
+        most = max(most, len(held.leaving))
+        if held.count:
+            held.on_near()  # as when others come to be held meanwhile
+    assert (most, held.count) == (2, 0)
+    assert bodies(queue) == list(delays)

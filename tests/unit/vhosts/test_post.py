@@ -11,7 +11,7 @@ from queue_samples import Node, bodies, fill, numbered, records, running_node
 
 from exchanges import Route
 from log_backend import JournalFailed, Reason, Records, SystemClock
-from vhosts import PublishRefused, Queue, QueueProperties, posting
+from vhosts import PublishRefused, Queue, QueueProperties, appending, posting
 from vhosts.appending import QUEUES_BETWEEN_LOOKS
 from vhosts.dead_letters import RETRY_SECONDS
 from vhosts.post import TURN_SECONDS
@@ -110,13 +110,29 @@ def test_a_publish_is_carried_out_whole_when_it_is_asked_for(node: Node) -> None
 
 def test_what_comes_meanwhile_waits_behind_it(node: Node) -> None:
     first = begin(node, "amq.fanout", outgoing("a", "b"))
+    before = served(node, 2)
     second = begin(node, "", outgoing("c", key=QUEUES[0].encode()))
+    assert served(node, 2) == before
     while not first:
+        assert not second
         node.turns.one()
     node.turns.run()
     assert second
     assert all(held(node, name) == ["a", "b"] for name in QUEUES[1:])
     assert held(node, QUEUES[0]) == ["a", "b", "c"]
+
+
+def test_many_messages_to_few_queues_take_several_turns_too(node: Node) -> None:
+    queue, key = node.vhost.queues[QUEUES[0]], QUEUES[0].encode()
+    done = begin(node, "", outgoing(*numbered(0, 40), key=key))
+    behind = [begin(node, "", outgoing(text, key=key)) for text in numbered(40, 43)]
+    counts = [queue.ready]
+    while node.turns.one():
+        counts.append(queue.ready)
+    # 16 between two looks at the clock, and then one publish for each turn.
+    assert counts == [16, 32, 40, 41, 42, 43]
+    assert all((done, *behind))
+    assert held(node, QUEUES[0]) == numbered(0, 43)
 
 
 def test_a_queue_that_is_deleted_meanwhile_gets_nothing(node: Node) -> None:
@@ -150,6 +166,14 @@ def test_long_ways_that_share_queues_go_one_after_the_other(
     node: Node, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
     monkeypatch.setattr(posting, "NAMES_MAX", limit)
+    together: list[int] = []
+
+    def disjoint(chosen: dict[Route, list[int]]) -> dict[Route, list[int]]:
+        together.append(len(chosen))
+        assert len(chosen) == 1 or sum(map(len, chosen)) <= limit
+        return appending.disjoint(chosen)
+
+    monkeypatch.setattr(posting, "disjoint", disjoint)
     for number, name in enumerate(QUEUES[:8]):
         for key in ("even", "all", "most")[number % 2 : 3 - number % 3 // 2]:
             node.vhost.bind_queue(name, "amq.direct", key, {})
@@ -160,6 +184,7 @@ def test_long_ways_that_share_queues_go_one_after_the_other(
     ]
     posted = node.vhost.post.publish("amq.direct", letters, 0)
     assert posted == Posted(0, 0, frozenset())
+    assert max(together) == (3 if limit == 4_096 else 1 if limit < 12 else 2)
     names = ["even", "all", "most"]
     for number, name in enumerate(QUEUES[:8]):
         keys = names[number % 2 : 3 - number % 3 // 2]
