@@ -225,11 +225,11 @@ class Posting:
         # The next messages of each route: as many as there is time for.
         chosen: dict[Route, list[int]] = {}
         reads_headers = self._ways.routing.needs_headers(self._exchange)
-        names = 0
-        alone = self._first < self._alone_until
-        for place in range(self._first, self._first + 1 if alone else len(self._messages)):
+        messages, made, names = self._messages, self._made, 0
+        end = self._first + 1 if self._first < self._alone_until else len(messages)
+        for place in range(self._first, end):
             self._at = place + 1
-            message = self._made[place] = self._messages[place]
+            message = made[place] = messages[place]
             seen = decoded_message(message.properties) if reads_headers else BARE_MESSAGE
             found = self._ways.routing.route_all(self._exchange, message.keys, seen)
             route = _without(found, message.not_to) if message.not_to else found
@@ -244,7 +244,7 @@ class Posting:
                 chosen[route] = [place]
             elif not found:
                 self._untaken.add(place)
-            to_look = not self._at % 16 or len(found) > LONG_ROUTE
+            to_look = place % 16 == 15 or len(found) > LONG_ROUTE
             if to_look and not whole and self._appending.is_over():
                 break
         return chosen
