@@ -24,9 +24,8 @@ from log_backend.single_record import SingleRecord
 
 DIRECT_BYTES_MIN = 16_384  # of a frame: less is copied faster than read on its own
 NEXT_BYTES_MAX = 4_096  # read behind a body: the next publish, and little of its body to be copied
-LAST_BYTES_MAX = (
-    NEXT_BYTES_MAX // 2
-)  # of a body's last frame, which is read and copied with what follows
+# Of a body's last frame, which is read and copied with what follows.
+LAST_BYTES_MAX = NEXT_BYTES_MAX // 2
 
 _HEAD = struct.Struct(">BHI")
 
@@ -67,9 +66,8 @@ class BodyInlet:
         self._record = record
         self._left = left
         self._frame_limit = frame_limit
-        self._ended = (
-            b""  # all but a little of the body is there: the beginning of the frame that ends it
-        )
+        # All but a little of the body is there: the beginning of the frame that ends it.
+        self._ended = b""
 
     @cython.ccall
     @cython.locals(with_next=cython.Py_ssize_t)
@@ -99,7 +97,7 @@ class BodyInlet:
             of_body, next_head = self._left, self._record.in_room(self._left, size)
         self._record.filled(of_body)
         self._left -= of_body
-        if self._left or self._goes_on(next_head) or self._ended:
+        if self._left or self._goes_on(next_head):
             return False
         ended = _HEAD.pack(FRAME_BODY, self._channel, 0)
         if not self._record.missing:
@@ -121,7 +119,7 @@ class BodyInlet:
             return False
         if size == self._record.missing and size <= LAST_BYTES_MAX:
             self._ended = head[1:]
-            return False
+            return True
         is_worth_it = size >= DIRECT_BYTES_MIN or size == self._record.missing
         if not is_worth_it or size > self._frame_limit or self._content.body(size) is None:
             return False

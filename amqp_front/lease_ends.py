@@ -4,6 +4,7 @@ They are looked for in turns of the event loop, once for all consumers whose tim
 very many, and have thousands of consumers.
 """
 
+import asyncio
 import logging
 from collections import Counter
 from typing import Protocol
@@ -35,7 +36,8 @@ class LeaseEnds:
         self._holdings = holdings
         self._services = services
         self._wanted: dict[ChannelConsumer, int] = {}  # below which tag, when a look begins
-        self._looks = False
+        self._ended: list[UnackedRun] = []  # not yet on their way back
+        self._looking: asyncio.Future[None] | None = None  # until none is looked for any more
         self._begin()
 
     def _begin(self) -> None:
@@ -44,16 +46,14 @@ class LeaseEnds:
         self._consumers, self._wanted = list(self._wanted), {}
         self._over: dict[tuple[DeliverySource, Holder], EndedLease] = {}
         self._tag = 0
-        self._ended: list[UnackedRun] = []
         self._counts: Counter[Holder] = Counter()
 
     def end(self, consumer: ChannelConsumer, end_tag: int) -> None:
         """Take back what a consumer holds with tags below; the tags stay known, and mean nothing."""
         self._wanted[consumer] = end_tag
-        if not self._looks:
-            self._looks = True
+        if self._looking is None or self._looking.done():
             self._begin()
-            Piecework(self, self._services.piecework, self._services.loop)
+            self._looking = Piecework(self, self._services.piecework, self._services.loop).done
 
     def go_on(self, whole: bool) -> bool:
         """See `Work`."""
@@ -66,7 +66,6 @@ class LeaseEnds:
         if self._wanted:
             self._begin()
             return whole and self.go_on(whole)
-        self._looks = False
         return True
 
     def _look(self) -> bool:
@@ -99,7 +98,8 @@ class LeaseEnds:
         return True
 
     def _return(self) -> None:
-        settling = Settling(self._holdings, self._ended, Comeback.RETURNED, self._services)
+        ended, self._ended = self._ended, []
+        settling = Settling(self._holdings, ended, Comeback.RETURNED, self._services)
         if settling.are_few:
             settling.go_on(whole=True)
         else:

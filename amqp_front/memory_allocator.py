@@ -10,9 +10,8 @@ Source: mallopt(3), "dynamic mmap threshold".
 import ctypes
 import sys
 
-KEPT_BYTES_MAX = (
-    18 * 1024 * 1024
-)  # of a block: more than the largest body by default, less than a hash
+# Of a block: more than the largest body by default, less than a hash.
+KEPT_BYTES_MAX = 18 * 1024 * 1024
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 
 

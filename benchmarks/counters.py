@@ -3,9 +3,8 @@
 import mmap
 from enum import IntEnum
 
-WORKERS_MAX = (
-    4  # processes of each side: one copies about 1 GB/s, and more would take the broker's cores
-)
+# Processes of each side: one copies about 1 GB/s, and more would take the broker's cores.
+WORKERS_MAX = 4
 _SLOTS = 2 * WORKERS_MAX
 
 

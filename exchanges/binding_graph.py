@@ -18,9 +18,8 @@ from exchanges.held_bindings import with_binding, without_binding
 from exchanges.name_table import NameTable
 from exchanges.topology_change import NO_CHANGE, TopologyChange
 
-AT_ONCE_MAX = (
-    32  # bindings that go with what is deleted: 0.5 ms, and a turn may have several deletions
-)
+# Bindings that go with what is deleted: 0.5 ms, and a turn may have several deletions.
+AT_ONCE_MAX = 32
 LOOSENED_MAX = 128  # bindings that a turn of its own removes: up to 2 ms, with their records
 
 End = tuple[DestinationKind, str]  # what a binding leads to, or an exchange that it leaves from

@@ -15,9 +15,8 @@ import cython
 from google_crc32c import extend as _extended
 from google_crc32c import value as _crc32c
 
-PIECE_BYTES = (
-    64 * 1024
-)  # the library takes only `bytes`: a copy of this size stays in the processor's cache
+# The library takes only `bytes`: a copy of this size stays in the processor's cache.
+PIECE_BYTES = 64 * 1024
 
 # Copied, or checked, without the GIL: 1 MiB takes some 0.1 ms, and to get the GIL back takes its time, too.
 UNLOCKED_BYTES_MIN = 1024 * 1024

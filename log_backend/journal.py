@@ -39,9 +39,8 @@ log = logging.getLogger(__name__)
 
 LOOP_COMMIT_BYTES_MAX = BLOCK_ALIGNMENT  # a larger block has enough to share the changes of thread
 COMMIT_DELAY_SECONDS = 0.01  # for changes that nobody waits for: acks may be lost this long
-MARK_SECONDS = (
-    0.1  # idle so long, or twice, the journal vouches for its last commit: far above any commit
-)
+# Idle so long, or twice, the journal vouches for its last commit: far above any commit.
+MARK_SECONDS = 0.1
 FILES_MIN = 2  # one is written while one is checkpointed: so many are made also when space is low
 
 

@@ -15,9 +15,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 PLAIN, COMPRESSED = ".log", ".zlog"  # the two forms of a segment
-EXCHANGE_MARK = (
-    "\x01"  # stands before the name of an exchange that has a log: no queue is called so
-)
+# Stands before the name of an exchange that has a log: no queue is called so.
+EXCHANGE_MARK = "\x01"
 NAME_BYTES_MAX = 200  # of 255 that file systems allow: a partition number and a hash follow
 
 

@@ -5,9 +5,8 @@ from itertools import chain
 
 from log_backend.partition_log import PartitionLog
 
-_PARTS = (
-    64  # numbers follow each other, so that each has as many; 100,000 together take 4 ms to move
-)
+# Numbers follow each other, so that each has as many; 100,000 together take 4 ms to move.
+_PARTS = 64
 
 
 class PartitionTable(MutableMapping[int, PartitionLog]):

@@ -20,9 +20,8 @@ from typing import NamedTuple, TypeVar
 
 from log_backend.metadata import Change, MetadataCorrupt, MetadataStore
 
-CHANGES_MAX = (
-    512  # of one batch: the store's lock is held for it, and the engine keeps the GIL; 1 ms
-)
+# Of one batch: the store's lock is held for it, and the engine keeps the GIL; 1 ms.
+CHANGES_MAX = 512
 
 _ENTRIES = b"schedules/"
 _ENDS = b"schedule-ends/"

@@ -61,9 +61,8 @@ class ManagementServer:
             client_max_size=DEFINITIONS_BYTES_MAX, middlewares=[self._heard, _answered]
         )
         for route in ROUTES:
-            path = (
-                f"/api{route.path}{{slash:/?}}"  # as RabbitMQ: some clients end each path with one
-            )
+            # As RabbitMQ: some clients end each path with one.
+            path = f"/api{route.path}{{slash:/?}}"
             for method in route.methods:
                 application.router.add_route(method, path, self._handler(route))
         document = msgspec.json.encode(openapi_document(ROUTES, broker.node.version))

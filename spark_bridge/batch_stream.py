@@ -13,9 +13,8 @@ from log_backend.record_batch import (
 )
 from spark_bridge.errors import DamagedSegment
 
-STRETCH_BYTES = (
-    2 * 1024 * 1024
-)  # taken at once; what of a batch is behind its end is copied to the next
+# Taken at once; what of a batch is behind its end is copied to the next.
+STRETCH_BYTES = 2 * 1024 * 1024
 
 
 def batch_stream(

@@ -11,9 +11,8 @@ from spark_bridge.read_plan import stretches_between, whole
 from spark_bridge.record_table import RecordRows
 from spark_bridge.row_group import RowGroup, row_groups
 
-TRANSACTION_BYTES = (
-    128 * 1024 * 1024
-)  # of bodies: files of some ten megabytes are what readers like
+# Of bodies: files of some ten megabytes are what readers like.
+TRANSACTION_BYTES = 128 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)

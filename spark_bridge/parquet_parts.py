@@ -12,9 +12,8 @@ import pyarrow.parquet as pq
 
 from log_backend import Disk
 
-ROW_GROUP_BYTES = (
-    32 * 1024 * 1024
-)  # of a file: what a reader of some columns skips at once, at least
+# Of a file: what a reader of some columns skips at once, at least.
+ROW_GROUP_BYTES = 32 * 1024 * 1024
 ZSTD_LEVEL = 1  # higher ones take twice the time for some percent
 # Few values come again and again; the others would fill a dictionary to no end.
 DICTIONARY_COLUMNS = ("partition", "timestamp", "exchange", "routing_key")

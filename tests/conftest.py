@@ -18,6 +18,8 @@ from hypothesis import settings
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 from pika_client import Clients
 
+import log_backend  # noqa: F401 -- with ROUTELOG_PURE=1, hot modules of all packages are their sources from here on
+
 FOREIGN_URL = os.environ.get("ROUTELOG_TEST_URL", "")
 
 # Times `faulthandler_timeout`, for a test with its fixtures; 0 is no limit for either.

@@ -13,19 +13,18 @@ from functools import partial
 from typing import Protocol
 
 from log_backend import Reason, RecordBatch, Records
+from vhosts.backlog_turns import BacklogTurns
 from vhosts.death import Death, DeathReason
 from vhosts.delivery import fitting
-from vhosts.dispatch_turns import DispatchTurns
-from vhosts.post import Done
+from vhosts.letter_post import LetterPost
 from vhosts.posting import Posted
 from vhosts.queue_partition import QueuePartition
 from vhosts.timer import Timer
 
 LETTERS_MAX = 64  # between two looks at the clock: about 1 ms, most of it for their headers
 LETTERS_BYTES_MAX = 262_144  # likewise, of bodies, but one message whole
-PRESSED_SECONDS = (
-    0.1  # between looks whether publishers may go on: as often as free space is looked at
-)
+# Between looks whether publishers may go on: as often as free space is looked at.
+PRESSED_SECONDS = 0.1
 RETRY_SECONDS = 5.0  # until what no queue took is tried again
 
 
@@ -50,7 +49,11 @@ class LetterSurroundings(Protocol):
         """Microseconds since 1970."""
 
     @property
-    def letter_turns(self) -> DispatchTurns:
+    def letters(self) -> LetterPost:
+        """The way that they take."""
+
+    @property
+    def letter_turns(self) -> BacklogTurns:
         """Of all queues with dead letters."""
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
@@ -58,11 +61,6 @@ class LetterSurroundings(Protocol):
 
     def is_pressed(self) -> bool:
         """Publishers have to wait: for the disk, or for memory."""
-
-    def send(
-        self, records: Records, index: int, count: int, exchange: str, death: Death, done: Done
-    ) -> None:
-        """See `LetterPost`."""
 
     def when_reached(self, posted: Posted, done: Callable[[], None]) -> None:
         """Call `done` when the journal is where letters need it."""
@@ -108,8 +106,7 @@ class DeadLetters:
         self._leaving: deque[_Leaving] = deque()
         self._untaken: list[_Leaving] = []
         self._refused: deque[tuple[Records, int]] = deque()  # with the index of the first one left
-        self._scheduled = False
-        self._is_turn = False
+        self._scheduled = False  # until its turn is over
         self._sent = 0  # letters that are on their way, and not yet in all of their queues
 
     @property
@@ -143,44 +140,49 @@ class DeadLetters:
             self._surroundings.letter_turns.postpone(self._turn)
 
     def _turn(self) -> None:
-        self._scheduled = False
-        self._is_turn = True
+        turns = self._surroundings.letter_turns
+        if self._surroundings.is_pressed():
+            self._surroundings.call_later(PRESSED_SECONDS, partial(turns.postpone, self._turn))
+            return
         try:
-            self._send_some()
+            goes_on = self._send_some()
         finally:
-            self._is_turn = False
+            self._scheduled = False
+        if goes_on:
+            self._wake()
 
-    def _send_some(self) -> None:
-        while (self._leaving or self._refused) and not self._sent:
-            if self._surroundings.is_pressed():
-                self._scheduled = True
-                self._surroundings.call_later(PRESSED_SECONDS, self._go_on)
-                return
+    def _send_some(self) -> bool:
+        # Whether there is more to do in the next turn.
+        while self._refused or self._leaving:
             if self._refused:
                 self._send_refused()
             elif not self._send_leaving():
-                return
-            if self._surroundings.letter_turns.is_over():
-                break
-        if self._leaving or self._refused:
-            self._wake()
-
-    def _go_on(self) -> None:
-        self._scheduled = False
-        self._wake()
+                return False
+            if self._sent or self._surroundings.letter_turns.is_over():
+                return True
+        return False
 
     def _send_leaving(self) -> bool:
-        # False: nothing more can be done for now.
+        # False: what is next is not in memory.
         leaving = self._leaving[0]
-        batch = self._batch(leaving)
+        partition, first = leaving.partition, leaving.first
+        if partition.log.closed:
+            self._leaving.clear()
+            return True
+        batch = partition.log.read(first)
         if batch is None:
+            partition.log.load(first, self._wake)  # behind a damage: not before a repair
             return False
-        index = leaving.first - batch.base_offset
-        count = min(leaving.end, batch.end_offset) - leaving.first
+        if batch.base_offset > first:
+            end = min(leaving.end, batch.base_offset)
+            self._advance(leaving, end)
+            partition.finish(first, end, Reason.LOST)
+            return True
+        index = first - batch.base_offset
+        count = min(leaving.end, batch.end_offset) - first
         count = fitting(batch.records, index, min(count, LETTERS_MAX), LETTERS_BYTES_MAX)
-        first = leaving.first
         self._advance(leaving, first + count)
-        self._send(leaving.partition, first, count, leaving.reason, batch, index)
+        self._send(partition, first, count, leaving.reason, batch, index)
         return True
 
     def _send_refused(self) -> None:
@@ -193,30 +195,12 @@ class DeadLetters:
             death = self._death(DeathReason.MAXLEN, address)
             self._sent = count
             done = self._refused_sent
-            self._surroundings.send(records, first, count, address.exchange, death, done)
+            self._surroundings.letters.send(records, first, count, address.exchange, death, done)
 
     def _refused_sent(self, posted: Posted | None) -> None:
         if posted is None:
             self._refused.clear()  # nobody was promised anything
         self._arrived()
-
-    def _batch(self, leaving: _Leaving) -> RecordBatch | None:
-        # None: nothing more to do for now.
-        log = leaving.partition.log
-        if log.closed:
-            self._leaving.clear()
-            return None
-        batch = log.read(leaving.first)
-        if batch is None:
-            log.load(leaving.first, self._wake)  # behind a damage: not before a repair
-            return None
-        if batch.base_offset > leaving.first:
-            end = min(leaving.end, batch.base_offset)
-            leaving.partition.finish(leaving.first, end, Reason.LOST)
-            self._advance(leaving, end)
-            self._wake()
-            return None
-        return batch
 
     def _advance(self, leaving: _Leaving, first: int) -> None:
         leaving.first = first
@@ -239,7 +223,7 @@ class DeadLetters:
         death = self._death(reason, address)
         self._sent = count
         done = partial(self._letters_sent, partition, first, count, reason, address)
-        self._surroundings.send(batch.records, index, count, address.exchange, death, done)
+        self._surroundings.letters.send(batch.records, index, count, address.exchange, death, done)
 
     def _letters_sent(
         self,
@@ -252,18 +236,20 @@ class DeadLetters:
     ) -> None:
         if posted is None:
             return  # the journal said so in the log; a restart brings back what is unsettled
-        kept = sorted(posted.untaken) if address.at_least_once else []
+        self._arrived()
+        # What failed stays unsettled, too, until a restart tries it again.
+        kept = posted.untaken if address.at_least_once else frozenset()
         start = first
-        for place in kept:
-            self._keep(_Leaving(partition, first + place, first + place + 1, reason))
+        for place in sorted(kept | posted.failed):
+            if place in kept:
+                self._keep(_Leaving(partition, first + place, first + place + 1, reason))
             self._settle_later(posted, partition, start, first + place, reason)
             start = first + place + 1
         self._settle_later(posted, partition, start, first + count, reason)
-        self._arrived()
 
     def _arrived(self) -> None:
         self._sent = 0
-        if not self._is_turn and (self._leaving or self._refused):
+        if self._leaving or self._refused:
             self._wake()
 
     def _settle_later(

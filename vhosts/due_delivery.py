@@ -21,9 +21,9 @@ from log_backend import (
     StoredRecord,
 )
 from vhosts.held_messages import HeldMessages
-from vhosts.message_delay import due_letter, message_delay
-from vhosts.post import Done
-from vhosts.posting import Outgoing, Posted
+from vhosts.message_delay import DueLetters, message_delay
+from vhosts.post import Post
+from vhosts.posting import Posted
 from vhosts.property_list import EXPIRATION, is_persistent
 from vhosts.timer import Timer
 
@@ -44,6 +44,10 @@ log = logging.getLogger(__name__)
 class DueSurroundings(Protocol):
     """What due messages need of their vhost."""
 
+    @property
+    def post(self) -> Post:
+        """What they are published by."""
+
     def now(self) -> int:
         """Microseconds since 1970."""
 
@@ -55,16 +59,6 @@ class DueSurroundings(Protocol):
 
     def is_pressed(self) -> bool:
         """Publishers have to wait: for the disk, or for memory."""
-
-    def publish(
-        self,
-        exchange: str,
-        messages: Sequence[Outgoing],
-        attributes: int,
-        origin: bytes,
-        done: Done,
-    ) -> None:
-        """See `Post.begin`."""
 
     def when_reached(self, posted: Posted, done: Callable[[], None]) -> None:
         """Call `done` when the journal is where the copies need it."""
@@ -93,10 +87,7 @@ class DueDelivery:
         self._reading: set[ScheduledRecord] = set()
         self._read: dict[ScheduledRecord, StoredRecord] = {}
         self._read_bytes = 0
-        self._posting = (
-            0  # groups of messages that are on their way, and not yet in all of their queues
-        )
-        self._is_delivering = False
+        self._posting = 0  # groups of messages that are on their way to their queues
         self._refused = 0  # messages that a full queue refused, until they are tried again
         self._timer: Timer | None = None
         self._timer_at = 0  # us since 1970
@@ -140,17 +131,10 @@ class DueDelivery:
             if self._surroundings.is_pressed():
                 self._wake_at(now + int(PRESSED_SECONDS * 1_000_000))
                 return
-            self._is_delivering = True
-            try:
-                more = self._deliver(now)
-            finally:
-                self._is_delivering = False
-            if self._posting:
-                return
-            if more:
+            if self._deliver(now):
                 self.look_soon()
-                return
-        self._set_timer(now)
+        if not self._posting and not self._looking:
+            self._set_timer(now)
 
     def _set_timer(self, now: int) -> None:
         times = []
@@ -304,27 +288,29 @@ class DueDelivery:
         attributes: int,
         group: Sequence[tuple[ScheduledRecord, StoredRecord]],
     ) -> None:
-        letters = [due_letter(record) for _, record in group]
+        letters = DueLetters([record for _, record in group])
         entries = [entry for entry, _ in group]
         self._posting += 1
         self._held.leaving.update(entries)
         done = partial(self._posted, entries)
-        self._surroundings.publish(self._held.exchange, letters, attributes, exchange, done)
+        self._surroundings.post.begin(self._held.exchange, letters, attributes, exchange, done)
 
     def _posted(self, entries: list[ScheduledRecord], posted: Posted | None) -> None:
         if posted is None:
             return  # the journal said so in the log; a restart goes on with what is held
         self._posting -= 1
+        if not self._posting:
+            self.look_soon()
+        # What failed is held until a restart tries it again.
+        kept = posted.refused | posted.failed
+        self._held.leaving.difference_update([entries[place] for place in kept])
         if posted.refused:
             refused = [entries[place] for place in posted.refused]
             self._refused += len(refused)
-            self._held.leaving.difference_update(refused)
             self._surroundings.call_later(REFUSED_SECONDS, partial(self._try_again, refused))
-            entries = [e for place, e in enumerate(entries) if place not in posted.refused]
-        if entries:
-            self._surroundings.when_reached(posted, partial(self._held.settle, entries))
-        if not self._posting and not self._is_delivering:
-            self.look_soon()
+        gone = [entry for place, entry in enumerate(entries) if place not in kept]
+        if gone:
+            self._surroundings.when_reached(posted, partial(self._held.settle, gone))
 
     def _try_again(self, refused: Sequence[ScheduledRecord]) -> None:
         self._refused -= len(refused)

@@ -12,9 +12,8 @@ from vhosts.ready_bytes import ReadyBytes, ReadyBytesWalks
 from vhosts.timer import CallSoon
 
 RANGES_MAX = 256  # that leave in one turn: about 1 ms
-RANGES_MORE = (
-    2  # that leave for each run that comes in the same turn: one comes, and more than one leaves
-)
+# Ranges that leave for each run that comes in the same turn: one comes, and more than one leaves.
+RANGES_MORE = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,5 @@
 """The way of dead letters: through the exchange that their queue names, to queues of the vhost."""
 
-from collections.abc import Sequence
-
 from log_backend import BLIND_COPIES, PERSISTENT, Records
 from vhosts.death import DeadLetter, Death, dead_letter
 from vhosts.post import Done, Post
@@ -22,22 +20,29 @@ class LetterPost:
         Args:
             done: see `Post.begin`; those that would go round for ever count as taken.
         """
-        letters = [
-            Outgoing(letter.properties, letter.keys, records.body(index + place), letter.cycles_to)
-            for place, letter in enumerate(_letters(records, index, count, death))
-        ]
+        letters = _Letters(records, index, count, death)
         attributes = records.attributes & (PERSISTENT | BLIND_COPIES)
         self._post.begin(exchange, letters, attributes, exchange.encode(), done)
 
 
-def _letters(records: Records, index: int, count: int, death: Death) -> Sequence[DeadLetter]:
-    # Neighbours often have the same properties and key, and then the same letter.
-    known: dict[tuple[bytes, bytes], DeadLetter] = {}
-    letters: list[DeadLetter] = []
-    for place in range(index, index + count):
-        origin = (records.properties(place), records.routing_key(place))
-        letter = known.get(origin)
+class _Letters:
+    # See `Outgoings`. Neighbours often have the same properties and key, and then the same letter.
+
+    def __init__(self, records: Records, index: int, count: int, death: Death) -> None:
+        self._records = records
+        self._index = index
+        self._count = count
+        self._death = death
+        self._known: dict[tuple[bytes, bytes], DeadLetter] = {}
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, place: int) -> Outgoing:
+        records, at = self._records, self._index + place
+        origin = (records.properties(at), records.routing_key(at))
+        letter = self._known.get(origin)
         if letter is None:
-            letter = known[origin] = dead_letter(origin[0], records.exchange, origin[1], death)
-        letters.append(letter)
-    return letters
+            letter = dead_letter(origin[0], records.exchange, origin[1], self._death)
+            self._known[origin] = letter
+        return Outgoing(letter.properties, letter.keys, records.body(at), letter.cycles_to)

@@ -7,6 +7,7 @@ Source: `rabbit_delayed_message_utils.erl` of RabbitMQ's delayed message exchang
 
 import struct
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import chain
 
 from exchanges import DELAY_HEADER, delay_milliseconds
@@ -53,6 +54,19 @@ def due_letter(record: StoredRecord) -> Outgoing:
     copies = (strings(parts.headers.get(name, b"")) for name in (b"CC", b"BCC"))
     keys = (record.routing_key, *chain.from_iterable(copies))
     return Outgoing(parts.encode(), keys, record.body)
+
+
+class DueLetters:
+    """Messages whose delay is over, see `Outgoings`."""
+
+    def __init__(self, records: Sequence[StoredRecord]) -> None:
+        self._records = records
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __getitem__(self, place: int) -> Outgoing:
+        return due_letter(self._records[place])
 
 
 def _milliseconds(parts: PropertyList) -> int:

@@ -21,9 +21,8 @@ class PartitionedReader:
         self._readers = readers
         self._next = 0
         self._order: deque[int] = deque()  # those that had something at the last look, in turn
-        self._takes_left = (
-            0  # before the next look: there are as many, so that it costs little for each
-        )
+        # Before the next look: there are as many, so that it costs little for each.
+        self._takes_left = 0
         self.consumer = readers[0].consumer
 
     @property

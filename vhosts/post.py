@@ -1,13 +1,16 @@
 """Messages that the broker itself publishes: through an exchange, to queues of the vhost, without a channel."""
 
+import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from log_backend import JournalFailed
-from vhosts.posting import Outgoing, Posted, Posting, PostWays
+from vhosts.posting import Outgoings, Posted, Posting, PostWays
 from vhosts.timer import CallSoon
 
 TURN_SECONDS = 0.001
+
+log = logging.getLogger(__name__)
 
 # What became of messages; None: the disk failed before, and some may be in their queues, in memory.
 Done = Callable[[Posted | None], None]
@@ -33,7 +36,7 @@ class Post:
     def publish(
         self,
         exchange: str,
-        messages: Sequence[Outgoing],
+        messages: Outgoings,
         attributes: int,
         origin: bytes | None = None,
     ) -> Posted:
@@ -54,7 +57,7 @@ class Post:
     def begin(
         self,
         exchange: str,
-        messages: Sequence[Outgoing],
+        messages: Outgoings,
         attributes: int,
         origin: bytes,
         done: Done,
@@ -89,21 +92,22 @@ class Post:
                     break
         finally:
             self._is_running = False
-            if self._under_way and not self._scheduled:  # also those behind one that failed
+            if self._under_way and not self._scheduled:
                 self._scheduled = True
                 self._call_soon(self._turn)
 
     def _go_on(self, whole: bool) -> bool:
         posting, done = self._under_way[0]
-        is_done = True
+        posted: Posted | None = None
         try:
-            is_done = posting.go_on(whole)
-            posted: Posted | None = posting.posted if is_done else None
+            if not posting.go_on(whole):
+                return False
+            posted = posting.posted
         except JournalFailed:
-            posted = None
-        finally:
-            if is_done:
-                self._under_way.popleft()
-        if is_done:
+            pass  # the journal said so in the log
+        self._under_way.popleft()
+        try:
             done(posted)
-        return is_done
+        except Exception as error:  # a fault of ours: what is behind goes on
+            log.error("an error of the broker, behind what it published", exc_info=error)
+        return True

@@ -1,5 +1,6 @@
 """Messages that the broker itself publishes, on their way: in as many turns of the event loop as it takes."""
 
+import logging
 import struct
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -7,7 +8,15 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from exchanges import BARE_MESSAGE, ExchangeNotFound, Message, Route
-from log_backend import NOTHING, PERSISTENT, Clock, JournalPositions, Records, encode_records
+from log_backend import (
+    NOTHING,
+    PERSISTENT,
+    Clock,
+    JournalFailed,
+    JournalPositions,
+    Records,
+    encode_records,
+)
 from vhosts.appending import Appending, disjoint
 from vhosts.argument_table import decode_arguments
 from vhosts.errors import TooLargeToRemember
@@ -19,6 +28,8 @@ LONG_ROUTE = 256  # queues: to find the way may have taken long
 
 # In the routes of messages that go together: to tell which queues they share takes up to 1.5 ms.
 NAMES_MAX = 4_096
+
+log = logging.getLogger(__name__)
 
 
 class PostRouting(Protocol):
@@ -70,6 +81,16 @@ class Outgoing(NamedTuple):
     not_to: Collection[str] = ()
 
 
+class Outgoings(Protocol):
+    """Messages to be published, each made when it is asked for."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def __getitem__(self, place: int, /) -> Outgoing:
+        """Make one of them."""
+
+
 class Posted(NamedTuple):
     """What became of some messages.
 
@@ -78,18 +99,22 @@ class Posted(NamedTuple):
         untaken: indexes of those that no queue took, or that one refused; what had to go to no queue is not
             among them.
         refused: those of them that a queue refused.
+        failed: indexes of those that an error of the broker, which is logged, stopped: perhaps behind some of
+            their queues, to which they would come each time that they are tried again.
     """
 
     written: int
     durable: int
     untaken: frozenset[int]
     refused: frozenset[int] = frozenset()
+    failed: frozenset[int] = frozenset()
 
 
 class Posting:
     """The messages of one publish to an exchange; one that is not there takes none.
 
-    Each queue has them in order. They are routed as their turn comes.
+    Each queue has them in order. They are made and routed as their turn comes. An error of the broker stops the
+    message that it comes with; those that were tried with it may come twice.
 
     Args:
         attributes: of their batches, but KEY_COLUMN.
@@ -100,7 +125,7 @@ class Posting:
         self,
         ways: PostWays,
         exchange: str,
-        messages: Sequence[Outgoing],
+        messages: Outgoings,
         attributes: int,
         origin: bytes,
     ) -> None:
@@ -110,16 +135,20 @@ class Posting:
         self._attributes = attributes
         self._origin = origin
         self._appending = Appending(ways.clock)
-        self._at = 0  # the first message whose way was not looked for
+        self._first = 0  # of those whose way was looked for last
+        self._at = 0  # the first one whose way was not looked for
+        self._alone_until = 0  # up to there each goes alone: one of them failed
+        self._made: dict[int, Outgoing] = {}  # of those whose way was looked for last
         self._written = self._durable = 0
         self._untaken: set[int] = set()
         self._refused: set[int] = set()
+        self._failed: set[int] = set()
 
     @property
     def posted(self) -> Posted:
         """What has become of them, when all are on their way."""
-        refused = frozenset(self._refused)
-        return Posted(self._written, self._durable, refused | self._untaken, refused)
+        refused, failed = frozenset(self._refused), frozenset(self._failed)
+        return Posted(self._written, self._durable, refused | self._untaken, refused, failed)
 
     def go_on(self, whole: bool) -> bool:
         """Publish as much as a turn is to bear, or all that is left; returns whether it was all.
@@ -127,6 +156,30 @@ class Posting:
         Raises:
             JournalFailed: the disk failed before; some may be in their queues, in memory.
         """
+        while True:
+            try:
+                return self._go_on(whole)
+            except JournalFailed:
+                raise
+            except Exception as error:
+                self._go_back(error)
+            if not whole:
+                return False
+
+    def _go_back(self, error: Exception) -> None:
+        # To find whose error it is: the others have their way without it.
+        tried = range(self._first, self._at)
+        self._untaken.difference_update(tried)
+        self._refused.difference_update(tried)
+        self._appending.refused.clear()
+        if len(tried) > 1:
+            self._at, self._alone_until = tried.start, tried.stop
+            return
+        self._failed.add(self._first)
+        self._first = self._at = self._first + 1
+        log.error("an error of the broker, posting to '%s'", self._exchange, exc_info=error)
+
+    def _go_on(self, whole: bool) -> bool:
         appending = self._appending
         if appending.is_under_way:
             self._reached(appending.go_on(whole))
@@ -141,18 +194,19 @@ class Posting:
             try:
                 self._publish_some(whole)
             except ExchangeNotFound:
-                self._untaken.update(range(self._at, len(self._messages)))
+                self._untaken.update(range(self._first, len(self._messages)))
                 self._at = len(self._messages)
         return False
 
     def _publish_some(self, whole: bool) -> None:
+        self._first = self._at
+        self._made.clear()
         if self._ways.routing.remembers(self._exchange):
             # One by one: what becomes of a message may hang on the one before it.
-            at, self._at = self._at, self._at + 1
-            self._through_memories(at)
+            self._at += 1
+            self._through_memories(self._first)
             return
-        chosen = disjoint(self._chosen(whole))
-        self._reached(self._appending.append(self._batches(chosen), whole))
+        self._reached(self._appending.append(self._batches(self._chosen(whole)), whole))
 
     def _reached(self, positions: JournalPositions) -> None:
         self._written = max(self._written, positions.written)
@@ -163,16 +217,19 @@ class Posting:
     def _batches(
         self, chosen: dict[Route, list[int]]
     ) -> Iterator[tuple[Records, Iterable[Recipient], Sequence[int]]]:
-        for route, places in chosen.items():
-            yield self._encoded(places), self._ways.recipients(route), places
+        # Whom a message is for is settled when its way is found; later, some of them may have gone.
+        found = [(self._ways.recipients(route), at) for route, at in disjoint(chosen).items()]
+        return ((self._encoded(places), to, places) for to, places in found)
 
     def _chosen(self, whole: bool) -> dict[Route, list[int]]:
         # The next messages of each route: as many as there is time for.
         chosen: dict[Route, list[int]] = {}
         reads_headers = self._ways.routing.needs_headers(self._exchange)
-        names = 0
-        for place in range(self._at, len(self._messages)):
-            message = self._messages[place]
+        messages, made, names = self._messages, self._made, 0
+        end = self._first + 1 if self._first < self._alone_until else len(messages)
+        for place in range(self._first, end):
+            self._at = place + 1
+            message = made[place] = messages[place]
             seen = decoded_message(message.properties) if reads_headers else BARE_MESSAGE
             found = self._ways.routing.route_all(self._exchange, message.keys, seen)
             route = _without(found, message.not_to) if message.not_to else found
@@ -182,18 +239,19 @@ class Posting:
             elif route:
                 names += len(route)
                 if chosen and names > NAMES_MAX:
+                    self._at = place
                     break
                 chosen[route] = [place]
             elif not found:
                 self._untaken.add(place)
-            self._at = place + 1
-            to_look = not self._at % 16 or len(found) > LONG_ROUTE
+            to_look = place % 16 == 15 or len(found) > LONG_ROUTE
             if to_look and not whole and self._appending.is_over():
                 break
         return chosen
 
     def _through_memories(self, at: int) -> None:
-        message, passage = self._messages[at], self._ways.passage()
+        message = self._made[at] = self._messages[at]
+        passage = self._ways.passage()
         seen = decoded_message(message.properties)
         found = passage.route(0, self._exchange, message.keys, seen) or ()
         if not found and not passage.duplicates:
@@ -219,7 +277,7 @@ class Posting:
 
     def _encoded(self, places: Sequence[int]) -> Records:
         source, rows = bytearray(), array("i")
-        messages = [self._messages[place] for place in places]
+        messages = [self._made[place] for place in places]
         for message in messages:
             for part in (message.keys[0], message.properties, message.body):
                 rows.extend((len(source), len(part)))

@@ -81,9 +81,8 @@ class QueuePartition:
         self.in_flight = 0
         self.returned: list[tuple[int, int]] = []
         self._returned_count = 0
-        self._until_resumed: tuple[Callable[[], None], ...] | None = (
-            None  # who waits; None: it is not paused
-        )
+        # Who waits; None: it is not paused.
+        self._until_resumed: tuple[Callable[[], None], ...] | None = None
         # Settled before a restart, out of order: still in front of next_offset.
         self._settled_ahead = 0
         if settled.chunks:

@@ -45,18 +45,17 @@ class RouteTargets:
         return queues
 
     def gradually(self, route: Route) -> Iterable[Recipient]:
-        """As `of`, to be walked over once, in several turns of the loop if there are many.
+        """As `of`, to be walked over once, in several turns of the loop if there are many, or in later ones.
 
         What has gone meanwhile is left out, and so is what has come meanwhile under its name: the message was
         not for it.
         """
         known = self.known().get(route)
         if known is None and len(route) > AT_ONCE_MAX:
-            return self._found(route)
+            return self._found(route, self._routing.version, self.newest)
         return self.of(route) if known is None else known
 
-    def _found(self, route: Route) -> Iterator[Recipient]:
-        version, newest = self._routing.version, self.newest
+    def _found(self, route: Route, version: int, newest: int) -> Iterator[Recipient]:
         found: list[Recipient] = []
         for name in route:
             recipient: Recipient | None = self._delays.recipient(name)

@@ -24,9 +24,8 @@ from vhosts.exchange_memory import Note
 
 KEY_HEADER = "x-deduplication-header"
 TTL_HEADER = "x-cache-ttl"
-KEY_BYTES_MAX = (
-    24  # a longer key is hashed: among ten million, two are alike with a chance of 1 in 10**24
-)
+# A longer key is hashed: among ten million, two are alike with a chance of 1 in 10**24.
+KEY_BYTES_MAX = 24
 
 _EXPIRES = struct.Struct("<Q")
 _MILLISECOND = 1_000  # in microseconds

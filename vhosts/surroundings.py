@@ -3,12 +3,11 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from log_backend import LogStore, Records, Segment, StoredRecord
-from vhosts.death import Death
-from vhosts.dispatch_turns import DispatchTurns
+from log_backend import LogStore, Segment, StoredRecord
+from vhosts.backlog_turns import BacklogTurns
 from vhosts.letter_post import LetterPost
-from vhosts.post import Done, Post
-from vhosts.posting import Outgoing, Posted
+from vhosts.post import Post
+from vhosts.posting import Posted
 from vhosts.ready_bytes import ReadyBytesWalks
 from vhosts.timer import CallLater, CallSoon, Timer
 
@@ -17,6 +16,8 @@ class Surroundings:
     """The log, the post and the event loop, as rules see them.
 
     Attributes:
+        post: what the vhost itself publishes by.
+        letters: the way of dead letters.
         byte_walks: of all queues with a limit of bytes.
         letter_turns: of all queues with dead letters.
 
@@ -35,11 +36,11 @@ class Surroundings:
         call_later: CallLater,
     ) -> None:
         self._logs = logs
-        self._post = post
-        self._letters = LetterPost(post)
+        self.post = post
+        self.letters = LetterPost(post)
         self.remove = remove
         self.byte_walks = ReadyBytesWalks(call_soon)
-        self.letter_turns = DispatchTurns(call_soon, logs.clock)
+        self.letter_turns = BacklogTurns(call_soon, logs.clock)
         self._call_soon = call_soon
         self._call_later = call_later
 
@@ -58,23 +59,6 @@ class Surroundings:
     def is_pressed(self) -> bool:
         """Publishers have to wait: for the disk, or for memory."""
         return bool(self._logs.pressures)
-
-    def send(
-        self, records: Records, index: int, count: int, exchange: str, death: Death, done: Done
-    ) -> None:
-        """See `LetterPost`."""
-        self._letters.send(records, index, count, exchange, death, done)
-
-    def publish(
-        self,
-        exchange: str,
-        messages: Sequence[Outgoing],
-        attributes: int,
-        origin: bytes,
-        done: Done,
-    ) -> None:
-        """See `Post.begin`."""
-        self._post.begin(exchange, messages, attributes, origin, done)
 
     def fetch(
         self,

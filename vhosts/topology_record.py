@@ -26,9 +26,8 @@ from vhosts.queue_properties import QueueProperties
 
 VHOSTS_PREFIX = b"vhosts/"
 NEXT_PARTITION_KEY = b"next-partition"
-QUOTED_MAX = (
-    512  # names that come again, as those of what has many bindings: encoding one takes 3 us
-)
+# Names that come again, as those of what has many bindings: encoding one takes 3 us.
+QUOTED_MAX = 512
 
 
 class VhostRecord(msgspec.Struct, frozen=True):

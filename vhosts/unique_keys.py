@@ -23,9 +23,8 @@ from vhosts.unsettled_records import unsettled_records
 DEDUPLICATION = "x-message-deduplication"
 _HEADER = KEY_HEADER.encode()
 MILLISECOND = 1_000  # us
-LOOKS = (
-    2  # at old keys, for each new one: at most every second key belongs to a message that has gone
-)
+# Looks at old keys for each new one: at most every second key belongs to a message that has gone.
+LOOKS = 2
 
 
 class KeyedQueue(Protocol):

@@ -29,6 +29,7 @@ from log_backend.journal_groups import JournalGroups
 from log_backend.loaded_pieces import PieceBudget
 from log_backend.log_intake import LogIntake
 from vhosts import Delivery, PublishRefused, Queue, QueuePartition, QueueProperties
+from vhosts.backlog_turns import BacklogTurns
 from vhosts.death import Death
 from vhosts.dispatch_turns import DispatchTurns
 from vhosts.post import Done
@@ -62,7 +63,8 @@ class House:
     def __init__(self) -> None:
         self.turns = Turns()
         self.byte_walks = ReadyBytesWalks(self.call_soon)
-        self.letter_turns = DispatchTurns(self.turns.call_soon, self.turns.clock)
+        self.letter_turns = BacklogTurns(self.turns.call_soon, self.turns.clock)
+        self.letters = self
         self.dead: list[tuple[str, str]] = []
 
     def now(self) -> int:

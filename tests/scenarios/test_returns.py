@@ -6,7 +6,10 @@ from itertools import pairwise
 
 import pika
 import pytest
+from pamqp import commands
+from pamqp.frame import marshal
 from pika_client import Inbox, cut, declare, drain, ready_count, send, wait_until
+from scenarios.raw_client import RawClient
 
 QUEUES = 30
 EACH = 60  # messages of each queue, of all queues by turns: 1,800 deliveries that are no neighbours
@@ -71,15 +74,24 @@ def test_what_follows_a_close_on_its_connection_finds_all_back(clients, feeder, 
     assert drain(again, queues[0]) == NUMBERS
 
 
-def test_what_follows_a_refusal_on_its_connection_finds_all_back(clients, feeder, queues):
-    connection = clients.connect()
-    channel, other = connection.channel(1), connection.channel(2)
-    consume(channel, queues, feeder)
-    with pytest.raises(pika.exceptions.ChannelClosedByBroker):
-        channel.queue_declare(f"{queues[0]}-absent", passive=True)
-    assert [ready_count(other, queue) for queue in queues] == [EACH] * QUEUES
-    again = connection.channel(1)
-    assert drain(again, queues[0]) == NUMBERS
+def test_what_follows_a_refusal_on_its_connection_finds_all_back(broker, feeder, queues):
+    feed(feeder, queues)
+    with RawClient(broker.host, broker.port) as client:
+        client.open()
+        client.open_channel(1)
+        client.open_channel(2)
+        gets = [marshal(commands.Basic.Get(queue=queue), 1) for queue in queues]
+        client.send_bytes(b"".join(gets) * EACH)
+        for _ in range(QUEUES * EACH):
+            client.expect(commands.Basic.GetOk)
+            client.receive_content()
+        refused = marshal(commands.Queue.Declare(queue=f"{queues[0]}-absent", passive=True), 1)
+        asked = [marshal(commands.Queue.Declare(queue=queue, passive=True), 2) for queue in queues]
+        client.send_bytes(b"".join((refused, *asked)))  # nothing comes between them
+        assert client.expect(commands.Channel.Close).reply_code == 404
+        counts = [client.expect(commands.Queue.DeclareOk).message_count for _ in queues]
+    assert counts == [EACH] * QUEUES
+    assert drain(feeder, queues[0]) == NUMBERS
 
 
 @pytest.mark.parametrize("ends", ["refused", "cut"])

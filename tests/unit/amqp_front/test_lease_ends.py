@@ -62,7 +62,7 @@ class Holdings:
 class _Consumer:
     tag = "c"
 
-    def __init__(self, queue: object) -> None:
+    def __init__(self, queue: SimpleNamespace) -> None:
         self.queue = self.source = queue
         self.unacked = self.lapsed = self.timed_out = 0
 
@@ -126,3 +126,21 @@ async def test_a_broker_that_stops_takes_all_back(services: Any) -> None:
         for piecework in list(services.piecework):
             piecework.finish()
     assert len(holdings.sources[0].offsets) == 2 * LOOKED_RUNS - 1
+
+
+async def test_an_error_of_ours_ends_one_look_only(services: Any) -> None:
+    holdings = Holdings(30)
+    ends = LeaseEnds(cast(Any, holdings), services)
+    one, other, _ = holdings.consumers
+
+    def fail(consumer: object) -> None:
+        raise ZeroDivisionError
+
+    one.queue.stand_aside = fail
+    ends.end(cast(Any, one), 10)
+    (look,) = services.piecework
+    await turns_to_the_end(services)
+    assert isinstance(look.done.exception(), ZeroDivisionError)
+    ends.end(cast(Any, other), 10)
+    await turns_to_the_end(services)
+    assert [source.offsets for source in holdings.sources] == [[30, 60, 90], [10, 40, 70]]

@@ -147,6 +147,16 @@ def test_a_queue_whose_deliveries_are_settled_goes_on_meanwhile(services: Any) -
     assert (source.paused, source.resumed, source.woken) == (0, 0, 1)
 
 
+def test_what_a_commit_that_failed_was_to_settle_comes_back(services: Any) -> None:
+    source = Source(services.clock)
+    settling, _ = begun(services, held([source]), Reason.ACKED)
+    while settling.sort_some():
+        pass
+    settling.failed()
+    finish(settling)
+    assert (source.ranges, source.outcomes) == ([(0, EACH)], {Comeback.FAILED})
+
+
 def test_a_long_run_leaves_in_pieces(services: Any) -> None:
     source = Source(services.clock, TURN_SECONDS)
     settling, holdings = begun(services, [run(1, source, 7, "mine", 2 * PIECE_MESSAGES + 1)])

@@ -138,3 +138,13 @@ def test_a_lease_ends_below_a_tag_for_one_consumer_and_its_tags_stay_known() -> 
     assert unacked.count == 0
     with pytest.raises(UnknownDeliveryTag):
         unacked.take(1, 1)
+
+
+def test_what_is_put_back_is_in_its_place_again() -> None:
+    unacked = Unacked()
+    for tag in range(1, 10, 2):
+        unacked.add(UnackedRun(tag, tag + 1, Source(), tag, None))
+    taken = [run for tag in (7, 3) for run in unacked.take(tag, tag)]
+    unacked.put_back(taken)
+    assert [run.first_tag for run in unacked] == [1, 3, 5, 7, 9]
+    assert unacked.take(5, 5)[0].offset == 5

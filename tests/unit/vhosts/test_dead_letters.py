@@ -1,17 +1,19 @@
 """Dead letters of a queue on a real log store: when the original is settled, and in which slices."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from queue_samples import Node, Taker, bodies, fill, numbered, records, running_node
 
 from log_backend import Reason, SystemClock
-from vhosts import Queue, QueueProperties
+from vhosts import Queue, QueueProperties, letter_post
+from vhosts.backlog_turns import TURN_SECONDS
 from vhosts.dead_letters import LETTERS_MAX, PRESSED_SECONDS, RETRY_SECONDS, letter_address
-from vhosts.dispatch_turns import TURN_SECONDS
+from vhosts.posting import Outgoing
 
 TO_MORGUE = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "morgue"}
 
@@ -212,6 +214,33 @@ async def test_letters_of_a_queue_that_is_deleted_meanwhile_go_with_it(node: Nod
     node.vhost.delete_queue(source)
     node.turns.run()
     assert morgue.ready == 0
+
+
+async def test_a_letter_that_cannot_be_made_stops_no_other_and_comes_again_with_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(properties: bytes, keys: Sequence[bytes], body: bytes, *more: Any) -> Outgoing:
+        if body == b"m1":
+            raise ZeroDivisionError
+        return Outgoing(properties, keys, body, *more)
+
+    async with running_node(tmp_path) as node:
+        morgue = await declared(node, "morgue", durable=True)
+        source = await source_of(node, durable=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(letter_post, "Outgoing", failing)
+            fill(source, 3)
+            reject(source, 3)
+            node.turns.run()
+        fill(source, 1)
+        reject(source, 1)
+        node.turns.run()
+        assert (morgue.ready, source.ready) == (3, 0)
+        await reached(node, morgue.publish(records("behind"), waited=True))
+        assert content(morgue) == ["m0", "m2", "m0", "behind"]
+        assert source.partitions[0].cursor.low_water == 1
+    async with running_node(tmp_path) as node:
+        assert node.vhost.queues["source"].ready == 1
 
 
 async def test_a_letter_keeps_whether_it_is_persistent(node: Node) -> None:

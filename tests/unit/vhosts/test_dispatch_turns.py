@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from queue_samples import Turns
 
-from vhosts.dispatch_turns import TURN_SECONDS, DispatchTurns
+from vhosts.backlog_turns import TURN_SECONDS
+from vhosts.dispatch_turns import DispatchTurns
 
 THIRD = round(TURN_SECONDS / 3 * 1_000_000) + 1  # microseconds
 

@@ -18,12 +18,15 @@ from log_backend import (
     MetadataUnavailable,
     Records,
     ScheduledRecord,
+    StoredRecord,
     encode_records,
 )
 from log_backend.log_directory import EXCHANGE_MARK, partition_directory
-from vhosts import HeldMessages, Queue, QueueProperties
+from vhosts import HeldMessages, Queue, QueueProperties, due_delivery, message_delay
 from vhosts.due_delivery import COMING_MAX
 from vhosts.held_page import NOTHING_BEFORE
+from vhosts.message_delay import due_letter
+from vhosts.posting import Outgoing
 
 SMALL = LogOptions(journal_file_bytes=1024 * 1024, memory_tail_bytes=1024 * 1024)
 BEGIN = 1_000_000_000_000  # us, when the clock of tests begins
@@ -71,7 +74,11 @@ async def later(node: Node, *, durable: bool = True) -> tuple[HeldMessages, Queu
     bound = node.vhost.bind_queue("q", "later", "", {})
     if bound is not None:
         await bound
-    return held_of(node), queue
+    held = held_of(node)
+    async with asyncio.timeout(60):  # what is in the store is read at first
+        while held.schedule._reading:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    return held, queue
 
 
 def held_of(node: Node) -> HeldMessages:
@@ -173,6 +180,24 @@ async def test_what_nobody_wants_when_it_is_due_is_dropped(node: Node) -> None:
     held.publish(message(1_000), False)
     await pass_seconds(node, 2)
     await settled(node, held)
+
+
+async def test_a_message_that_cannot_go_on_stops_no_other_and_may_be_cancelled(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(record: StoredRecord) -> Outgoing:
+        if record.body == b"1001":
+            raise ZeroDivisionError
+        return due_letter(record)
+
+    held, queue = await later(node)
+    monkeypatch.setattr(message_delay, "due_letter", failing)
+    held.publish(message(1_000, 1_001, 1_002, 9_000), False)
+    await pass_seconds(node, 10)
+    await settled(node, held, 1)
+    assert bodies(queue) == [1_000, 1_002, 9_000]
+    assert held.cancel(ScheduledRecord(BEGIN + 1_001_000, 0, 1))
+    assert held.count == 0
 
 
 async def test_a_cancelled_message_never_comes(node: Node) -> None:
@@ -369,8 +394,32 @@ async def test_what_is_due_reaches_very_many_queues_in_turns_and_is_settled_then
         served.append(sum(queue.ready for queue in queues))
         if served[-1] < 200:
             assert held.count == 3
+            assert served[-1] == 0 or len(held.leaving) == 2
             assert not any(held.cancel(entry) for entry in held.leaving)
     assert [count for count in served if 0 < count < 200][:3] == [32, 96, 160]
     assert served[-1] == 200
     assert all(bodies(queue) == [1_000, 1_001] for queue in queues)
     await settled(node, held, 1)
+
+
+async def test_no_more_of_what_is_due_is_on_its_way_than_a_turn_may_begin_with(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, queue = await later(node)
+    monkeypatch.setattr(due_delivery, "POSTED_MAX", 2)
+    node.vhost.post._ways = replace(node.vhost.post._ways, clock=HastyClock())
+    for number in range(60):
+        declared, _ = node.vhost.declare_queue(QueueProperties(f"many{number}"), object())
+        node.vhost.bind_queue(declared.name, "later", "", {})
+    delays = range(1_000, 1_007)
+    held.publish(message(*delays, mode=1), True)
+    node.turns.clock.microseconds += 2_000_000
+    for alarm in node.turns._alarms:
+        alarm.call()
+    most = 0
+    while node.turns.one():
+        most = max(most, len(held.leaving))
+        if held.count:
+            held.on_near()  # as when others come to be held meanwhile
+    assert (most, held.count) == (2, 0)
+    assert bodies(queue) == list(delays)

@@ -1,19 +1,22 @@
 """What the broker itself publishes, in one turn of the event loop or in several."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from queue_samples import Node, bodies, fill, numbered, records, running_node
 
-from log_backend import JournalFailed, Reason, SystemClock
-from vhosts import PublishRefused, Queue, QueueProperties, posting
+from exchanges import Route
+from log_backend import JournalFailed, Reason, Records, SystemClock
+from vhosts import PublishRefused, Queue, QueueProperties, appending, posting
 from vhosts.appending import QUEUES_BETWEEN_LOOKS
 from vhosts.dead_letters import RETRY_SECONDS
 from vhosts.post import TURN_SECONDS
 from vhosts.posting import Outgoing, Posted
+from vhosts.recipient import Recipient
 
 QUEUES = [f"q{number:03}" for number in range(6 * QUEUES_BETWEEN_LOOKS)]
 NO_PROPERTIES = b"\0\0"
@@ -107,13 +110,29 @@ def test_a_publish_is_carried_out_whole_when_it_is_asked_for(node: Node) -> None
 
 def test_what_comes_meanwhile_waits_behind_it(node: Node) -> None:
     first = begin(node, "amq.fanout", outgoing("a", "b"))
+    before = served(node, 2)
     second = begin(node, "", outgoing("c", key=QUEUES[0].encode()))
+    assert served(node, 2) == before
     while not first:
+        assert not second
         node.turns.one()
     node.turns.run()
     assert second
     assert all(held(node, name) == ["a", "b"] for name in QUEUES[1:])
     assert held(node, QUEUES[0]) == ["a", "b", "c"]
+
+
+def test_many_messages_to_few_queues_take_several_turns_too(node: Node) -> None:
+    queue, key = node.vhost.queues[QUEUES[0]], QUEUES[0].encode()
+    done = begin(node, "", outgoing(*numbered(0, 40), key=key))
+    behind = [begin(node, "", outgoing(text, key=key)) for text in numbered(40, 43)]
+    counts = [queue.ready]
+    while node.turns.one():
+        counts.append(queue.ready)
+    # 16 between two looks at the clock, and then one publish for each turn.
+    assert counts == [16, 32, 40, 41, 42, 43]
+    assert all((done, *behind))
+    assert held(node, QUEUES[0]) == numbered(0, 43)
 
 
 def test_a_queue_that_is_deleted_meanwhile_gets_nothing(node: Node) -> None:
@@ -127,11 +146,34 @@ def test_a_queue_that_is_deleted_meanwhile_gets_nothing(node: Node) -> None:
     assert served(node) == len(QUEUES) - 1
 
 
+def test_a_queue_that_is_deleted_before_its_route_has_its_turn_gets_nothing(node: Node) -> None:
+    for name in QUEUES:
+        node.vhost.bind_queue(name, "amq.direct", "many", {})
+    for name in ("one", "other"):
+        declared(node, name)
+        node.vhost.bind_queue(name, "amq.direct", "few", {})
+    letters = [outgoing(key, key=key.encode())[0] for key in ("many", "few")]
+    done = begin(node, "amq.direct", letters)
+    node.vhost.delete_queue(node.vhost.queues["other"])
+    again = declared(node, "other")
+    node.turns.run()
+    assert done == [Posted(0, 0, frozenset())]
+    assert (held(node, "one"), again.ready) == (["few"], 0)
+
+
 @pytest.mark.parametrize("limit", [1, 6, 12, 4_096])
 def test_long_ways_that_share_queues_go_one_after_the_other(
     node: Node, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
     monkeypatch.setattr(posting, "NAMES_MAX", limit)
+    together: list[int] = []
+
+    def disjoint(chosen: dict[Route, list[int]]) -> dict[Route, list[int]]:
+        together.append(len(chosen))
+        assert len(chosen) == 1 or sum(map(len, chosen)) <= limit
+        return appending.disjoint(chosen)
+
+    monkeypatch.setattr(posting, "disjoint", disjoint)
     for number, name in enumerate(QUEUES[:8]):
         for key in ("even", "all", "most")[number % 2 : 3 - number % 3 // 2]:
             node.vhost.bind_queue(name, "amq.direct", key, {})
@@ -142,6 +184,7 @@ def test_long_ways_that_share_queues_go_one_after_the_other(
     ]
     posted = node.vhost.post.publish("amq.direct", letters, 0)
     assert posted == Posted(0, 0, frozenset())
+    assert max(together) == (3 if limit == 4_096 else 1 if limit < 12 else 2)
     names = ["even", "all", "most"]
     for number, name in enumerate(QUEUES[:8]):
         keys = names[number % 2 : 3 - number % 3 // 2]
@@ -179,6 +222,94 @@ def test_a_stop_publishes_what_is_left(node: Node) -> None:
     assert served(node, 2) == len(QUEUES)
     node.turns.run()
     assert served(node, 2) == len(QUEUES)
+
+
+class Faulty:
+    """A queue that takes no batch in which one body is."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._queue, name)
+
+    def publish(self, batch: Records, waited: bool) -> int:
+        if b"bad" in bytes(batch.payload):
+            raise ZeroDivisionError
+        return self._queue.publish(batch, waited)
+
+
+def with_a_fault(node: Node, name: str) -> None:
+    ways = node.vhost.post._ways
+
+    def recipients(route: Route) -> Iterable[Recipient]:
+        for queue in ways.recipients(route):
+            yield Faulty(queue) if queue is node.vhost.queues[name] else queue
+
+    node.vhost.post._ways = replace(ways, recipients=recipients)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_error_of_ours_stops_only_the_message_that_it_comes_with(
+    node: Node, caplog: pytest.LogCaptureFixture, whole: bool
+) -> None:
+    with_a_fault(node, QUEUES[-1])
+    letters = outgoing("a", "b", "bad", "c")
+    if whole:
+        done: list[Posted | None] = [node.vhost.post.publish("amq.fanout", letters, 0)]
+    else:
+        done = begin(node, "amq.fanout", letters)
+        node.turns.run()
+    assert done == [Posted(0, 0, frozenset(), failed=frozenset((2,)))]
+    assert held(node, QUEUES[-1]) == ["a", "b", "c"]
+    assert all({"a", "b", "c"} < set(held(node, name)) for name in QUEUES[:-1])
+    assert len(caplog.records) == 1
+    assert begin(node, "", outgoing("on", key=QUEUES[0].encode())) == [Posted(0, 0, frozenset())]
+
+
+def test_what_an_error_of_ours_brings_twice_is_judged_by_the_second_time(node: Node) -> None:
+    declared(node, "full", x_max_length=1, x_overflow="reject-publish")
+    letters = [
+        *outgoing("taken", "refused", key=b"full"),
+        *outgoing("nowhere", key=b"none"),
+        *outgoing("bad", "good", key=QUEUES[0].encode()),
+    ]
+    with_a_fault(node, QUEUES[0])
+    posted = node.vhost.post.publish("", letters, 0)
+    # The first one came twice, and then there was no room for it.
+    assert posted == Posted(0, 0, frozenset((0, 1, 2)), frozenset((0, 1)), frozenset((3,)))
+    assert (held(node, "full"), held(node, QUEUES[0])) == (["taken"], ["good"])
+
+
+def test_an_error_on_the_way_brings_nothing_twice(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    route_all = node.vhost.routing.route_all
+
+    def failing(exchange: str, keys: Sequence[bytes], *more: Any) -> Route:
+        if keys == (b"bad",):
+            raise ZeroDivisionError
+        return route_all(exchange, keys, *more)
+
+    monkeypatch.setattr(node.vhost.routing, "route_all", failing)
+    key = QUEUES[0].encode()
+    letters = [*outgoing("a", "b", key=key), *outgoing("c", key=b"bad"), *outgoing("d", key=key)]
+    assert begin(node, "", letters) == []  # an error ends a turn
+    node.turns.run()
+    assert held(node, QUEUES[0]) == ["a", "b", "d"]
+
+
+def test_an_error_behind_what_was_published_keeps_nobody_waiting(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing(posted: Posted | None) -> None:
+        raise ZeroDivisionError
+
+    node.vhost.post.begin("amq.fanout", outgoing("a"), 0, b"", failing)
+    done = begin(node, "", outgoing("b", key=QUEUES[0].encode()))
+    node.turns.run()
+    assert done == [Posted(0, 0, frozenset())]
+    assert len(caplog.records) == 1
 
 
 def test_letters_are_settled_behind_the_last_queue_and_come_in_order(node: Node) -> None:

@@ -32,7 +32,7 @@ PARTITIONS = WIDE_PARTITIONS + 1
 
 @pytest.fixture
 async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    async with running_node(tmp_path) as running:
+    async with running_node(tmp_path, clocked=True) as running:  # no turn is ever over
         yield running
 
 
