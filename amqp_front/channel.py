@@ -397,8 +397,8 @@ class Channel:
             Settling(self.consumption, runs, outcome, services)
             for outcome, runs in transaction.taken.items()
         ]
-        runs = transaction.runs()
-        planning = Planning(self.publisher, self.vhost, runs, services.clock, settlings)
+        kept = transaction.kept
+        planning = Planning(self.publisher, self.vhost, kept, services.clock, settlings)
         self._plan_commit(planning, method)
 
     def _plan_commit(self, planning: Planning, method: Any) -> None:
