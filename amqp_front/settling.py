@@ -17,6 +17,7 @@ from typing import Protocol
 from amqp_front.channel_consumer import ChannelConsumer
 from amqp_front.piecework import Piecework
 from amqp_front.services import Services
+from amqp_front.tag_order import TagOrder
 from amqp_front.unacked import Holder, UnackedRun
 from log_backend import Reason, SettledPart
 from vhosts import Comeback, DeliverySource, Queue, VirtualHost
@@ -98,6 +99,7 @@ class Settling:
         runs: the list is not the caller's any more when it goes on.
         outcome: why they are settled, or how they come back.
         consumers: they leave their queues with it.
+        order: what leaves when it is in order, instead of runs.
 
     Of all that are under way (`Services.settlings`), each begins when those in front have ended.
     """
@@ -109,11 +111,13 @@ class Settling:
         outcome: Reason | Comeback,
         services: Services,
         consumers: Iterable[ChannelConsumer] = (),
+        order: TagOrder | None = None,
     ) -> None:
         self.services = services
         self._holdings = holdings
         self._outcome = outcome
-        self.are_few = are_few(runs)
+        self.are_few = order is None and are_few(runs)
+        self._order = order
         self._runs = runs
         self._sorted = 0  # how many of them
         self._shares: dict[DeliverySource, _Share] = {}
@@ -149,6 +153,8 @@ class Settling:
         return True
 
     def _next_step(self) -> Callable[[], object] | None:
+        if self._order is not None:
+            return self._order_some
         if self._runs:
             return self.sort_some if self._sorted < len(self._runs) else self._forget_some
         if self._due:
@@ -169,6 +175,11 @@ class Settling:
                 share = shares[run.partition] = _Share(run.partition)
             share.add(run)
         return self._sorted < len(self._runs)
+
+    def _order_some(self) -> None:
+        order = self._order
+        if order is not None and not order.step():
+            self._runs, self._order = order.ordered, None
 
     def _forget_some(self) -> None:
         del self._runs[-FORGOTTEN_RUNS:]
