@@ -415,7 +415,7 @@ class Channel:
         self.connection.wait_for(turn, lambda: self._again(again, method))
 
     def _carry_out(self, plan: CommitPlan, settlings: Sequence[Settling]) -> None:
-        settled = [each for settling in settlings for each in settling.settlements()]
+        settled = [settling.entries for settling in settlings]
         needed = self.vhost.commit(lambda: self.publisher.carry_out(plan), settled)
         self._transaction = Transaction()
         needed = max(needed, plan.durable)

@@ -67,6 +67,9 @@ class Planning:
         for _ in chain(self._sorting, self._planning):
             if self._clock.monotonic() >= until:
                 return None
+        if not all(settling.is_prepared() for settling in self.settlings):
+            self._sorting = self._sorted()
+            return None
         if not self._is_current():
             self._begin()
             return None
@@ -75,9 +78,8 @@ class Planning:
 
     def _sorted(self) -> Iterator[None]:
         for settling in self.settlings:
-            while settling.sort_some():
+            while settling.prepare_some():
                 yield
-            yield
 
     def _planned(self) -> Iterator[None]:
         for each in self._kept:
