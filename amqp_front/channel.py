@@ -7,7 +7,6 @@ close-ok is read and thrown away, content included.
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from pamqp import commands
@@ -50,10 +49,11 @@ from amqp_front.methods import (
 from amqp_front.planning import Planning
 from amqp_front.publisher import Publisher
 from amqp_front.redelivery import Redelivery
+from amqp_front.rollback import Rollback, rolled_back
 from amqp_front.settling import Settling
 from amqp_front.transaction import TRANSACTION_TURN_MAX, Transaction
 from log_backend import Octets
-from vhosts import Durable, Queue, ResourceKind, Verb
+from vhosts import Queue, ResourceKind, Verb
 
 
 class Channel:
@@ -84,6 +84,7 @@ class Channel:
         self.publisher = Publisher(self)
         self.consumption = Consumption(self)
         self._transaction: Transaction | None = None
+        self._rollback: Rollback | None = None
         self._cancels = b""  # basic.cancel frames that follow the next reply
         self._cancels_behind = False
 
@@ -143,7 +144,9 @@ class Channel:
         """Answer an error that a consumer met later."""
         self.connection.fail(error, 60, 20, self)
 
-    def reply(self, durable: Durable, nowait: bool, kind: type[Any], **values: Any) -> None:
+    def reply(
+        self, durable: Awaitable[object] | None, nowait: bool, kind: type[Any], **values: Any
+    ) -> None:
         """Answer when a change is durable."""
         frame = b"" if nowait else encode_method(self.number, kind, **values)
         frame += self._cancels
@@ -397,8 +400,8 @@ class Channel:
             Settling(self.consumption, runs, outcome, services)
             for outcome, runs in transaction.taken.items()
         ]
-        runs = transaction.runs()
-        planning = Planning(self.publisher, self.vhost, runs, services.clock, settlings)
+        kept = transaction.kept
+        planning = Planning(self.publisher, self.vhost, kept, services.clock, settlings)
         self._plan_commit(planning, method)
 
     def _plan_commit(self, planning: Planning, method: Any) -> None:
@@ -412,7 +415,7 @@ class Channel:
         self.connection.wait_for(turn, lambda: self._again(again, method))
 
     def _carry_out(self, plan: CommitPlan, settlings: Sequence[Settling]) -> None:
-        settled = [each for settling in settlings for each in settling.settlements()]
+        settled = [settling.entries for settling in settlings]
         needed = self.vhost.commit(lambda: self.publisher.carry_out(plan), settled)
         self._transaction = Transaction()
         needed = max(needed, plan.durable)
@@ -424,13 +427,12 @@ class Channel:
             self.connection.wait_for(commit.reached, lambda: self._answer(frame))
 
     def _tx_rollback(self, method: Any) -> None:
-        self._hold_again(self._selected())
+        taken = self._selected().taken.values()
         self._transaction = Transaction()
-        self.reply(None, False, commands.Tx.RollbackOk)
-
-    def _hold_again(self, transaction: Transaction) -> None:
-        if transaction.taken:
-            self.consumption.unacked.put_back(chain.from_iterable(transaction.taken.values()))
+        done = None
+        if (begun := rolled_back(self.consumption.unacked, taken, self.services)) is not None:
+            self._rollback, done = begun[0], begun[1].done
+        self.reply(done, False, commands.Tx.RollbackOk)
 
     def _selected(self) -> Transaction:
         if self._transaction is None:
@@ -460,10 +462,11 @@ class Channel:
     def release(self) -> Awaitable[None] | None:
         """Return what is unsettled, end consumers and confirms; None: all is done, else it is when this is."""
         self.publisher.close()
+        taken = [] if self._rollback is None else self._rollback.take_all()
         if self._transaction is not None:
-            self._hold_again(self._transaction)
+            taken += self._transaction.taken.values()
             self._transaction = None
-        return self.consumption.close()
+        return self.consumption.close(taken)
 
     def end(self) -> None:
         """It is closed on both sides: nothing is left for the garbage collector."""

@@ -10,7 +10,8 @@ COMMIT_BYTES_MAX = (
     256 * 1024 * 1024
 )  # of all queues together: one block of the journal, built in memory
 
-Batch = tuple[Records, Sequence[Recipient], Sequence[int]]
+Queues = tuple[Recipient, ...]
+Batch = tuple[Records, Queues, Sequence[int]]
 
 
 class CommitPlan:
@@ -46,7 +47,7 @@ class CommitPlan:
         """All queues that get something."""
         return list(self._wanted)
 
-    def add(self, records: Records, queues: Sequence[Recipient]) -> None:
+    def add(self, records: Records, queues: Queues) -> None:
         """Let queues get records: as much as can be is done beforehand.
 
         Raises:

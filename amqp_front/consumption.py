@@ -27,6 +27,7 @@ from amqp_front.properties import Properties, visible_properties
 from amqp_front.redelivery import Redelivery
 from amqp_front.settling import LEAVING_MAX, Settling, are_few, settled_in_turns
 from amqp_front.stream_consumer import StreamConsumer
+from amqp_front.tag_order import TagOrder
 from amqp_front.unacked import Holder, Taken, Unacked, UnackedRun, UnknownDeliveryTag
 from log_backend import Octets, Reason, Records, random_name
 from vhosts import (
@@ -454,8 +455,12 @@ class Consumption:
             if isinstance(consumer, StreamConsumer) or consumer.source.ready:  # readers may lag
                 consumer.source.wake()
 
-    def close(self) -> asyncio.Future[None] | None:
-        """Return everything unsettled and end all consumers; None: that is done, else it is when this is."""
+    def close(self, taken: Sequence[list[UnackedRun]] = ()) -> asyncio.Future[None] | None:
+        """Return everything unsettled and end all consumers; None: that is done, else it is when this is.
+
+        Args:
+            taken: of it, what a transaction had taken, in any order.
+        """
         self._is_closed = True  # who is in the middle of delivering stops
         self._lease_ends = None
         if self._reply_tag is not None:
@@ -466,10 +471,13 @@ class Consumption:
         self._channel.connection.consumers -= len(consumers)
         for consumer in consumers:
             consumer.end_lease()
+        order = None
+        if not self.unacked.put_back_few(taken):
+            order = TagOrder([*taken, self.unacked.take_all()])
         runs = self.unacked.take_all()
         is_first = self._settling is None or self._settling.done()
-        at_once = is_first and are_few(runs) and len(consumers) <= LEAVING_MAX
-        settling = Settling(self, runs, Comeback.FAILED, self._channel.services, consumers)
+        settling = Settling(self, runs, Comeback.FAILED, self._channel.services, consumers, order)
+        at_once = is_first and settling.are_few and len(consumers) <= LEAVING_MAX
         if at_once:
             settling.go_on(whole=True)
             return None

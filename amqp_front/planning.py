@@ -5,24 +5,19 @@ then it is made again. In a vhost whose topology never rests, routes may at last
 lead to no queue and come from no exchange that has gone.
 """
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
-from amqp_front.command import PublishRun
 from amqp_front.commit_plan import CommitPlan
+from amqp_front.kept_window import KeptWindow
 from amqp_front.settling import Settling
+from amqp_front.transaction import Kept
+from amqp_front.window_plan import PlanningPublisher, planned
 from log_backend import Clock
 from vhosts import Recipient, VirtualHost
 
 TURN_SECONDS = 0.001
 TRIES_MAX = 3  # for routes of one moment
-
-
-class PlanningPublisher(Protocol):
-    """Who knows how to publish."""
-
-    def plan(self, run: PublishRun, plan: CommitPlan) -> int:
-        """Route some messages of a run, and encode them; returns how many, at least 1."""
 
 
 class Planning:
@@ -32,30 +27,30 @@ class Planning:
         settlings: of what it settles or returns.
 
     Args:
-        runs: checked ones, in order.
+        kept: checked publishes, in order.
     """
 
     def __init__(
         self,
         publisher: PlanningPublisher,
         vhost: VirtualHost,
-        runs: Sequence[PublishRun],
+        kept: Sequence[Kept],
         clock: Clock,
         settlings: Sequence[Settling] = (),
     ) -> None:
         self.settlings = settlings
-        self._unsorted = list(settlings)
         self._publisher = publisher
         self._vhost = vhost
-        self._runs = runs
+        self._kept = kept
         self._clock = clock
         self._tries = 0
+        self._sorting = self._sorted()
         self._begin()
 
     def _begin(self) -> None:
         self._plan = CommitPlan(self._vhost.routing.version)
         self._tries += 1
-        self._at = self._done = 0  # the run, and how many of its messages are planned
+        self._planning = self._planned()
 
     def go_on(self) -> CommitPlan | None:
         """Plan as much as a turn of the loop is to bear.
@@ -69,29 +64,31 @@ class Planning:
             JournalFailed: a message is a duplicate, and the disk failed before.
         """
         until = self._clock.monotonic() + TURN_SECONDS
-        while self._unsorted:
-            if not self._unsorted[-1].sort_some():
-                self._unsorted.pop()
+        for _ in chain(self._sorting, self._planning):
             if self._clock.monotonic() >= until:
                 return None
-        while self._at < len(self._runs):
-            self._plan_some()
-            if self._clock.monotonic() >= until:
-                return None
+        if not all(settling.is_prepared() for settling in self.settlings):
+            self._sorting = self._sorted()
+            return None
         if not self._is_current():
             self._begin()
             return None
         self._plan.check()
         return self._plan
 
-    def _plan_some(self) -> None:
-        run = self._runs[self._at]
-        self._plan.exchanges.add(run.exchange.decode())
-        rest = run.part(self._done, run.count - self._done) if self._done else run
-        self._done += self._publisher.plan(rest, self._plan)
-        if self._done == run.count:
-            self._at += 1
-            self._done = 0
+    def _sorted(self) -> Iterator[None]:
+        for settling in self.settlings:
+            while settling.prepare_some():
+                yield
+
+    def _planned(self) -> Iterator[None]:
+        for each in self._kept:
+            if isinstance(each, KeptWindow):
+                yield from planned(each, self._publisher, self._plan)
+            else:
+                self._plan.exchanges.add(each.exchange.decode())
+                self._publisher.plan(each, self._plan)
+            yield
 
     def _is_current(self) -> bool:
         plan, vhost = self._plan, self._vhost

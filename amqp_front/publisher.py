@@ -9,7 +9,7 @@ import cython
 from pamqp import commands
 
 from amqp_front.command import CARBON_COPY, PublishRun
-from amqp_front.commit_plan import CommitPlan
+from amqp_front.commit_plan import CommitPlan, Queues
 from amqp_front.confirm_sender import ConfirmSender
 from amqp_front.content_frames import content_frames
 from amqp_front.direct_reply import ADDRESS_PREFIX
@@ -34,7 +34,6 @@ from vhosts.appending import Appending, Batches, disjoint
 # Of one turn of the loop; what is left of a run comes again in the next one.
 TURN_SECONDS = 0.001  # to find routes that are not known, or to look at single messages
 TURN_KEYS_MAX = 2_048  # with several keys: 1 to 2 us each where every key has a queue of its own
-PLANNED_ROUTES_MAX = 512  # of more keys than that, when a commit is planned: 2 us each
 LOOKED_AT_MAX = 64  # looked at one by one: some 30 us each
 LONG_KEY = 64  # bytes: a longer one may take 2 ms, by 10,000 patterns made for that
 LONG_ROUTE = 256  # queues: 0.03 ms; of 20,000, 2 ms
@@ -96,6 +95,51 @@ class Publisher:
         finally:
             self._planned = None
         return self.carried
+
+    def found(self, run: PublishRun) -> list[Queues] | None:
+        """The queues of the first messages of a checked run: of as many as a turn is to bear, at least of 1.
+
+        Returns:
+            None: what becomes of them hangs on more than where their exchange leads; see `plan`.
+
+        Raises:
+            ExchangeNotFound: its exchange is gone meanwhile.
+        """
+        exchange, routing = run.exchange.decode(), self._vhost.routing
+        routes = routing.cached_routes(exchange)
+        looked_at = self._vhost.firehose is not None or run.property_flags & CARBON_COPY
+        if looked_at or (routes is None and routing.remembers(exchange)):
+            return None
+        self._appending.begin(self.waited)
+        if routes is None:
+            found = self._found_by_headers(run, exchange)
+        else:
+            keys = run.keys()
+            found = self._found(routes, exchange, keys)
+            if not exchange and not all(found) and _any_reply(keys):
+                return None
+        routed = {id(route): route for route in found}
+        queues = {at: self._vhost.targets.of(route) for at, route in routed.items()}
+        return [queues[id(route)] for route in found]
+
+    def share(
+        self, run: PublishRun, parts: Sequence[tuple[Queues, list[int]]], plan: CommitPlan
+    ) -> None:
+        """Encode messages of a run, by index, for the queues that were found; with none, they are returned.
+
+        Raises:
+            SoftError: 406, see `CommitPlan.add`.
+        """
+        self._planned = plan
+        for queues, indexes in parts:
+            if not queues:
+                self._return(run, indexes)
+        self._planned = None
+        routed = [(queues, indexes) for queues, indexes in parts if queues]
+        selections = [indexes for _, indexes in routed]
+        encoded = run.parts(selections, self._attributes(run), self._clock.now())
+        for records, (queues, _) in zip(encoded, routed, strict=True):
+            plan.add(records, queues)
 
     def carry_out(self, plan: CommitPlan) -> None:
         """Append what is planned, in the turn that found it current."""
@@ -219,11 +263,9 @@ class Publisher:
                 route = routing.route(exchange, key)
             return self._to_route(run, route)
         keys = run.keys()
-        if run.count > TURN_KEYS_MAX and self._planned is None:
+        if run.count > TURN_KEYS_MAX:
             del keys[TURN_KEYS_MAX:]
         found = self._found(routes, exchange, keys)
-        if len(found) > TURN_KEYS_MAX and len(set(map(id, found))) > PLANNED_ROUTES_MAX:
-            del found[TURN_KEYS_MAX:]
         if not exchange and not all(found) and _any_reply(keys):
             run = self._shortened(run)
             return self._publish_singles(run, keys[: run.count])
@@ -349,6 +391,11 @@ class Publisher:
         return NOTHING
 
     def _publish_by_headers(self, run: PublishRun, exchange: str) -> JournalPositions:
+        found = self._found_by_headers(run, exchange)
+        self.carried = len(found)
+        return self._to_routes(run, found)
+
+    def _found_by_headers(self, run: PublishRun, exchange: str) -> list[Route]:
         route = self._vhost.routing.route
         looks = self._vhost.routing.needs_headers(exchange)
         found: list[Route] = []
@@ -361,8 +408,7 @@ class Publisher:
                 message = _message(Properties(run.properties(at)))
             found.append(route(exchange, key, message))
             is_long = len(found[at]) > LONG_ROUTE
-        self.carried = len(found)
-        return self._to_routes(run, found)
+        return found
 
     def _publish_remembered(self, run: PublishRun, exchange: str) -> JournalPositions:
         # Cut where what becomes of a message hangs on one before it.

@@ -17,8 +17,9 @@ from typing import Protocol
 from amqp_front.channel_consumer import ChannelConsumer
 from amqp_front.piecework import Piecework
 from amqp_front.services import Services
+from amqp_front.tag_order import TagOrder
 from amqp_front.unacked import Holder, UnackedRun
-from log_backend import Reason, SettledPart
+from log_backend import Reason, SettledEntries, SettledPart
 from vhosts import Comeback, DeliverySource, Queue, VirtualHost
 
 TURN_SECONDS = 0.001
@@ -26,6 +27,7 @@ RUNS_MAX = 256  # that are settled at once: 1 to 6 us each
 MESSAGES_MAX = 4_096  # of them: what the rules of a queue do with one of them takes up to 2 us
 LEAVING_MAX = 128  # consumers that leave their queues at once: 2 to 5 us each
 SORTED_RUNS = 1_024  # between two looks at the clock: 0.4 ms
+PREPARED_RANGES = 512  # likewise
 FORGOTTEN_RUNS = 4_096  # likewise
 PIECE_RANGES = 64  # between two looks, likewise
 PIECE_MESSAGES = 512
@@ -50,15 +52,17 @@ class _Share:
         ranges: of offsets, [first, end).
         held: how many its consumers held.
         committed: what the journal knows of it before it is settled.
+        prepared: how many of the ranges are in that.
     """
 
-    __slots__ = ("committed", "held", "ranges", "source")
+    __slots__ = ("committed", "held", "prepared", "ranges", "source")
 
     def __init__(self, source: DeliverySource) -> None:
         self.source = source
         self.ranges: list[tuple[int, int]] = []
         self.held: dict[Holder, int] = {}
-        self.committed: SettledPart | None = None
+        self.committed: list[SettledPart] = []
+        self.prepared = 0
 
     def add(self, run: UnackedRun) -> None:
         count = run.end_tag - run.first_tag
@@ -69,6 +73,17 @@ class _Share:
             ranges[-1] = (ranges[-1][0], first + count)
         else:
             ranges.append((first, first + count))
+
+    def prepare(self, outcome: Reason, entries: SettledEntries) -> bool:
+        """Encode some of what the journal may know; returns whether there is more."""
+        at, self.prepared = self.prepared, self.prepared + PREPARED_RANGES
+        ranges = self.ranges[at : self.prepared]
+        part = self.source.settlement(ranges, outcome) if ranges else None
+        if part is None:
+            return False
+        entries.add(part)
+        self.committed.append(part)
+        return self.prepared < len(self.ranges)
 
     def end_piece(self, outcome: Reason | Comeback) -> None:
         """Settle, or return, some of the ranges; those that are left are in falling order."""
@@ -93,11 +108,13 @@ class Settling:
 
     Attributes:
         are_few: all may leave at once.
+        entries: what the journal may know before they are settled, when all is prepared: see `prepare_some`.
 
     Args:
         runs: the list is not the caller's any more when it goes on.
         outcome: why they are settled, or how they come back.
         consumers: they leave their queues with it.
+        order: what leaves when it is in order, instead of runs.
 
     Of all that are under way (`Services.settlings`), each begins when those in front have ended.
     """
@@ -109,14 +126,18 @@ class Settling:
         outcome: Reason | Comeback,
         services: Services,
         consumers: Iterable[ChannelConsumer] = (),
+        order: TagOrder | None = None,
     ) -> None:
         self.services = services
         self._holdings = holdings
         self._outcome = outcome
-        self.are_few = are_few(runs)
+        self.are_few = order is None and are_few(runs)
+        self._order = order
         self._runs = runs
         self._sorted = 0  # how many of them
         self._shares: dict[DeliverySource, _Share] = {}
+        self.entries = SettledEntries()
+        self._unprepared: list[_Share] | None = None
         self._leaving: defaultdict[Queue, set[ChannelConsumer]] = defaultdict(set)
         for consumer in consumers:
             self._leaving[consumer.queue].add(consumer)
@@ -149,8 +170,10 @@ class Settling:
         return True
 
     def _next_step(self) -> Callable[[], object] | None:
+        if self._order is not None:
+            return self._order_some
         if self._runs:
-            return self.sort_some if self._sorted < len(self._runs) else self._forget_some
+            return self._sort_some if self._sorted < len(self._runs) else self._forget_some
         if self._due:
             return self._end_piece if self._due[-1].ranges else self._end_share
         if self._left is not None:
@@ -159,8 +182,8 @@ class Settling:
             return self._leave_queue
         return self._begin_share if self._shares else None
 
-    def sort_some(self) -> bool:
-        """Find out where some of the deliveries come from; returns whether there are more."""
+    def _sort_some(self) -> None:
+        # Finds out where some of the deliveries come from.
         shares = self._shares
         at, self._sorted = self._sorted, self._sorted + SORTED_RUNS
         for run in self._runs[at : self._sorted]:
@@ -168,34 +191,62 @@ class Settling:
             if share is None:
                 share = shares[run.partition] = _Share(run.partition)
             share.add(run)
-        return self._sorted < len(self._runs)
+
+    def _order_some(self) -> None:
+        order = self._order
+        if order is not None and not order.step():
+            self._runs, self._order = order.ordered, None
 
     def _forget_some(self) -> None:
         del self._runs[-FORGOTTEN_RUNS:]
 
     # -- with a transaction
 
-    def settlements(self) -> list[SettledPart]:
-        """What the journal may know before they are settled; all are sorted."""
+    def prepare_some(self) -> bool:
+        """Do some of what has to be done before `entries` are all; returns whether there is more."""
+        if self._sorted < len(self._runs):
+            self._sort_some()
+            return True
+        if self._unprepared is None:
+            self._unprepared = list(self._shares.values())
         outcome = self._outcome
-        if not isinstance(outcome, Reason):
-            return []
+        if not self._unprepared or not isinstance(outcome, Reason):
+            return False
+        if not self._unprepared[-1].prepare(outcome, self.entries):
+            self._unprepared.pop()
+        return True
+
+    def is_prepared(self) -> bool:
+        """Whether queues still say of each share what they said; else all is to be prepared anew.
+
+        What a deleted queue has in the journal means nothing, so only rejects are looked at: a policy may say
+        that these become dead letters.
+        """
+        if self._outcome is not Reason.REJECTED:
+            return True
         for share in self._shares.values():
-            share.committed = share.source.settlement(tuple(share.ranges), outcome)
-        known = (share.committed for share in self._shares.values())
-        return [each for each in known if each is not None]
+            if bool(share.committed) != (share.source.settlement((), Reason.REJECTED) is not None):
+                self._prepare_anew()
+                return False
+        return True
+
+    def _prepare_anew(self) -> None:
+        self.entries, self._unprepared = SettledEntries(), None
+        for share in self._shares.values():
+            share.committed.clear()
+            share.prepared = 0
 
     def committed(self) -> None:
         """The journal has what it may know, if there was any: no snapshot may know less from here on."""
         for share in self._shares.values():
-            if share.committed is not None:
+            if share.committed:
                 share.source.committed(share.committed)
 
     def failed(self) -> None:
         """Nobody knows what the journal has: they come back."""
         self._outcome = Comeback.FAILED
         for share in self._shares.values():
-            share.committed = None
+            share.committed.clear()
 
     # -- in turns
 
@@ -224,6 +275,8 @@ class Settling:
 
     def _end_share(self) -> None:
         share = self._due.pop()
+        if share.committed:
+            share.source.carried_out(share.committed)
         if isinstance(self._outcome, Comeback):
             share.source.resume()
         else:

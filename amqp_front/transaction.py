@@ -2,37 +2,38 @@
 
 from amqp_front.command import LaidOutRun, PublishRun
 from amqp_front.errors import PRECONDITION_FAILED, SoftError
-from amqp_front.kept_run import KeptRun
+from amqp_front.kept_window import KeptWindow
 from amqp_front.unacked import Taken, UnackedRun
 from log_backend import Reason
 from vhosts import Comeback
 
 TRANSACTION_BYTES_MAX = 128 * 1024 * 1024  # kept in memory for one commit
 TRANSACTION_TURN_MAX = 1_024  # messages kept in one turn of the loop: 1 to 2 us each
-ENTRY_BYTES = 1_024  # what a kept run costs beside its content, in memory and in time
+ENTRY_BYTES = (
+    1_024  # what messages that are no neighbours cost beside their content, in memory or in time
+)
+
+Kept = KeptWindow | LaidOutRun
 
 
 class Transaction:
     """What tx.commit will carry out, in order.
 
     Attributes:
+        kept: what is to be published, in order; nothing can be added any more when it is planned.
         taken: deliveries that are settled or returned with the commit, by how; until then their consumers
             hold them.
     """
 
     def __init__(self) -> None:
         self.taken: dict[Reason | Comeback, list[UnackedRun]] = {}
-        self._kept: list[KeptRun | LaidOutRun] = []
+        self.kept: list[Kept] = []
         self._bytes = 0
 
     @property
     def publishes(self) -> bool:
         """There is something to publish."""
-        return bool(self._kept)
-
-    def runs(self) -> list[PublishRun]:
-        """What is to be published; nothing can be added any more."""
-        return [each.run() if isinstance(each, KeptRun) else each for each in self._kept]
+        return bool(self.kept)
 
     def publish(self, run: PublishRun) -> None:
         """Keep a publish: its bytes are copied out of the receive buffer, unless it has its own.
@@ -42,16 +43,15 @@ class Transaction:
         """
         if isinstance(run, LaidOutRun):
             self._grow(ENTRY_BYTES + len(run.source) + run.rows.nbytes)
-            self._kept.append(run)
+            self.kept.append(run)
             return
-        last = self._kept[-1] if self._kept else None
-        if not isinstance(last, KeptRun) or not last.takes(run):
-            self._grow(ENTRY_BYTES)
-            last = KeptRun(run)
-            self._kept.append(last)
-        before = last.bytes
+        last = self.kept[-1] if self.kept else None
+        if not isinstance(last, KeptWindow) or not last.takes(run):
+            last = KeptWindow()
+            self.kept.append(last)
+        before, stretches = last.bytes, last.stretches
         last.add(run)
-        self._grow(last.bytes - before)
+        self._grow(last.bytes - before + ENTRY_BYTES * (last.stretches - stretches))
 
     def settle(self, taken: Taken) -> None:
         """Keep a settlement.

@@ -30,7 +30,6 @@ from log_backend.log_end import PartitionClosed
 from log_backend.log_options import LogOptions
 from log_backend.log_repair import Repair, Repaired
 from log_backend.log_store import LogStore
-from log_backend.log_transaction import SettledPart
 from log_backend.log_verification import Finding, Verification
 from log_backend.metadata import (
     Change,
@@ -60,6 +59,7 @@ from log_backend.retention import Hold, Retention
 from log_backend.schedule import Schedule
 from log_backend.schedule_store import ScheduledRecord, ScheduleStore
 from log_backend.segment import Segment, SegmentDamaged
+from log_backend.settled_entries import SettledEntries, SettledPart
 from log_backend.single_record import SingleRecord
 from log_backend.stored_log import StoredExtent, StoredLogs, StoredStretch
 
@@ -108,6 +108,7 @@ __all__ = [
     "ScheduledRecord",
     "Segment",
     "SegmentDamaged",
+    "SettledEntries",
     "SettledPart",
     "Settlement",
     "SingleRecord",

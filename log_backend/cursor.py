@@ -1,6 +1,6 @@
 """A cursor: how far one reader of a partition is, in memory and on its way to the journal."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
 
@@ -9,6 +9,7 @@ from log_backend.delivery_counts import CountedRange, DeliveryCounts
 from log_backend.journal_block import HandedOut, Reason, Redelivered, Settlement, StateChange
 from log_backend.metadata import Change
 from log_backend.settled import SettledSet
+from log_backend.settled_entries import SettledPart
 
 REDELIVERED_MAX = 4_096  # ranges that wait for the journal: it may stand still for hours
 
@@ -32,6 +33,7 @@ class Cursor:
     __slots__ = (
         "_acked",
         "_announced",
+        "_committed",
         "_delivery_counts",
         "_handed_out_journaled",
         "_on_changed",
@@ -55,6 +57,7 @@ class Cursor:
         # There are very many cursors, and most of them have none of these: an empty list is 56 bytes, and one
         # more thing that the garbage collector looks at.
         self._delivery_counts: DeliveryCounts | None = None
+        self._committed: tuple[Sequence[SettledPart], ...] = ()
         self._acked: list[tuple[int, int]] | None = None
         self._settled_otherwise: dict[Reason, list[tuple[int, int]]] | None = None
         self._redelivered: list[CountedRange] | None = None
@@ -174,8 +177,22 @@ class Cursor:
         if self._on_changed is not None and not self._announced:
             self._announce(self._on_changed)
 
+    def will_settle(self, settled: Sequence[SettledPart]) -> None:
+        """The journal knows of settlements that are to come: no snapshot may know less; see `has_settled`."""
+        self._committed = (*self._committed, settled)
+        if self._on_changed is not None and not self._announced:
+            self._announce(self._on_changed)
+
+    def has_settled(self, settled: Sequence[SettledPart]) -> None:
+        """What `will_settle` was given, the very list, has come."""
+        if self._committed:
+            self._committed = tuple(each for each in self._committed if each is not settled)
+
     def snapshot(self, partition: int, next_offset: int, synced_offset: int) -> list[Change]:
         """The metadata changes that bring the stored snapshot up to date."""
+        committed, self._committed = self._committed, ()
+        for part in chain.from_iterable(committed):
+            self._replay_settlement(part.settlement)
         writer = SnapshotWriter(partition, self.number)
         marks = Marks(self.low_water, next_offset, synced_offset, self.handed_out)
         changes = [writer.marks(marks)]

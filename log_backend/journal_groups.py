@@ -9,7 +9,7 @@ import cython
 from log_backend.checksum import crc32c_between
 from log_backend.gathering import Gathering
 from log_backend.journal_entry import JournalEntry, put_batch_entry
-from log_backend.record_batch import RecordBatch, new_buffer, put_u32, put_u64, put_zeros
+from log_backend.record_batch import Octets, RecordBatch, new_buffer, put_u32, put_u64, put_zeros
 
 COMMIT_BYTES_MAX = 4 * 1024 * 1024  # of one block: about 10 ms of a fast disk
 PENDING_BYTES_HIGH = 32 * 1024 * 1024  # publishers stop here, and go on at half of it
@@ -133,6 +133,16 @@ class JournalGroups:
         octets = entry.encode()
         group = self._group_for(len(octets), entry.partition, -1)
         group.content.add(octets)
+        return self._added(group, len(octets), waited, synced)
+
+    @cython.locals(
+        count=cython.Py_ssize_t, waited=cython.bint, synced=cython.bint, group=JournalGroup
+    )
+    def append_encoded(self, octets: Octets, count: int, waited: bool, synced: bool) -> int:
+        """Add the bytes of so many entries of any partitions, none of a batch, as `append`; they are kept."""
+        group = self._group_for(len(octets), 0, -1)
+        group.content.add(octets)
+        group.count += count - 1
         return self._added(group, len(octets), waited, synced)
 
     @cython.ccall

@@ -14,7 +14,7 @@ lets go of full journal files: what they hold is in synced segments, or settled 
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager
 from functools import partial
@@ -41,7 +41,7 @@ from log_backend.letting_go import LettingGo
 from log_backend.log_directory import partition_directory_name
 from log_backend.log_intake import LogIntake
 from log_backend.log_options import LogOptions
-from log_backend.log_transaction import SettledPart, commit_together, together
+from log_backend.log_transaction import Append, Settled, commit_together, together
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 from log_backend.partition_log import PartitionLog
 from log_backend.partition_removal import PartitionRemoval, empty_spill
@@ -272,7 +272,7 @@ class LogStore:
             self._retention_timer.partitions.add(partition)
         return partition
 
-    def commit_together(self, append: Callable[[], object], settled: Iterable[SettledPart]) -> int:
+    def commit_together(self, append: Append, settled: Settled) -> int:
         """Journal what a function appends, and what will be settled, as one: see `log_transaction`."""
         return commit_together(self.journal, self.partitions, append, settled)
 

@@ -7,12 +7,13 @@ no snapshot of a cursor knows it earlier.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Protocol
 
 from log_backend.journal import Journal
-from log_backend.journal_block import Settlement
-from log_backend.journal_entry import JournalEntry
+from log_backend.settled_entries import SettledEntries
+
+Append = Callable[[], object]
+Settled = Iterable[SettledEntries]
 
 
 class CommittingPartition(Protocol):
@@ -23,22 +24,6 @@ class CommittingPartition(Protocol):
 
     def committed(self) -> None:
         """The oldest offset held back is one no more."""
-
-
-@dataclass(frozen=True, slots=True)
-class SettledPart:
-    """Offsets of a partition that a cursor of it will have settled.
-
-    Attributes:
-        partition: its number.
-    """
-
-    partition: int
-    settlement: Settlement
-
-    def entry(self) -> JournalEntry:
-        """What the journal has to know."""
-        return JournalEntry(self.partition, self.settlement)
 
 
 @contextmanager
@@ -75,15 +60,16 @@ def together(
 def commit_together(
     journal: Journal,
     partitions: Mapping[int, CommittingPartition],
-    append: Callable[[], object],
-    settled: Iterable[SettledPart],
+    append: Append,
+    settled: Settled,
 ) -> int:
     """Journal what a function appends, and what will be settled, as one.
 
     Args:
         partitions: by number, all that there are.
         append: appends to partitions, and awaits nothing.
-        settled: journaled here, and settled in memory by the caller when the position is durable.
+        settled: journaled here, nothing may be added any more; the caller settles when the position is
+            durable.
 
     Returns:
         The journal position that has to be durable; 0: nothing of it is for the journal.
@@ -94,5 +80,6 @@ def commit_together(
     with together(journal, partitions, synced=True) as gathered:
         append()
         for each in settled:
-            journal.groups.append(each.entry(), True, True)
+            if each.count:
+                journal.groups.append_encoded(each.content, each.count, True, True)
     return journal.groups.last.position if gathered else 0

@@ -28,8 +28,11 @@ class DeliverySource(Protocol):
     def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> SettledPart | None:
         """What the journal may know before such messages are settled; None: nothing."""
 
-    def committed(self, settled: SettledPart) -> None:
+    def committed(self, settled: Sequence[SettledPart]) -> None:
         """The journal knows: no snapshot may know less. They are to be settled all the same."""
+
+    def carried_out(self, settled: Sequence[SettledPart]) -> None:
+        """What was committed so is settled."""
 
     def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
         """Make messages ready again that were handed out, in their old place."""

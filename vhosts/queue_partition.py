@@ -185,10 +185,14 @@ class QueuePartition:
             return None
         return SettledPart(self.log.number, Settlement(self.cursor.number, ranges, reason))
 
-    def committed(self, settled: SettledPart) -> None:
+    def committed(self, settled: Sequence[SettledPart]) -> None:
         """See `DeliverySource`."""
         if not self.log.closed:
-            self.cursor.replay(settled.settlement)
+            self.cursor.will_settle(settled)
+
+    def carried_out(self, settled: Sequence[SettledPart]) -> None:
+        """See `DeliverySource`."""
+        self.cursor.has_settled(settled)
 
     def finish(self, first: int, end: int, reason: Reason) -> None:
         """Settle messages that were withdrawn, or left to the rules when they were settled."""

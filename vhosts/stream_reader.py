@@ -111,8 +111,11 @@ class StreamReader:
     def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> None:
         """See `DeliverySource`: nothing is settled."""
 
-    def committed(self, settled: SettledPart) -> None:
+    def committed(self, settled: Sequence[SettledPart]) -> None:
         """See `DeliverySource`: nothing is."""
+
+    def carried_out(self, settled: Sequence[SettledPart]) -> None:
+        """See `DeliverySource`."""
 
     def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
         """See `DeliverySource`: what was read is not read again."""

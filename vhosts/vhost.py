@@ -28,7 +28,7 @@ from log_backend import (
     LogStore,
     MetadataStore,
     MetadataUnavailable,
-    SettledPart,
+    SettledEntries,
     random_below,
     unawaited,
 )
@@ -345,7 +345,7 @@ class VirtualHost:
             self.routing.add_queue(queue.name, durable=True)
         return revision
 
-    def commit(self, publish: Callable[[], object], settled: Iterable[SettledPart]) -> int:
+    def commit(self, publish: Callable[[], object], settled: Iterable[SettledEntries]) -> int:
         """Publish, and have the journal settle, so that a crash takes all of it or nothing.
 
         Returns, and raises: see `LogStore.commit_together`.

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
@@ -22,6 +23,7 @@ from log_backend import (
     LogStore,
     MetadataStore,
     MetadataWriter,
+    SettledEntries,
     SettledPart,
     Settlement,
     SystemClock,
@@ -236,22 +238,28 @@ class Node:
             for name, count in appends.items():
                 self.append(name, count, size)
 
-        position = self.vhost.commit(
-            append,
-            [
-                SettledPart(logs[name].number, Settlement(0, [each]))
-                for name, each in settles.items()
-            ],
-        )
+        settled = {
+            name: [SettledPart(logs[name].number, Settlement(0, [each]))]
+            for name, each in settles.items()
+        }
+        entries = SettledEntries(chain.from_iterable(settled.values()))
+        position = self.vhost.commit(append, [entries])
         self.promises.transactions.append(TransactionPromise(position, appended, settles))
         for name, each in settles.items():
             self.promised(name).settle(*each)
             self.promised(name).barrier(position)
 
-        def durable() -> None:
+        def settle() -> None:
             for name, each in settles.items():
-                logs[name].open_cursor().settle(*each)
+                cursor = logs[name].open_cursor()
+                cursor.settle(*each)
+                cursor.has_settled(settled[name])
                 logs[name].release()
+
+        def durable() -> None:
+            for name, parts in settled.items():
+                logs[name].open_cursor().will_settle(parts)
+            asyncio.get_running_loop().call_soon(settle)
 
         self.store.journal.waiters.wait(position, durable, durable=True)
         return position

@@ -1,4 +1,4 @@
-"""tx.commit on a channel that is closed while it is planned."""
+"""A channel that is closed while its tx.commit is planned, or its tx.rollback under way."""
 
 import asyncio
 from collections import deque
@@ -12,11 +12,13 @@ from pamqp import commands
 from queue_samples import Node, records
 from unit.amqp_front.publishing_channel import HastyClock, held, runs
 
+from amqp_front import unacked
 from amqp_front.channel import Channel
 from amqp_front.command import ACK, Frame, SettleRun
 from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.direct_reply import DirectReplies
 from amqp_front.errors import PRECONDITION_FAILED, SoftError
+from amqp_front.unacked import FEW_RUNS
 from vhosts import FULL_PERMISSION, PermissionBook, PermissionCache
 
 
@@ -37,6 +39,7 @@ class Connection:
             clock=HastyClock(),
             replies=DirectReplies(),
             settlings=deque(),
+            piecework=set(),
             loop=loop,
         )
         book = PermissionBook()
@@ -92,6 +95,7 @@ async def channel(node: Node, connection: Connection) -> Channel:
 
 
 COMMIT_OK = b"\x00\x5a\x00\x15"
+ROLLBACK_OK = b"\x00\x5a\x00\x1f"
 
 
 async def test_it_is_answered_in_a_later_turn(
@@ -118,3 +122,48 @@ async def test_a_channel_closed_meanwhile_commits_nothing_and_returns_what_it_he
     assert connection.waits == []
     assert COMMIT_OK not in connection.written
     assert (held(node, "one"), held(node, "two")) == ([], ["taken"])
+
+
+@pytest.mark.parametrize("turns", [0, 1])
+async def test_a_rollback_in_many_turns_is_over_when_its_channel_is_closed(
+    node: Node, connection: Connection, monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    monkeypatch.setattr(unacked, "SORTED_AT_ONCE_MAX", 1)
+    channel = Channel(cast(Any, connection), 1)
+    bodies = [f"m{at}" for at in range(3 * FEW_RUNS)]
+    node.vhost.queues["two"].publish(records(*bodies), False)
+    channel.frame(method(commands.Tx.Select()))
+    for _ in bodies:
+        channel.frame(method(commands.Basic.Get(queue="two")))
+    for tag in range(1, len(bodies), 2):
+        channel.settle(SettleRun(1, ACK, tag, tag, False))
+    connection.written = b""
+    channel.frame(method(commands.Tx.Rollback()))
+    assert connection.written == b""
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    released = channel.release()
+    assert released is not None
+    await released
+    assert held(node, "two") == bodies
+    await connection.go_on()
+    assert ROLLBACK_OK in connection.written
+
+
+async def test_what_a_transaction_had_taken_comes_back_in_its_place_when_its_channel_is_closed(
+    node: Node, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unacked, "SORTED_AT_ONCE_MAX", 1)
+    channel = Channel(cast(Any, connection), 1)
+    bodies = [f"m{at}" for at in range(3 * FEW_RUNS)]
+    node.vhost.queues["two"].publish(records(*bodies), False)
+    channel.frame(method(commands.Tx.Select()))
+    for _ in bodies:
+        channel.frame(method(commands.Basic.Get(queue="two")))
+    for tag in range(len(bodies) - 1, 0, -2):
+        channel.settle(SettleRun(1, ACK, tag, tag, False))
+    released = channel.release()
+    assert released is not None
+    await released
+    assert held(node, "two") == bodies
+    assert node.vhost.queues["two"].partitions[0].returned == []

@@ -14,7 +14,7 @@ from amqp_front.commit_plan import CommitPlan
 from amqp_front.errors import PRECONDITION_FAILED, SoftError
 from amqp_front.planning import TRIES_MAX, Planning
 from amqp_front.publisher import LOOKED_AT_MAX, Publisher
-from amqp_front.transaction import Transaction
+from amqp_front.transaction import Kept, Transaction
 from exchanges import ExchangeNotFound
 from vhosts import QueueProperties
 
@@ -32,14 +32,14 @@ def planning(node: Node, publisher: Publisher) -> Callable[..., Planning]:
     return plan
 
 
-def kept(publisher: Publisher, *messages: bytes) -> Sequence[PublishRun]:
+def kept(publisher: Publisher, *messages: bytes) -> Sequence[Kept]:
     """What a transaction makes of them."""
     transaction = Transaction()
     for message in messages:
         for run in runs(message):
             for checked in publisher.check(run):
                 transaction.publish(checked)
-    return transaction.runs()
+    return transaction.kept
 
 
 def turns_of(planning: Planning) -> tuple[int, CommitPlan]:
@@ -65,8 +65,9 @@ def to(key: str, *bodies: str, exchange: str = "", **options: Any) -> bytes:
     return b"".join(publish(1, exchange, key, each.encode(), **options) for each in bodies)
 
 
-# Of two exchanges, so that they stay two runs.
+# Of two exchanges, to a queue that both lead to.
 PARTS = to("one", "a", "b"), to("x", "c", exchange="amq.fanout")
+TURNS = 10  # of their plan, when a turn bears one step
 
 
 @pytest.fixture
@@ -87,8 +88,8 @@ def test_a_long_one_takes_turns_and_nothing_of_it_happens_before_the_last(
     node: Node, publisher: Publisher, planning: Callable[..., Planning], bound: None
 ) -> None:
     slow = planning(*PARTS)
-    assert slow.go_on() is None
-    assert slow.go_on() is None
+    for _ in range(TURNS - 1):
+        assert slow.go_on() is None
     assert (held(node, "one"), held(node, "two")) == ([], [])
     assert commit(node, publisher, slow) == 1
     assert (held(node, "one"), held(node, "two")) == (["a", "b", "c"], ["c"])
@@ -103,7 +104,7 @@ def test_a_run_is_planned_in_parts_and_keeps_its_order(
     node.vhost.bind_queue("one", "h", "", {"x-match": "all"})
     bodies = [f"m{at}" for at in range(3 * LOOKED_AT_MAX)]
     node.vhost.firehose = _Nobody()
-    assert commit(node, publisher, planning(to("k", *bodies, exchange="h"))) == 4
+    assert commit(node, publisher, planning(to("k", *bodies, exchange="h"))) > 3
     assert held(node, "one") == bodies
 
 
@@ -206,7 +207,8 @@ def test_a_transaction_that_is_too_large_is_refused_as_soon_as_that_is_known(
 ) -> None:
     monkeypatch.setattr(commit_plan, "COMMIT_BYTES_MAX", 200)
     slow = planning(*PARTS, to("one", "more"))
-    slow.go_on()
+    for _ in range(7):
+        assert slow.go_on() is None
     with pytest.raises(SoftError) as caught:
         slow.go_on()
     assert caught.value.code == PRECONDITION_FAILED
@@ -221,7 +223,7 @@ def test_topology_that_never_rests_delays_a_commit_a_few_times_only(
         turns += 1
         node.vhost.declare_queue(QueueProperties(f"other {turns}"), object())
         plan = slow.go_on()
-    assert turns == (1 + len(PARTS)) * TRIES_MAX
+    assert turns == TURNS * TRIES_MAX
     node.vhost.commit(lambda: publisher.carry_out(plan), [])
     assert (held(node, "one"), held(node, "two")) == (["a", "b", "c"], ["c"])
 
@@ -230,7 +232,7 @@ def test_nor_does_it_let_a_queue_get_anything_that_is_gone(
     node: Node, publisher: Publisher, planning: Callable[..., Planning], bound: None
 ) -> None:
     slow = planning(*PARTS)
-    for turn in range((1 + len(PARTS)) * TRIES_MAX - 1):
+    for turn in range(TURNS * TRIES_MAX - 1):
         node.vhost.declare_queue(QueueProperties(f"other {turn}"), object())
         assert slow.go_on() is None
     node.vhost.delete_queue(node.vhost.queues["one"])

@@ -1,12 +1,14 @@
 """What leaves very many queues does so in several turns; neighbours in a queue leave as one."""
 
 from collections import Counter, deque
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from queue_samples import SetClock
 
+from amqp_front import settling as settling_module
 from amqp_front.settling import (
     MESSAGES_MAX,
     PIECE_MESSAGES,
@@ -17,7 +19,8 @@ from amqp_front.settling import (
     are_few,
 )
 from amqp_front.unacked import UnackedRun
-from log_backend import Reason
+from log_backend import Reason, SettledPart, Settlement
+from log_backend.journal_entry import ENTRY_HEADER_BYTES, entry_header
 from vhosts import Comeback
 
 QUEUES = 200
@@ -31,7 +34,8 @@ class Source:
         self.ranges: list[tuple[int, int]] = []
         self.outcomes: set[object] = set()
         self.paused = self.resumed = self.woken = 0
-        self.fails = False
+        self.fails = self.keeps = False
+        self.known: Sequence[SettledPart] = ()
         self._clock = clock
         self._seconds = seconds
 
@@ -59,6 +63,19 @@ class Source:
     def on_ready(self) -> None:
         """See `DeliverySource`."""
         self.woken += 1
+
+    def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> SettledPart | None:
+        """See `DeliverySource`."""
+        return None if self.keeps else SettledPart(7, Settlement(0, ranges, reason))
+
+    def committed(self, settled: Sequence[SettledPart]) -> None:
+        """See `DeliverySource`."""
+        self.known = settled
+
+    def carried_out(self, settled: Sequence[SettledPart]) -> None:
+        """See `DeliverySource`."""
+        assert settled is self.known
+        self.known = ()
 
 
 class Holdings:
@@ -150,7 +167,7 @@ def test_a_queue_whose_deliveries_are_settled_goes_on_meanwhile(services: Any) -
 def test_what_a_commit_that_failed_was_to_settle_comes_back(services: Any) -> None:
     source = Source(services.clock)
     settling, _ = begun(services, held([source]), Reason.ACKED)
-    while settling.sort_some():
+    while settling.prepare_some():
         pass
     settling.failed()
     finish(settling)
@@ -216,6 +233,62 @@ def test_neighbours_leave_as_one_whoever_held_them_and_whatever_was_delivered_be
     assert one.ranges == [(5, 8), (9, 10)]
     assert other.ranges == [(7, 9)]
     assert holdings.let_go_of == {"first": 3, "second": 2}
+
+
+def entries_of(settling: Settling) -> list[list[tuple[int, int]]]:
+    """The ranges of each entry that is prepared."""
+    content, at = memoryview(settling.entries.content), 0
+    found: list[list[tuple[int, int]]] = []
+    while at < len(content):
+        _, partition, size = entry_header(content, at)
+        assert partition == 7
+        at += ENTRY_HEADER_BYTES + size
+        found.append(list(Settlement.decode(content[at - size : at]).ranges))
+    assert len(found) == settling.entries.count
+    return found
+
+
+def test_what_the_journal_may_know_is_encoded_in_pieces_and_told_of_until_it_is_settled(
+    services: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settling_module, "PREPARED_RANGES", 2)
+    one, other, none = (Source(services.clock) for _ in range(3))
+    none.keeps = True
+    runs = [run(tag, (one, other, none)[tag % 3], tag) for tag in range(12)]
+    settling, _ = begun(services, runs, Reason.REJECTED)
+    steps = 1
+    while settling.prepare_some():
+        steps += 1
+    assert steps > 5
+    assert sorted(entries_of(settling)) == [
+        [(0, 1), (3, 4)],
+        [(1, 2), (4, 5)],
+        [(6, 7), (9, 10)],
+        [(7, 8), (10, 11)],
+    ]
+    assert settling.is_prepared()
+    settling.committed()
+    assert [len(source.known) for source in (one, other, none)] == [2, 2, 0]
+    finish(settling)
+    assert [len(source.ranges) for source in (one, other, none)] == [4, 4, 4]
+    assert not any(source.known for source in (one, other, none))
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_queue_that_begins_or_ends_to_keep_what_is_rejected_has_all_prepared_anew(
+    services: Any, keeps: bool
+) -> None:
+    source, other = Source(services.clock), Source(services.clock)
+    source.keeps = not keeps
+    settling, _ = begun(services, [run(1, source, 0), run(2, other, 5)], Reason.REJECTED)
+    while settling.prepare_some():
+        pass
+    source.keeps = keeps
+    assert not settling.is_prepared()
+    while settling.prepare_some():
+        pass
+    assert settling.is_prepared()
+    assert sorted(entries_of(settling)) == ([] if keeps else [[(0, 1)]]) + [[(5, 6)]]
 
 
 def test_few_deliveries_need_no_turns() -> None:

@@ -148,3 +148,25 @@ def test_what_is_put_back_is_in_its_place_again() -> None:
     unacked.put_back(taken)
     assert [run.first_tag for run in unacked] == [1, 3, 5, 7, 9]
     assert unacked.take(5, 5)[0].offset == 5
+
+
+@pytest.mark.parametrize("missing", [None, 1, 40, 99, 100])
+def test_very_many_single_tags_are_taken_when_all_are_there(missing: int | None) -> None:
+    here = [tag for tag in range(1, 101) if tag != missing]
+    unacked = Unacked()
+    for tag in here:
+        unacked.add(UnackedRun(tag, tag + 1, SOURCE, 2 * tag, None))
+    if missing is None:
+        assert tags(unacked.take(2, 99)) == [(tag, tag + 1, 2 * tag) for tag in range(2, 100)]
+        assert [run.first_tag for run in unacked] == [1, 100]
+        return
+    with pytest.raises(UnknownDeliveryTag) as caught:
+        unacked.take(1, 100)
+    assert caught.value.tag == missing
+    assert unacked.count == 99
+
+
+def test_what_is_put_back_below_stands_before_what_came_meanwhile() -> None:
+    unacked = with_tags((10, 12))
+    unacked.put_below([UnackedRun(1, 3, SOURCE, 5, None)])
+    assert tags(list(unacked)) == [(1, 3, 5), (10, 12, 100)]

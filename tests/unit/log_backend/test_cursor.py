@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -5,6 +6,7 @@ from log_backend.cursor import REDELIVERED_MAX, Cursor
 from log_backend.cursor_snapshot import Marks, cursor_number, partition_prefix
 from log_backend.journal_block import HandedOut, Reason, Redelivered, Settlement, StateChange
 from log_backend.metadata import Change
+from log_backend.settled_entries import SettledPart
 
 RANGES = st.lists(st.tuples(st.integers(0, 200_000), st.integers(1, 70_000)), max_size=8)
 
@@ -243,6 +245,33 @@ def test_what_is_replayed_goes_to_the_journal_again() -> None:
         (Reason.ACKED, (4, 9)),
         ("handed out", 12),
     ]
+
+
+@pytest.mark.parametrize("settled_before", [0, 2])
+def test_a_snapshot_knows_what_a_transaction_will_settle(settled_before: int) -> None:
+    calls, ranges = Calls(), [(0, 3), (5, 7), (9, 10)]
+    cursor, stored = Cursor(0, calls), dict[bytes, bytes]()
+    parts = [SettledPart(4, Settlement(0, ranges[:2])), SettledPart(4, Settlement(0, ranges[2:]))]
+    cursor.will_settle(parts)
+    assert calls.count == 1  # or no checkpoint would look at it
+    for each in ranges[:settled_before]:
+        cursor.settle(*each)
+    apply(stored, cursor.snapshot(4, 20, 0))
+    restored = Cursor(0, None)
+    restored.restore(sorted(stored.items()))
+    assert [n for n in range(20) if n in restored.settled] == [0, 1, 2, 5, 6, 9]
+    assert [cursor.settle(*each) for each in ranges] == [0, 0, 0]
+
+
+def test_what_has_come_of_it_is_forgotten() -> None:
+    cursor = Cursor(0, None)
+    first = [SettledPart(4, Settlement(0, [(0, 3)]))]
+    second = [SettledPart(4, Settlement(0, [(5, 6)]))]
+    cursor.will_settle(first)
+    cursor.will_settle(second)
+    cursor.has_settled(first)
+    cursor.snapshot(4, 20, 0)
+    assert [n for n in range(20) if n in cursor.settled] == [5]
 
 
 def test_scattered_acks_are_journaled_as_bits_and_replayed_at_once() -> None:

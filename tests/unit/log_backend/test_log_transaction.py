@@ -14,6 +14,7 @@ from log_backend import (
     Durability,
     LogStore,
     PartitionLog,
+    SettledEntries,
     SettledPart,
     Settlement,
     journal_groups,
@@ -100,8 +101,9 @@ async def test_what_it_settles_is_journaled_and_settled_by_its_owner(tmp_path: P
     store, (a, b) = start_store(tmp_path, queues=("a", "b"))
     for _ in range(4):
         a.append(records([b"x"], persistent=True))
-    settled = [SettledPart(a.number, Settlement(0, [(1, 3)]))]
-    position = store.commit_together(appending(b), settled)
+    parts = [SettledPart(a.number, Settlement(0, [each])) for each in ((1, 2), (2, 3))]
+    position = store.commit_together(appending(b), [SettledEntries(parts), SettledEntries()])
+    assert store.journal.groups.first.count == 4 + 1 + 2
     await durable(store, position)
     assert [offset for offset, _ in await unsettled(a)] == [0, 1, 2, 3]
     await store.aclose()

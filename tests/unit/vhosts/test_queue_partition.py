@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from queue_samples import Taker, bodies, fill, numbered, records, running_node
 
 from log_backend import LogOptions, PartitionLog, Reason
+from log_backend.checkpoint import snapshot
 from log_backend.journal_groups import JournalGroups
 from log_backend.loaded_pieces import PieceBudget
 from log_backend.log_intake import LogIntake
@@ -352,13 +353,16 @@ async def test_what_a_commit_settles_is_known_before_it_is_settled(tmp_path: Pat
         fill(queue, 10, 10)
         (partition,) = queue.partitions
         assert partition.take(10, 1 << 20)
-        settled = partition.settlement(((0, 3), (5, 7)), Reason.ACKED)
-        assert settled is not None
-        partition.committed(settled)
+        part = partition.settlement(((0, 3), (5, 7)), Reason.ACKED)
+        assert part is not None
+        partition.committed(settled := [part])
+        assert (partition.cursor.low_water, queue.unacked) == (0, 10)
+        snapshot(partition.log)
         assert (partition.cursor.low_water, queue.unacked) == (3, 10)
         assert partition.cursor.settled.count_from(0, 10) == 5
         partition.settle(0, 3)
         partition.settle(5, 7)
+        partition.carried_out(settled)
         assert queue.unacked == 5
         assert partition.cursor.settled.count_from(0, 10) == 5
 

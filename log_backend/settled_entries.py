@@ -1,0 +1,45 @@
+"""What a transaction settles, before it is settled: of which cursors, and as it stands in the journal."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from log_backend.journal_block import Settlement
+from log_backend.journal_entry import JournalEntry
+
+
+@dataclass(frozen=True, slots=True)
+class SettledPart:
+    """Offsets of a partition that a cursor of it will have settled.
+
+    Attributes:
+        partition: its number.
+    """
+
+    partition: int
+    settlement: Settlement
+
+    def entry(self) -> JournalEntry:
+        """What the journal has to know."""
+        return JournalEntry(self.partition, self.settlement)
+
+
+class SettledEntries:
+    """What cursors will have settled, as it will stand in a block: encoded beforehand.
+
+    Attributes:
+        content: the bytes of the entries, one behind the other.
+        count: entries.
+    """
+
+    __slots__ = ("content", "count")
+
+    def __init__(self, settled: Iterable[SettledPart] = ()) -> None:
+        self.content = bytearray()
+        self.count = 0
+        for each in settled:
+            self.add(each)
+
+    def add(self, settled: SettledPart) -> None:
+        """Add an entry."""
+        self.content += settled.entry().encode()
+        self.count += 1
