@@ -34,7 +34,8 @@ from vhosts.sharing_out import disjoint, queues_of, shared_out
 
 # Of one turn of the loop; what is left of a run comes again in the next one.
 TURN_SECONDS = 0.001  # to find routes that are not known, or to look at single messages
-TURN_KEYS_MAX = 2_048  # with several keys: 1 to 2 us each where every key has a queue of its own
+TURN_KEYS_MAX = 2_048  # with several keys
+TURN_ROUTES_MAX = 1_024  # different ones: 1 to 2 us each
 PLANNED_ROUTES_MAX = 512  # of more keys than that, when a commit is planned: 2 us each
 LOOKED_AT_MAX = 64  # looked at one by one: some 30 us each
 LONG_KEY = 64  # bytes: a longer one may take 2 ms, by 10,000 patterns made for that
@@ -304,7 +305,8 @@ class Publisher:
     @cython.locals(chosen=dict, known=dict)
     def _to_routes(self, run: PublishRun, found: list[Route]) -> JournalPositions:
         # One batch for each queue, so that its order is the publisher's.
-        chosen = _by_route(found)
+        chosen = _by_route(found, TURN_ROUTES_MAX if self._planned is None else len(found))
+        self.carried = len(found)
         unrouted = chosen.pop((), None)
         if unrouted is not None:
             self._return(run, unrouted)
@@ -540,14 +542,18 @@ class Publisher:
 
 @cython.cfunc
 @cython.returns(dict)
-@cython.locals(found=list, chosen=dict, known=dict, at=cython.Py_ssize_t)
-def _by_route(found: list[Route]) -> dict[Route, list[int]]:
-    # Indexes of the messages that go each way. A key has one object: a route to 100 queues is hashed in 1 us.
+@cython.locals(found=list, most=cython.Py_ssize_t, chosen=dict, known=dict, at=cython.Py_ssize_t)
+def _by_route(found: list[Route], most: int) -> dict[Route, list[int]]:
+    # Indexes of the messages that go each way; what goes more ways than so many is taken off at the end.
+    # A key has one object: a route to 100 queues is hashed in 1 us.
     chosen: dict[Route, list[int]] = {}
     known: dict[int, list[int]] = {}
     for at in range(len(found)):
         indexes = known.get(id(found[at]))
         if indexes is None:
+            if len(chosen) >= most and found[at] not in chosen:
+                del found[at:]
+                break
             indexes = known[id(found[at])] = chosen.setdefault(found[at], [])
         indexes.append(at)
     return chosen
