@@ -34,6 +34,7 @@ HOT_MODULES = (
     "amqp_front/confirms.py",
     "amqp_front/confirm_sender.py",
     "vhosts/appending.py",
+    "vhosts/sharing_out.py",
     "amqp_front/publisher.py",
     "vhosts/queue.py",
     "exchanges/route_walk.py",

@@ -1,5 +1,6 @@
 """Direct reply-to: replies that go straight to the channel that asked, through no queue."""
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from log_backend import Records, random_name
@@ -34,3 +35,8 @@ class DirectReplies:
     def find(self, address: bytes) -> ReplyConsumer | None:
         """Whom an address belongs to."""
         return self._consumers.get(address)
+
+
+def any_reply(keys: Iterable[bytes]) -> bool:
+    """Tell whether one of some routing keys may be a reply address."""
+    return any(key.startswith(ADDRESS_PREFIX) for key in keys)

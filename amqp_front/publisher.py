@@ -12,7 +12,7 @@ from amqp_front.command import CARBON_COPY, PublishRun
 from amqp_front.commit_plan import CommitPlan, Queues
 from amqp_front.confirm_sender import ConfirmSender
 from amqp_front.content_frames import content_frames
-from amqp_front.direct_reply import ADDRESS_PREFIX
+from amqp_front.direct_reply import ADDRESS_PREFIX, any_reply
 from amqp_front.errors import (
     ACCESS_REFUSED,
     FRAME_ERROR,
@@ -29,14 +29,17 @@ from amqp_front.single_run import has_blind_copies, singles, without_blind_copie
 from exchanges import BARE_MESSAGE, Message, Route, holding_exchange
 from log_backend import BLIND_COPIES, EXPIRING, NOTHING, PERSISTENT, JournalFailed, JournalPositions
 from vhosts import Passage, Recipient, ResourceKind, Verb
-from vhosts.appending import Appending, Batches, disjoint
+from vhosts.appending import PAUSE, Appending, Batches
+from vhosts.sharing_out import by_route, disjoint, queues_of, shared_out
 
 # Of one turn of the loop; what is left of a run comes again in the next one.
 TURN_SECONDS = 0.001  # to find routes that are not known, or to look at single messages
-TURN_KEYS_MAX = 2_048  # with several keys: 1 to 2 us each where every key has a queue of its own
+TURN_KEYS_MAX = 2_048  # with several keys
+TURN_ROUTES_MAX = 1_024  # different ones: 1 to 2 us each
 LOOKED_AT_MAX = 64  # looked at one by one: some 30 us each
 LONG_KEY = 64  # bytes: a longer one may take 2 ms, by 10,000 patterns made for that
 LONG_ROUTE = 256  # queues: 0.03 ms; of 20,000, 2 ms
+SHARED_AT_ONCE = 4_096  # queues of all routes of a run: to share them out takes 0.2 to 0.5 ms
 # Whole numbers of C.
 NEW_KEYS_BETWEEN_LOOKS = cython.declare(cython.Py_ssize_t, 4)  # at the clock
 KEYS_BETWEEN_LOOKS = cython.declare(cython.Py_ssize_t, 16)  # where each is looked at, however known
@@ -116,7 +119,7 @@ class Publisher:
         else:
             keys = run.keys()
             found = self._found(routes, exchange, keys)
-            if not exchange and not all(found) and _any_reply(keys):
+            if not exchange and not all(found) and any_reply(keys):
                 return None
         routed = {id(route): route for route in found}
         queues = {at: self._vhost.targets.of(route) for at, route in routed.items()}
@@ -266,7 +269,7 @@ class Publisher:
         if run.count > TURN_KEYS_MAX:
             del keys[TURN_KEYS_MAX:]
         found = self._found(routes, exchange, keys)
-        if not exchange and not all(found) and _any_reply(keys):
+        if not exchange and not all(found) and any_reply(keys):
             run = self._shortened(run)
             return self._publish_singles(run, keys[: run.count])
         self.carried = len(found)
@@ -341,18 +344,37 @@ class Publisher:
     @cython.locals(chosen=dict, known=dict)
     def _to_routes(self, run: PublishRun, found: list[Route]) -> JournalPositions:
         # One batch for each queue, so that its order is the publisher's.
-        chosen = _by_route(found)
+        chosen = by_route(found, TURN_ROUTES_MAX if self._planned is None else len(found))
+        self.carried = len(found)
         unrouted = chosen.pop((), None)
         if unrouted is not None:
             self._return(run, unrouted)
         if not chosen:
             return NOTHING
+        if len(chosen) > 1 and self._planned is None and queues_of(chosen) > SHARED_AT_ONCE:
+            return self._append(self._shared_out(run.kept(len(found)), chosen))
         chosen = disjoint(chosen)
         selections = list(chosen.values())
         parts = run.parts(selections, self._attributes(run), self._clock.now())
         known = self._vhost.targets.known()
         queues = [known.get(route) or self._targets(route) for route in chosen]
         return self._append(zip(parts, queues, selections, strict=True))
+
+    def _shared_out(self, run: PublishRun, chosen: dict[Route, list[int]]) -> Batches:
+        targets = self._vhost.targets
+        known, newest = targets.known(), targets.newest
+        attributes, now = self._attributes(run), self._clock.now()
+
+        def batches() -> Batches:
+            for each in shared_out(chosen):
+                if each is None:
+                    yield PAUSE
+                    continue
+                route, messages = each
+                part = run.parts([messages], attributes, now)[0]
+                yield part, known.get(route) or targets.still_there(route, newest), messages
+
+        return batches()
 
     @cython.cfunc
     def _to_route(self, run: PublishRun, route: Route) -> JournalPositions:
@@ -484,7 +506,7 @@ class Publisher:
         message = _message(Properties(run.properties(0)))
         keys = (run.keys()[0], *copies(message.headers))
         route = self._vhost.routing.route_all(exchange, keys, message)
-        if exchange or not _any_reply(keys):
+        if exchange or not any_reply(keys):
             return self._to_route(run, route)
         replied = [self._replied(without_blind_copies(run), key) for key in dict.fromkeys(keys)]
         return self._to_route(run, route) if route or not any(replied) else NOTHING
@@ -561,31 +583,12 @@ class Publisher:
         self._confirms.close()
 
 
-@cython.cfunc
-@cython.returns(dict)
-@cython.locals(found=list, chosen=dict, known=dict, at=cython.Py_ssize_t)
-def _by_route(found: list[Route]) -> dict[Route, list[int]]:
-    # Indexes of the messages that go each way. A key has one object: a route to 100 queues is hashed in 1 us.
-    chosen: dict[Route, list[int]] = {}
-    known: dict[int, list[int]] = {}
-    for at in range(len(found)):
-        indexes = known.get(id(found[at]))
-        if indexes is None:
-            indexes = known[id(found[at])] = chosen.setdefault(found[at], [])
-        indexes.append(at)
-    return chosen
-
-
 def _queue_names(recipients: Iterable[Recipient]) -> list[str]:
     return [each.name for each in recipients if holding_exchange(each.name) is None]
 
 
 def _message(properties: Properties) -> Message:
     return Message(properties.headers(), properties.value)
-
-
-def _any_reply(keys: Sequence[bytes]) -> bool:
-    return any(key.startswith(ADDRESS_PREFIX) for key in keys)
 
 
 def _decoded(name: bytes) -> str:

@@ -6,6 +6,7 @@ for it 20,000 times.
 """
 
 from collections.abc import Iterable
+from typing import Self
 
 from exchanges.binding import Binding
 from exchanges.route import SORTED_MAX, Route, ordered_route
@@ -26,6 +27,13 @@ class Destinations:
         self._route: Route | None = None  # to all queues, while nothing changes
         for binding in bindings:
             self.add(binding)
+
+    @classmethod
+    def of_queues(cls, names: Iterable[str]) -> Self:
+        """Where bindings lead that lead to these queues; it is not for changes."""
+        found = cls(())
+        found.queues = dict.fromkeys(names, 1)
+        return found
 
     def add(self, binding: Binding) -> None:
         """Add where a binding leads."""

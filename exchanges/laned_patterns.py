@@ -34,13 +34,13 @@ class LanedPatterns:
                 lanes.append(PatternLanes())
             pattern = self.patterns[written] = LanePattern(words, found_by, lanes[-1])
             lanes[-1].add(pattern)
-        pattern.held = with_destination(pattern.held, binding)
+        pattern.lanes.lead(pattern, with_destination(pattern.held, binding))
 
     def remove(self, words: list[bytes], binding: Binding) -> None:
         """Remove a binding from under its plain pattern."""
         written = b".".join(words)
         pattern = self.patterns[written]
-        pattern.held = without_destination(pattern.held, binding)
+        pattern.lanes.lead(pattern, without_destination(pattern.held, binding))
         if pattern.held is not None:
             return
         del self.patterns[written]

@@ -26,3 +26,8 @@ cdef class PatternLanes:
     cdef object _stars
     cdef object _loops
     cdef object _ends
+    cdef list _queues
+    cdef unsigned long long _hits
+    cdef list _matched
+    cdef _forget(self)
+    cdef list _led_to(self, unsigned long long hits)

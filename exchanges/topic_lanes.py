@@ -14,7 +14,8 @@ from array import array
 
 import cython
 
-from exchanges.destinations import Held, Match
+from exchanges.binding import Binding
+from exchanges.destinations import Destinations, Held, Match
 from exchanges.topic_pattern import POUND, STAR
 
 LANES_MAX = 64
@@ -29,6 +30,7 @@ class LanePattern:
 
     Attributes:
         found_by: the word of a key with which one looks here, None for any key.
+        held: change it by `PatternLanes.lead` only.
         lanes, lane: where it is.
     """
 
@@ -81,12 +83,19 @@ class KeyWords:
 @cython.final
 @cython.cclass
 class PatternLanes:
-    """Patterns in lanes, from the first lane on."""
+    """Patterns in lanes, from the first lane on.
 
-    __slots__ = ("_ends", "_loops", "_stars", "_words", "patterns")
+    What a key has matched is one match for all that lead to a queue each, and is kept for the next key: 10,000
+    patterns and bindings lie all over the memory.
+    """
+
+    __slots__ = ("_ends", "_hits", "_loops", "_matched", "_queues", "_stars", "_words", "patterns")
 
     def __init__(self) -> None:
         self.patterns: list[LanePattern] = []
+        self._queues: list[str | None] = []  # by lane, of those that lead to one queue only
+        self._hits = 0  # the lanes that matched last, until something changes
+        self._matched: list[Match] = []  # and where they lead
         self._words: dict[bytes, WordLanes] = {}
         # By state, the lanes that any word moves on from it, that stay in it, and that end in it.
         self._stars = array("Q", (0,))
@@ -96,22 +105,34 @@ class PatternLanes:
     @cython.locals(pattern=LanePattern)
     def add(self, pattern: LanePattern) -> None:
         """Give a pattern the next lane; there must be one."""
-        self._set(pattern, len(self.patterns))
         self.patterns.append(pattern)
+        self._queues.append(None)
+        self._set(pattern, len(self.patterns) - 1)
 
     @cython.locals(pattern=LanePattern)
     def remove_last(self) -> LanePattern:
         """Take the pattern in the last lane out, and return it."""
         pattern = self.patterns.pop()
+        self._queues.pop()
         self._clear(pattern)
         return pattern
+
+    @cython.locals(pattern=LanePattern)
+    def lead(self, pattern: LanePattern, held: Held) -> None:
+        """Say where the bindings under a pattern lead, whenever one has come or gone."""
+        pattern.held = held
+        self._forget()
+        queue: str | None = None
+        if isinstance(held, Binding) and held.destination_kind == "queue":
+            queue = held.destination
+        self._queues[pattern.lane] = queue
 
     @cython.locals(pattern=LanePattern, other=LanePattern)
     def replace(self, pattern: LanePattern, other: LanePattern) -> None:
         """Give the lane of a pattern to another one."""
         self._clear(pattern)
-        self._set(other, pattern.lane)
         self.patterns[pattern.lane] = other
+        self._set(other, pattern.lane)
 
     @cython.locals(pattern=LanePattern, bit=cython.ulonglong, state=cython.Py_ssize_t)
     def _set(self, pattern: LanePattern, lane: int) -> None:
@@ -133,6 +154,7 @@ class PatternLanes:
                 self._loops.append(0)
                 self._ends.append(0)
         self._ends[state] |= bit
+        self.lead(pattern, pattern.held)
 
     @cython.locals(
         pattern=LanePattern,
@@ -155,12 +177,16 @@ class PatternLanes:
                 _drop_word(self._words, word, state, others)
             state += 1
         self._ends[state] &= others
+        self._forget()
+
+    @cython.cfunc
+    def _forget(self) -> None:
+        self._hits, self._matched = 0, []
 
     @cython.boundscheck(False)
     @cython.locals(
         key=KeyWords,
         matched=list,
-        pattern=LanePattern,
         stars=cython.ulonglong[::1],
         loops=cython.ulonglong[::1],
         ends=cython.ulonglong[::1],
@@ -232,14 +258,30 @@ class PatternLanes:
         hits = 0
         for at in range(states):
             hits |= room[old + at] & ends[at]
-        number = 0
-        while hits:
-            if hits & 1:
-                pattern = self.patterns[number]
-                if pattern.held is not None:
-                    matched.append(pattern.held)
-            hits >>= 1
-            number += 1
+        if hits:
+            matched += self._led_to(hits)
+
+    @cython.cfunc
+    @cython.returns(list)
+    @cython.locals(hits=cython.ulonglong, lane=cython.Py_ssize_t, queues=list, pattern=LanePattern)
+    def _led_to(self, hits: int) -> list[Match]:
+        if hits == self._hits:
+            return self._matched
+        queues: list[str] = []
+        self._hits, self._matched = hits, []
+        for lane in range(len(self.patterns)):
+            if not hits >> lane & 1:
+                continue
+            queue = self._queues[lane]
+            if queue is not None and hits & (hits - 1):
+                queues.append(queue)
+                continue
+            pattern = self.patterns[lane]
+            if pattern.held is not None:
+                self._matched.append(pattern.held)
+        if queues:
+            self._matched.append(Destinations.of_queues(queues))
+        return self._matched
 
 
 @cython.cfunc

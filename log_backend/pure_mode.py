@@ -34,6 +34,7 @@ HOT_MODULES = (
     "amqp_front.confirms",
     "amqp_front.confirm_sender",
     "vhosts.appending",
+    "vhosts.sharing_out",
     "amqp_front.publisher",
     "vhosts.queue",
     "exchanges.topic_lanes",

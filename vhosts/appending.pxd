@@ -18,4 +18,5 @@ cdef class Appending:
     cpdef begin(self, bint waited)
     cpdef append(self, batches, bint whole)
     cdef _go(self, bint whole, bint resumed)
+    cdef _stopped(self, long long written, long long durable)
     cpdef bint is_over(self) except *

@@ -2,18 +2,17 @@
 """From a run of publishes to the ends of its queues: to few at once, to very many in several turns."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from typing import Any
 
 import cython
 
-from exchanges import Route
 from log_backend import Clock, Durability, JournalPositions, Records
 from vhosts.errors import PublishRefused
 from vhosts.recipient import Recipient
 
 # Records, the queues that get them, and their indexes in the run.
 Batches = Iterable[tuple[Records, Iterable[Recipient], Sequence[int]]]
+PAUSE: tuple[Any, tuple[()], tuple[()]] = None, (), ()  # among batches: the turn may end here
 
 TURN_SECONDS = 0.001
 QUEUE_WEIGHT = 1  # of a turn: 2 us
@@ -130,16 +129,24 @@ class Appending:
                     continue
                 self.queues, self.weight = queues, weight
                 if self.is_over():
-                    self._written, self._durable = written, durable
-                    self.is_under_way = True
-                    return JournalPositions(written, durable)
+                    return self._stopped(written, durable)
             following = next(self._batches, None)
             if following is None:
                 break
             self._records, to, self.indexes = following
             self._to = iter(to)
+            self.queues, self.weight = queues, weight
+            if self._records is None and not whole and self.is_over():
+                return self._stopped(written, durable)
         self.queues, self.weight = queues, weight
         self._records = None  # its buffer may be large
+        return JournalPositions(written, durable)
+
+    @cython.cfunc
+    @cython.locals(written=cython.longlong, durable=cython.longlong)
+    def _stopped(self, written: int, durable: int) -> JournalPositions:
+        self._written, self._durable = written, durable
+        self.is_under_way = True
         return JournalPositions(written, durable)
 
     @cython.ccall
@@ -154,18 +161,3 @@ class Appending:
         if not self._until:
             self._until = now + 0.001  # TURN_SECONDS
         return now >= self._until
-
-
-def disjoint(chosen: dict[Route, list[int]]) -> dict[Route, list[int]]:
-    """Return the same messages for the same queues, but each queue in one route only."""
-    queues = sum(map(len, chosen))
-    if len(chosen) == 1 or queues == len(chosen) or queues == len(set(chain(*chosen))):
-        return chosen
-    indexes: dict[str, list[int]] = {}
-    for route, messages in chosen.items():
-        for name in route:
-            indexes.setdefault(name, []).extend(messages)
-    shared: dict[tuple[int, ...], list[str]] = {}
-    for name, messages in indexes.items():
-        shared.setdefault(tuple(sorted(messages)), []).append(name)
-    return {tuple(names): list(messages) for messages, names in shared.items()}

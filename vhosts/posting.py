@@ -17,12 +17,13 @@ from log_backend import (
     Records,
     encode_records,
 )
-from vhosts.appending import Appending, disjoint
+from vhosts.appending import Appending
 from vhosts.argument_table import decode_arguments
 from vhosts.errors import TooLargeToRemember
 from vhosts.passage import Passage
 from vhosts.property_list import MalformedProperties, PropertyList, encode_table
 from vhosts.recipient import Recipient
+from vhosts.sharing_out import disjoint
 
 LONG_ROUTE = 256  # queues: to find the way may have taken long
 

@@ -57,17 +57,26 @@ class RouteTargets:
 
     def _found(self, route: Route, version: int, newest: int) -> Iterator[Recipient]:
         found: list[Recipient] = []
-        for name in route:
-            recipient: Recipient | None = self._delays.recipient(name)
-            if recipient is None:
-                queue = self._queues.get(name)
-                if queue is None or queue.partitions[0].log.number > newest:
-                    continue
-                recipient = queue
+        for recipient in self.still_there(route, newest):
             found.append(recipient)
             yield recipient
         if version == self._routing.version:
             self._keep(route, tuple(found))
+
+    def still_there(self, route: Route, newest: int) -> Iterator[Recipient]:
+        """The recipients of a route that was found before, but for what has gone or come meanwhile.
+
+        Args:
+            newest: what `newest` was when it was found.
+        """
+        for name in route:
+            recipient = self._delays.recipient(name)
+            if recipient is not None:
+                yield recipient
+                continue
+            queue = self._queues.get(name)
+            if queue is not None and queue.partitions[0].log.number <= newest:
+                yield queue
 
     def _keep(self, route: Route, queues: tuple[Recipient, ...]) -> tuple[Recipient, ...]:
         weight = 1 + len(queues)

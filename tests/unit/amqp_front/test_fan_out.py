@@ -1,7 +1,7 @@
 """A run of publishes to more queues than one turn of the loop is to serve."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -182,6 +182,51 @@ def test_of_messages_looked_at_one_by_one_those_behind_one_under_way_come_again(
         told += outcomes(channel)
     assert told == [("Basic.Ack", 1, False), ("Basic.Nack", 2, False), ("Basic.Nack", 3, False)]
     assert held(node, QUEUES[-2]) == ["a", "b", "c"]
+
+
+@pytest.fixture
+def two_ways(
+    node: Node, last: None, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], list[PublishRun]]:
+    """Makes a run whose keys lead to all queues and to the later ones, which may be shared out in turns."""
+    monkeypatch.setattr("amqp_front.publisher.SHARED_AT_ONCE", 1)
+    monkeypatch.setattr("vhosts.sharing_out.NAMES_AT_ONCE", TURN)
+    for name in QUEUES:
+        node.vhost.bind_queue(name, "amq.direct", "all", {})
+        if name >= QUEUES[TURN]:
+            node.vhost.bind_queue(name, "amq.direct", "later", {})
+    keys = "all", "later", "all", "later"
+    frames = [publish(1, "amq.direct", key, b"%d" % at) for at, key in enumerate(keys)]
+    return lambda: runs(b"".join(frames))
+
+
+def test_two_long_ways_are_shared_out_in_turns_and_each_queue_keeps_the_order(
+    node: Node, channel: Channel, publisher: Publisher, two_ways: Callable[[], list[PublishRun]]
+) -> None:
+    (run,) = two_ways()
+    assert publisher.carry(run) == 4
+    run.source[:] = bytes(len(run.source))  # the next read
+    turns = 0
+    while publisher.fan_out is not None:
+        assert not outcomes(channel)
+        node.turns.one()
+        turns += 1
+    assert turns >= 2 * len(QUEUES) / TURN  # as many to share out as to append
+    node.turns.run()
+    assert outcomes(channel) == [("Basic.Ack", 4, True)]
+    assert all(held(node, name) == ["0", "2"] for name in QUEUES[:TURN])
+    assert all(held(node, name) == ["0", "1", "2", "3"] for name in QUEUES[TURN:])
+
+
+def test_what_is_deleted_while_ways_are_shared_out_gets_nothing(
+    node: Node, publisher: Publisher, two_ways: Callable[[], list[PublishRun]]
+) -> None:
+    publisher.carry(*two_ways())
+    for name in (QUEUES[0], LAST):
+        node.vhost.delete_queue(node.vhost.queues[name])
+    node.vhost.declare_queue(QueueProperties(LAST), object())
+    node.turns.run()
+    assert counts(node) == [2] * (TURN - 1) + [4] * (len(QUEUES) - TURN - 1) + [0]
 
 
 def test_it_arrives_though_its_channel_is_gone_and_tells_nobody(

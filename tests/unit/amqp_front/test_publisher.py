@@ -297,6 +297,17 @@ def test_with_time_to_spare_a_run_is_carried_out_whole(node: Node, publisher: Pu
     assert carried(publisher, messages) == [TURN_KEYS_MAX, 1]
 
 
+def test_messages_that_go_too_many_ways_come_again(
+    node: Node, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("amqp_front.publisher.TURN_ROUTES_MAX", 1)
+    keys = ("one", "one", "two", "one", "one")
+    messages = [publish(1, "", key, b"%d" % at) for at, key in enumerate(keys)]
+    assert carried(publisher, messages) == [2, 1, 2]
+    assert held(node, "one") == ["0", "1", "3", "4"]
+    assert held(node, "two") == ["2"]
+
+
 def test_replies_and_messages_for_queues_share_a_run_in_several_turns(
     node: Node, publisher: Publisher, channel: Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

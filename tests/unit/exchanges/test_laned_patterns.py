@@ -115,3 +115,28 @@ def test_patterns_are_found_by_a_word_that_others_are_not_found_by() -> None:
     patterns.match([CountingWord(word) for word in (b"an", b"order", b"of", b"7")], found)
     assert [each.routing_key for each in found] == ["#.order.#.7.#"]
     assert CountingWord.looked_up <= 30
+
+
+def test_neighbours_in_lanes_that_match_are_one_match_for_all_of_their_queues() -> None:
+    patterns = laned(*(crafted(number, "#.*") for number in range(CRAFTED)))
+    found: list[Match] = []
+    patterns.match([b"a"] * 122, found)
+    assert len(found) == -(-CRAFTED // LANES_MAX)
+    assert len(matched_names(found)) == CRAFTED
+
+
+def test_what_matched_before_is_found_as_it_is_then() -> None:
+    words = split_words(b"#.a.#.b")
+    patterns = laned("#.a.#.b", "#.a.#.c.#.b", "#.a.#.b.#.b")
+    assert matched(patterns, "a.b") == ["#.a.#.b"]
+    assert matched(patterns, "a.b.b") == ["#.a.#.b", "#.a.#.b.#.b"]
+    patterns.add(words, binding("#.a.#.b", "q"))
+    assert matched(patterns, "a.b.b") == ["#.a.#.b", "#.a.#.b.#.b", "q"]
+    exchange = Binding("x", "y", "exchange", "#.a.#.b.#.b")
+    patterns.add(split_words(b"#.a.#.b.#.b"), exchange)
+    patterns.remove(words, binding("#.a.#.b"))
+    assert matched(patterns, "a.b.b") == ["#.a.#.b.#.b", "q", "y"]
+    patterns.remove(words, binding("#.a.#.b", "q"))
+    assert matched(patterns, "a.b.b") == ["#.a.#.b.#.b", "y"]
+    patterns.remove(split_words(b"#.a.#.b.#.b"), binding("#.a.#.b.#.b"))
+    assert matched(patterns, "a.b.b") == ["y"]

@@ -11,7 +11,7 @@ from queue_samples import Node, bodies, fill, numbered, records, running_node
 
 from exchanges import Route
 from log_backend import JournalFailed, Reason, Records, SystemClock
-from vhosts import PublishRefused, Queue, QueueProperties, appending, posting
+from vhosts import PublishRefused, Queue, QueueProperties, posting, sharing_out
 from vhosts.appending import QUEUES_BETWEEN_LOOKS
 from vhosts.dead_letters import RETRY_SECONDS
 from vhosts.post import TURN_SECONDS
@@ -171,7 +171,7 @@ def test_long_ways_that_share_queues_go_one_after_the_other(
     def disjoint(chosen: dict[Route, list[int]]) -> dict[Route, list[int]]:
         together.append(len(chosen))
         assert len(chosen) == 1 or sum(map(len, chosen)) <= limit
-        return appending.disjoint(chosen)
+        return sharing_out.disjoint(chosen)
 
     monkeypatch.setattr(posting, "disjoint", disjoint)
     for number, name in enumerate(QUEUES[:8]):
