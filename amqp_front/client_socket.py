@@ -60,6 +60,7 @@ class ClientSocket:
     __slots__ = (
         "_cork",
         "_deadline",
+        "_keeps",
         "_kept",
         "_kept_bytes",
         "_long",
@@ -84,6 +85,7 @@ class ClientSocket:
         self._transport = transport
         self._loop = loop
         self._cork = cork
+        self._keeps = False  # what is written, until the cork is out
         self._kept: list[Octets] = []
         self._kept_bytes = 0
         self._deadline: asyncio.TimerHandle | None = None
@@ -132,24 +134,29 @@ class ClientSocket:
             self._set_option(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
 
     def write(self, parts: Sequence[Octets]) -> None:
-        """Send what lies in parts when the cork is out, or keep it until the client reads."""
+        """Send what lies in parts, or keep it: until the cork is out, but the first, or the client reads."""
         if not self._cork.is_in:
             self._send(parts)
-            return
-        if not self._kept:
-            self._cork.add(self)
-        self._kept += parts
-        self._kept_bytes += sum(map(len, parts))
-        if self._kept_bytes > KEPT_BYTES_MAX:
-            self.uncork()
+        elif not self._keeps:
+            # The client is at work on it while we make the rest.
+            self._keeps = True
+            self._cork.sockets.append(self)
+            self._send(parts)
+        else:
+            self._kept += parts
+            self._kept_bytes += sum(map(len, parts))
+            if self._kept_bytes > KEPT_BYTES_MAX:
+                self._send_kept()
 
     def uncork(self) -> None:
         """See `Corked`."""
+        self._keeps = False
         if self._kept:
-            parts, self._kept = self._kept, []
-            self._kept_bytes = 0
-            if not self._transport.is_closing():
-                self._send(parts)
+            self._send_kept()
+
+    def _send_kept(self) -> None:
+        parts, self._kept, self._kept_bytes = self._kept, [], 0
+        self._send(parts)
 
     def _send(self, parts: Sequence[Octets]) -> None:
         if self._long is not None:
@@ -197,7 +204,8 @@ class ClientSocket:
 
     def hand_over(self) -> None:
         """Leave what is unsent to the system: the socket is about to be closed."""
-        self.uncork()
+        if self._kept:
+            self._send_kept()
         if self._long is not None:
             self._long.hand_over()
             self._long = None
@@ -224,6 +232,7 @@ class ClientSocket:
 
     def abort(self) -> None:
         """Drop the socket and what is unsent."""
+        self._kept, self._kept_bytes = [], 0
         self._transport.abort()
 
     def abort_after(self, seconds: float) -> None:

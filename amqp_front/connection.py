@@ -145,7 +145,7 @@ class Connection(asyncio.BufferedProtocol):
             self.heartbeat.received = True
         self._turn.received(nbytes)
         if self.inlet.received(nbytes):
-            self._process()
+            self.services.cork.run(self._process)
         elif self._turn.commands_left <= 0:
             self._rest()
             self._update_reading()
@@ -212,9 +212,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _process(self) -> None:
         try:
-            with self.services.cork:
-                if self.state is not State.AWAIT_HEADER or self._protocol_header():
-                    self._commands()
+            if self.state is not State.AWAIT_HEADER or self._protocol_header():
+                self._commands()
         except Exception as error:
             self.fail(error)
         if self.state is State.CLOSED:
@@ -271,7 +270,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.heartbeat is not None:
             self.heartbeat.received = True  # nobody could have been heard
         self.inlet.again()
-        self._process()
+        self.services.cork.run(self._process)
 
     def _update_reading(self) -> None:
         if self.socket is not None:

@@ -1,4 +1,4 @@
-"""The cork of all sockets: what many writes give to one client goes out as one.
+"""The cork of all sockets: what many writes give to one client goes out as two, the first and all others.
 
 A write is a call of the system. Where one turn of the event loop has messages for a hundred consumers of a
 connection, or answers to a hundred commands, these calls were most of it.
@@ -13,57 +13,49 @@ class Corked(Protocol):
     """A socket that keeps what it is given."""
 
     def uncork(self) -> None:
-        """Send what was kept."""
+        """Send what was kept, if anything, and keep nothing more."""
 
 
 class Cork:
-    """While it is in, sockets keep what they are given, and then send it.
+    """While it is in, sockets send the first that they are given, and keep what follows until it is out.
 
     Attributes:
-        is_in: a socket that is written to is to keep it, and to be `add`ed.
+        is_in: a socket that is written to is to be among `sockets`.
+        sockets: those that have been written to.
 
     Args:
         loop: see `call_soon`.
     """
 
-    __slots__ = ("_depth", "_loop", "_sockets", "is_in")
+    __slots__ = ("_loop", "is_in", "sockets")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._depth = 0
-        self._sockets: list[Corked] = []
         self.is_in = False
-
-    def add(self, socket: Corked) -> None:
-        """A socket has begun to keep what it is given."""
-        self._sockets.append(socket)
+        self.sockets: list[Corked] = []
 
     def call_soon(self, function: Callable[[], None]) -> None:
         """Run a function in the next turn of the loop with the cork in."""
-        self._loop.call_soon(self._run, function)
+        self._loop.call_soon(self.run, function)
 
     def around(self, function: Callable[[int], None]) -> Callable[[int], None]:
         """Return the same function with the cork in, of a position in the journal."""
+        return lambda position: self.run(lambda: function(position))
 
-        def corked(position: int) -> None:
-            with self:
-                function(position)
-
-        return corked
-
-    def _run(self, function: Callable[[], None]) -> None:
-        with self:
+    def run(self, function: Callable[[], None]) -> None:
+        """Run a function with the cork in; one inside another leaves it in."""
+        if self.is_in:
             function()
-
-    def __enter__(self) -> None:
-        self._depth += 1
-        self.is_in = True
-
-    def __exit__(self, *error: object) -> None:
-        self._depth -= 1
-        if self._depth:
             return
-        self.is_in = False
-        sockets, self._sockets = self._sockets, []
+        self.is_in = True
+        try:
+            function()
+        finally:
+            self.is_in = False
+            if self.sockets:
+                self._uncork()
+
+    def _uncork(self) -> None:
+        sockets, self.sockets = self.sockets, []
         for socket in sockets:
             socket.uncork()

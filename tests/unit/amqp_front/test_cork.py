@@ -1,4 +1,4 @@
-"""While the cork is in, a socket keeps what it is given; then it goes out as one."""
+"""While the cork is in, a socket sends the first that it is given, and keeps the rest to send it as one."""
 
 from __future__ import annotations
 
@@ -78,91 +78,112 @@ def test_what_is_written_goes_out_at_once(client: Client) -> None:
     assert client.transport.calls == [b"a", b"bc"]
 
 
-def test_while_the_cork_is_in_it_goes_out_as_one(loop: Loop, cork: Cork, client: Client) -> None:
+def test_while_the_cork_is_in_all_but_the_first_go_out_as_one(
+    loop: Loop, cork: Cork, client: Client
+) -> None:
     other = Client(loop, cork)
-    with cork:
-        client.socket.write((b"a",))
+
+    def write() -> None:
+        for part in (b"a", b"b"):
+            client.socket.write((part,))
         other.socket.write((b"x",))
-        client.socket.write((b"b", b"c"))
-        assert client.transport.calls == []
-    assert (client.transport.calls, other.transport.calls) == ([b"abc"], [b"x"])
-    client.socket.write((b"d",))
-    assert client.transport.calls == [b"abc", b"d"]
+        client.socket.write((b"c", b"d"))
+        assert (client.transport.calls, other.transport.calls) == ([b"a"], [b"x"])
+
+    for _ in range(2):
+        cork.run(write)
+        assert (client.transport.calls, other.transport.calls) == ([b"a", b"bcd"], [b"x"])
+        client.transport.calls.clear()
+        other.transport.calls.clear()
+    client.socket.write((b"e",))
+    assert client.transport.calls == [b"e"]
 
 
 def test_the_outermost_counts(cork: Cork, client: Client) -> None:
-    with cork:
-        with cork:
-            client.socket.write((b"a",))
-        client.socket.write((b"b",))
-        assert client.transport.calls == []
-    assert client.transport.calls == [b"ab"]
+    def write() -> None:
+        cork.run(lambda: client.socket.write((b"a",)))
+        for part in (b"b", b"c"):
+            client.socket.write((part,))
+        assert client.transport.calls == [b"a"]
+
+    cork.run(write)
+    assert client.transport.calls == [b"a", b"bc"]
 
 
 def test_what_runs_soon_runs_with_the_cork_in(loop: Loop, cork: Cork, client: Client) -> None:
     def write() -> None:
-        for part in (b"a", b"b"):
+        for part in (b"a", b"b", b"c"):
             client.socket.write((part,))
 
     cork.call_soon(write)
     assert client.transport.calls == []
     loop.turn()
-    assert client.transport.calls == [b"ab"]
+    assert client.transport.calls == [b"a", b"bc"]
 
 
 def test_one_that_fails_keeps_nothing_back(loop: Loop, cork: Cork, client: Client) -> None:
     def fail() -> None:
-        client.socket.write((b"a",))
+        for part in (b"a", b"b"):
+            client.socket.write((part,))
         raise OSError("no disk")
 
     cork.call_soon(fail)
     with pytest.raises(OSError, match="no disk"):
         loop.turn()
-    assert client.transport.calls == [b"a"]
+    assert client.transport.calls == [b"a", b"b"]
     assert not cork.is_in
 
 
 def test_much_does_not_wait(cork: Cork, client: Client) -> None:
-    with cork:
-        client.socket.write((b"a",))
-        client.socket.write((bytes(KEPT_BYTES_MAX),))
-        assert client.transport.calls == [b"a" + bytes(KEPT_BYTES_MAX)]
-        client.socket.write((b"b",))
-    assert client.transport.calls[1:] == [b"b"]
+    def write() -> None:
+        for part in (b"a", b"b", bytes(KEPT_BYTES_MAX)):
+            client.socket.write((part,))
+        assert client.transport.calls == [b"a", b"b" + bytes(KEPT_BYTES_MAX)]
+        client.socket.write((b"c",))
+
+    cork.run(write)
+    assert client.transport.calls[2:] == [b"c"]
 
 
 def test_order_stays_when_more_is_written_than_a_turn_sends(
     loop: Loop, cork: Cork, client: Client
 ) -> None:
-    with cork:
-        client.socket.write((b"a",))
-        client.socket.write((bytes(TURN_BYTES_MAX),))
-        client.socket.write((b"b",))
+    def write() -> None:
+        for part in (b"a", b"b", bytes(TURN_BYTES_MAX), b"c"):
+            client.socket.write((part,))
+
+    cork.run(write)
     while loop.soon:
         loop.turn()
-    assert b"".join(client.transport.calls) == b"a" + bytes(TURN_BYTES_MAX) + b"b"
+    assert b"".join(client.transport.calls) == b"ab" + bytes(TURN_BYTES_MAX) + b"c"
 
 
 def test_what_is_kept_goes_out_before_the_socket_is_closed(cork: Cork, client: Client) -> None:
-    with cork:
-        client.socket.write((b"a",))
+    def write() -> None:
+        for part in (b"a", b"b"):
+            client.socket.write((part,))
         client.socket.close()
-        assert client.transport.calls == [b"a"]
+        assert client.transport.calls == [b"a", b"b"]
+
+    cork.run(write)
 
 
 def test_nothing_goes_out_behind_an_abort(cork: Cork, client: Client) -> None:
-    with cork:
-        client.socket.write((b"a",))
+    def write() -> None:
+        for part in (b"a", b"b"):
+            client.socket.write((part,))
         client.socket.abort()
-    assert client.transport.calls == []
+
+    cork.run(write)
+    assert client.transport.calls == [b"a"]
 
 
 def test_a_function_runs_with_the_cork_around_it(cork: Cork, client: Client) -> None:
     def tell(position: int) -> None:
-        for part in (b"a", b"%d" % position):
+        for part in (b"a", b"b", b"%d" % position):
             client.socket.write((part,))
 
     told = cork.around(tell)
     assert client.transport.calls == []
     told(7)
-    assert client.transport.calls == [b"a7"]
+    assert client.transport.calls == [b"a", b"b7"]
