@@ -256,7 +256,8 @@ class Connection(asyncio.BufferedProtocol):
     def _rest(self) -> None:
         # Others have their turn; a read of small frames, and what follows it, can take long.
         self._waiting = True
-        self.services.loop.call_soon(self._rested)
+        call_soon = self.services.loop.call_soon
+        call_soon(call_soon, self._rested)  # what is called soon by who reads has the same turn
 
     def _rested(self) -> None:
         self._waiting = False

@@ -8,7 +8,7 @@ from log_backend import Reason
 from vhosts import Comeback
 
 TRANSACTION_BYTES_MAX = 128 * 1024 * 1024  # kept in memory for one commit
-TRANSACTION_TURN_MAX = 1_024  # messages kept in one turn of the loop: 1 to 2 us each
+TRANSACTION_TURN_MAX = 256  # messages kept in one turn of the loop: 3 to 7 us each
 ENTRY_BYTES = (
     1_024  # what messages that are no neighbours cost beside their content, in memory or in time
 )
