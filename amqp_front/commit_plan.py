@@ -6,9 +6,8 @@ from amqp_front.errors import PRECONDITION_FAILED, SoftError
 from log_backend import JournalPositions, Records
 from vhosts import Passage, Recipient
 
-COMMIT_BYTES_MAX = (
-    256 * 1024 * 1024
-)  # of all queues together: one block of the journal, built in memory
+# Of all queues together: one block of the journal, built in memory.
+COMMIT_BYTES_MAX = 256 * 1024 * 1024
 
 Queues = tuple[Recipient, ...]
 Batch = tuple[Records, Queues, Sequence[int]]

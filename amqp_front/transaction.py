@@ -9,9 +9,8 @@ from vhosts import Comeback
 
 TRANSACTION_BYTES_MAX = 128 * 1024 * 1024  # kept in memory for one commit
 TRANSACTION_TURN_MAX = 256  # messages kept in one turn of the loop: 3 to 7 us each
-ENTRY_BYTES = (
-    1_024  # what messages that are no neighbours cost beside their content, in memory or in time
-)
+# What messages that are no neighbours cost beside their content, in memory or in time.
+ENTRY_BYTES = 1_024
 
 Kept = KeptWindow | LaidOutRun
 
