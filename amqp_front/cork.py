@@ -56,6 +56,9 @@ class Cork:
                 self._uncork()
 
     def _uncork(self) -> None:
-        sockets, self.sockets = self.sockets, []
-        for socket in sockets:
-            socket.uncork()
+        try:
+            while self.sockets:
+                self.sockets.pop().uncork()
+        finally:
+            if self.sockets:  # those behind one that failed
+                self._uncork()

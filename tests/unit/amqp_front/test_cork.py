@@ -20,6 +20,7 @@ class Transport:
     def __init__(self) -> None:
         self.calls: list[bytes] = []
         self.closed = False
+        self.is_gone = False
 
     def get_extra_info(self, name: str) -> None: ...
 
@@ -33,6 +34,8 @@ class Transport:
 
     def write(self, part: bytes) -> None:
         assert not self.closed
+        if self.is_gone:
+            raise OSError("gone")
         self.calls.append(bytes(part))
 
     def writelines(self, parts: Sequence[bytes]) -> None:
@@ -187,3 +190,18 @@ def test_a_function_runs_with_the_cork_around_it(cork: Cork, client: Client) -> 
     assert client.transport.calls == []
     told(7)
     assert client.transport.calls == [b"a", b"b7"]
+
+
+def test_a_socket_that_fails_keeps_nothing_of_others_back(loop: Loop, cork: Cork) -> None:
+    clients = [Client(loop, cork) for _ in range(3)]
+
+    def write() -> None:
+        for client in clients:
+            for part in (b"a", b"b"):
+                client.socket.write((part,))
+        clients[1].transport.is_gone = True
+
+    with pytest.raises(OSError, match="gone"):
+        cork.run(write)
+    assert [client.transport.calls for client in clients] == [[b"a", b"b"], [b"a"], [b"a", b"b"]]
+    assert not cork.sockets
