@@ -35,6 +35,8 @@ HOT_MODULES = (
     "amqp_front/confirm_sender.py",
     "vhosts/appending.py",
     "vhosts/sharing_out.py",
+    "amqp_front/record_attributes.py",
+    "amqp_front/route_search.py",
     "amqp_front/publisher.py",
     "vhosts/queue.py",
     "exchanges/route_walk.py",

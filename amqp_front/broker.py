@@ -29,6 +29,7 @@ from amqp_front.loop_monitor import LoopMonitor
 from amqp_front.operator_messages import OperatorMessages
 from amqp_front.operator_view import OperatorView
 from amqp_front.proxy_header import Endpoint
+from amqp_front.rota import Rota
 from amqp_front.services import Services
 from exchanges import InvalidName
 from log_backend import (
@@ -180,6 +181,7 @@ class Broker:
             loop=loop,
             clock=clock,
             cork=cork,
+            rota=Rota(loop, clock, cork),
             cutter=FrameCutter(config.frame_max, config.message_bytes_max),
             vhosts=vhosts,
             users=users,

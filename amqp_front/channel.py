@@ -383,7 +383,7 @@ class Channel:
     def _confirm_select(self, method: Any) -> None:
         if self._transaction is not None:
             raise SoftError(PRECONDITION_FAILED, "cannot switch from tx to confirm mode")
-        self.publisher.confirming = self.publisher.waited = True
+        self.publisher.confirming = True
         self.reply(None, method.nowait, commands.Confirm.SelectOk)
 
     def _tx_select(self, method: Any) -> None:
@@ -391,7 +391,6 @@ class Channel:
             raise SoftError(PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
         if self._transaction is None:
             self._transaction = Transaction()
-            self.publisher.waited = True
         self.reply(None, False, commands.Tx.SelectOk)
 
     def _tx_commit(self, method: Any) -> None:
@@ -400,8 +399,8 @@ class Channel:
             Settling(self.consumption, runs, outcome, services)
             for outcome, runs in transaction.taken.items()
         ]
-        kept = transaction.kept
-        planning = Planning(self.publisher, self.vhost, kept, services.clock, settlings)
+        returns, kept = self.publisher.returns, transaction.kept
+        planning = Planning(self, returns, kept, services.clock, settlings)
         self._plan_commit(planning, method)
 
     def _plan_commit(self, planning: Planning, method: Any) -> None:
@@ -410,13 +409,13 @@ class Channel:
             self._carry_out(plan, planning.settlings)
             return
         turn = self.services.loop.create_future()
-        self.services.loop.call_soon(turn.set_result, None)
+        self.services.rota.wait(partial(turn.set_result, None))
         again = partial(self._plan_commit, planning)
         self.connection.wait_for(turn, lambda: self._again(again, method))
 
     def _carry_out(self, plan: CommitPlan, settlings: Sequence[Settling]) -> None:
         settled = [settling.entries for settling in settlings]
-        needed = self.vhost.commit(lambda: self.publisher.carry_out(plan), settled)
+        needed = self.vhost.commit(lambda: plan.carry_out(self.services.clock), settled)
         self._transaction = Transaction()
         needed = max(needed, plan.durable)
         commit = Commit(self.services, needed, settlings, plan.told)

@@ -10,6 +10,7 @@ from amqp_front.client_certificate import Certificate
 from amqp_front.cork import Cork
 from amqp_front.long_write import OUTBOX_BYTES_HIGH, TURN_BYTES_MAX, LongWrite
 from amqp_front.proxy_header import Endpoint
+from amqp_front.rota import Rota
 from log_backend import Octets
 
 KEPT_BYTES_MAX = 65_536  # while the cork is in: the transport is to see that a client does not read
@@ -43,6 +44,14 @@ class SocketOwner(Protocol):
         """The client reads again."""
 
 
+class SocketServices(Protocol):
+    """What of a broker's services it needs."""
+
+    loop: asyncio.AbstractEventLoop
+    cork: Cork
+    rota: Rota
+
+
 class ClientSocket:
     """A connected socket. The event loop has set TCP_NODELAY on it.
 
@@ -53,7 +62,6 @@ class ClientSocket:
         certificate: what the client proved to be its own; None without TLS or without one.
 
     Args:
-        cork: of all sockets.
         proxied: the client, when the other end is a proxy that speaks for it.
     """
 
@@ -64,9 +72,9 @@ class ClientSocket:
         "_kept",
         "_kept_bytes",
         "_long",
-        "_loop",
         "_owner",
         "_reading",
+        "_services",
         "_transport",
         "certificate",
         "identity",
@@ -77,14 +85,13 @@ class ClientSocket:
     def __init__(
         self,
         transport: asyncio.Transport,
-        loop: asyncio.AbstractEventLoop,
+        services: SocketServices,
         owner: SocketOwner,
-        cork: Cork,
         proxied: Endpoint | None = None,
     ) -> None:
         self._transport = transport
-        self._loop = loop
-        self._cork = cork
+        self._services = services
+        self._cork = services.cork
         self._keeps = False  # what is written, until the cork is out
         self._kept: list[Octets] = []
         self._kept_bytes = 0
@@ -166,7 +173,7 @@ class ClientSocket:
         elif sum(map(len, parts)) <= TURN_BYTES_MAX:
             self._transport.writelines(parts)
         else:
-            self._long = LongWrite(self._transport, self._loop, self)
+            self._long = LongWrite(self._transport, self._services.rota, self)
             self._long.add(parts)
             self._owner.pause_writing()
             self._long.go_on()
@@ -238,7 +245,7 @@ class ClientSocket:
     def abort_after(self, seconds: float) -> None:
         """Drop the socket unless another deadline, or none, is set in time."""
         self.stop()
-        self._deadline = self._loop.call_later(seconds, self.abort)
+        self._deadline = self._services.loop.call_later(seconds, self.abort)
 
     def stop(self) -> None:
         """Forget the deadline."""

@@ -51,7 +51,7 @@ class Commit:
             for tell in self._told:
                 tell()
                 if monotonic() >= until:
-                    self._services.loop.call_soon(self._tell)
+                    self._services.rota.work(self._tell)
                     return
         except Exception as error:  # or its channel would wait for ever
             self._end(error)

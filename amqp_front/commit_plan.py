@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from amqp_front.errors import PRECONDITION_FAILED, SoftError
-from log_backend import JournalPositions, Records
-from vhosts import Passage, Recipient
+from log_backend import Clock, JournalPositions, Records
+from vhosts import Appending, Passage, Recipient
 
 # Of all queues together: one block of the journal, built in memory.
 COMMIT_BYTES_MAX = 256 * 1024 * 1024
@@ -63,6 +63,18 @@ class CommitPlan:
             count, body_bytes = wanted.get(queue, (0, 0))
             wanted[queue] = count + records.count, body_bytes + records.bodies_bytes
         self.batches.append((records, queues, range(records.count)))
+
+    def carry_out(self, clock: Clock) -> None:
+        """Append all of it, in the turn that found it current.
+
+        Raises:
+            JournalFailed: the disk failed before.
+        """
+        appending = Appending(clock)
+        appending.begin(True)
+        positions = appending.append(self.batches, True)
+        for remember in self.remembering:
+            remember(positions)
 
     def check(self) -> None:
         """Refuse the whole transaction when a queue would refuse a part of it.

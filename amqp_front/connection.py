@@ -22,7 +22,7 @@ from amqp_front.channel_connection import RefusingChannel
 from amqp_front.channel_table import ChannelTable
 from amqp_front.client_socket import CLOSE_SECONDS_MAX, ClientSocket
 from amqp_front.command import RUN_RECORDS_MAX, BegunPublish, Frame, PublishRun, SettleRun
-from amqp_front.command_turn import TURN_SECONDS, CommandTurn
+from amqp_front.command_turn import CommandTurn
 from amqp_front.connection_methods import connection_method
 from amqp_front.connection_state import State
 from amqp_front.errors import UNEXPECTED_FRAME, AmqpError, HardError, SoftError, reply_text
@@ -101,7 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         self._keeper = keeper
         self.state = State.AWAIT_HEADER
         self.socket: ClientSocket | None = None
-        self._turn = CommandTurn()
+        self._turn = CommandTurn(services.rota, services.clock)
         self._waiting = False
         self._left = False  # nobody counts it any more
         self._choked = False  # nothing is read until the client has read of what is unsent
@@ -126,7 +126,7 @@ class Connection(asyncio.BufferedProtocol):
         services = self.services
         # uvloop's transport is one in all but its base class.
         transport = cast(asyncio.Transport, transport)
-        self.socket = ClientSocket(transport, services.loop, self, services.cork, self._proxied)
+        self.socket = ClientSocket(transport, services, self, self._proxied)
         self.name = self.socket.name
         if self.state is State.CLOSED:  # refused before it was connected
             self.socket.abort()
@@ -135,7 +135,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next read goes."""
-        return self.inlet.room()
+        return self._turn.room(self.inlet.room())
 
     def buffer_updated(self, nbytes: int) -> None:
         """A read is in the buffer."""
@@ -145,7 +145,7 @@ class Connection(asyncio.BufferedProtocol):
             self.heartbeat.received = True
         self._turn.received(nbytes)
         if self.inlet.received(nbytes):
-            self.services.cork.run(self._process)
+            self._turn.carry_out(self.services.cork, self._process)
         elif self._turn.commands_left <= 0:
             self._rest()
             self._update_reading()
@@ -223,7 +223,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _commands(self) -> None:
         cutter, gate, now = self.services.cutter, self.services.gate, self.services.clock.monotonic
-        turn, until = self._turn, now() + TURN_SECONDS
+        turn = self._turn
         while not self._waiting and self.state is not State.CLOSED:
             if self.stalled and self.outbox_full:
                 return
@@ -241,7 +241,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._frame(command)
             else:
                 self._run(command)
-            if now() >= until:
+            if now() >= turn.until:
                 turn.end()
 
     def opened(self) -> None:
@@ -254,10 +254,8 @@ class Connection(asyncio.BufferedProtocol):
         return self.socket is not None and self.socket.outbox_full
 
     def _rest(self) -> None:
-        # Others have their turn; a read of small frames, and what follows it, can take long.
         self._waiting = True
-        call_soon = self.services.loop.call_soon
-        call_soon(call_soon, self._rested)  # what is called soon by who reads has the same turn
+        self.services.rota.wait(self._rested)
 
     def _rested(self) -> None:
         self._waiting = False
@@ -271,7 +269,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.heartbeat is not None:
             self.heartbeat.received = True  # nobody could have been heard
         self.inlet.again()
-        self.services.cork.run(self._process)
+        self._turn.carry_out(self.services.cork, self._process)
 
     def _update_reading(self) -> None:
         if self.socket is not None:
@@ -314,8 +312,8 @@ class Connection(asyncio.BufferedProtocol):
         """See `HoldOwner`."""
         self._listening_changed()
         if not self.hold.active:
-            # Not here: somebody else's command may be under way in the buffer that all share.
-            self.services.loop.call_soon(self._go_on)
+            # Not here: a command may be under way in the buffer that all share.
+            self.services.rota.wait(self._go_on)
 
     # -- commands
 

@@ -398,7 +398,7 @@ class Consumption:
 
     def redeliver(self) -> Redelivery:
         """Deliver what is unsettled to its consumers once more; what has none is returned."""
-        self._redelivery = Redelivery(self, self._channel.services.loop)
+        self._redelivery = Redelivery(self, self._channel.services)
         return self._redelivery
 
     def deliver_again(self, run: UnackedRun, deliveries: Iterable[Delivery]) -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from log_backend import Records, random_name
+from amqp_front.command import PublishRun
+from log_backend import Clock, Records, random_name
 
 PSEUDO_QUEUE = "amq.rabbitmq.reply-to"
 ADDRESS_PREFIX = b"amq.rabbitmq.reply-to."
@@ -35,6 +36,13 @@ class DirectReplies:
     def find(self, address: bytes) -> ReplyConsumer | None:
         """Whom an address belongs to."""
         return self._consumers.get(address)
+
+    def send(self, address: bytes, run: PublishRun, clock: Clock) -> bool:
+        """Deliver what was published to an address; returns False when it belongs to nobody."""
+        consumer = self.find(address)
+        if consumer is not None:
+            consumer.reply(run.records(0, clock.now()))
+        return consumer is not None
 
 
 def any_reply(keys: Iterable[bytes]) -> bool:

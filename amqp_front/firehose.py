@@ -4,14 +4,15 @@ A copy goes to `amq.rabbitmq.trace` under the key `publish.<exchange>` or `deliv
 its headers as RabbitMQ's. Copies of copies are not made. Vhosts that are not traced have no firehose.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Protocol
 
 from amqp_front.command import PublishRun
 from amqp_front.errors import AmqpError
 from amqp_front.properties import PROPERTY_NAMES, Properties, visible_properties
-from vhosts import TRACE_EXCHANGE, Delivery, VirtualHost, tell
+from exchanges import holding_exchange
+from vhosts import TRACE_EXCHANGE, Delivery, Recipient, VirtualHost, tell
 
 _NUMBERS = {"delivery_mode", "priority"}
 
@@ -84,6 +85,11 @@ class Firehose:
             "channel": channel.number,
             "user": channel.user,
         }
+
+
+def queue_names(recipients: Iterable[Recipient]) -> list[str]:
+    """What a copy names of those that get a message: its queues, not what holds it until it is due."""
+    return [each.name for each in recipients if holding_exchange(each.name) is None]
 
 
 def _property_table(raw: bytes) -> dict[str, object]:

@@ -33,7 +33,7 @@ class Gate:
         self.reasons: Set[str] = frozenset()
         self._tells = False
         self._timer: asyncio.TimerHandle | None = None
-        self._held: set[Held] = set()
+        self._held: dict[Held, None] = {}  # who has waited longest goes on first
 
     @property
     def alarms(self) -> Set[str]:
@@ -42,13 +42,13 @@ class Gate:
 
     def hold(self, connection: Held) -> None:
         """See `PublisherGate`."""
-        self._held.add(connection)
+        self._held[connection] = None
         if self._tells:
             connection.tell_blocked(self._text())
 
     def forget(self, connection: Held) -> None:
         """See `PublisherGate`."""
-        self._held.discard(connection)
+        self._held.pop(connection, None)
 
     def close_for(self, reasons: Set[str]) -> None:
         """Close the gate for these reasons, or open it when there is none."""
@@ -72,7 +72,7 @@ class Gate:
     def _open(self) -> None:
         self.closed = self._tells = False
         self._stop_timer()
-        held, self._held = self._held, set()
+        held, self._held = self._held, {}
         for connection in held:
             connection.let_go()
 

@@ -53,7 +53,7 @@ class LeaseEnds:
         self._wanted[consumer] = end_tag
         if self._looking is None or self._looking.done():
             self._begin()
-            self._looking = Piecework(self, self._services.piecework, self._services.loop).done
+            self._looking = Piecework(self, self._services).done
 
     def go_on(self, whole: bool) -> bool:
         """See `Work`."""

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
+from amqp_front.rota import Rota
 from log_backend import Octets
 
 TURN_BYTES_MAX = 1_114_112  # handed over in one turn, less than 1 ms: 1 MiB with its frames
@@ -29,13 +30,11 @@ class LongWrite:
         bytes: not handed over yet.
     """
 
-    __slots__ = ("_loop", "_owner", "_parts", "_transport", "bytes")
+    __slots__ = ("_owner", "_parts", "_rota", "_transport", "bytes")
 
-    def __init__(
-        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, owner: LongWriteOwner
-    ) -> None:
+    def __init__(self, transport: asyncio.Transport, rota: Rota, owner: LongWriteOwner) -> None:
         self._transport = transport
-        self._loop = loop
+        self._rota = rota
         self._owner = owner
         self._parts: deque[Octets] = deque()
         self.bytes = 0
@@ -47,13 +46,13 @@ class LongWrite:
 
     def go_on(self) -> None:
         """Hand over the next piece: the transport has room."""
-        if self._transport.is_closing():
-            return
+        if not self.bytes or self._transport.is_closing():
+            return  # everything was handed over
         self._transport.writelines(self._piece())
         if not self.bytes:
             self._owner.write_ended()
         elif self._transport.get_write_buffer_size() <= OUTBOX_BYTES_HIGH:
-            self._loop.call_soon(self.go_on)
+            self._rota.work(self.go_on)
         # else the transport has paused its protocol, and will say when it may go on
 
     def hand_over(self) -> None:

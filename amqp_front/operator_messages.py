@@ -163,7 +163,7 @@ class _OperatorChannel:
         self.returned = False
         self.confirmed: asyncio.Future[bool] = services.loop.create_future()
         self.publisher = Publisher(self)
-        self.publisher.confirming = self.publisher.waited = True
+        self.publisher.confirming = True
 
     @property
     def impersonates(self) -> bool:

@@ -9,6 +9,8 @@ What is under way is done to its end, whether the channel that began it is still
 import asyncio
 from typing import Protocol
 
+from amqp_front.rota import Rota
+
 
 class Work(Protocol):
     """What is done piece by piece."""
@@ -21,6 +23,14 @@ class Work(Protocol):
         """
 
 
+class PieceworkServices(Protocol):
+    """What of a broker's services it needs."""
+
+    loop: asyncio.AbstractEventLoop
+    rota: Rota
+    piecework: "set[Piecework]"
+
+
 class Piecework:
     """One work under way.
 
@@ -28,15 +38,12 @@ class Piecework:
         done: when all of it is.
     """
 
-    def __init__(
-        self, work: Work, under_way: "set[Piecework]", loop: asyncio.AbstractEventLoop
-    ) -> None:
-        self.done = loop.create_future()
+    def __init__(self, work: Work, services: PieceworkServices) -> None:
+        self.done = services.loop.create_future()
         self._work = work
-        self._under_way = under_way
-        self._loop = loop
-        under_way.add(self)
-        loop.call_soon(self._turn)
+        self._services = services
+        services.piecework.add(self)
+        services.rota.work(self._turn)
 
     def finish(self) -> None:
         """Do what is left in this turn: the broker stops."""
@@ -49,10 +56,10 @@ class Piecework:
     def _go_on(self, whole: bool) -> None:
         try:
             if self._work.go_on(whole):
-                self._under_way.discard(self)
+                self._services.piecework.discard(self)
                 self.done.set_result(None)
             else:
-                self._loop.call_soon(self._turn)
+                self._services.rota.work(self._turn)
         except Exception as error:  # or its channel would wait for ever
-            self._under_way.discard(self)
+            self._services.piecework.discard(self)
             self.done.set_exception(error)

@@ -10,11 +10,14 @@ from itertools import chain
 
 from amqp_front.commit_plan import CommitPlan
 from amqp_front.kept_window import KeptWindow
+from amqp_front.publishing_channel import PublishingChannel
+from amqp_front.return_sender import ReturnSender
+from amqp_front.run_planner import RunPlanner
 from amqp_front.settling import Settling
 from amqp_front.transaction import Kept
-from amqp_front.window_plan import PlanningPublisher, planned
+from amqp_front.window_plan import planned
 from log_backend import Clock
-from vhosts import Recipient, VirtualHost
+from vhosts import Recipient
 
 TURN_SECONDS = 0.001
 TRIES_MAX = 3  # for routes of one moment
@@ -27,20 +30,22 @@ class Planning:
         settlings: of what it settles or returns.
 
     Args:
+        returns: of the channel.
         kept: checked publishes, in order.
     """
 
     def __init__(
         self,
-        publisher: PlanningPublisher,
-        vhost: VirtualHost,
+        channel: PublishingChannel,
+        returns: ReturnSender,
         kept: Sequence[Kept],
         clock: Clock,
         settlings: Sequence[Settling] = (),
     ) -> None:
         self.settlings = settlings
-        self._publisher = publisher
-        self._vhost = vhost
+        self._channel = channel
+        self._returns = returns
+        self._vhost = channel.vhost
         self._kept = kept
         self._clock = clock
         self._tries = 0
@@ -49,6 +54,7 @@ class Planning:
 
     def _begin(self) -> None:
         self._plan = CommitPlan(self._vhost.routing.version)
+        self._planner = RunPlanner(self._channel, self._returns, self._plan)
         self._tries += 1
         self._planning = self._planned()
 
@@ -84,10 +90,10 @@ class Planning:
     def _planned(self) -> Iterator[None]:
         for each in self._kept:
             if isinstance(each, KeptWindow):
-                yield from planned(each, self._publisher, self._plan)
+                yield from planned(each, self._planner)
             else:
                 self._plan.exchanges.add(each.exchange.decode())
-                self._publisher.plan(each, self._plan)
+                self._planner.add(each)
             yield
 
     def _is_current(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from amqp_front.errors import FRAME_ERROR, PRECONDITION_FAILED, HardError, SoftError
 from amqp_front.field_table import FieldTableReader
+from exchanges import Message
 from log_backend import BLIND_COPIES, Records
 
 HEADERS = 1 << 13
@@ -98,6 +99,14 @@ class Properties:
         """
         place = self._places.get("headers")
         return FieldTableReader(self.raw).table(*place) if place else {}
+
+    def message(self) -> Message:
+        """What exchanges look at.
+
+        Raises:
+            HardError: the header table is malformed.
+        """
+        return Message(self.headers(), self.value)
 
     def delivery_mode(self) -> int:
         """0 (not given), 1 (transient) or 2 (persistent).

@@ -1,5 +1,7 @@
 # The publishing side of a channel, for the compiled kernel.
 from amqp_front.confirm_sender cimport ConfirmSender
+from amqp_front.record_attributes cimport record_attributes
+from amqp_front.route_search cimport RouteSearch
 from vhosts.appending cimport Appending
 
 
@@ -8,24 +10,22 @@ cdef class Publisher:
     cdef object _vhost
     cdef object _clock
     cdef public bint confirming
-    cdef public bint waited
     cdef public Py_ssize_t carried
     cdef ConfirmSender _confirms
-    cdef object _planned
+    cdef readonly object returns
     cdef bint _is_closed
     cdef bytes _name
     cdef str _exchange
     cdef long long _known_version
     cdef Appending _appending
+    cdef RouteSearch _search
     cdef object _needed
     cdef public object fan_out
     cdef list _reached
     cpdef publish(self, run)
     cdef _publish(self, run)
-    cdef _found(self, dict routes, exchange, list keys)
     cdef _to_routes(self, run, found)
     cdef _to_route(self, run, route)
-    cdef int _attributes(self, run) except? -1
     cdef _append(self, batches, bint whole=*)
     cdef _arrived(self, needed)
     cdef _check_flags(self, run)

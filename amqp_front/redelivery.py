@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from amqp_front.channel_consumer import ChannelConsumer
+from amqp_front.services import Services
 from amqp_front.unacked import Taken, Unacked, UnackedRun
 from vhosts import Comeback, Delivery, delivery_cost
 
@@ -41,9 +42,9 @@ class RecoveringConsumption(Protocol):
 class Redelivery:
     """All that a channel had not settled when it was asked for, on its way again."""
 
-    def __init__(self, consumption: RecoveringConsumption, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, consumption: RecoveringConsumption, services: Services) -> None:
         self._consumption = consumption
-        self._loop = loop
+        self._services = services
         self._end_tag = consumption.next_tag  # what is delivered from here on is not meant
         self._waiting: asyncio.Future[None] | None = None
 
@@ -54,7 +55,7 @@ class Redelivery:
             if consumption.stalled:
                 return self._wait()
             if sent > TURN_BYTES_MAX:
-                self._loop.call_soon(self.wake)
+                self._services.rota.wait(self.wake)
                 return self._wait()
             if consumption.redeliverable(run) is None:
                 if (returned := self._return(run)) is not None:
@@ -75,7 +76,7 @@ class Redelivery:
             self._waiting.set_result(None)
 
     def _wait(self) -> asyncio.Future[None]:
-        self._waiting = self._loop.create_future()
+        self._waiting = self._services.loop.create_future()
         return self._waiting
 
     def _return(self, run: UnackedRun) -> asyncio.Future[None] | None:

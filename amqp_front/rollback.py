@@ -50,4 +50,4 @@ def rolled_back(
     if unacked.put_back_few(lists):
         return None
     rollback = Rollback(unacked, lists, services.clock)
-    return rollback, Piecework(rollback, services.piecework, services.loop)
+    return rollback, Piecework(rollback, services)

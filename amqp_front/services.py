@@ -14,6 +14,7 @@ from amqp_front.farewells import Farewells
 from amqp_front.frame_cutter import FrameCutter
 from amqp_front.heartbeat import HeartbeatWheel
 from amqp_front.piecework import Piecework, Work
+from amqp_front.rota import Rota
 from log_backend import Clock
 from vhosts import Admission, GlobalParameters, PasswordVerifier, UserDirectory, VhostDirectory
 
@@ -53,6 +54,7 @@ class Services:
     loop: asyncio.AbstractEventLoop
     clock: Clock
     cork: Cork
+    rota: Rota
     cutter: FrameCutter
     vhosts: VhostDirectory
     users: UserDirectory

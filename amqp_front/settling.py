@@ -294,7 +294,7 @@ def settled_in_turns(settling: Settling) -> asyncio.Future[None]:
     """Begin to settle or return; done when all of it is."""
     services = settling.services
     services.settlings.append(settling)
-    return Piecework(settling, services.piecework, services.loop).done
+    return Piecework(settling, services).done
 
 
 def are_few(runs: Sequence[UnackedRun]) -> bool:

@@ -6,6 +6,8 @@ from amqp_front.command import CARBON_COPY, LaidOutRun, PublishRun
 from amqp_front.properties import Properties
 from log_backend import SingleRecord
 
+LOOKED_AT_MAX = 64  # messages one by one, in one turn of the loop: some 30 us each
+
 
 def single_run(
     channel: int,
@@ -42,6 +44,11 @@ def singles(run: PublishRun, keys: Sequence[bytes]) -> list[PublishRun]:
         parts = (record, run.channel, run.exchange, key, flags, property_flags, run.persistent)
         found.append(LaidOutRun(*parts))
     return found
+
+
+def at_once(run: PublishRun) -> PublishRun:
+    """The first messages of a run: as many as may be looked at one by one in a turn of the loop."""
+    return run if run.count <= LOOKED_AT_MAX else run.part(0, LOOKED_AT_MAX)
 
 
 def has_blind_copies(run: PublishRun) -> bool:

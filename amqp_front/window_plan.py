@@ -6,11 +6,11 @@ a batch has one exchange, and is persistent or not.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
 
 from amqp_front.command import PublishRun
-from amqp_front.commit_plan import CommitPlan, Queues
+from amqp_front.commit_plan import Queues
 from amqp_front.kept_window import KeptWindow
+from amqp_front.run_planner import RunPlanner
 from vhosts import Recipient
 
 # Of one step: several of them take a turn of the loop.
@@ -19,21 +19,6 @@ STEP_BYTES = 1_048_576  # encoded, with their checksums: about 0.5 ms
 STEP_BATCHES = 256
 STEP_STRETCHES = 4_096
 STEP_NAMES = 4_096
-
-
-class PlanningPublisher(Protocol):
-    """Who knows how to publish."""
-
-    def plan(self, run: PublishRun, plan: CommitPlan) -> int:
-        """Route some messages of a run, and encode them; returns how many, at least 1."""
-
-    def found(self, run: PublishRun) -> list[Queues] | None:
-        """The queues of the first messages of a run, at least of 1; None: `plan` has to look at each."""
-
-    def share(
-        self, run: PublishRun, parts: Sequence[tuple[Queues, list[int]]], plan: CommitPlan
-    ) -> None:
-        """Encode messages of a run, by index, for these queues; none: they are returned."""
 
 
 class _Ways:
@@ -55,10 +40,10 @@ class _Ways:
         self.reached: set[Recipient | None] = set()
         self.done = 0
 
-    def find(self, publisher: PlanningPublisher) -> Iterator[None]:
+    def find(self, planner: RunPlanner) -> Iterator[None]:
         run, at = self.run, 0
         while at < run.count:
-            found = publisher.found(run.part(at, min(STEP_RECORDS, run.count - at)))
+            found = planner.found(run.part(at, min(STEP_RECORDS, run.count - at)))
             if found is None:
                 self.is_known = False
                 return
@@ -98,7 +83,7 @@ class _Ways:
         return run.part(first, end - first)
 
 
-def planned(window: KeptWindow, publisher: PlanningPublisher, plan: CommitPlan) -> Iterator[None]:
+def planned(window: KeptWindow, planner: RunPlanner) -> Iterator[None]:
     """Plan what a window holds; goes on with each step.
 
     Raises:
@@ -106,8 +91,8 @@ def planned(window: KeptWindow, publisher: PlanningPublisher, plan: CommitPlan) 
     """
     ways = [_Ways(run) for run in window.runs()]
     for each in ways:
-        plan.exchanges.add(each.run.exchange.decode())
-        yield from each.find(publisher)
+        planner.plan.exchanges.add(each.run.exchange.decode())
+        yield from each.find(planner)
     mixed: set[int] = set()
     if len(ways) > 1:
         yield from _find_mixed(ways, mixed)
@@ -115,11 +100,11 @@ def planned(window: KeptWindow, publisher: PlanningPublisher, plan: CommitPlan) 
         if at in mixed:
             continue
         if each.is_known and not each.overlap:
-            yield from _shared_out(each, publisher, plan)
+            yield from _shared_out(each, planner)
         else:
-            yield from _in_order(each, each.run.count, publisher, plan)
+            yield from _in_order(each, each.run.count, planner)
     if mixed:
-        yield from _by_turns(ways, mixed, window.order(), publisher, plan)
+        yield from _by_turns(ways, mixed, window.order(), planner)
 
 
 def _find_mixed(ways: Sequence[_Ways], mixed: set[int]) -> Iterator[None]:
@@ -139,7 +124,7 @@ def _find_mixed(ways: Sequence[_Ways], mixed: set[int]) -> Iterator[None]:
             yield
 
 
-def _shared_out(ways: _Ways, publisher: PlanningPublisher, plan: CommitPlan) -> Iterator[None]:
+def _shared_out(ways: _Ways, planner: RunPlanner) -> Iterator[None]:
     # A batch for each way, or more when it would be large.
     parts: list[tuple[Queues, list[int]]] = []
     count = size = 0
@@ -149,11 +134,11 @@ def _shared_out(ways: _Ways, publisher: PlanningPublisher, plan: CommitPlan) -> 
             count += len(part)
             size += part_bytes
             if count >= STEP_RECORDS or size >= STEP_BYTES or len(parts) >= STEP_BATCHES:
-                publisher.share(ways.run, parts, plan)
+                planner.share(ways.run, parts)
                 parts, count, size = [], 0, 0
                 yield
     if parts:
-        publisher.share(ways.run, parts, plan)
+        planner.share(ways.run, parts)
 
 
 def _cut(run: PublishRun, indexes: list[int]) -> Iterator[tuple[list[int], int]]:
@@ -168,12 +153,10 @@ def _cut(run: PublishRun, indexes: list[int]) -> Iterator[tuple[list[int], int]]
         yield indexes[first:], size
 
 
-def _in_order(
-    ways: _Ways, count: int, publisher: PlanningPublisher, plan: CommitPlan
-) -> Iterator[None]:
+def _in_order(ways: _Ways, count: int, planner: RunPlanner) -> Iterator[None]:
     end = ways.done + count
     while ways.done < end:
-        ways.done += publisher.plan(ways.next_part(end - ways.done), plan)
+        ways.done += planner.add(ways.next_part(end - ways.done))
         yield
 
 
@@ -181,8 +164,7 @@ def _by_turns(
     ways: Sequence[_Ways],
     mixed: set[int],
     order: Iterable[tuple[int, int]],
-    publisher: PlanningPublisher,
-    plan: CommitPlan,
+    planner: RunPlanner,
 ) -> Iterator[None]:
     last = waiting = looked = 0
     for at, count in order:
@@ -192,7 +174,7 @@ def _by_turns(
         if at not in mixed:
             continue
         if at != last:
-            yield from _in_order(ways[last], waiting, publisher, plan)
+            yield from _in_order(ways[last], waiting, planner)
             last, waiting = at, 0
         waiting += count
-    yield from _in_order(ways[last], waiting, publisher, plan)
+    yield from _in_order(ways[last], waiting, planner)

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from benchmarks.broker_process import routelog
 from benchmarks.bystander import bystander
+from benchmarks.crowd_storms import CrowdStorms
 from benchmarks.loop_turns import Turn, loop_turns
 from benchmarks.management_storms import ManagementStorms
 from benchmarks.storms import Storms
@@ -47,6 +48,7 @@ def main(
         url, pid = broker.uri, broker.session  # whoever begins a session is called like it
         storms: dict[str, Callable[[], None]] = {
             **Storms(url, scale).all,
+            **CrowdStorms(url, scale).all,
             **ManagementStorms(url, broker.http_port, scale).all,
         }
         with loop_turns(pid, data) as turns:

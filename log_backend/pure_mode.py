@@ -35,6 +35,8 @@ HOT_MODULES = (
     "amqp_front.confirm_sender",
     "vhosts.appending",
     "vhosts.sharing_out",
+    "amqp_front.record_attributes",
+    "amqp_front.route_search",
     "amqp_front.publisher",
     "vhosts.queue",
     "exchanges.topic_lanes",

@@ -27,6 +27,7 @@ from vhosts import (
     VhostDirectory,
     VirtualHost,
 )
+from vhosts.node_loop import NodeLoop
 
 OPTIONS = LogOptions(journal_file_bytes=1024 * 1024)
 
@@ -234,6 +235,7 @@ class Node:
         self.logs = logs
         self.writer = writer
         self.turns = turns
+        self.loop = NodeLoop(turns.call_soon, turns.call_later, logs.clock)
         self.vhosts = VhostDirectory(logs, writer, turns.call_soon, turns.call_later)
 
     @property

@@ -1,6 +1,7 @@
 """Virtual hosts: queues, consumers, policies, users and permissions."""
 
 from vhosts.admission import Admission
+from vhosts.appending import Appending
 from vhosts.broker_message import EVENT_EXCHANGE, LOG_EXCHANGE, TRACE_EXCHANGE, tell
 from vhosts.comeback import Comeback
 from vhosts.compatibility import RABBITMQ_PRODUCT, RABBITMQ_VERSION
@@ -84,6 +85,7 @@ from vhosts.queue_declaration import server_name
 from vhosts.queue_partition import QueuePartition
 from vhosts.queue_properties import QueueProperties
 from vhosts.recipient import Recipient
+from vhosts.sharing_out import by_route, disjoint
 from vhosts.snapshot import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot, TakenMessage
 from vhosts.timer import Timer
 from vhosts.topic_permission import TopicPermission
@@ -112,6 +114,7 @@ __all__ = [
     "VHOST_LIMITS",
     "AccessRefused",
     "Admission",
+    "Appending",
     "AuthenticationBusy",
     "AuthenticationRefused",
     "ChannelSnapshot",
@@ -191,6 +194,7 @@ __all__ = [
     "VhostNotFound",
     "VhostRecord",
     "VirtualHost",
+    "by_route",
     "checked_arguments",
     "checked_limits",
     "delivery_cost",
@@ -200,6 +204,7 @@ __all__ = [
     "described_topic_permission",
     "described_user",
     "described_vhost",
+    "disjoint",
     "encoded_arguments",
     "exported_definitions",
     "imported_hash",

@@ -17,7 +17,7 @@ class TurnClock(Protocol):
 
 
 class BacklogTurns:
-    """The turns of all queues of a vhost that have a backlog of one kind.
+    """The turns of all queues of a node that have a backlog of one kind.
 
     Args:
         call_soon: runs a function after this turn of the event loop.

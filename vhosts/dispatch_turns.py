@@ -8,7 +8,7 @@ from vhosts.timer import CallSoon
 
 
 class DispatchTurns(BacklogTurns):
-    """The turns of all dispatchers of a vhost.
+    """The turns of all dispatchers of a node.
 
     What has just come to a queue is handed out in the next turn of the loop, however many queues there are:
     else they would grow, whatever consumers take. What has been there before is handed out while there is time.

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from log_backend import LogStore, Segment, StoredRecord
-from vhosts.backlog_turns import BacklogTurns
 from vhosts.letter_post import LetterPost
+from vhosts.node_loop import NodeLoop
 from vhosts.post import Post
 from vhosts.posting import Posted
 from vhosts.ready_bytes import ReadyBytesWalks
-from vhosts.timer import CallLater, CallSoon, Timer
+from vhosts.timer import Timer
 
 
 class Surroundings:
@@ -19,12 +19,10 @@ class Surroundings:
         post: what the vhost itself publishes by.
         letters: the way of dead letters.
         byte_walks: of all queues with a limit of bytes.
-        letter_turns: of all queues with dead letters.
+        letter_turns: of all queues of the node with dead letters.
 
     Args:
         remove: deletes a queue that has expired, by its name.
-        call_soon: runs a function after this turn of the event loop.
-        call_later: runs a function after some seconds.
     """
 
     def __init__(
@@ -32,17 +30,15 @@ class Surroundings:
         logs: LogStore,
         post: Post,
         remove: Callable[[str], None],
-        call_soon: CallSoon,
-        call_later: CallLater,
+        loop: NodeLoop,
     ) -> None:
         self._logs = logs
         self.post = post
         self.letters = LetterPost(post)
         self.remove = remove
-        self.byte_walks = ReadyBytesWalks(call_soon)
-        self.letter_turns = BacklogTurns(call_soon, logs.clock)
-        self._call_soon = call_soon
-        self._call_later = call_later
+        self.byte_walks = ReadyBytesWalks(loop.call_soon)
+        self.letter_turns = loop.letter_turns
+        self._loop = loop
 
     def now(self) -> int:
         """Microseconds since 1970."""
@@ -50,11 +46,11 @@ class Surroundings:
 
     def call_soon(self, call: Callable[[], None]) -> object:
         """Run a function after this turn of the event loop."""
-        return self._call_soon(call)
+        return self._loop.call_soon(call)
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
         """Run a function after some seconds."""
-        return self._call_later(seconds, call)
+        return self._loop.call_later(seconds, call)
 
     def is_pressed(self) -> bool:
         """Publishers have to wait: for the disk, or for memory."""

@@ -34,12 +34,12 @@ from log_backend import (
 )
 from vhosts.consumer import Consumer
 from vhosts.delay_book import DelayBook
-from vhosts.dispatch_turns import DispatchTurns
 from vhosts.errors import QueueInUse, QueueLimitReached, QueueNotEmpty
 from vhosts.event_feed import TellEvent, tell_nobody, tell_of_queue
 from vhosts.exchange_memories import ExchangeMemories
 from vhosts.group_book import GroupBook
 from vhosts.limits import MAX_QUEUES, Limits, reached
+from vhosts.node_loop import NodeLoop
 from vhosts.partition_numbers import PartitionNumbers
 from vhosts.partitioner import partition_count
 from vhosts.passage import Passage
@@ -52,7 +52,6 @@ from vhosts.queue_properties import QueueProperties
 from vhosts.recent_history import RecentHistory, hand_over
 from vhosts.route_targets import RouteTargets
 from vhosts.surroundings import Surroundings
-from vhosts.timer import CallLater, CallSoon
 from vhosts.topology_keeper import Durable, TopologyKeeper
 from vhosts.topology_record import (
     BindingRecord,
@@ -94,8 +93,7 @@ class VirtualHost:
         logs: LogStore,
         writer: TopologyWriter,
         numbers: PartitionNumbers,
-        call_soon: CallSoon,
-        call_later: CallLater,
+        loop: NodeLoop,
         *,
         default_durability: Durability = Durability.DISK,
         queues_max: int = QUEUES_MAX,
@@ -115,19 +113,19 @@ class VirtualHost:
         self._logs = logs
         self._writer = writer
         self._numbers = numbers
-        self._call_soon = call_soon
+        self._call_soon = loop.call_soon
         self._queues_max = queues_max
-        self._turns = DispatchTurns(call_soon, logs.clock)
+        self._turns = loop.dispatch_turns
         self.groups = GroupBook(name, logs, writer, self._turns)
-        self._queue_logs = QueueLogs(name, logs, self.groups, default_durability, call_soon)
+        self._queue_logs = QueueLogs(name, logs, self.groups, default_durability, loop.call_soon)
         self.policies = VhostPolicies(
             name, writer, self.routing, self.queues, default_durability, tell
         )
         ways = PostWays(
             self.routing, self.passage, lambda route: self.targets.gradually(route), logs.clock
         )
-        self.post = Post(ways, call_soon)
-        self._surroundings = Surroundings(logs, self.post, self._expire, call_soon, call_later)
+        self.post = Post(ways, loop.call_soon)
+        self._surroundings = Surroundings(logs, self.post, self._expire, loop)
         self.delays = DelayBook(name, logs, numbers, self._surroundings, default_durability)
         self.targets = RouteTargets(self.routing, self.queues, self.delays)
         follow = self.policies.follow_exchange

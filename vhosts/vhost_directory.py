@@ -10,6 +10,7 @@ from vhosts.argument_checks import QUEUE_TYPES
 from vhosts.errors import InvalidVhost, VhostNotFound
 from vhosts.event_feed import EventFeed
 from vhosts.limits import VHOST_LIMITS, checked_limits
+from vhosts.node_loop import NodeLoop
 from vhosts.timer import CallLater, CallSoon
 from vhosts.topology_record import NEXT_PARTITION_KEY, VHOSTS_PREFIX, VhostRecord, vhost_change
 from vhosts.topology_writer import TopologyWriter
@@ -44,8 +45,7 @@ class VhostDirectory:
     ) -> None:
         self._logs = logs
         self._writer = writer
-        self._call_soon = call_soon
-        self._call_later = call_later
+        self._loop = NodeLoop(call_soon, call_later, logs.clock)
         self._default_durability = default_durability
         self.queues_max = queues_max
         self.has_remote = logs.has_remote
@@ -164,8 +164,7 @@ class VhostDirectory:
             self._logs,
             self._writer,
             self,
-            self._call_soon,
-            self._call_later,
+            self._loop,
             default_durability=self._default_durability,
             queues_max=self.queues_max,
             node_tells=record.name == self.default_vhost,

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 from frame_samples import publish
+from loop_services import rota_of
 from pamqp import commands
 from queue_samples import Node, records
 from unit.amqp_front.publishing_channel import HastyClock, held, runs
@@ -41,6 +42,7 @@ class Connection:
             settlings=deque(),
             piecework=set(),
             loop=loop,
+            rota=rota_of(loop),
         )
         book = PermissionBook()
         book.put(self.user, node.vhost.name, FULL_PERMISSION)

@@ -5,10 +5,10 @@ import socket
 from typing import Any, cast
 
 import pytest
+from loop_services import services_of
 
 from amqp_front import client_socket
 from amqp_front.client_socket import ClientSocket
-from amqp_front.cork import Cork
 from amqp_front.proxy_header import Endpoint
 
 
@@ -59,6 +59,8 @@ class Timers:
     def __init__(self) -> None:
         self.set: list[tuple[float, Any]] = []
 
+    def call_soon(self, call: Any) -> None: ...
+
     def call_later(self, seconds: float, call: Any) -> Any:
         timer = (seconds, call)
         self.set.append(timer)
@@ -80,9 +82,8 @@ class Owner:
 
 def connected(address: object = ("192.0.2.1", 7)) -> tuple[ClientSocket, Transport, Timers]:
     transport, timers = Transport(address), Timers()
-    loop = cast(asyncio.AbstractEventLoop, timers)
     owner = Owner()
-    client = ClientSocket(cast(asyncio.Transport, transport), loop, owner, Cork(loop))
+    client = ClientSocket(cast(asyncio.Transport, transport), services_of(timers), owner)
     return client, transport, timers
 
 
@@ -99,8 +100,7 @@ def test_a_connection_is_called_after_its_other_end(
 
 def test_a_client_behind_a_proxy_is_called_after_itself() -> None:
     transport = cast(asyncio.Transport, Transport(("198.51.100.1", 9)))
-    loop = cast(asyncio.AbstractEventLoop, Timers())
-    client = ClientSocket(transport, loop, Owner(), Cork(loop), Endpoint("192.0.2.1", 7))
+    client = ClientSocket(transport, services_of(Timers()), Owner(), Endpoint("192.0.2.1", 7))
     assert (client.peer, client.name) == ("192.0.2.1", "192.0.2.1:7")
 
 

@@ -6,14 +6,16 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from loop_services import rota_of
 from queue_samples import SetClock
 from unit.amqp_front.test_long_write import Loop
 
-from amqp_front.command_turn import TURN_COMMANDS_MAX, TURN_SECONDS
+from amqp_front.command_turn import MUCH_BYTES, TURN_COMMANDS_MAX, TURN_SECONDS, CommandTurn
 from amqp_front.connection import Connection
 from amqp_front.connection_state import State
 from amqp_front.cork import Cork
 from amqp_front.frame_cutter import FrameCutter
+from amqp_front.rota import LONG_SECONDS, Rota
 
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 FRAME_MAX = 131_072
@@ -40,7 +42,8 @@ def left_after_turns(clock: SetClock) -> list[int]:
         cutter=FrameCutter(FRAME_MAX),
         loop=loop,
         clock=clock,
-        cork=Cork(cast(Any, loop)),
+        cork=(cork := Cork(cast(Any, loop))),
+        rota=Rota(cast(Any, loop), clock, cork),
         gate=SimpleNamespace(closed=False),
     )
     connection = Connection(services, SimpleNamespace(opened=None, closed=None))
@@ -53,8 +56,9 @@ def left_after_turns(clock: SetClock) -> list[int]:
         left.append(len(services.cutter.unread()) // len(HEARTBEAT))
         if not left[-1]:
             return left[1:]
-        loop.turn()  # it may be the one that was read in
         loop.turn()
+        if len(services.cutter.unread()) == left[-1] * len(HEARTBEAT):
+            loop.turn()  # that was the rest of the one that it was read in
     raise AssertionError(left)
 
 
@@ -68,3 +72,110 @@ def test_slow_commands_are_carried_out_until_they_have_taken_a_turn(
 ) -> None:
     left = left_after_turns(SlowClock(turns))
     assert left == [max(0, FRAMES - each * turn) for turn in range(1, -(-FRAMES // each) + 1)]
+
+
+ROOM = memoryview(bytearray(1 << 20))
+
+
+def test_what_is_read_counts_as_commands() -> None:
+    turn = CommandTurn(rota_of(Loop()), SetClock())
+    turn.received(4095)
+    assert turn.commands_left == TURN_COMMANDS_MAX
+    turn.received(1 << 19)
+    assert turn.commands_left == TURN_COMMANDS_MAX // 2
+
+
+def late_rota(loop: Loop) -> Rota:
+    """A rota in a turn of the loop that a client has made long."""
+    clock = SetClock()
+    rota = Rota(cast(Any, loop), clock, Cork(cast(Any, loop)))
+    rota.heard_much()
+    clock.microseconds += round(LONG_SECONDS * 1e6)
+    rota.heard_much()
+    return rota
+
+
+def test_who_has_much_to_say_in_a_long_turn_of_the_loop_says_it_in_another() -> None:
+    loop = Loop()
+    turn = CommandTurn(late_rota(loop), SetClock())
+    assert len(turn.room(ROOM)) == MUCH_BYTES
+    turn.received(MUCH_BYTES)
+    assert turn.commands_left <= 0
+    loop.turn()
+    assert len(turn.room(ROOM)) == len(ROOM)
+
+
+def test_who_has_little_to_say_is_heard_in_a_long_turn_too() -> None:
+    turn = CommandTurn(late_rota(Loop()), SetClock())
+    turn.room(ROOM)
+    turn.received(MUCH_BYTES - 1)
+    assert turn.commands_left > 0
+
+
+def test_a_read_that_is_full_by_chance_is_no_end() -> None:
+    turn = CommandTurn(rota_of(Loop()), SetClock())
+    assert len(turn.room(ROOM)) == len(ROOM)
+    turn.received(MUCH_BYTES)
+    assert turn.commands_left > 0
+
+
+def read(turn: CommandTurn, nbytes: int) -> None:
+    turn.room(ROOM)
+    turn.received(nbytes)
+
+
+def test_what_was_used_up_does_not_count_when_others_had_their_turns() -> None:
+    loop = Loop()
+    rota = rota_of(loop)
+    turn = CommandTurn(rota, SetClock())
+    turn.commands_left = 1
+    read(turn, 1)
+    assert turn.commands_left == 1  # nobody waits
+    rota.wait(lambda: None)
+    loop.turn()
+    read(turn, 1)
+    assert turn.commands_left == TURN_COMMANDS_MAX
+
+
+def test_who_has_waited_has_one_turn() -> None:
+    loop = Loop()
+    rota = rota_of(loop)
+    turn = CommandTurn(rota, SetClock())
+    turn.end()
+    rota.wait(turn.begin)
+    loop.turn()
+    loop.turn()
+    assert turn.commands_left == TURN_COMMANDS_MAX
+    turn.commands_left = 1
+    read(turn, 1)
+    assert turn.commands_left == 1
+
+
+def test_who_has_waited_has_the_whole_of_it_however_long_others_have_made_the_loops() -> None:
+    loop = Loop()
+    rota = late_rota(loop)
+    waited, other = CommandTurn(rota, SetClock()), CommandTurn(rota, SetClock())
+    waited.begin()
+    assert len(waited.room(ROOM)) == len(ROOM)
+    waited.received(MUCH_BYTES)
+    assert waited.commands_left > 0
+    assert len(other.room(ROOM)) == MUCH_BYTES
+
+
+@pytest.mark.parametrize(("waits", "others"), [(False, 0.5), (True, 0.0)])
+def test_the_rota_knows_what_those_took_that_have_not_waited(waits: bool, others: float) -> None:
+    loop, clock = Loop(), SetClock()
+    rota = rota_of(loop)
+    turn, cork = CommandTurn(rota, clock), Cork(cast(Any, loop))
+    rota.wait(turn.begin if waits else lambda: None)
+    loop.turn()
+    loop.turn()
+    turn.room(ROOM)
+
+    def commands() -> None:
+        assert cork.is_in
+        assert turn.until == clock.monotonic() + TURN_SECONDS
+        clock.microseconds += 500_000
+
+    turn.carry_out(cork, commands)
+    assert rota.others_seconds == pytest.approx(others)

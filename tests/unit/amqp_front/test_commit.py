@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from loop_services import rota_of
 
 from amqp_front.commit import TURN_SECONDS, Commit
 from amqp_front.confirm_board import ConfirmBoard
@@ -57,6 +58,7 @@ class Ending:
         self.board = ConfirmBoard(loop.call_soon)
         self.services: Any = SimpleNamespace(
             loop=loop,
+            rota=rota_of(loop),
             confirms=self.board,
             clock=clock or SystemClock(),
             settlings=deque(),
@@ -121,7 +123,7 @@ async def test_a_failure_of_the_journal_returns_what_was_taken() -> None:
         await commit.reached
     assert caught.value.code == INTERNAL_ERROR
     assert ending.settling.told == ["failed", "settled"]
-    for _ in range(2):
+    for _ in range(3):
         await asyncio.sleep(0)
     assert ending.told == [0, 1, 2]
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import cast
 
 import pytest
+from loop_services import services_of
 from unit.amqp_front.test_long_write import Loop
 
 from amqp_front.client_socket import KEPT_BYTES_MAX, ClientSocket
@@ -67,7 +68,7 @@ class Client:
     def __init__(self, loop: Loop, cork: Cork) -> None:
         self.transport = Transport()
         transport = cast(asyncio.Transport, self.transport)
-        self.socket = ClientSocket(transport, cast(asyncio.AbstractEventLoop, loop), Owner(), cork)
+        self.socket = ClientSocket(transport, services_of(loop, cork), Owner())
 
 
 @pytest.fixture

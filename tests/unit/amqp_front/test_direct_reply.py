@@ -1,12 +1,17 @@
 """Addresses of direct replies."""
 
 from amqp_front.direct_reply import ADDRESS_PREFIX, PSEUDO_QUEUE, DirectReplies
-from log_backend import Records
+from amqp_front.properties import Properties
+from amqp_front.single_run import single_run
+from log_backend import Records, SystemClock
 
 
 class Consumer:
+    def __init__(self) -> None:
+        self.replies: list[bytes] = []
+
     def reply(self, records: Records) -> None:
-        raise AssertionError
+        self.replies += [records.body(at) for at in range(records.count)]
 
 
 def test_an_address_leads_to_its_consumer_until_it_is_closed() -> None:
@@ -18,6 +23,17 @@ def test_an_address_leads_to_its_consumer_until_it_is_closed() -> None:
     replies.close(one)
     assert replies.find(one.encode()) is None
     assert replies.find(other.encode()) is second
+
+
+def test_what_is_published_to_an_address_reaches_its_consumer_until_it_is_closed() -> None:
+    replies, consumer, clock = DirectReplies(), Consumer(), SystemClock()
+    address = replies.open(consumer)
+    key = address.encode()
+    run = single_run(1, b"", key, 0, Properties(bytes(2)), b"answer")
+    assert replies.send(key, run, clock)
+    replies.close(address)
+    assert not replies.send(key, run, clock)
+    assert consumer.replies == [b"answer"]
 
 
 def test_addresses_cannot_be_guessed() -> None:

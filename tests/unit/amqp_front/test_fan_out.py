@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 from frame_samples import publish
+from loop_services import rota_of
 from queue_samples import Node, Taker, running_node
 from unit.amqp_front.publishing_channel import Channel, held, runs
 from unit.amqp_front.test_planning import HastyClock, commit, kept
@@ -61,6 +62,7 @@ async def channel(node: Node) -> Channel:
     channel.services.loop = SimpleNamespace(
         create_future=loop.create_future, call_soon=node.turns.call_soon
     )
+    channel.services.rota = rota_of(channel.services.loop)
     channel.services.piecework = set[Piecework]()
     return channel
 
@@ -129,7 +131,7 @@ def test_behind_a_long_way_that_took_its_time_a_run_is_cut(
         node.vhost.bind_queue(name, "amq.headers", "", {"x-match": "all"})
     frames = b"".join(publish(1, exchange, key, b"m") for key in ("k1", "k2", "k3"))
     (run,) = runs(frames)
-    monkeypatch.setattr("amqp_front.publisher.LONG_ROUTE", 1)
+    monkeypatch.setattr("amqp_front.route_search.LONG_ROUTE", 1)
     assert publisher.carry(run) == 1
     assert sum(counts(node)) == (2 if by_headers else QUEUES_BETWEEN_LOOKS)
 
@@ -292,6 +294,7 @@ def test_a_commit_appends_to_all_queues_in_the_turn_that_carries_it_out(
 ) -> None:
     publisher.confirming = False
     messages = kept(publisher, publish(1, "amq.fanout", "", b"a"))
-    commit(node, publisher, Planning(publisher, node.vhost, messages, channel.services.clock))
+    of_channel = cast(Any, channel), publisher.returns
+    commit(node, Planning(*of_channel, messages, channel.services.clock))
     assert counts(node) == [1] * len(QUEUES)
     assert publisher.fan_out is None

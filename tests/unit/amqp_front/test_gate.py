@@ -150,3 +150,15 @@ def test_a_journal_that_is_behind_for_a_moment_is_no_alarm() -> None:
     assert gate.alarms == NONE
     gate.close_for(DISK | JOURNAL)
     assert gate.alarms == DISK | JOURNAL
+
+
+def test_who_has_waited_longest_goes_on_first() -> None:
+    gate, _ = gate_and_loop()
+    order: list[int] = []
+    gate.close_for(JOURNAL)
+    for at in range(20):
+        held = Waiting()
+        held.let_go = lambda at=at: order.append(at)  # type: ignore[method-assign, misc]
+        gate.hold(held)
+    gate.close_for(NONE)
+    assert order == list(range(20))

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from loop_services import rota_of
 from queue_samples import SetClock
 
 from amqp_front.lease_ends import LOOKED_RUNS, TURN_SECONDS, LeaseEnds
@@ -72,7 +73,9 @@ async def services() -> Any:
     clock = SetClock()
     clock.look_microseconds = round(2_000_000 * TURN_SECONDS)
     loop = asyncio.get_running_loop()
-    return SimpleNamespace(clock=clock, loop=loop, piecework=set(), settlings=deque())
+    return SimpleNamespace(
+        clock=clock, loop=loop, rota=rota_of(loop), piecework=set(), settlings=deque()
+    )
 
 
 async def turns_to_the_end(services: Any) -> int:

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from loop_services import services_of
+
 from amqp_front.client_socket import ClientSocket
-from amqp_front.cork import Cork
 from amqp_front.long_write import OUTBOX_BYTES_HIGH, TURN_BYTES_MAX
 
 MIB = 1 << 20
@@ -38,7 +39,7 @@ class Transport:
         self.unsent = 0
         self.client: Connection
         self.paused = False
-        self.closed = False
+        self.closed = self.ended = self.takes_all = False
 
     def get_extra_info(self, name: str) -> None: ...
 
@@ -53,10 +54,17 @@ class Transport:
     def write(self, part: bytes) -> None:
         self.writelines([part])
 
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.ended = True
+
     def writelines(self, parts: Sequence[bytes]) -> None:
+        assert not self.ended
         for part in parts:
             self.written += part
-            self.unsent += len(part)
+            self.unsent += 0 if self.takes_all else len(part)
         if self.unsent > OUTBOX_BYTES_HIGH and not self.paused:
             self.paused = True
             self.client.pause_writing()
@@ -78,8 +86,7 @@ class Connection:
         self.stalled = False
         self.resumed = 0
         transport = cast(asyncio.Transport, self.transport)
-        loop = cast(asyncio.AbstractEventLoop, self.loop)
-        self.socket = ClientSocket(transport, loop, self, Cork(loop))
+        self.socket = ClientSocket(transport, services_of(self.loop), self)
 
     def pause_writing(self) -> None:
         self.stalled = True
@@ -149,6 +156,17 @@ def test_a_socket_that_is_closed_sends_what_waits_before() -> None:
     assert bytes(connection.transport.written) == large + b"end" + b"close-ok"
     connection.loop.turn()
     assert bytes(connection.transport.written) == large + b"end" + b"close-ok"
+
+
+def test_a_long_write_that_was_handed_over_writes_nothing_behind_the_end() -> None:
+    connection = Connection()
+    connection.transport.takes_all = True
+    connection.socket.write([content(3 * MIB), b"end"])
+    connection.socket.end()
+    assert connection.transport.ended
+    assert connection.loop.soon
+    connection.loop.turn()
+    assert connection.transport.written.endswith(b"end")
 
 
 def test_a_megabyte_with_its_frames_goes_out_at_once() -> None:

@@ -13,21 +13,24 @@ from amqp_front.command import PublishRun
 from amqp_front.commit_plan import CommitPlan
 from amqp_front.errors import PRECONDITION_FAILED, SoftError
 from amqp_front.planning import TRIES_MAX, Planning
-from amqp_front.publisher import LOOKED_AT_MAX, Publisher
+from amqp_front.publisher import Publisher
+from amqp_front.single_run import LOOKED_AT_MAX
 from amqp_front.transaction import Kept, Transaction
 from exchanges import ExchangeNotFound
+from log_backend import SystemClock
 from vhosts import QueueProperties
 
 TURNS_MAX = 1_000
 
 
 @pytest.fixture
-def planning(node: Node, publisher: Publisher) -> Callable[..., Planning]:
+def planning(channel: Channel, publisher: Publisher) -> Callable[..., Planning]:
     """Makes the planning of messages, each read alone; its clock is hasty, or stands still."""
 
     def plan(*messages: bytes, hasty: bool = True) -> Planning:
         clock = HastyClock() if hasty else SetClock()
-        return Planning(publisher, node.vhost, kept(publisher, *messages), clock)
+        of_channel = cast(Any, channel), publisher.returns
+        return Planning(*of_channel, kept(publisher, *messages), clock)
 
     return plan
 
@@ -51,10 +54,10 @@ def turns_of(planning: Planning) -> tuple[int, CommitPlan]:
     raise AssertionError("there is no end to it")
 
 
-def commit(node: Node, publisher: Publisher, planning: Planning) -> int:
+def commit(node: Node, planning: Planning) -> int:
     """Plan what is left, and carry it out; returns in how many turns."""
     turns, plan = turns_of(planning)
-    node.vhost.commit(lambda: publisher.carry_out(plan), [])
+    node.vhost.commit(lambda: plan.carry_out(SystemClock()), [])
     for tell in plan.told:
         tell()
     return turns
@@ -78,25 +81,25 @@ def bound(node: Node) -> None:
 
 
 def test_a_small_transaction_is_planned_in_one_turn(
-    node: Node, publisher: Publisher, planning: Callable[..., Planning], bound: None
+    node: Node, planning: Callable[..., Planning], bound: None
 ) -> None:
-    assert commit(node, publisher, planning(*PARTS, hasty=False)) == 1
+    assert commit(node, planning(*PARTS, hasty=False)) == 1
     assert (held(node, "one"), held(node, "two")) == (["a", "b", "c"], ["c"])
 
 
 def test_a_long_one_takes_turns_and_nothing_of_it_happens_before_the_last(
-    node: Node, publisher: Publisher, planning: Callable[..., Planning], bound: None
+    node: Node, planning: Callable[..., Planning], bound: None
 ) -> None:
     slow = planning(*PARTS)
     for _ in range(TURNS - 1):
         assert slow.go_on() is None
     assert (held(node, "one"), held(node, "two")) == ([], [])
-    assert commit(node, publisher, slow) == 1
+    assert commit(node, slow) == 1
     assert (held(node, "one"), held(node, "two")) == (["a", "b", "c"], ["c"])
 
 
 def test_a_run_is_planned_in_parts_and_keeps_its_order(
-    node: Node, publisher: Publisher, planning: Callable[..., Planning]
+    node: Node, planning: Callable[..., Planning]
 ) -> None:
     node.vhost.declare_exchange(
         "h", "headers", durable=False, auto_delete=False, internal=False, arguments={}
@@ -104,7 +107,7 @@ def test_a_run_is_planned_in_parts_and_keeps_its_order(
     node.vhost.bind_queue("one", "h", "", {"x-match": "all"})
     bodies = [f"m{at}" for at in range(3 * LOOKED_AT_MAX)]
     node.vhost.firehose = _Nobody()
-    assert commit(node, publisher, planning(to("k", *bodies, exchange="h"))) > 3
+    assert commit(node, planning(to("k", *bodies, exchange="h"))) > 3
     assert held(node, "one") == bodies
 
 
@@ -117,7 +120,6 @@ class _Nobody:
 
 def test_what_others_publish_meanwhile_stands_before_all_of_it(
     node: Node,
-    publisher: Publisher,
     channel: Channel,
     planning: Callable[..., Planning],
     bound: None,
@@ -127,13 +129,12 @@ def test_what_others_publish_meanwhile_stands_before_all_of_it(
     other = Publisher(cast(Any, channel))
     for run in runs(to("one", "between")):
         other.publish(run)
-    commit(node, publisher, slow)
+    commit(node, slow)
     assert held(node, "one") == ["between", "a", "b", "c"]
 
 
 def test_a_queue_that_is_deleted_meanwhile_gets_nothing_and_what_nobody_gets_is_returned(
     node: Node,
-    publisher: Publisher,
     channel: Channel,
     planning: Callable[..., Planning],
     bound: None,
@@ -141,32 +142,32 @@ def test_a_queue_that_is_deleted_meanwhile_gets_nothing_and_what_nobody_gets_is_
     slow = planning(to("one", "a", mandatory=True), PARTS[1])
     slow.go_on()
     node.vhost.delete_queue(node.vhost.queues["one"])
-    commit(node, publisher, slow)
+    commit(node, slow)
     assert held(node, "two") == ["c"]
     assert [each.routing_key for each in channel.sent()] == ["one"]
 
 
 def test_a_queue_that_is_declared_anew_meanwhile_gets_all_of_it(
-    node: Node, publisher: Publisher, planning: Callable[..., Planning], bound: None
+    node: Node, planning: Callable[..., Planning], bound: None
 ) -> None:
     slow = planning(*PARTS)
     slow.go_on()
     slow.go_on()
     node.vhost.delete_queue(node.vhost.queues["one"])
     node.vhost.declare_queue(QueueProperties("one"), object())
-    commit(node, publisher, slow)
+    commit(node, slow)
     assert (held(node, "one"), held(node, "two")) == (["a", "b"], ["c"])
 
 
 def test_a_binding_that_comes_or_goes_meanwhile_counts(
-    node: Node, publisher: Publisher, planning: Callable[..., Planning]
+    node: Node, planning: Callable[..., Planning]
 ) -> None:
     node.vhost.bind_queue("one", "amq.fanout", "", {})
     slow = planning(PARTS[1])
     slow.go_on()
     node.vhost.unbind_queue("one", "amq.fanout", "", {})
     node.vhost.bind_queue("two", "amq.fanout", "", {})
-    commit(node, publisher, slow)
+    commit(node, slow)
     assert (held(node, "one"), held(node, "two")) == ([], ["c"])
 
 
@@ -188,7 +189,7 @@ def test_an_exchange_that_is_deleted_meanwhile_refuses_all_of_it(
 
 
 def test_a_queue_that_is_filled_meanwhile_refuses_all_of_it(
-    node: Node, publisher: Publisher, channel: Channel, planning: Callable[..., Planning]
+    node: Node, channel: Channel, planning: Callable[..., Planning]
 ) -> None:
     arguments = {"x-max-length": 2, "x-overflow": "reject-publish"}
     node.vhost.declare_queue(QueueProperties("full", arguments=arguments), object())
@@ -215,7 +216,7 @@ def test_a_transaction_that_is_too_large_is_refused_as_soon_as_that_is_known(
 
 
 def test_topology_that_never_rests_delays_a_commit_a_few_times_only(
-    node: Node, publisher: Publisher, planning: Callable[..., Planning], bound: None
+    node: Node, planning: Callable[..., Planning], bound: None
 ) -> None:
     slow = planning(*PARTS)
     turns, plan = 0, None
@@ -224,12 +225,12 @@ def test_topology_that_never_rests_delays_a_commit_a_few_times_only(
         node.vhost.declare_queue(QueueProperties(f"other {turns}"), object())
         plan = slow.go_on()
     assert turns == TURNS * TRIES_MAX
-    node.vhost.commit(lambda: publisher.carry_out(plan), [])
+    node.vhost.commit(lambda: plan.carry_out(SystemClock()), [])
     assert (held(node, "one"), held(node, "two")) == (["a", "b", "c"], ["c"])
 
 
 def test_nor_does_it_let_a_queue_get_anything_that_is_gone(
-    node: Node, publisher: Publisher, planning: Callable[..., Planning], bound: None
+    node: Node, planning: Callable[..., Planning], bound: None
 ) -> None:
     slow = planning(*PARTS)
     for turn in range(TURNS * TRIES_MAX - 1):
@@ -237,12 +238,12 @@ def test_nor_does_it_let_a_queue_get_anything_that_is_gone(
         assert slow.go_on() is None
     node.vhost.delete_queue(node.vhost.queues["one"])
     assert slow.go_on() is None
-    commit(node, publisher, slow)
+    commit(node, slow)
     assert held(node, "two") == ["c"]
 
 
 def test_what_an_exchange_has_seen_meanwhile_is_a_duplicate(
-    node: Node, publisher: Publisher, channel: Channel, planning: Callable[..., Planning]
+    node: Node, channel: Channel, planning: Callable[..., Planning]
 ) -> None:
     kind, once = "x-message-deduplication", {"x-cache-size": 10}
     node.vhost.declare_exchange(
@@ -262,9 +263,9 @@ def test_what_an_exchange_has_seen_meanwhile_is_a_duplicate(
     slow.go_on()
     for run in runs(keyed("b", "x")):
         Publisher(cast(Any, channel)).publish(run)
-    commit(node, publisher, slow)
+    commit(node, slow)
     assert held(node, "one") == ["b", "x", "a"]
-    commit(node, publisher, planning(keyed("a", "b", "d")))
+    commit(node, planning(keyed("a", "b", "d")))
     assert held(node, "one") == ["d"]
 
 
@@ -285,7 +286,7 @@ def test_replies_returns_and_traces_follow_what_is_appended(
     address = channel.services.replies.open(Asker())
     _, plan = turns_of(planning(to(address, "r"), to("one", "m"), to("none", "n", mandatory=True)))
     assert told == []
-    node.vhost.commit(lambda: publisher.carry_out(plan), [])
+    node.vhost.commit(lambda: plan.carry_out(SystemClock()), [])
     assert told == []
     for tell in plan.told:
         tell()

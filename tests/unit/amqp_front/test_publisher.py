@@ -10,7 +10,9 @@ from unit.amqp_front.publishing_channel import Channel, held, runs
 
 from amqp_front.errors import ACCESS_REFUSED, NOT_IMPLEMENTED, PRECONDITION_FAILED, AmqpError
 from amqp_front.properties import visible_properties
-from amqp_front.publisher import LONG_KEY, LOOKED_AT_MAX, TURN_KEYS_MAX, Publisher
+from amqp_front.publisher import Publisher
+from amqp_front.route_search import LONG_KEY, TURN_KEYS_MAX
+from amqp_front.single_run import LOOKED_AT_MAX
 from exchanges import ExchangeNotFound
 from log_backend import BLIND_COPIES, Records, SystemClock
 from vhosts import (

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from loop_services import rota_of
 from queue_samples import SetClock
 from unit.amqp_front.publishing_channel import HastyClock
 
@@ -76,8 +77,9 @@ def test_one_turn_is_enough_when_there_is_time() -> None:
 
 @pytest.mark.parametrize(("count", "taken"), [(3, 1), (100, 2), (100, 50)])
 async def test_few_come_back_at_once(count: int, taken: int) -> None:
+    loop = asyncio.get_running_loop()
     services: Any = SimpleNamespace(
-        piecework=set(), loop=asyncio.get_running_loop(), clock=HastyClock()
+        piecework=set(), loop=loop, rota=rota_of(loop), clock=HastyClock()
     )
     held = holding(tags := range(1, count + 1))
     begun = rolled_back(held, [taken_of(held, tags[-taken:])], services)

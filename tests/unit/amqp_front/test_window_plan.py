@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 from frame_samples import publish, some_properties
@@ -20,7 +21,7 @@ KEYS = "one", "two", "a.b", "b.a", "none"
 
 
 @pytest.fixture
-def commit(node: Node, publisher: Publisher) -> Commit:
+def commit(node: Node, channel: Channel, publisher: Publisher) -> Commit:
     """Commits messages: each is exchange, key and body, with options."""
 
     def carry_out(*messages: bytes) -> CommitPlan:
@@ -28,10 +29,11 @@ def commit(node: Node, publisher: Publisher) -> Commit:
         for message in messages:
             for run in runs(message):
                 transaction.publish(run)
-        planning = Planning(publisher, node.vhost, transaction.kept, SystemClock())
+        of_channel = cast(Any, channel), publisher.returns
+        planning = Planning(*of_channel, transaction.kept, SystemClock())
         while (plan := planning.go_on()) is None:
             pass
-        node.vhost.commit(lambda: publisher.carry_out(plan), [])
+        node.vhost.commit(lambda: plan.carry_out(SystemClock()), [])
         for tell in plan.told:
             tell()
         return plan

@@ -440,6 +440,21 @@ def test_a_backlog_is_handed_out_while_the_turn_has_time(node: Node, queue: Queu
     assert handed == [2, 4, 6, 8, 10]
 
 
+async def test_backlogs_of_several_vhosts_share_a_turn(node: Node, queue: Queue) -> None:
+    await node.vhosts.add("other")
+    other, done = node.vhosts.get("other").declare_queue(QueueProperties("q"), object())
+    assert done is None
+    takers = []
+    for each in (queue, other):
+        fill(each, 4)
+        takers += consume(each, Slow(node))
+    handed = []
+    for _ in range(4):
+        node.turns.one()
+        handed.append(sum(len(taker.deliveries) for taker in takers))
+    assert handed == [2, 4, 6, 8]
+
+
 def test_what_has_just_come_is_handed_out_however_long_it_takes(node: Node, queue: Queue) -> None:
     (taker,) = consume(queue, Slow(node))
     fill(queue, 10)

@@ -48,8 +48,7 @@ async def vhost(node: Node, writer: Writer) -> VirtualHost:
         node.logs,
         writer,
         node.vhosts,
-        node.turns.call_soon,
-        node.turns.call_later,
+        node.loop,
     )
 
 

@@ -1,0 +1,21 @@
+# cython: annotation_typing=False
+"""What the records of a run are marked with."""
+
+import cython
+
+from amqp_front.command import CARBON_COPY, PublishRun
+from amqp_front.properties import EXPIRATION
+from amqp_front.single_run import has_blind_copies
+from log_backend import BLIND_COPIES, EXPIRING, PERSISTENT
+
+
+@cython.ccall
+@cython.returns(cython.int)
+@cython.exceptval(-1)
+@cython.locals(attributes=cython.int)
+def record_attributes(run: PublishRun) -> int:
+    """The attributes of the records that are made of a run."""
+    attributes = PERSISTENT if run.persistent else 0
+    if run.property_flags & CARBON_COPY and has_blind_copies(run):
+        attributes |= BLIND_COPIES
+    return attributes | EXPIRING if run.property_flags & EXPIRATION else attributes
