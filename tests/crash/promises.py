@@ -116,16 +116,21 @@ class QueuePromises:
     def recovered(self, log: PartitionLog, found: dict[int, bytes]) -> None:
         """Go on with what a restart found: what it did not find is gone for ever.
 
-        But for segments that retention removed: a power cut may bring them back.
+        But for what another power cut may bring back: segments that retention removed, and what was settled
+        when no later append was durable. A segment that was not synced may lack it, and that one may go.
         """
-        expired = {
-            offset: body for offset, body in self.bodies.items() if offset < log.first_offset
+        gone = set(range(log.next_offset)) - set(found)
+        if self.keeps:
+            may_be_back = {offset for offset in self.bodies if offset < log.first_offset}
+        else:
+            may_be_back = gone & self.settled - self.committed
+            self.settled = gone
+            self.committed |= gone - may_be_back
+        self.bodies = {
+            **{offset: self.bodies[offset] for offset in may_be_back & set(self.bodies)},
+            **found,
         }
-        self.bodies = {**(expired if self.keeps else {}), **found}
         self.confirmed &= set(found)
-        if not self.keeps:
-            self.settled = set(range(log.next_offset)) - set(found)
-            self.committed |= self.settled
         self._waiting.clear()
         self._committing.clear()
 
