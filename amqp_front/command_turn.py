@@ -26,6 +26,7 @@ class CommandTurn:
         "_monotonic",
         "_number",
         "_rota",
+        "_says_little",
         "_was_late",
         "commands_left",
         "until",
@@ -38,6 +39,7 @@ class CommandTurn:
         self._number = 0  # of the rota's turns
         self._has_waited = False  # for the turn of that number
         self._was_late = False
+        self._says_little = True  # the last read was a short one
         self.commands_left = TURN_COMMANDS_MAX
 
     def begin(self) -> None:
@@ -56,22 +58,21 @@ class CommandTurn:
 
     def received(self, nbytes: int) -> None:
         """So much was read into the room."""
-        if nbytes < MUCH_BYTES:
-            self.commands_left -= nbytes >> COMMAND_READ_BITS
-        elif self._was_late:
-            self.end()
-        else:
-            self.commands_left -= nbytes >> COMMAND_READ_BITS
-            self._rota.heard_much()
+        self.commands_left -= nbytes >> COMMAND_READ_BITS
+        self._says_little = nbytes < MUCH_BYTES
+        if not self._says_little:
+            if self._was_late:
+                self.end()
+            else:
+                self._rota.heard_much()
 
     def carry_out(self, cork: Cork, commands: Callable[[], None]) -> None:
         """Carry out what was received, and send what is answered."""
         begin = self._monotonic()
         self.until = begin + TURN_SECONDS
         cork.run(commands)
-        rota = self._rota
-        if rota.is_under_way and not (self._has_waited and self._number == rota.number):
-            rota.others_seconds += self._monotonic() - begin
+        if self._says_little and self._rota.is_under_way and not self._has_waited:
+            self._rota.others_took(self._monotonic() - begin)
 
     def reached(self, weight: int) -> None:
         """A run of publishes went to several queues; see `Appending` for their weight."""

@@ -13,6 +13,7 @@ from log_backend import Clock
 
 LONG_SECONDS = 0.002  # of those that go on in a turn of the loop: half as many in the next one
 WORK_SECONDS = 0.001  # of a turn, for all works together
+HEARD_SECONDS = 0.001  # of a turn, for those that send much and have not waited: then it is late
 FEW = 4  # go on in the first turn
 
 
@@ -22,8 +23,6 @@ class Rota:
     Attributes:
         number: of turns in which somebody had waited.
         is_under_way: somebody waits, or somebody that has waited has this turn.
-        others_seconds: of this turn, what clients took that have not waited.
-        is_late: clients that sent much have made this turn long.
     """
 
     __slots__ = (
@@ -32,15 +31,14 @@ class Rota:
         "_cork",
         "_few",
         "_monotonic",
+        "_others_seconds",
         "_until",
         "_waited",
         "_waiting",
         "_went_on",
         "_works",
-        "is_late",
         "is_under_way",
         "number",
-        "others_seconds",
     )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, cork: Cork) -> None:
@@ -53,11 +51,10 @@ class Rota:
         self._few = FEW
         self._went_on = 0  # in the last turn
         self._began = 0.0
+        self._others_seconds = 0.0  # since then
         self._until = 0.0  # 0: nobody has sent much in this turn
         self.number = 0
         self.is_under_way = False
-        self.others_seconds = 0.0
-        self.is_late = False
 
     def wait(self, go_on: Callable[[], None]) -> None:
         """Call a function in another turn of the loop, with the cork in, when those that wait had theirs.
@@ -83,7 +80,7 @@ class Rota:
         now = self._monotonic()
         if self._went_on:
             self._adapt(now - self._began)
-        self._began, self.others_seconds = now, 0.0
+        self._began, self._others_seconds = now, 0.0
         self._went_on = 0
         try:
             self._serve(self._works, len(self._works), now + WORK_SECONDS)
@@ -107,21 +104,27 @@ class Rota:
 
     def _adapt(self, seconds: float) -> None:
         # Where many clients with little to say make turns long, those that have waited have a third of them.
-        own = seconds - self.others_seconds
-        allowed = max(LONG_SECONDS, self.others_seconds / 2)
+        own = seconds - self._others_seconds
+        allowed = max(LONG_SECONDS, self._others_seconds / 2)
         if own > allowed:
             self._few = max(1, self._few // 2)
         elif own < allowed / 2 and self._went_on == self._few < len(self._waiting):
             self._few += 1
 
+    def others_took(self, seconds: float) -> None:
+        """A client that has little to say, and has not waited, took so long in this turn."""
+        self._others_seconds += seconds
+
     def heard_much(self) -> None:
         """A client has sent much; see `is_late`."""
-        if self._until:
-            self.is_late = self._monotonic() >= self._until
-        else:
-            self._until = self._monotonic() + LONG_SECONDS
+        if not self._until:
+            self._until = self._monotonic() + HEARD_SECONDS
             self._call_soon(self._all_heard)
+
+    @property
+    def is_late(self) -> bool:
+        """Clients that sent much have made this turn long."""
+        return self._until > 0 and self._monotonic() >= self._until
 
     def _all_heard(self) -> None:
         self._until = 0.0
-        self.is_late = False

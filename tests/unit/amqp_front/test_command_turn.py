@@ -15,7 +15,7 @@ from amqp_front.connection import Connection
 from amqp_front.connection_state import State
 from amqp_front.cork import Cork
 from amqp_front.frame_cutter import FrameCutter
-from amqp_front.rota import LONG_SECONDS, Rota
+from amqp_front.rota import HEARD_SECONDS, Rota
 
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 FRAME_MAX = 131_072
@@ -90,8 +90,7 @@ def late_rota(loop: Loop) -> Rota:
     clock = SetClock()
     rota = Rota(cast(Any, loop), clock, Cork(cast(Any, loop)))
     rota.heard_much()
-    clock.microseconds += round(LONG_SECONDS * 1e6)
-    rota.heard_much()
+    clock.microseconds += round(HEARD_SECONDS * 1e6)
     return rota
 
 
@@ -162,15 +161,31 @@ def test_who_has_waited_has_the_whole_of_it_however_long_others_have_made_the_lo
     assert len(other.room(ROOM)) == MUCH_BYTES
 
 
-@pytest.mark.parametrize(("waits", "others"), [(False, 0.5), (True, 0.0)])
-def test_the_rota_knows_what_those_took_that_have_not_waited(waits: bool, others: float) -> None:
+class ToldRota(Rota):
+    """What it was told of others."""
+
+    told: float = 0.0
+
+    def others_took(self, seconds: float) -> None:
+        """See `Rota`."""
+        self.told += seconds
+
+
+@pytest.mark.parametrize(
+    ("waits", "nbytes", "others"),
+    [(False, MUCH_BYTES - 1, 0.5), (False, MUCH_BYTES, 0.0), (True, MUCH_BYTES - 1, 0.0)],
+)
+def test_the_rota_knows_what_those_took_that_have_little_to_say_and_have_not_waited(
+    waits: bool, nbytes: int, others: float
+) -> None:
     loop, clock = Loop(), SetClock()
-    rota = rota_of(loop)
-    turn, cork = CommandTurn(rota, clock), Cork(cast(Any, loop))
+    cork = Cork(cast(Any, loop))
+    rota = ToldRota(cast(Any, loop), clock, cork)
+    turn = CommandTurn(rota, clock)
     rota.wait(turn.begin if waits else lambda: None)
     loop.turn()
     loop.turn()
-    turn.room(ROOM)
+    read(turn, nbytes)
 
     def commands() -> None:
         assert cork.is_in
@@ -178,4 +193,4 @@ def test_the_rota_knows_what_those_took_that_have_not_waited(waits: bool, others
         clock.microseconds += 500_000
 
     turn.carry_out(cork, commands)
-    assert rota.others_seconds == pytest.approx(others)
+    assert rota.told == pytest.approx(others)

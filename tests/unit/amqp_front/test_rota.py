@@ -9,7 +9,7 @@ from queue_samples import SetClock
 from unit.amqp_front.test_long_write import Loop
 
 from amqp_front.cork import Cork
-from amqp_front.rota import FEW, LONG_SECONDS, WORK_SECONDS, Rota
+from amqp_front.rota import FEW, HEARD_SECONDS, LONG_SECONDS, WORK_SECONDS, Rota
 
 
 class Node:
@@ -85,7 +85,7 @@ def test_what_others_take_is_no_reason_for_fewer() -> None:
     node = Node(100, 0.0, 0.9 * LONG_SECONDS / FEW)
     for _ in range(5):
         node.take(others := 10 * LONG_SECONDS)
-        node.rota.others_seconds += others
+        node.rota.others_took(others)
         assert len(node.turn()) >= FEW
 
 
@@ -94,7 +94,7 @@ def test_where_others_take_long_those_that_wait_have_half_as_much() -> None:
     node = Node(100, 0.0, each)
     turns = []
     for _ in range(40):
-        node.rota.others_seconds += 10 * LONG_SECONDS
+        node.rota.others_took(10 * LONG_SECONDS)
         node.take(10 * LONG_SECONDS)
         turns.append(len(node.turn()))
     assert max(turns) * each <= 5 * LONG_SECONDS
@@ -195,12 +195,12 @@ def test_works_do_not_wait_for_those_that_wait_nor_these_for_them() -> None:
 
 def test_a_turn_is_late_when_clients_with_much_to_say_have_made_it_long() -> None:
     node = Node(0, 0.0)
+    assert not node.rota.is_late
     node.rota.heard_much()
-    node.clock.microseconds += round(LONG_SECONDS * 1e6) - 1
+    node.take(HEARD_SECONDS - 1e-6)
     node.rota.heard_much()
     assert not node.rota.is_late
-    node.clock.microseconds += 1
-    node.rota.heard_much()
+    node.take(1e-6)
     assert node.rota.is_late
     node.loop.turn()
     assert not node.rota.is_late
