@@ -118,14 +118,16 @@ class QueuePromises:
 
         But for what another power cut may bring back: segments that retention removed, and what was settled
         when no later append was durable. A segment that was not synced may lack it, and that one may go.
+        Offsets above all that was durable may go with it, and be given again.
         """
         gone = set(range(log.next_offset)) - set(found)
+        durable = set(range(max(self.confirmed | self.committed, default=-1) + 1))
         if self.keeps:
             may_be_back = {offset for offset in self.bodies if offset < log.first_offset}
         else:
             may_be_back = gone & self.settled - self.committed
             self.settled = gone
-            self.committed |= gone - may_be_back
+            self.committed |= gone & durable - may_be_back
         self.bodies = {
             **{offset: self.bodies[offset] for offset in may_be_back & set(self.bodies)},
             **found,
