@@ -408,10 +408,8 @@ class Channel:
         if plan is not None:
             self._carry_out(plan, planning.settlings)
             return
-        turn = self.services.loop.create_future()
-        self.services.rota.wait(partial(turn.set_result, None))
         again = partial(self._plan_commit, planning)
-        self.connection.wait_for(turn, lambda: self._again(again, method))
+        self.connection.rest(lambda: self._again(again, method))
 
     def _carry_out(self, plan: CommitPlan, settlings: Sequence[Settling]) -> None:
         settled = [settling.entries for settling in settlings]

@@ -39,6 +39,9 @@ class ChannelConnection(Protocol):
     def wait_for(self, done: Awaitable[object], then: Callable[[], None] | None = None) -> None:
         """Read no further commands until `done`, then call `then`."""
 
+    def rest(self, then: Callable[[], None]) -> None:
+        """Carry out no further commands until others had their turns, then call `then`."""
+
     def reached(self, weight: int, arrived: Awaitable[None] | None) -> None:
         """See `PublishingChannel`."""
 

@@ -10,7 +10,9 @@ TURN_COMMANDS_MAX = 256  # of one turn: 1 to 2 ms; a change of topology counts f
 TURN_SECONDS = 0.001  # of one turn: commands that took so long are the last of it
 WEIGHT_OF_COMMAND = 2  # of the queues that a run of publishes reaches: some 4 us
 COMMAND_READ_BITS = 12  # every 4 KiB that were read count as a command: 1 MiB is a turn, too
-MUCH_BYTES = 16_384  # of one read: whoever has more to say when it is late goes on in another turn
+LATE_BYTES = 4_096  # of one read, when it is late: whoever has no more to say waits less
+
+AGAIN_BYTES = 65_536  # of one that has waited: it says little again and again otherwise
 
 
 class CommandTurn:
@@ -23,11 +25,11 @@ class CommandTurn:
 
     __slots__ = (
         "_has_waited",
+        "_is_late",
         "_monotonic",
         "_number",
         "_rota",
-        "_says_little",
-        "_was_late",
+        "_said_all",
         "commands_left",
         "until",
     )
@@ -38,8 +40,8 @@ class CommandTurn:
         self.until = 0.0
         self._number = 0  # of the rota's turns
         self._has_waited = False  # for the turn of that number
-        self._was_late = False
-        self._says_little = True  # the last read was a short one
+        self._is_late = False  # the last read came late
+        self._said_all = False  # in it
         self.commands_left = TURN_COMMANDS_MAX
 
     def begin(self) -> None:
@@ -47,37 +49,50 @@ class CommandTurn:
         self.commands_left = TURN_COMMANDS_MAX
         self._number = self._rota.number
         self._has_waited = True
+        self._is_late = False
 
     def room(self, room: memoryview) -> memoryview:
         """Return how much of the receive buffer may be read into."""
         if self._number != self._rota.number:
             self.begin()  # others have had theirs, and it had not used up its own
             self._has_waited = False
-        self._was_late = self._rota.is_late and not self._has_waited
-        return room[:MUCH_BYTES] if self._was_late else room
+        self._is_late = self._rota.is_late(self._has_waited)
+        if not self._is_late:
+            return room
+        return room[:AGAIN_BYTES] if self._has_waited else room[:LATE_BYTES]
 
-    def received(self, nbytes: int) -> None:
-        """So much was read into the room."""
+    def received(self, nbytes: int) -> bool:
+        """So much was read into the room; returns whether it came too late for this turn of the loop."""
         self.commands_left -= nbytes >> COMMAND_READ_BITS
-        self._says_little = nbytes < MUCH_BYTES
-        if not self._says_little:
-            if self._was_late:
-                self.end()
-            else:
-                self._rota.heard_much()
+        if self._is_late:
+            self._said_all = nbytes < LATE_BYTES
+            self._is_late = not self._said_all or self._rota.is_late(True)
+        else:
+            self._rota.heard(nbytes)
+        return self._is_late
 
     def carry_out(self, cork: Cork, commands: Callable[[], None]) -> None:
         """Carry out what was received, and send what is answered."""
-        begin = self._monotonic()
-        self.until = begin + TURN_SECONDS
+        self.until = self._monotonic() + TURN_SECONDS
         cork.run(commands)
-        if self._says_little and self._rota.is_under_way and not self._has_waited:
-            self._rota.others_took(self._monotonic() - begin)
 
     def reached(self, weight: int) -> None:
         """A run of publishes went to several queues; see `Appending` for their weight."""
         self.commands_left -= weight // WEIGHT_OF_COMMAND
+        self._rota.reached(weight)
 
     def end(self) -> None:
         """What was done was long: what comes next is for another turn."""
         self.commands_left = 0
+
+    def wait(self, go_on: Callable[[], None]) -> None:
+        """Call a function when it has another turn, which begins then."""
+
+        def begin() -> None:
+            self.begin()
+            go_on()
+
+        if self._is_late and (self._said_all or self._has_waited):
+            self._rota.came_late(begin, self._has_waited)
+        else:
+            self._rota.wait(begin)

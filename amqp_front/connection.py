@@ -143,11 +143,14 @@ class Connection(asyncio.BufferedProtocol):
             return
         if self.heartbeat is not None:
             self.heartbeat.received = True
-        self._turn.received(nbytes)
-        if self.inlet.received(nbytes):
-            self._turn.carry_out(self.services.cork, self._process)
-        elif self._turn.commands_left <= 0:
-            self._rest()
+        is_late = self._turn.received(nbytes)
+        has_commands = self.inlet.received(nbytes)
+        if has_commands and not is_late:
+            return self._turn.carry_out(self.services.cork, self._process)
+        if has_commands:
+            self.inlet.keep()
+        if is_late or self._turn.commands_left <= 0:
+            self.rest()
             self._update_reading()
 
     def eof_received(self) -> bool:
@@ -228,7 +231,7 @@ class Connection(asyncio.BufferedProtocol):
             if self.stalled and self.outbox_full:
                 return
             if turn.commands_left <= 0:
-                return self._rest()
+                return self.rest()
             command = cutter.next(self.channels.is_assembling())
             if command is None:
                 return
@@ -253,14 +256,10 @@ class Connection(asyncio.BufferedProtocol):
         """The client has not read for long: it is told nothing that it can do without."""
         return self.socket is not None and self.socket.outbox_full
 
-    def _rest(self) -> None:
+    def rest(self, then: Callable[[], None] | None = None) -> None:
+        """Carry out no further commands until others had their turns, then call `then`."""
         self._waiting = True
-        self.services.rota.wait(self._rested)
-
-    def _rested(self) -> None:
-        self._waiting = False
-        self._turn.begin()
-        self._go_on()
+        self._turn.wait(lambda: self._wake(None, then))
 
     def _go_on(self) -> None:
         # After a pause: first what was read before it.
@@ -289,15 +288,16 @@ class Connection(asyncio.BufferedProtocol):
     def wait_for(self, done: Awaitable[object], then: Callable[[], None] | None = None) -> None:
         """Read no further commands until `done`, then call `then`."""
         self._waiting = True
-        future = asyncio.ensure_future(done)
-        future.add_done_callback(lambda finished: self._done_waiting(finished, then))
 
-    def _done_waiting(
-        self, finished: "asyncio.Future[Any]", then: Callable[[], None] | None
-    ) -> None:
+        def wake(finished: "asyncio.Future[Any]") -> None:
+            if not finished.cancelled():
+                self._wake(finished.exception(), then)
+
+        asyncio.ensure_future(done).add_done_callback(wake)
+
+    def _wake(self, error: BaseException | None, then: Callable[[], None] | None) -> None:
         self._waiting = False
-        error = None if finished.cancelled() else finished.exception()
-        if self.state is State.CLOSED or finished.cancelled():
+        if self.state is State.CLOSED:
             return
         try:
             if error is not None:

@@ -6,6 +6,7 @@ What is published one by one is then routed, encoded and appended as what comes 
 from array import array
 
 from amqp_front.command import CARBON_COPY, PublishRun
+from amqp_front.kept_bytes import KeptBytes
 from amqp_front.properties import EXPIRATION
 
 Kind = tuple[bytes, int, bool, bool]
@@ -33,23 +34,26 @@ class KeptRun:
         self._first = first.part(0, 1)  # for what they have in common; its buffer is not looked at
         self._key = first.routing_key
         self._property_flags = 0
-        self._source = bytearray()
-        self._rows = array("i")
+        self._source = KeptBytes()
+        self._rows = KeptBytes()
         self._count = 0
 
     @property
     def bytes(self) -> int:
         """Of the contents, and of the table of their places."""
-        return len(self._source) + self._rows.itemsize * len(self._rows)
+        return self._source.size + self._rows.size
 
     def add(self, run: PublishRun) -> None:
         """Copy messages out of the receive buffer."""
-        source, rows = self._source, self._rows
+        source, rows = bytearray(), array("i")
+        begin = self._source.size
         keys = run.keys()
         for at in range(run.count):
             for part in (keys[at], run.properties(at), run.body(at)):
-                rows.extend((len(source), len(part)))
+                rows.extend((begin + len(source), len(part)))
                 source += part
+        self._source.append(source)
+        self._rows.append(memoryview(rows).cast("B"))
         if run.routing_key != self._key:
             self._key = None
         self._property_flags |= run.property_flags
@@ -60,8 +64,8 @@ class KeptRun:
         first = self._first
         return PublishRun(
             first.channel,
-            memoryview(self._source),
-            memoryview(self._rows),
+            self._source.view(),
+            self._rows.view().cast("i"),
             self._count,
             first.exchange,
             self._key,

@@ -1,7 +1,8 @@
 """Whose turn is next, of those that have used up theirs: few of them in each turn of the event loop.
 
-A client that has little to say is not among them: it need not wait until all others had their turns, and a
-turn of the loop takes some milliseconds, however many clients send as fast as they can.
+A turn of the loop takes some milliseconds, however many clients there are. What is read when it has been long
+enough is carried out in one of the next turns: before what waits there of clients that have used up theirs,
+where it is all that a client had to say.
 """
 
 import asyncio
@@ -11,10 +12,14 @@ from collections.abc import Callable
 from amqp_front.cork import Cork
 from log_backend import Clock
 
-LONG_SECONDS = 0.002  # of those that go on in a turn of the loop: half as many in the next one
-WORK_SECONDS = 0.001  # of a turn, for all works together
-HEARD_SECONDS = 0.001  # of a turn, for those that send much and have not waited: then it is late
-FEW = 4  # go on in the first turn
+HEARD_SECONDS = 0.0007  # of a turn of the loop, for what is read: then it is late
+FAVOURED_SECONDS = 0.0012  # late for those that have waited, or have little to say
+REACHED_SECONDS = 2.5e-6  # for each weight of queues that were reached: they are served behind
+BYTE_SECONDS = 3e-10  # for what was read while others wait: it may be delivered behind
+TURN_SECONDS = 0.001  # of a turn, for the lines of those that go on: by turns the first
+LATE_SECONDS = 0.0007  # of that, for those that came late; of the first line at least one goes on
+LINE_SECONDS = 0.0004  # for each of the other lines
+FEW = 4  # of those that wait go on in the first turn
 
 
 class Rota:
@@ -26,13 +31,16 @@ class Rota:
     """
 
     __slots__ = (
+        "_again",
         "_began",
         "_call_soon",
         "_cork",
         "_few",
+        "_knows_began",
+        "_late",
+        "_lines",
         "_monotonic",
-        "_others_seconds",
-        "_until",
+        "_too_many",
         "_waited",
         "_waiting",
         "_went_on",
@@ -45,16 +53,61 @@ class Rota:
         self._call_soon = loop.call_soon
         self._cork = cork
         self._monotonic = clock.monotonic
-        self._waiting: deque[Callable[[], None]] = deque()
-        self._waited = 0  # of them, since before this turn
         self._works: deque[Callable[[], None]] = deque()
+        self._late: deque[Callable[[], None]] = deque()
+        self._again: deque[Callable[[], None]] = deque()  # late, though they had waited
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._lines = deque(
+            (
+                (self._works, LINE_SECONDS),
+                (self._late, LATE_SECONDS),
+                (self._again, LINE_SECONDS),
+                (self._waiting, LINE_SECONDS),
+            )
+        )
+        self._waited = 0  # of those that wait, since before this turn
         self._few = FEW
         self._went_on = 0  # in the last turn
+        self._too_many = False  # went on then: some found this turn late
         self._began = 0.0
-        self._others_seconds = 0.0  # since then
-        self._until = 0.0  # 0: nobody has sent much in this turn
+        self._knows_began = (
+            False  # this turn began then; else one before it, or this one at the latest
+        )
         self.number = 0
         self.is_under_way = False
+
+    # -- what the turn is like
+
+    def is_late(self, is_favoured: bool) -> bool:
+        """Tell whether what is read has made this turn of the loop long.
+
+        Args:
+            is_favoured: for who has waited for this turn, or has little to say.
+        """
+        now = self._monotonic()
+        if self._knows_began:
+            return now - self._began >= (FAVOURED_SECONDS if is_favoured else HEARD_SECONDS)
+        if now - self._began >= HEARD_SECONDS:
+            # Looked for once in a while: a call at the end of each turn would cost them all.
+            self._began = now
+            self._knows_began = True
+            if not self.is_under_way:
+                self._call_soon(self._end)
+        return False
+
+    def _end(self) -> None:
+        self._knows_began = False
+
+    def reached(self, weight: int) -> None:
+        """A run of publishes went to several queues; see `Appending` for their weight."""
+        self._began -= weight * REACHED_SECONDS
+
+    def heard(self, nbytes: int) -> None:
+        """So much was read of a client, in time."""
+        if self.is_under_way:
+            self._began -= nbytes * BYTE_SECONDS
+
+    # -- who waits
 
     def wait(self, go_on: Callable[[], None]) -> None:
         """Call a function in another turn of the loop, with the cork in, when those that wait had theirs.
@@ -62,6 +115,12 @@ class Rota:
         It may go on with what takes long after it was called, as one that reads again does.
         """
         self._waiting.append(go_on)
+        self._begin()
+
+    def came_late(self, go_on: Callable[[], None], has_waited: bool) -> None:
+        """Call a function likewise, but before those that wait: the turn was late when it was read."""
+        self._too_many |= has_waited
+        (self._again if has_waited else self._late).append(go_on)
         self._begin()
 
     def work(self, do_some: Callable[[], None]) -> None:
@@ -77,54 +136,33 @@ class Rota:
     def _turn(self) -> None:
         # Behind those that were heard in this turn, who may have come to wait: they go on in the next one.
         self.number += 1
-        now = self._monotonic()
-        if self._went_on:
-            self._adapt(now - self._began)
-        self._began, self._others_seconds = now, 0.0
+        self._knows_began, self._began = False, 0.0
+        self._adapt()
         self._went_on = 0
+        now = self._monotonic()
+        end = now + TURN_SECONDS
         try:
-            self._serve(self._works, len(self._works), now + WORK_SECONDS)
-            few = min(self._few, self._waited)
-            self._went_on = self._serve(self._waiting, few, now + LONG_SECONDS)
+            for line, seconds in self._lines:
+                until = min(end, now + seconds)
+                left = min(self._few, self._waited) if line is self._waiting else len(line)
+                while left and now < until:
+                    left -= 1
+                    self._went_on += line is self._waiting
+                    self._cork.run(line.popleft())
+                    now = self._monotonic()
         finally:
+            self._lines.rotate(-1)
             self._waited = len(self._waiting)
-            self.is_under_way = bool(self._went_on or self._waiting or self._works)
+            self.is_under_way = self._went_on > 0 or any(line for line, _ in self._lines)
             if self.is_under_way:
                 self._call_soon(self._turn)
             else:
                 self._few = FEW
 
-    def _serve(self, queue: deque[Callable[[], None]], count: int, until: float) -> int:
-        # Some in their order, at least one; returns how many.
-        for at in range(count):
-            self._cork.run(queue.popleft())
-            if self._monotonic() >= until:
-                return at + 1
-        return count
-
-    def _adapt(self, seconds: float) -> None:
-        # Where many clients with little to say make turns long, those that have waited have a third of them.
-        own = seconds - self._others_seconds
-        allowed = max(LONG_SECONDS, self._others_seconds / 2)
-        if own > allowed:
+    def _adapt(self) -> None:
+        # As many as are heard in the turn that they have waited for.
+        if self._too_many:
+            self._too_many = False
             self._few = max(1, self._few // 2)
-        elif own < allowed / 2 and self._went_on == self._few < len(self._waiting):
+        elif self._went_on == self._few < len(self._waiting):
             self._few += 1
-
-    def others_took(self, seconds: float) -> None:
-        """A client that has little to say, and has not waited, took so long in this turn."""
-        self._others_seconds += seconds
-
-    def heard_much(self) -> None:
-        """A client has sent much; see `is_late`."""
-        if not self._until:
-            self._until = self._monotonic() + HEARD_SECONDS
-            self._call_soon(self._all_heard)
-
-    @property
-    def is_late(self) -> bool:
-        """Clients that sent much have made this turn long."""
-        return self._until > 0 and self._monotonic() >= self._until
-
-    def _all_heard(self) -> None:
-        self._until = 0.0

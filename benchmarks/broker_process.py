@@ -11,9 +11,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from benchmarks.certificate import make_certificate
 from benchmarks.connection import Connection
@@ -22,6 +23,7 @@ from benchmarks.unexpected import EXIT_UNUSABLE, RunFailed
 _START_SECONDS = 180  # on a busy machine; a quiet one takes 2 to 10
 _STOP_SECONDS = 30
 _READY = "routelog ready "
+NOTHING: Mapping[str, str] = MappingProxyType({})
 _STAT_SESSION, _STAT_USER, _STAT_SYSTEM, _STAT_PAGES = (
     3,
     11,
@@ -78,10 +80,16 @@ class Broker:
 
 
 @contextlib.contextmanager
-def routelog(folder: Path, *, with_http: bool = False) -> Iterator[Broker]:
-    """A RouteLog of this source tree; the HTTP API costs memory, and is there when asked for."""
+def routelog(
+    folder: Path, *, with_http: bool = False, environment: Mapping[str, str] = NOTHING
+) -> Iterator[Broker]:
+    """A RouteLog of this source tree; the HTTP API costs memory, and is there when asked for.
+
+    Args:
+        environment: more than that of this process.
+    """
     command = [sys.executable, "-m", "amqp_front", "serve", "--host", "127.0.0.1", "--port", "0"]
-    environment = {**os.environ, "ROUTELOG_MANAGEMENT": str(with_http).lower()}
+    environment = {**os.environ, **environment, "ROUTELOG_MANAGEMENT": str(with_http).lower()}
     http_port = _free_port() if with_http else None
     if with_http:
         environment["ROUTELOG_MANAGEMENT_PORT"] = str(http_port)

@@ -2,7 +2,7 @@
 
 A bystander publishes and waits for its confirm, which needs no disk, while each storm runs. "Loop busy" counts
 only the time that the broker's event loop ran during one wait, which may be two or three turns. "Turn" is the
-longest single turn, where the system lets `perf` see it.
+longest single turn, by the clock of the loop's thread.
 """
 
 import tempfile
@@ -19,7 +19,7 @@ from rich.table import Table
 from benchmarks.broker_process import routelog
 from benchmarks.bystander import bystander
 from benchmarks.crowd_storms import CrowdStorms
-from benchmarks.loop_turns import Turn, loop_turns
+from benchmarks.loop_turns import LoopTurns, Turn, between
 from benchmarks.management_storms import ManagementStorms
 from benchmarks.storms import Storms
 
@@ -42,7 +42,10 @@ def main(
     rows: list[tuple[str, float, float, tuple[float, float, float]]] = []
     with ExitStack() as stack:
         data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", dir=folder)))
-        broker = stack.enter_context(routelog(data, with_http=True))
+        recording = LoopTurns(data)
+        broker = stack.enter_context(
+            routelog(data, with_http=True, environment=recording.environment)
+        )
         assert broker.session is not None
         assert broker.http_port is not None
         url, pid = broker.uri, broker.session  # whoever begins a session is called like it
@@ -51,21 +54,21 @@ def main(
             **CrowdStorms(url, scale).all,
             **ManagementStorms(url, broker.http_port, scale).all,
         }
-        with loop_turns(pid, data) as turns:
-            for name, storm in storms.items():
-                if only not in name:
-                    continue
-                begin = time.monotonic()
-                with bystander(url, pid) as waits:
-                    storm()
-                late = waits.seconds[int(len(waits.seconds) * 0.99)]
-                figures = late, waits.seconds[-1], waits.loop_seconds[-1]
-                rows.append((name, begin, time.monotonic(), figures))
+        for name, storm in storms.items():
+            if only not in name:
+                continue
+            begin = time.monotonic()
+            with bystander(url, pid) as waits:
+                storm()
+            late = waits.seconds[int(len(waits.seconds) * 0.99)]
+            figures = late, waits.seconds[-1], waits.loop_seconds[-1]
+            rows.append((name, begin, time.monotonic(), figures))
+        turns = recording.all()
     for name, begin, end, figures in rows:
-        table.add_row(name, *map(_milliseconds, figures), *_held(turns.between(begin, end)))
+        table.add_row(name, *map(_milliseconds, figures), *_held(between(turns, begin, end)))
     console.print(table)
-    if not turns.are_known:
-        console.print("single turns are not known: perf is not installed, or may not trace")
+    if not recording.are_known:
+        console.print("single turns are not known: gcc is not installed")
 
 
 def _held(turns: Sequence[Turn]) -> tuple[str, str, str]:

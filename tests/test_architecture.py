@@ -119,8 +119,8 @@ DOORS = {
             "*.write_bytes",
             "*.write_text",
         ),
-        # The composition root reads the configuration file.
-        files=("log_backend/disk.py", COMPOSITION_ROOT),
+        # The composition root reads the configuration file; what is mapped for kept bytes is no file.
+        files=("log_backend/disk.py", COMPOSITION_ROOT, "amqp_front/kept_bytes.py"),
     ),
     "network": Door(
         names=("socket.*", "asyncio.open_*connection", "asyncio.start_*server"),

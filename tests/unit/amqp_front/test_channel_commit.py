@@ -62,6 +62,12 @@ class Connection:
         """See `ChannelConnection`."""
         self.waits.append((done, then))
 
+    def rest(self, then: Callable[[], None]) -> None:
+        """See `ChannelConnection`."""
+        turn = asyncio.get_running_loop().create_future()
+        self.services.rota.wait(lambda: turn.set_result(None))
+        self.wait_for(turn, then)
+
     async def go_on(self) -> None:
         """Await what was waited for first."""
         done, then = self.waits.pop(0)

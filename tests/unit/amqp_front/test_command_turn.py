@@ -10,12 +10,18 @@ from loop_services import rota_of
 from queue_samples import SetClock
 from unit.amqp_front.test_long_write import Loop
 
-from amqp_front.command_turn import MUCH_BYTES, TURN_COMMANDS_MAX, TURN_SECONDS, CommandTurn
+from amqp_front.command_turn import (
+    AGAIN_BYTES,
+    LATE_BYTES,
+    TURN_COMMANDS_MAX,
+    TURN_SECONDS,
+    CommandTurn,
+)
 from amqp_front.connection import Connection
 from amqp_front.connection_state import State
 from amqp_front.cork import Cork
 from amqp_front.frame_cutter import FrameCutter
-from amqp_front.rota import HEARD_SECONDS, Rota
+from amqp_front.rota import FAVOURED_SECONDS, HEARD_SECONDS, Rota
 
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 FRAME_MAX = 131_072
@@ -85,36 +91,72 @@ def test_what_is_read_counts_as_commands() -> None:
     assert turn.commands_left == TURN_COMMANDS_MAX // 2
 
 
-def late_rota(loop: Loop) -> Rota:
-    """A rota in a turn of the loop that a client has made long."""
-    clock = SetClock()
-    rota = Rota(cast(Any, loop), clock, Cork(cast(Any, loop)))
-    rota.heard_much()
-    clock.microseconds += round(HEARD_SECONDS * 1e6)
-    return rota
+class LateTurn:
+    """A turn of the loop that what was read has made long.
+
+    Args:
+        seconds: how long.
+    """
+
+    def __init__(self, seconds: float = HEARD_SECONDS) -> None:
+        self.loop, self.clock = Loop(), SetClock()
+        self.rota = Rota(cast(Any, self.loop), self.clock, Cork(cast(Any, self.loop)))
+        assert not self.rota.is_late(False)
+        self.clock.microseconds += round(seconds * 1e6) + 1
+        self.went_on: list[str] = []
+
+    def turn(self, *, has_waited: bool = False) -> CommandTurn:
+        """Of a connection."""
+        turn = CommandTurn(self.rota, self.clock)
+        if has_waited:
+            turn.begin()
+        return turn
+
+    def wait(self, turn: CommandTurn, name: str) -> None:
+        turn.wait(lambda: self.went_on.append(name))
 
 
 def test_who_has_much_to_say_in_a_long_turn_of_the_loop_says_it_in_another() -> None:
-    loop = Loop()
-    turn = CommandTurn(late_rota(loop), SetClock())
-    assert len(turn.room(ROOM)) == MUCH_BYTES
-    turn.received(MUCH_BYTES)
-    assert turn.commands_left <= 0
-    loop.turn()
+    late = LateTurn()
+    turn = late.turn()
+    assert len(turn.room(ROOM)) == LATE_BYTES
+    assert turn.received(LATE_BYTES)
+    late.wait(turn, "much")
+    late.loop.turn()
+    late.loop.turn()
+    assert late.went_on == ["much"]
     assert len(turn.room(ROOM)) == len(ROOM)
+    assert not turn.received(LATE_BYTES)
 
 
 def test_who_has_little_to_say_is_heard_in_a_long_turn_too() -> None:
-    turn = CommandTurn(late_rota(Loop()), SetClock())
+    turn = LateTurn().turn()
     turn.room(ROOM)
-    turn.received(MUCH_BYTES - 1)
-    assert turn.commands_left > 0
+    assert not turn.received(LATE_BYTES - 1)
+
+
+def test_who_has_little_to_say_waits_for_a_turn_when_this_one_is_very_long() -> None:
+    turn = LateTurn(FAVOURED_SECONDS).turn()
+    turn.room(ROOM)
+    assert turn.received(LATE_BYTES - 1)
+
+
+def test_who_has_little_to_say_goes_on_before_those_that_have_much() -> None:
+    late = LateTurn(FAVOURED_SECONDS)
+    for name, nbytes in (("much", LATE_BYTES), ("more", LATE_BYTES), ("little", 1)):
+        turn = late.turn()
+        turn.room(ROOM)
+        assert turn.received(nbytes)
+        late.wait(turn, name)
+    while late.loop.soon:
+        late.loop.turn()
+    assert late.went_on == ["little", "much", "more"]
 
 
 def test_a_read_that_is_full_by_chance_is_no_end() -> None:
     turn = CommandTurn(rota_of(Loop()), SetClock())
     assert len(turn.room(ROOM)) == len(ROOM)
-    turn.received(MUCH_BYTES)
+    assert not turn.received(LATE_BYTES)
     assert turn.commands_left > 0
 
 
@@ -150,47 +192,32 @@ def test_who_has_waited_has_one_turn() -> None:
     assert turn.commands_left == 1
 
 
-def test_who_has_waited_has_the_whole_of_it_however_long_others_have_made_the_loops() -> None:
-    loop = Loop()
-    rota = late_rota(loop)
-    waited, other = CommandTurn(rota, SetClock()), CommandTurn(rota, SetClock())
-    waited.begin()
-    assert len(waited.room(ROOM)) == len(ROOM)
-    waited.received(MUCH_BYTES)
-    assert waited.commands_left > 0
-    assert len(other.room(ROOM)) == MUCH_BYTES
+def test_who_has_waited_is_heard_where_others_are_late() -> None:
+    late = LateTurn()
+    assert len(late.turn(has_waited=True).room(ROOM)) == len(ROOM)
+    assert len(late.turn().room(ROOM)) == LATE_BYTES
 
 
-class ToldRota(Rota):
-    """What it was told of others."""
+def test_who_has_waited_and_comes_late_is_read_some_more_and_goes_on_soon() -> None:
+    late = LateTurn(FAVOURED_SECONDS)
+    waiting, waited = late.turn(), late.turn(has_waited=True)
+    for turn, name, nbytes in ((waiting, "wait", LATE_BYTES), (waited, "waited", AGAIN_BYTES)):
+        assert len(turn.room(ROOM)) == nbytes
+        assert turn.received(nbytes)
+        late.wait(turn, name)
+    while late.loop.soon:
+        late.loop.turn()
+    assert late.went_on == ["waited", "wait"]
 
-    told: float = 0.0
 
-    def others_took(self, seconds: float) -> None:
-        """See `Rota`."""
-        self.told += seconds
-
-
-@pytest.mark.parametrize(
-    ("waits", "nbytes", "others"),
-    [(False, MUCH_BYTES - 1, 0.5), (False, MUCH_BYTES, 0.0), (True, MUCH_BYTES - 1, 0.0)],
-)
-def test_the_rota_knows_what_those_took_that_have_little_to_say_and_have_not_waited(
-    waits: bool, nbytes: int, others: float
-) -> None:
+def test_commands_have_a_turn_of_time_with_the_cork_in() -> None:
     loop, clock = Loop(), SetClock()
     cork = Cork(cast(Any, loop))
-    rota = ToldRota(cast(Any, loop), clock, cork)
-    turn = CommandTurn(rota, clock)
-    rota.wait(turn.begin if waits else lambda: None)
-    loop.turn()
-    loop.turn()
-    read(turn, nbytes)
+    turn = CommandTurn(Rota(cast(Any, loop), clock, cork), clock)
+    looked = []
 
     def commands() -> None:
-        assert cork.is_in
-        assert turn.until == clock.monotonic() + TURN_SECONDS
-        clock.microseconds += 500_000
+        looked.append((cork.is_in, turn.until - clock.monotonic()))
 
     turn.carry_out(cork, commands)
-    assert rota.told == pytest.approx(others)
+    assert looked == [(True, pytest.approx(TURN_SECONDS))]

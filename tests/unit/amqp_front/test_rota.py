@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, cast
 
 import pytest
@@ -9,7 +10,19 @@ from queue_samples import SetClock
 from unit.amqp_front.test_long_write import Loop
 
 from amqp_front.cork import Cork
-from amqp_front.rota import FEW, HEARD_SECONDS, LONG_SECONDS, WORK_SECONDS, Rota
+from amqp_front.rota import (
+    BYTE_SECONDS,
+    FAVOURED_SECONDS,
+    FEW,
+    HEARD_SECONDS,
+    LATE_SECONDS,
+    LINE_SECONDS,
+    REACHED_SECONDS,
+    TURN_SECONDS,
+    Rota,
+)
+
+QUICK = 0.9 * LINE_SECONDS / FEW  # so that few of them have their turn
 
 
 class Node:
@@ -17,103 +30,90 @@ class Node:
 
     Args:
         seconds: that each takes when it goes on.
-        read_seconds: that each takes with what is read of it in the turn that it goes on in.
+        room: how many of them are heard in time in one turn, when they are read again.
     """
 
-    def __init__(self, clients: int, seconds: float, read_seconds: float = 0.0) -> None:
+    def __init__(self, clients: int, seconds: float, room: int = 1_000_000) -> None:
         self.loop, self.clock = Loop(), SetClock()
         self.cork = Cork(cast(Any, self.loop))
         self.rota = Rota(cast(Any, self.loop), self.clock, self.cork)
-        self.seconds, self.read_seconds = seconds, read_seconds
+        self.seconds, self.room = seconds, room
         self.went_on: list[int] = []
         for client in range(clients):
-            self.wait(client)
+            self.rota.wait(self.client(client))
         self.loop.turn()  # the rest of the one in which they came
 
-    def wait(self, client: int) -> None:
-        self.rota.wait(lambda: self.go_on(client))
+    def client(self, number: int) -> Any:
+        def go_on() -> None:
+            assert self.cork.is_in
+            self.went_on.append(number)
+            self.take(self.seconds)
 
-    def go_on(self, client: int) -> None:
-        assert self.cork.is_in
-        self.went_on.append(client)
-        self.take(self.seconds)
-        self.wait(client)
+        return go_on
 
     def take(self, seconds: float) -> None:
         self.clock.microseconds += round(seconds * 1e6)
 
     def turn(self) -> list[int]:
-        """Who goes on in one turn of the loop."""
+        """Who goes on in one turn of the loop; what is read of them comes in the next one."""
         self.went_on = []
         self.loop.turn()
-        self.take(self.read_seconds * len(self.went_on))
-        return self.went_on
+        went_on = self.went_on
+        for number in went_on[: self.room]:
+            self.rota.wait(self.client(number))
+        for number in went_on[self.room :]:
+            self.rota.came_late(self.client(number), has_waited=True)
+        return went_on
 
 
 def test_all_have_their_turns_one_after_the_other() -> None:
-    node = Node(100, 0.9 * LONG_SECONDS / FEW)
+    node = Node(100, QUICK)
     order = [client for _ in range(100) for client in node.turn()]
     assert order[:300] == 3 * list(range(100))
 
 
 def test_few_go_on_in_one_turn() -> None:
-    node = Node(100, 0.9 * LONG_SECONDS / FEW)
-    assert len(node.turn()) == FEW
+    assert len(Node(100, QUICK).turn()) == FEW
 
 
 def test_few_that_wait_go_on_together() -> None:
-    node = Node(FEW, 0.0)
-    assert node.turn() == list(range(FEW))
+    assert Node(FEW, 0.0).turn() == list(range(FEW))
 
 
-def test_fewer_go_on_when_a_turn_was_long() -> None:
-    node = Node(100, 0.0, 1.1 * LONG_SECONDS / FEW)
-    assert [len(node.turn()) for _ in range(3)] == [FEW, FEW // 2, FEW // 2]
+def test_fewer_go_on_when_some_of_them_were_late() -> None:
+    node = Node(100, 0.0, room=FEW - 1)
+    assert len(node.turn()) == FEW
+    assert len(node.turn()) == FEW // 2 + 1  # the one that was late, too
 
 
-def test_one_goes_on_however_long_its_turn_is() -> None:
-    node = Node(100, 0.0, 10 * LONG_SECONDS)
-    assert [len(node.turn()) for _ in range(5)] == [4, 2, 1, 1, 1]
+def test_one_goes_on_however_late_they_are() -> None:
+    node = Node(100, LINE_SECONDS, room=0)
+    turns = [node.turn() for _ in range(20)]
+    assert all(turns)
+    assert len(turns[-1]) <= 2  # of those that were late, and of the others
+
+
+def test_who_was_late_goes_on_before_those_that_wait() -> None:
+    node = Node(100, 0.0, room=FEW - 1)
+    assert node.turn()[-1] == FEW - 1
+    assert node.turn()[0] == FEW - 1
 
 
 def test_no_other_goes_on_when_one_has_taken_long_already() -> None:
-    node = Node(100, 10 * LONG_SECONDS)
+    node = Node(100, 10 * TURN_SECONDS)
     assert [node.turn() for _ in range(3)] == [[0], [1], [2]]
 
 
-def test_what_others_take_is_no_reason_for_fewer() -> None:
-    node = Node(100, 0.0, 0.9 * LONG_SECONDS / FEW)
-    for _ in range(5):
-        node.take(others := 10 * LONG_SECONDS)
-        node.rota.others_took(others)
-        assert len(node.turn()) >= FEW
-
-
-def test_where_others_take_long_those_that_wait_have_half_as_much() -> None:
-    each = LONG_SECONDS / 2
-    node = Node(100, 0.0, each)
-    turns = []
-    for _ in range(40):
-        node.rota.others_took(10 * LONG_SECONDS)
-        node.take(10 * LONG_SECONDS)
-        turns.append(len(node.turn()))
-    assert max(turns) * each <= 5 * LONG_SECONDS
-    assert turns[-1] * each >= 2 * LONG_SECONDS
-
-
-def test_more_go_on_as_long_as_turns_are_short() -> None:
-    node = Node(100, 0.0, LONG_SECONDS / 2 / 10.5)
-    turns = [len(node.turn()) for _ in range(20)]
-    assert turns[:8] == [4, 5, 6, 7, 8, 9, 10, 11]
-    assert turns[-1] == 11
+def test_more_go_on_as_long_as_none_is_late() -> None:
+    node = Node(100, 0.0)
+    assert [len(node.turn()) for _ in range(8)] == [4, 5, 6, 7, 8, 9, 10, 11]
 
 
 def test_whoever_comes_meanwhile_waits_until_the_others_had_their_turns() -> None:
-    node = Node(2 * FEW, 0.9 * LONG_SECONDS / FEW)
-    node.wait(99)
-    turns = [node.turn() for _ in range(3)]
-    assert turns[0] + turns[1] == list(range(2 * FEW))
-    assert turns[2][0] == 99
+    node = Node(2 * FEW, QUICK)
+    node.rota.wait(node.client(99))
+    order = [client for _ in range(3) for client in node.turn()]
+    assert order[: 2 * FEW + 1] == [*range(2 * FEW), 99]
 
 
 def test_a_client_that_fails_does_not_stop_the_others() -> None:
@@ -123,24 +123,11 @@ def test_a_client_that_fails_does_not_stop_the_others() -> None:
         raise RuntimeError("a fault of ours")
 
     node.rota.wait(fail)
-    node.wait(7)
+    node.rota.wait(node.client(7))
     node.loop.turn()
     with pytest.raises(RuntimeError):
         node.loop.turn()
     assert node.turn() == [7]
-
-
-def test_time_without_anybody_is_no_long_turn() -> None:
-    node = Node(0, 0.9 * LONG_SECONDS / FEW)
-    node.rota.wait(lambda: None)
-    for _ in range(3):
-        node.loop.turn()
-    assert not node.loop.soon
-    node.clock.microseconds += 10_000_000
-    for client in range(100):
-        node.wait(client)
-    node.loop.turn()
-    assert len(node.turn()) == FEW
 
 
 def test_few_go_on_again_when_nobody_has_waited_for_a_turn() -> None:
@@ -153,56 +140,133 @@ def test_few_go_on_again_when_nobody_has_waited_for_a_turn() -> None:
         turns += 1
     assert turns < 15  # there were more in each
     for client in range(100):
-        node.wait(client)
+        node.rota.wait(node.client(client))
     node.loop.turn()
     assert len(node.turn()) == FEW
 
 
-def test_works_share_some_time_of_a_turn() -> None:
+class Lines:
+    """Works, clients that came late, and others that wait, all of them again and again.
+
+    Args:
+        seconds: that each takes.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.node = Node(0, 0.0)
+        self.done: Counter[str] = Counter()
+        self._seconds = seconds
+        for _ in range(50):
+            self._work()
+            self._come_late()
+            self._wait()
+
+    def _work(self) -> None:
+        self.node.rota.work(lambda: self._do("work", self._work))
+
+    def _come_late(self) -> None:
+        self.node.rota.came_late(lambda: self._do("late", self._come_late), has_waited=False)
+
+    def _wait(self) -> None:
+        self.node.rota.wait(lambda: self._do("wait", self._wait))
+
+    def _do(self, line: str, again: Any) -> None:
+        self.done[line] += 1
+        self.node.take(self._seconds)
+        again()
+
+    def turns(self, count: int) -> float:
+        """Take turns; returns the longest, in seconds."""
+        longest = 0.0
+        for _ in range(count):
+            begin = self.node.clock.monotonic()
+            self.node.loop.turn()
+            longest = max(longest, self.node.clock.monotonic() - begin)
+        return longest
+
+
+def test_all_lines_share_the_time_of_a_turn() -> None:
+    lines = Lines(TURN_SECONDS / 20)
+    assert lines.turns(300) <= 1.06 * TURN_SECONDS
+    assert min(lines.done.values()) > 300 * TURN_SECONDS / 4 / (TURN_SECONDS / 20)
+
+
+def test_no_line_waits_for_another_whose_members_take_a_whole_turn() -> None:
+    lines = Lines(2 * TURN_SECONDS)
+    assert lines.turns(300) <= 2 * TURN_SECONDS + 1e-6
+    assert min(lines.done.values()) >= 70
+
+
+def test_a_line_alone_has_no_more_than_its_share() -> None:
     node = Node(0, 0.0)
-    done: list[int] = []
-
-    def do_some(work: int) -> None:
-        assert node.cork.is_in
-        done.append(work)
-        node.take(0.6 * WORK_SECONDS)
-
-    for work in range(5):
-        node.rota.work(lambda work=work: do_some(work))  # type: ignore[misc]
-    in_turns = []
-    while node.loop.soon:
-        node.loop.turn()
-        in_turns.append(len(done))
-    assert in_turns[:3] == [2, 4, 5]
-    assert done == list(range(5))
-
-
-def test_works_do_not_wait_for_those_that_wait_nor_these_for_them() -> None:
-    node = Node(100, 0.0, LONG_SECONDS)
-    done: list[int] = []
-
-    def do_some() -> None:
-        done.append(len(node.went_on))
-        node.take(WORK_SECONDS)
-        node.rota.work(do_some)
-
-    node.rota.work(do_some)
-    order = [client for _ in range(20) for client in node.turn()]
-    assert order == list(range(len(order)))
-    assert len(order) >= 20
-    assert done == 20 * [0]
-
-
-def test_a_turn_is_late_when_clients_with_much_to_say_have_made_it_long() -> None:
-    node = Node(0, 0.0)
-    assert not node.rota.is_late
-    node.rota.heard_much()
-    node.take(HEARD_SECONDS - 1e-6)
-    node.rota.heard_much()
-    assert not node.rota.is_late
-    node.take(1e-6)
-    assert node.rota.is_late
+    for client in range(100):
+        node.rota.came_late(node.client(client), has_waited=False)
+    node.seconds = LATE_SECONDS / 5
     node.loop.turn()
-    assert not node.rota.is_late
-    node.rota.heard_much()
-    assert not node.rota.is_late
+    assert len(node.went_on) == 5
+
+
+def late_after(node: Node, seconds: float, is_favoured: bool = False) -> bool:
+    """Whether a turn is late when what is read has taken so long."""
+    node.loop.turn()
+    node.take(10.0)
+    assert not node.rota.is_late(False)  # the first of the turn
+    node.take(seconds)
+    return node.rota.is_late(is_favoured)
+
+
+def test_a_turn_is_late_when_what_is_read_has_made_it_long() -> None:
+    node = Node(0, 0.0)
+    assert not late_after(node, HEARD_SECONDS - 1e-5)
+    assert late_after(node, HEARD_SECONDS + 1e-5)
+
+
+def test_it_is_late_later_for_those_that_have_waited() -> None:
+    node = Node(0, 0.0)
+    assert not late_after(node, FAVOURED_SECONDS - 1e-5, is_favoured=True)
+    assert late_after(node, FAVOURED_SECONDS + 1e-5, is_favoured=True)
+
+
+def test_the_next_turn_is_not_late() -> None:
+    node = Node(0, 0.0)
+    assert late_after(node, 2 * HEARD_SECONDS)
+    node.loop.turn()
+    assert not node.rota.is_late(False)
+
+
+def test_short_turns_together_are_not_a_late_one() -> None:
+    node = Node(0, 0.0)
+    for _ in range(100):
+        assert not node.rota.is_late(False)
+        node.take(HEARD_SECONDS / 3)
+        node.loop.turn()
+
+
+def test_the_end_of_a_turn_is_looked_for_once_in_a_while() -> None:
+    node = Node(0, 0.0)
+    looked = 0
+    for _ in range(100):
+        node.rota.is_late(False)
+        looked += len(node.loop.soon)
+        node.take(HEARD_SECONDS / 10)
+        node.loop.turn()
+    assert 0 < looked <= 11
+
+
+def test_queues_that_were_reached_make_a_turn_late() -> None:
+    node = Node(0, 0.0)
+    assert not late_after(node, 0.0)
+    node.rota.reached(round(HEARD_SECONDS / REACHED_SECONDS) + 1)
+    assert node.rota.is_late(False)
+
+
+def test_what_was_read_makes_a_turn_late_where_others_wait() -> None:
+    node = Node(1, 0.0)
+    much = round(HEARD_SECONDS / BYTE_SECONDS) + 1000
+    assert not node.rota.is_late(False)
+    node.rota.heard(much)
+    assert node.rota.is_late(False)
+    alone = Node(0, 0.0)
+    assert not late_after(alone, 0.0)
+    alone.rota.heard(much)
+    assert not alone.rota.is_late(False)

@@ -1,37 +1,63 @@
-"""Turns of a loop, from what the kernel saw."""
+"""Turns of a loop, by the clock of its thread."""
+
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from benchmarks.loop_turns import LoopTurns, Turn, turns_of
+from benchmarks.loop_turns import LoopTurns, Turn, between, turns_of
 
-ENTER, EXIT = "syscalls:sys_enter_epoll_pwait: ", " syscalls:sys_exit_epoll_pwait: "
-OUT, TAKEN, IN = (f"PERF_RECORD_SWITCH {kind}" for kind in ("OUT", "OUT preempt", "IN"))
+# Three turns: one works, one sleeps, one does hardly anything and is left out.
+PROGRAM = """
+import select, time
+poll = select.epoll()
+import ctypes
+epoll_pwait = ctypes.CDLL(None).epoll_pwait
+events = ctypes.create_string_buffer(64)
+def turn():
+    epoll_pwait(poll.fileno(), events, 1, 0, None)
+turn()
+until = time.thread_time() + 0.02
+while time.thread_time() < until:
+    pass
+turn()
+time.sleep(0.02)
+turn()
+turn()
+"""
+MILLISECOND = 1_000_000
 
 
-def turns(*events: tuple[float, str]) -> list[Turn]:
-    return list(turns_of(f" {at:.9f}: {event}" for at, event in events))
+def turn(begin: int, elapsed: int, running: int, delayed: int, waits: int) -> Turn:
+    milliseconds = begin, elapsed, running, delayed
+    (found,) = turns_of(struct.pack("@5q", *(each * MILLISECOND for each in milliseconds), waits))
+    return found
 
 
-def test_a_turn_is_from_what_the_poll_gave_to_the_next_one() -> None:
-    (turn,) = turns((1.0, ENTER), (1.5, OUT), (2.0, IN), (2.001, EXIT), (2.005, ENTER))
-    assert (turn.begin, turn.seconds) == (2.001, pytest.approx(0.004))
-    assert turn.cpu_seconds == pytest.approx(0.004)
+def test_what_the_machine_takes_is_no_part_of_a_turn() -> None:
+    found = turn(2_000, 9, 3, 2, 0)
+    assert (found.begin, found.seconds, found.cpu_seconds) == pytest.approx((2.0, 0.003, 0.003))
 
 
-def test_what_the_machine_takes_is_no_part_of_a_turn_and_what_it_waits_for_is() -> None:
-    waited = (1.003, OUT), (1.004, IN)
-    (turn,) = turns((1.0, EXIT), (1.001, TAKEN), (1.002, IN), *waited, (1.005, ENTER))
-    assert turn.seconds == pytest.approx(0.004)
-    assert turn.cpu_seconds == pytest.approx(0.003)
-
-
-def test_what_the_recording_has_not_seen_whole_is_no_turn() -> None:
-    assert turns((1.0, IN), (1.1, ENTER), (1.2, OUT), (1.3, IN), (1.4, EXIT)) == []
+def test_what_the_thread_waits_for_is_a_part_of_its_turn() -> None:
+    found = turn(2_000, 9, 3, 2, 1)
+    assert (found.seconds, found.cpu_seconds) == pytest.approx((0.007, 0.003))
 
 
 def test_turns_belong_to_the_stretch_in_which_they_began() -> None:
-    found = LoopTurns()
-    assert not found.are_known
-    found.fill(Turn(begin, 0.1, 0.1) for begin in (1.0, 2.0, 3.0))
-    assert [turn.begin for turn in found.between(1.5, 3.0)] == [2.0]
-    assert found.are_known
+    turns = [Turn(begin, 0.1, 0.1) for begin in (1.0, 2.0, 3.0)]
+    assert [turn.begin for turn in between(turns, 1.5, 3.0)] == [2.0]
+
+
+def test_a_process_writes_down_its_turns_that_are_not_very_short(tmp_path: Path) -> None:
+    recording = LoopTurns(tmp_path)
+    assert recording.are_known
+    environment = {**os.environ, **recording.environment}
+    subprocess.run([sys.executable, "-c", PROGRAM], env=environment, check=True)
+    worked, slept = recording.all()
+    assert worked.cpu_seconds >= 0.02
+    assert slept.seconds >= 0.02 > slept.cpu_seconds
+    assert slept.begin > worked.begin
