@@ -27,11 +27,13 @@ class FlushPlan:
         """Whether nothing is to be written."""
         return not any(writes for _, writes in self.partitions)
 
-    def add(self, partition: PartitionLog) -> None:
-        """Plan what a partition has to write."""
-        writes = partition.plan_flush()
+    async def add(self, partition: PartitionLog, clock: Clock) -> None:
+        """Plan what a partition has to write; it may have very many batches."""
+        writes: list[SegmentWrite] = []
         self.partitions.append((partition, writes))
-        self.unwritten_bytes += sum(write.bytes for write in writes)
+        async for some in in_turns(partition.plan_flush(), clock):
+            writes += some
+            self.unwritten_bytes += sum(write.bytes for write in some)
 
     async def sync(self, partitions: Iterable[PartitionLog], clock: Clock) -> None:
         """Have the segments of partitions synced, as far as somebody needs them."""

@@ -391,7 +391,7 @@ class LogStore:
         async for partition in in_turns(list(self._with_unflushed), self.clock):
             if partition.durable or over_budget:
                 self._with_unflushed.discard(partition)
-                plan.add(partition)
+                await plan.add(partition, self.clock)
         await plan.sync(to_sync, self.clock)
         try:
             if to_sync or not plan.is_empty:  # snapshots follow, if only to say what is settled

@@ -156,6 +156,7 @@ class Tail:
 
     def take_all(self) -> list[Any]:
         """All batches: the tail is not used any more."""
+        self._count_unflushed(-self.unflushed_bytes)
         batches, self._batches = self._batches, []
         return batches
 
@@ -197,11 +198,25 @@ class Tail:
         """No batch is unflushed."""
         return self._unflushed == len(self._batches)
 
-    def take_unflushed(self) -> list[RecordBatch]:
-        """The unflushed batches, which are so no more; they stay in the tail."""
-        taken: list[RecordBatch] = self._batches[self._unflushed :]
-        self._unflushed = len(self._batches)
-        self._count_unflushed(-self.unflushed_bytes)
+    @cython.locals(
+        end=cython.longlong,
+        most=cython.Py_ssize_t,
+        first=cython.Py_ssize_t,
+        size=cython.longlong,
+        batch=RecordBatch,
+    )
+    def take_unflushed(self, end: int, most: int) -> list[RecordBatch]:
+        """Some unflushed batches that begin below an offset, which are so no more; they stay in the tail."""
+        first = self._unflushed
+        size = 0
+        while self._unflushed < len(self._batches) and self._unflushed - first < most:
+            batch = _batch(self._batches, self._unflushed)
+            if batch.base_offset >= end:
+                break
+            size += 64 + len(batch.records.payload)
+            self._unflushed += 1
+        self._count_unflushed(-size)
+        taken: list[RecordBatch] = self._batches[first : self._unflushed]
         return taken
 
     @cython.locals(offset=cython.longlong, size=cython.longlong)

@@ -42,7 +42,7 @@ CALLS = st.one_of(
     st.tuples(st.just("append"), BODIES),
     st.tuples(st.sampled_from(["drop_up_to", "unflush_from", "find"]), st.integers(0, 60)),
     st.tuples(st.just("evict"), st.integers(0, 1_000)),
-    st.tuples(st.just("take_unflushed")),
+    st.tuples(st.just("take_unflushed"), st.integers(0, 60), st.integers(1, 9)),
 )
 
 

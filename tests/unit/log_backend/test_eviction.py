@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import durable, start_store
 from unit.log_backend.watched_disk import WatchedDisk
 
+from log_backend import eviction
 from log_backend.clock import SystemClock
 from log_backend.disk import Buffer
 from log_backend.eviction import evict
@@ -85,7 +87,7 @@ async def test_what_a_flush_has_written_is_promised_no_more(data: Path) -> None:
     both = store._unflushed_bytes()
     plan = FlushPlan()
     for partition in partitions:
-        plan.add(partition)
+        await plan.add(partition, SystemClock())
     seen: list[int] = []
     write = disk.write
 
@@ -127,4 +129,24 @@ async def test_what_is_in_no_segment_is_counted_as_it_comes_and_goes(data: Path)
     for partition in (partitions[1], partitions[2]):
         store.close_partitions(partition)
     assert store.intake.unflushed_bytes == 0
+    await store.aclose()
+
+
+async def test_one_large_tail_leaves_memory_in_turns(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, partitions = await filled(data, (1_000,))
+    size = partitions[0].tail_bytes() // 4
+    monkeypatch.setattr(eviction, "PIECE_BYTES", size)
+    left: list[int] = []
+
+    def turn() -> None:
+        left.append(partitions[0].tail_bytes() // size)
+        asyncio.get_running_loop().call_soon(turn)
+
+    asyncio.get_running_loop().call_soon(turn)
+    await evict(partitions, 3 * size, HastyClock())
+    assert left == sorted(left, reverse=True)
+    assert {3, 2, 1} <= set(left)
+    assert partitions[0].tail_bytes() == size
     await store.aclose()

@@ -1,5 +1,6 @@
 """Changes of several partitions that survive a crash together, or not at all."""
 
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ LEVELS = [[Durability.DISK, Durability.OS], [Durability.OS, Durability.OS]]
 
 
 def planned(partition: PartitionLog) -> list[int]:
-    writes = partition.plan_flush()
+    writes = list(chain.from_iterable(partition.plan_flush()))
     partition.flush_refused(writes)
     return [batch.base_offset for write in writes for batch in write.batches]
 

@@ -12,6 +12,11 @@ def at_once(gone: list[RecordBatch]) -> None:
     raise AssertionError
 
 
+def taken(tail: Tail) -> list[RecordBatch]:
+    """All that is unflushed, taken."""
+    return tail.take_unflushed(1 << 62, 1 << 30)
+
+
 def test_an_empty_tail_finds_nothing() -> None:
     tail = Tail()
     assert (len(tail), tail.first, tail.bytes, tail.find(0)) == (0, None, 0, None)
@@ -75,12 +80,33 @@ def test_what_is_taken_to_be_flushed_is_unflushed_again_when_that_was_refused() 
     for each in batches[:3]:
         tail.append(each)
     assert (tail.is_flushed, tail.unflushed_bytes) == (False, 3 * size)
-    assert tail.take_unflushed() == batches[:3]
+    assert taken(tail) == batches[:3]
     assert (tail.is_flushed, tail.unflushed_bytes) == (True, 0)
     tail.append(batches[3])
     tail.unflush_from(1)
     assert (tail.is_flushed, tail.unflushed_bytes) == (False, 3 * size)
-    assert tail.take_unflushed() == batches[1:]
+    assert taken(tail) == batches[1:]
+
+
+def test_a_part_is_taken_and_the_rest_is_unflushed() -> None:
+    tail = Tail()
+    batches = [batch([b"x"] * 2, 2 * number) for number in range(5)]
+    for each in batches:
+        tail.append(each)
+    size = batches[0].records.batch_bytes
+    assert tail.take_unflushed(100, 2) == batches[:2]
+    assert (tail.is_flushed, tail.unflushed_bytes) == (False, 3 * size)
+    assert tail.take_unflushed(5, 9) == [batches[2]]  # it begins below, and ends above
+    assert tail.take_unflushed(6, 9) == []
+    assert taken(tail) == batches[3:]
+    assert (tail.is_flushed, tail.unflushed_bytes) == (True, 0)
+
+
+def test_what_nobody_uses_any_more_is_not_unflushed() -> None:
+    tail = Tail()
+    tail.append(batch([b"x"], 0))
+    assert len(tail.take_all()) == 1
+    assert tail.unflushed_bytes == 0
 
 
 def test_what_is_dropped_is_not_flushed_any_more() -> None:
@@ -88,14 +114,14 @@ def test_what_is_dropped_is_not_flushed_any_more() -> None:
     for number in range(6):
         tail.append(batch([b""] * 2, 2 * number))
         if number == 3:
-            tail.take_unflushed()
+            taken(tail)
     size = tail.bytes // 6
     assert tail.drop_up_to(1, at_once) == 0
     assert tail.drop_up_to(4, at_once) == 2 * size
     assert tail.unflushed_bytes == 2 * size
     assert tail.drop_up_to(11, at_once) == 3 * size
     assert (len(tail), tail.unflushed_bytes) == (1, size)
-    assert [each.base_offset for each in tail.take_unflushed()] == [10]
+    assert [each.base_offset for each in taken(tail)] == [10]
 
 
 def test_only_flushed_batches_are_evicted() -> None:
@@ -103,7 +129,7 @@ def test_only_flushed_batches_are_evicted() -> None:
     for number in range(5):
         tail.append(batch([b""], number))
         if number == 2:
-            tail.take_unflushed()
+            taken(tail)
     size = tail.bytes // 5
     assert tail.evict(1) == size
     assert tail.evict(100 * size) == 2 * size
@@ -131,10 +157,10 @@ def test_very_many_are_forgotten_now_and_freed_by_somebody_else(flushed: int, dr
     size = batches[0].records.batch_bytes
     for at, each in enumerate(batches[:300]):
         if at == flushed:
-            tail.take_unflushed()
+            taken(tail)
         tail.append(each)
     if flushed == 300:
-        tail.take_unflushed()
+        taken(tail)
     gone: list[RecordBatch | None] = []
     assert tail.drop_up_to(dropped, gone.extend) == dropped * size
     assert tail.bytes == (300 - dropped) * size
@@ -144,4 +170,4 @@ def test_very_many_are_forgotten_now_and_freed_by_somebody_else(flushed: int, dr
     for each in batches[300:]:
         tail.append(each)
     assert [tail.find(offset) for offset in (0, 304)] == [batches[dropped], batches[304]]
-    assert tail.take_unflushed() == batches[max(dropped, flushed) :]
+    assert taken(tail) == batches[max(dropped, flushed) :]
