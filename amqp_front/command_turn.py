@@ -56,7 +56,8 @@ class CommandTurn:
         if self._number != self._rota.number:
             self.begin()  # others have had theirs, and it had not used up its own
             self._has_waited = False
-        self._is_late = self._rota.is_late(self._has_waited)
+        rota = self._rota
+        self._is_late = rota.is_late(self._has_waited) or (rota.are_late and not self._has_waited)
         if not self._is_late:
             return room
         return room[:AGAIN_BYTES] if self._has_waited else room[:LATE_BYTES]
@@ -66,7 +67,8 @@ class CommandTurn:
         self.commands_left -= nbytes >> COMMAND_READ_BITS
         if self._is_late:
             self._said_all = nbytes < LATE_BYTES
-            self._is_late = not self._said_all or self._rota.is_late(True)
+            rota = self._rota
+            self._is_late = not self._said_all or rota.are_late or rota.is_late(True)
         else:
             self._rota.heard(nbytes)
         return self._is_late

@@ -29,7 +29,7 @@ from log_backend.tail import Tail
 
 log = logging.getLogger(__name__)
 
-FLUSHED_MAX = 4_096  # batches that are planned to be written at once: about 0.4 ms
+FLUSHED_MAX = 2_048  # batches that are planned to be written at once: 0.2 to 0.4 ms
 
 _end_offset = attrgetter("end_offset")
 

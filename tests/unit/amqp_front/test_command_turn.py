@@ -153,6 +153,23 @@ def test_who_has_little_to_say_goes_on_before_those_that_have_much() -> None:
     assert late.went_on == ["little", "much", "more"]
 
 
+def test_whoever_is_read_while_somebody_waits_who_came_late_goes_behind() -> None:
+    late = LateTurn(FAVOURED_SECONDS)
+    first, second, waited = late.turn(), late.turn(), late.turn(has_waited=True)
+    first.room(ROOM)
+    assert first.received(1)
+    late.wait(first, "first")
+    late.clock.microseconds -= round(FAVOURED_SECONDS * 1e6)
+    assert len(waited.room(ROOM)) == len(ROOM)
+    assert not waited.received(1)
+    assert len(second.room(ROOM)) == LATE_BYTES
+    assert second.received(1)
+    late.wait(second, "second")
+    while late.loop.soon:
+        late.loop.turn()
+    assert late.went_on == ["first", "second"]
+
+
 def test_a_read_that_is_full_by_chance_is_no_end() -> None:
     turn = CommandTurn(rota_of(Loop()), SetClock())
     assert len(turn.room(ROOM)) == len(ROOM)
