@@ -11,7 +11,6 @@ TURN_SECONDS = 0.001  # of one turn: commands that took so long are the last of 
 WEIGHT_OF_COMMAND = 2  # of the queues that a run of publishes reaches: some 4 us
 COMMAND_READ_BITS = 12  # every 4 KiB that were read count as a command: 1 MiB is a turn, too
 LATE_BYTES = 4_096  # of one read, when it is late: whoever has no more to say waits less
-
 AGAIN_BYTES = 65_536  # of one that has waited: it says little again and again otherwise
 
 

@@ -1,8 +1,7 @@
-"""Whose turn is next, of those that have used up theirs: few of them in each turn of the event loop.
+"""Whose turn is next, of those that wait for one: clients that have used up theirs, and works of several turns.
 
 A turn of the loop takes some milliseconds, however many clients there are. What is read when it has been long
-enough is carried out in one of the next turns: before what waits there of clients that have used up theirs,
-where it is all that a client had to say.
+enough is carried out in one of the next turns. Those that wait stand in lines, which share a part of each turn.
 """
 
 import asyncio
@@ -70,9 +69,7 @@ class Rota:
         self._went_on = 0  # in the last turn
         self._too_many = False  # went on then: some found this turn late
         self._began = 0.0
-        self._knows_began = (
-            False  # this turn began then; else one before it, or this one at the latest
-        )
+        self._knows_began = False  # it is of this turn, and not of one before it
         self.number = 0
         self.is_under_way = False
 

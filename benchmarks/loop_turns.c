@@ -75,7 +75,7 @@ static void end_turn(void)
     turn.delayed = now.delayed - began.delayed;
     turn.waits = now.waits - began.waits;
     if (turn.elapsed >= shortest && write(record, &turn, sizeof turn) != sizeof turn)
-        record = -1; /* a file that ends early is shorter than what the reader was told */
+        record = -1; /* behind half a record nothing could be read */
 }
 
 int epoll_pwait(int epoll, struct epoll_event *events, int most, int timeout, const sigset_t *mask)
