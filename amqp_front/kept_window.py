@@ -7,7 +7,7 @@ from amqp_front.command import CARBON_COPY, PublishRun
 from amqp_front.kept_run import KeptRun, Kind, kind_of
 
 KEPT_RECORDS_MAX = 65_536
-KEPT_BYTES_MAX = 8 * 1_048_576  # let go of at once: 0.2 ms
+KEPT_BYTES_MAX = 8 * 1_048_576  # let go of at once: 0.5 ms
 KINDS_MAX = 256  # their queues are compared
 
 

@@ -15,9 +15,7 @@ from vhosts import Recipient
 
 # Of one step: several of them take a turn of the loop.
 STEP_RECORDS = 4_096
-STEP_BYTES = (
-    262_144  # encoded, with their checksums: 0.1 ms, or 0.7 in memory that the system has to find
-)
+STEP_BYTES = 262_144  # encoded, with their checksums: 0.1 ms, 0.7 in memory that is to be found
 STEP_BATCHES = 256
 STEP_STRETCHES = 4_096
 STEP_NAMES = 4_096

@@ -83,7 +83,7 @@ class CrowdStorms:
         return crowd
 
     def _ask(self, crowd: list[Connection], blocks: list[bytes]) -> None:
-        """Let each send its block whenever it is told something: that the one before is confirmed."""
+        """Let each send its block, and again whenever it is told that something of it is confirmed."""
         with selectors.DefaultSelector() as ready:
             for client, block in zip(crowd, blocks, strict=True):
                 client.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
