@@ -290,6 +290,7 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting = True
 
         def wake(finished: "asyncio.Future[Any]") -> None:
+            self._waiting = False
             if not finished.cancelled():
                 self._wake(finished.exception(), then)
 
