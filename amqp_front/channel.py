@@ -412,13 +412,11 @@ class Channel:
         self.connection.rest(lambda: self._again(again, method))
 
     def _carry_out(self, plan: CommitPlan, settlings: Sequence[Settling]) -> None:
-        settled = [settling.entries for settling in settlings]
-        needed = self.vhost.commit(lambda: plan.carry_out(self.services.clock), settled)
+        commit = Commit(self.services, self.vhost.transaction(), plan, settlings)
         self._transaction = Transaction()
-        needed = max(needed, plan.durable)
-        commit = Commit(self.services, needed, settlings, plan.told)
         frame = encode_method(self.number, commands.Tx.CommitOk)
         if commit.reached.done():
+            commit.reached.result()
             self._answer(frame)
         else:
             self.connection.wait_for(commit.reached, lambda: self._answer(frame))

@@ -1,44 +1,84 @@
-"""A tx.commit that was appended: what clients are told of it, and its wait for the journal."""
+"""A tx.commit that is carried out: appended, told, and settled when it is durable."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
-from amqp_front.errors import INTERNAL_ERROR, HardError
+from amqp_front.commit_plan import CommitPlan
+from amqp_front.errors import INTERNAL_ERROR, PRECONDITION_FAILED, HardError
+from amqp_front.piecework import Piecework
 from amqp_front.services import Services
 from amqp_front.settling import Settling, settled_in_turns
-from log_backend import JournalPositions
+from log_backend import JournalFailed, JournalPositions, LogTransaction
 
 TURN_SECONDS = 0.001
 
 
 class Commit:
-    """What is left to do of a transaction, whether its channel is still there or not.
+    """A transaction from its first append on, whether its channel is still there or not.
 
     Attributes:
         reached: done when it is durable, and everybody was told.
 
     Args:
-        needed: position of the journal's block that holds it; 0: none does.
-        settlings: of deliveries that it settles or returns when it is durable.
-        told: called one by one, in as many turns of the loop as they take.
+        transaction: of the log; nothing is in it.
+        settlings: of deliveries that it settles or returns when it is durable; prepared.
+
+    Raises:
+        JournalFailed: the disk failed before; nothing has happened.
     """
 
     def __init__(
         self,
         services: Services,
-        needed: int,
+        transaction: LogTransaction,
+        plan: CommitPlan,
         settlings: Sequence[Settling],
-        told: Sequence[Callable[[], object]],
     ) -> None:
         self.reached = services.loop.create_future()
         self._services = services
-        self._needed = JournalPositions(needed, needed)
+        self._transaction = transaction
+        self._plan = plan
         self._settlings = settlings
         self._unsettled = 0  # settlings under way
-        self._told: Iterator[Callable[[], object]] | None = iter(told)
+        self._needed = JournalPositions(0, 0)
+        self._told: Iterator[Callable[[], object]] | None = iter(plan.told)
+        self._waits = True
+        self._is_appended = False
+        settled = [settling.entries for settling in settlings]
+        transaction.append(lambda: self._append(not plan.takes_turns), settled)
+        if self._is_appended:
+            self._appended()
+        else:
+            transaction.pause()
+            Piecework(self, services)
+
+    def go_on(self, whole: bool) -> bool:
+        """Append more of it; see `Work`."""
+        try:
+            self._transaction.append(lambda: self._append(whole))
+        except JournalFailed:
+            self.journal_failed()
+            return True
+        except Exception as error:  # or its channel would wait for ever
+            self._fail(error)
+            return True
+        if self._is_appended:
+            self._appended()
+        return self._is_appended
+
+    def _append(self, whole: bool) -> None:
+        self._is_appended = self._plan.carry_out(self._services.clock, whole=whole)
+
+    def _appended(self) -> None:
+        self._transaction.end()
+        if self._plan.was_refused:
+            reason = "a queue that was limited meanwhile has refused a part of the transaction"
+            self._end(HardError(PRECONDITION_FAILED, reason))
+        needed = max(self._transaction.position, self._plan.durable)
+        self._needed = JournalPositions(needed, needed)
         self._waits = needed > 0
         if self._waits:
-            services.confirms.wait(self, self._needed)
+            self._services.confirms.wait(self, self._needed)
         else:
             self._settle()
         self._tell()
@@ -83,12 +123,16 @@ class Commit:
         self._progress()
 
     def journal_failed(self) -> None:
-        """See `Waiter`: nobody knows whether it is durable, so nothing is settled."""
+        """See `Waiter`."""
+        reason = "the journal failed before the transaction was durable"
+        self._fail(HardError(INTERNAL_ERROR, reason))
+
+    def _fail(self, error: Exception) -> None:
+        # Nobody knows whether it is durable, so nothing is settled.
         for settling in self._settlings:
             settling.failed()
         self._settle()
-        reason = "the journal failed before the transaction was durable"
-        self._end(HardError(INTERNAL_ERROR, reason))
+        self._end(error)
 
     def _progress(self) -> None:
         is_over = not self._waits and self._told is None and not self._unsettled

@@ -8,6 +8,7 @@ from vhosts import Appending, Passage, Recipient
 
 # Of all queues together: one block of the journal, built in memory.
 COMMIT_BYTES_MAX = 256 * 1024 * 1024
+AT_ONCE_MAX = 64  # batches, counted for each queue: with more it is appended in several turns
 
 Queues = tuple[Recipient, ...]
 Batch = tuple[Records, Queues, Sequence[int]]
@@ -38,6 +39,9 @@ class CommitPlan:
         self.told: list[Callable[[], object]] = []
         self.undecided: set[tuple[str, bytes]] = set()
         self.durable = 0
+        self._appending: Appending | None = None
+        self._appends = 0
+        self._may_refuse = False
         self._bytes = 0
         self._wanted: dict[Recipient, tuple[int, int]] = {}  # messages and bytes of their bodies
 
@@ -62,19 +66,42 @@ class CommitPlan:
         for queue in queues:
             count, body_bytes = wanted.get(queue, (0, 0))
             wanted[queue] = count + records.count, body_bytes + records.bodies_bytes
+        self._appends += len(queues)
         self.batches.append((records, queues, range(records.count)))
 
-    def carry_out(self, clock: Clock) -> None:
-        """Append all of it, in the turn that found it current.
+    @property
+    def takes_turns(self) -> bool:
+        """Checked, it is appended in several turns of the event loop: it is much, and none is refused later."""
+        return self._appends > AT_ONCE_MAX and not self.passages and not self._may_refuse
+
+    def carry_out(self, clock: Clock, *, whole: bool = True) -> bool:
+        """Append all of it in the turn that found it current, or begin to; then go on.
+
+        Args:
+            whole: not only as much as a turn is to bear.
+
+        Returns:
+            Whether that was all.
 
         Raises:
             JournalFailed: the disk failed before.
         """
-        appending = Appending(clock)
-        appending.begin(True)
-        positions = appending.append(self.batches, True)
+        if self._appending is None:
+            self._appending = Appending(clock)
+            self._appending.begin(True)
+            positions = self._appending.append(self.batches, whole)
+        else:
+            positions = self._appending.go_on(whole)
+        if self._appending.is_under_way:
+            return False
         for remember in self.remembering:
             remember(positions)
+        return True
+
+    @property
+    def was_refused(self) -> bool:
+        """A queue that was given a limit since the first turn was full for some of it."""
+        return self._appending is not None and bool(self._appending.refused)
 
     def check(self) -> None:
         """Refuse the whole transaction when a queue would refuse a part of it.
@@ -83,6 +110,8 @@ class CommitPlan:
             SoftError: 406, a queue is full.
         """
         for queue, (count, body_bytes) in self._wanted.items():
-            if not queue.takes(count, body_bytes):
-                reason = f"transaction refused, {queue} is full"
-                raise SoftError(PRECONDITION_FAILED, reason)
+            if queue.may_refuse:
+                self._may_refuse = True
+                if not queue.takes(count, body_bytes):
+                    reason = f"transaction refused, {queue} is full"
+                    raise SoftError(PRECONDITION_FAILED, reason)

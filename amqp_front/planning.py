@@ -80,6 +80,8 @@ class Planning:
             self._begin()
             return None
         self._plan.check()
+        if self._vhost.is_committing and self._plan.takes_turns:
+            return None
         return self._plan
 
     def _sorted(self) -> Iterator[None]:

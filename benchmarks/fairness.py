@@ -22,6 +22,7 @@ from benchmarks.crowd_storms import CrowdStorms
 from benchmarks.loop_turns import LoopTurns, Turn, between
 from benchmarks.management_storms import ManagementStorms
 from benchmarks.storms import Storms
+from benchmarks.transaction_storms import TransactionStorms
 
 GOAL_SECONDS = 0.005
 COLUMNS = ("meanwhile, another client", "p99", "longest", "loop busy", "turn", "its CPU", "> 5 ms")
@@ -51,6 +52,7 @@ def main(
         url, pid = broker.uri, broker.session  # whoever begins a session is called like it
         storms: dict[str, Callable[[], None]] = {
             **Storms(url, scale).all,
+            **TransactionStorms(url, scale).all,
             **CrowdStorms(url, scale).all,
             **ManagementStorms(url, broker.http_port, scale).all,
         }

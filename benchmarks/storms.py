@@ -53,7 +53,6 @@ class Storms:
             f"route {self._scaled(20_000):,} new keys by crafted patterns": self._match_keys,
             f"route {self._scaled(1_000):,} new keys by {self._scaled(10_000):,} patterns": self._wind_keys,
             f"route {self._scaled(1_000):,} more, each between two of another exchange": self._wind_single_keys,
-            f"commit {self._scaled(100_000):,} messages in one transaction": self._commit,
             f"leave {self._scaled(100_000):,} deliveries of 1 KiB unread": self._read_nothing,
             f"cancel {self._scaled(1_000):,} consumers at once": self._cancel,
             f"reject {self._scaled(100):,} deliveries of each of 1,000 queues": self._reject,
@@ -226,25 +225,6 @@ class Storms:
     def _bind(self, queue: str, exchange: str, key: str) -> None:
         bind = commands.Queue.Bind(queue=queue, exchange=exchange, routing_key=key)
         self._connection.call(bind, commands.Queue.BindOk)
-
-    # -- a transaction
-
-    def _commit(self) -> None:
-        names = [f"fairness.committed.{number}" for number in range(ROUTED_QUEUES)]
-        for name in names:
-            self._queue(name, durable=True)
-        content = content_frames(0, 100, persistent=True)
-        publishes = (commands.Basic.Publish(routing_key=name) for name in names)
-        in_turn = b"".join(frame.marshal(each, CHANNEL) + content for each in publishes)
-        client = Connection(self._url)
-        client.call(commands.Tx.Select(), commands.Tx.SelectOk)
-        left = self._scaled(100_000)
-        while left > 0:
-            rounds = min(-(-left // ROUTED_QUEUES), PUBLISHES_AT_ONCE // ROUTED_QUEUES)
-            client.send(in_turn * rounds)
-            left -= rounds * ROUTED_QUEUES
-        client.call(commands.Tx.Commit(), commands.Tx.CommitOk)
-        client.close()
 
     # -- consumers
 

@@ -30,6 +30,7 @@ from log_backend.log_end import PartitionClosed
 from log_backend.log_options import LogOptions
 from log_backend.log_repair import Repair, Repaired
 from log_backend.log_store import LogStore
+from log_backend.log_transaction import LogTransaction
 from log_backend.log_verification import Finding, Verification
 from log_backend.metadata import (
     Change,
@@ -87,6 +88,7 @@ __all__ = [
     "JournalPositions",
     "LogOptions",
     "LogStore",
+    "LogTransaction",
     "MetadataCorrupt",
     "MetadataStore",
     "MetadataUnavailable",

@@ -208,6 +208,25 @@ class Journal:
         self._wake_later()
 
     @property
+    def is_held(self) -> bool:
+        """Whether the block that gathers waits until it is let go."""
+        return self.groups.is_held
+
+    def hold(self) -> None:
+        """Write the block that gathers when it is let go, not before; it is let go before `aclose`.
+
+        All that is appended meanwhile is in it, so whoever waits for it waits longer.
+        """
+        if self.groups.is_held:  # the first of two that lets go would end the block of the other
+            raise RuntimeError("the journal's block is held already")
+        self.groups.is_held = True
+
+    def let_go(self) -> None:
+        """The block that was held is complete."""
+        self.groups.let_go()
+        self._entry_added(self.groups.first.waited)
+
+    @property
     def promised_bytes(self) -> int:
         """Size of the file that will be made next, and of a block that is larger than a file."""
         waiting = self._held_back.bytes if self._held_back is not None else 0
@@ -282,7 +301,8 @@ class Journal:
         self._later.clear()
         if self._committing or self._closed or self.failure is not None or self._has_no_room():
             return
-        if not self.groups.started:  # what recovery woke it for waits for the first file
+        # What recovery woke it for waits for the first file.
+        if not self.groups.started or self.groups.is_first_held:
             return
         self._uncollected = False
         try:

@@ -22,6 +22,7 @@ cdef class JournalGroup:
 
 cdef class JournalGroups:
     cdef public object failure
+    cdef public bint is_held
     cdef public long long pending_bytes
     cdef list _groups
     cdef JournalGroup _last
@@ -33,4 +34,5 @@ cdef class JournalGroups:
         self, unsigned long long partition, RecordBatch batch, bint waited, bint synced
     ) except? -1
     cdef JournalGroup _group_for(self, Py_ssize_t size, unsigned long long partition, long long first_offset)
+    cdef JournalGroup _follow(self)
     cdef long long _added(self, JournalGroup group, Py_ssize_t size, bint waited, bint synced) except? -1

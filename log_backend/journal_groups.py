@@ -82,6 +82,7 @@ class JournalGroups:
 
     Attributes:
         failure: set when the disk failed: nothing is added any more.
+        is_held: the group that grows is to wait, and is not followed by another, however large it is.
         pending_bytes: of all groups, and of the block that is being written.
 
     Args:
@@ -98,6 +99,7 @@ class JournalGroups:
         "_pressed",
         "_together",
         "failure",
+        "is_held",
         "pending_bytes",
     )
 
@@ -105,6 +107,7 @@ class JournalGroups:
         self, on_entry: Callable[[bool], None], on_pressure: Callable[[bool], None]
     ) -> None:
         self.failure: Exception | None = None
+        self.is_held = False
         self.pending_bytes = 0
         self._groups: list[JournalGroup] = []
         self._on_entry = on_entry
@@ -180,10 +183,16 @@ class JournalGroups:
         group = self._last
         if self._together is not None:
             self._together.append((partition, first_offset))
-        elif group.count and group.content.bytes + size > COMMIT_BYTES_MAX:
-            group = self._last = JournalGroup(group.position + 1)
-            self._groups.append(group)
+        elif group.count and group.content.bytes + size > COMMIT_BYTES_MAX and not self.is_held:
+            group = self._follow()
         return group
+
+    @cython.cfunc
+    @cython.returns(JournalGroup)
+    def _follow(self) -> JournalGroup:
+        self._last = JournalGroup(self._last.position + 1)
+        self._groups.append(self._last)
+        return self._last
 
     @cython.cfunc
     @cython.returns(cython.longlong)
@@ -222,6 +231,17 @@ class JournalGroups:
             yield gathered
         finally:
             self._together = outer
+
+    def let_go(self) -> None:
+        """The group that was held is complete: what comes now is in another one."""
+        self.is_held = False
+        if self._last.count:
+            self._follow()
+
+    @property
+    def is_first_held(self) -> bool:
+        """The group to be written next is to wait."""
+        return self.is_held and self._groups[0] is self._last
 
     @property
     def last(self) -> JournalGroup:

@@ -41,7 +41,7 @@ from log_backend.letting_go import LettingGo
 from log_backend.log_directory import partition_directory_name
 from log_backend.log_intake import LogIntake
 from log_backend.log_options import LogOptions
-from log_backend.log_transaction import Append, Settled, commit_together, together
+from log_backend.log_transaction import LogTransaction, together
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 from log_backend.partition_log import PartitionLog
 from log_backend.partition_removal import PartitionRemoval, empty_spill
@@ -272,9 +272,9 @@ class LogStore:
             self._retention_timer.partitions.add(partition)
         return partition
 
-    def commit_together(self, append: Append, settled: Settled) -> int:
-        """Journal what a function appends, and what will be settled, as one: see `log_transaction`."""
-        return commit_together(self.journal, self.partitions, append, settled)
+    def transaction(self) -> LogTransaction:
+        """Begin what a crash takes all of, or nothing; it may take several turns of the event loop."""
+        return LogTransaction(self.journal, self.partitions)
 
     def together(self) -> AbstractContextManager[object]:
         """What is appended meanwhile survives a crash together, or not at all: see `log_transaction`."""

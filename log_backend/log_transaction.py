@@ -3,6 +3,9 @@
 One block of the journal holds them, and a block is whole or no block. Until it is durable, no other file may
 tell of them: their batches stay out of segments, and what they settle is settled in memory afterwards, so that
 no snapshot of a cursor knows it earlier.
+
+What takes several turns of the event loop keeps its block open. What others append meanwhile is in it, too: an
+entry of a partition is never in a later block than one behind it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,7 +15,6 @@ from typing import Protocol
 from log_backend.journal import Journal
 from log_backend.settled_entries import SettledEntries
 
-Append = Callable[[], object]
 Settled = Iterable[SettledEntries]
 
 
@@ -57,29 +59,55 @@ def together(
                 journal.waiters.wait(group.position, partition.committed, durable=group.synced)
 
 
-def commit_together(
-    journal: Journal,
-    partitions: Mapping[int, CommittingPartition],
-    append: Append,
-    settled: Settled,
-) -> int:
-    """Journal what a function appends, and what will be settled, as one.
+class LogTransaction:
+    """One transaction, synced whatever its partitions promise: `append` to it, then `end` it.
+
+    Of those that take several turns of the event loop only one can be under way: see `Journal.is_held`.
+
+    Attributes:
+        position: of the journal, that has to be durable; 0: nothing of it is for the journal so far.
 
     Args:
         partitions: by number, all that there are.
-        append: appends to partitions, and awaits nothing.
-        settled: journaled here, nothing may be added any more; the caller settles when the position is
-            durable.
-
-    Returns:
-        The journal position that has to be durable; 0: nothing of it is for the journal.
-
-    Raises:
-        JournalFailed: the disk failed before; nothing of it will be durable.
     """
-    with together(journal, partitions, synced=True) as gathered:
-        append()
-        for each in settled:
-            if each.count:
-                journal.groups.append_encoded(each.content, each.count, True, True)
-    return journal.groups.last.position if gathered else 0
+
+    def __init__(self, journal: Journal, partitions: Mapping[int, CommittingPartition]) -> None:
+        self.position = 0
+        self._journal = journal
+        self._partitions = partitions
+        self._holds = False
+
+    def append(self, append: Callable[[], object], settled: Settled = ()) -> None:
+        """Add what a function appends, and what will be settled; an error ends the transaction.
+
+        Args:
+            append: appends to partitions, and awaits nothing.
+            settled: journaled here, nothing may be added any more; the caller settles when `position` is
+                durable.
+
+        Raises:
+            JournalFailed: the disk failed before; nothing of it will be durable.
+        """
+        try:
+            with together(self._journal, self._partitions, synced=True) as gathered:
+                append()
+                for each in settled:
+                    if each.count:
+                        self._journal.groups.append_encoded(each.content, each.count, True, True)
+        except BaseException:
+            self.end()
+            raise
+        if gathered:
+            self.position = self._journal.groups.last.position
+
+    def pause(self) -> None:
+        """Let the rest of it come in other turns."""
+        if not self._holds:
+            self._holds = True
+            self._journal.hold()
+
+    def end(self) -> None:
+        """All of it has been appended."""
+        if self._holds:
+            self._holds = False
+            self._journal.let_go()

@@ -112,6 +112,11 @@ class HeldMessages:
         """See `Recipient`: there is no limit to what is held."""
         return True
 
+    @property
+    def may_refuse(self) -> bool:
+        """See `Recipient`."""
+        return False
+
     def _append(self, part: int, records: Records, delays: Sequence[int], *, waited: bool) -> int:
         log = self.logs[part]
         offset = log.next_offset

@@ -283,6 +283,12 @@ class Queue(Dispatcher):
         length = None if self.rules is None else self.rules.length
         return length is None or length.takes(count, size)
 
+    @property
+    def may_refuse(self) -> bool:
+        """See `Recipient`."""
+        length = None if self.rules is None else self.rules.length
+        return length is not None and length.options.refuses
+
     def _append(self, records: Records, waited: bool) -> int:
         if self._partitioner is None:
             position: int = self.partitions[0].log.append(records, waited)

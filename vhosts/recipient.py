@@ -29,3 +29,7 @@ class Recipient(Protocol):
 
     def takes(self, count: int, size: int) -> bool:
         """Whether it refuses none of so many messages, of so many bytes of bodies, at once."""
+
+    @property
+    def may_refuse(self) -> bool:
+        """What it takes now it may refuse later, when others have filled it."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,9 +26,9 @@ from exchanges import (
 from log_backend import (
     Durability,
     LogStore,
+    LogTransaction,
     MetadataStore,
     MetadataUnavailable,
-    SettledEntries,
     random_below,
     unawaited,
 )
@@ -343,12 +343,14 @@ class VirtualHost:
             self.routing.add_queue(queue.name, durable=True)
         return revision
 
-    def commit(self, publish: Callable[[], object], settled: Iterable[SettledEntries]) -> int:
-        """Publish, and have the journal settle, so that a crash takes all of it or nothing.
+    def transaction(self) -> LogTransaction:
+        """See `LogStore`."""
+        return self._logs.transaction()
 
-        Returns, and raises: see `LogStore.commit_together`.
-        """
-        return self._logs.commit_together(publish, settled)
+    @property
+    def is_committing(self) -> bool:
+        """A transaction is being appended in several turns: another such one has to wait, of any vhost."""
+        return self._logs.journal.is_held
 
     def delete_queue(
         self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False

@@ -6,14 +6,12 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
 from crash.fault_plan import FaultPlan
 from crash.powered_disk import DiskStill, PoweredDisk
 from crash.promises import NOT_KNOWN, Promises, QueuePromises
-from crash.transaction_promise import TransactionPromise
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import unsettled as unsettled_records
 
@@ -23,9 +21,6 @@ from log_backend import (
     LogStore,
     MetadataStore,
     MetadataWriter,
-    SettledEntries,
-    SettledPart,
-    Settlement,
     SystemClock,
 )
 from log_backend.partition_log import PartitionLog
@@ -218,51 +213,6 @@ class Node:
         promises, log = self.promised(name), self.log(name)
         promises.settle(0, log.next_offset)
         self.queue(name).purge()
-
-    def commit(
-        self, appends: Mapping[str, int], settles: Mapping[str, tuple[int, int]], size: int = 100
-    ) -> int:
-        """Append and settle in one transaction; returns the journal position.
-
-        Args:
-            appends: how many records, by the name of the queue.
-            settles: [first, end) offsets, by the name of the queue.
-        """
-        logs = {name: self.log(name) for name in {*appends, *settles}}
-        appended = {
-            name: (logs[name].next_offset, logs[name].next_offset + count)
-            for name, count in appends.items()
-        }
-
-        def append() -> None:
-            for name, count in appends.items():
-                self.append(name, count, size)
-
-        settled = {
-            name: [SettledPart(logs[name].number, Settlement(0, [each]))]
-            for name, each in settles.items()
-        }
-        entries = SettledEntries(chain.from_iterable(settled.values()))
-        position = self.vhost.commit(append, [entries])
-        self.promises.transactions.append(TransactionPromise(position, appended, settles))
-        for name, each in settles.items():
-            self.promised(name).settle(*each)
-            self.promised(name).barrier(position)
-
-        def settle() -> None:
-            for name, each in settles.items():
-                cursor = logs[name].open_cursor()
-                cursor.settle(*each)
-                cursor.has_settled(settled[name])
-                logs[name].release()
-
-        def durable() -> None:
-            for name, parts in settled.items():
-                logs[name].open_cursor().will_settle(parts)
-            asyncio.get_running_loop().call_soon(settle)
-
-        self.store.journal.waiters.wait(position, durable, durable=True)
-        return position
 
     async def confirmed(self, position: int) -> None:
         """Wait until the journal has reached a position.

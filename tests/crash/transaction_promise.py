@@ -18,18 +18,18 @@ class TransactionPromise:
     """One transaction; nothing else settles what it appended, or is to settle what it settled.
 
     Attributes:
-        position: of the journal; None: it belongs to another run.
+        position: of the journal; None: it belongs to another run, or nothing is appended so far.
         confirmed: the journal reached it.
     """
 
     position: int | None
-    appended: Ranges
+    appended: dict[str, tuple[int, int]]
     settled: Ranges
     confirmed: bool = False
 
     def copy(self) -> Self:
         """The promise of this moment; one that waits for the journal was not made."""
-        return type(self)(None, self.appended, self.settled, self.confirmed)
+        return type(self)(None, dict(self.appended), self.settled, self.confirmed)
 
     def durable(self, position: int) -> None:
         """The journal has reached a position."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from crash.committing import commit, commit_in_turns
 from crash.node import Node, until_gone, wait_for
 
 Workload = Callable[[Node, Path], Awaitable[Node]]
@@ -249,8 +250,8 @@ async def transactions(node: Node, root: Path) -> Node:
     for number in range(20):
         node.append("a", 1, 200, waited=False)
         size = (100, 900, 2_500)[number % 3]
-        position = node.commit(
-            {"a": 1, "b": 2, "in": 1}, {"in": (2 * number, 2 * number + 2)}, size
+        position = commit(
+            node, {"a": 1, "b": 2, "in": 1}, {"in": (2 * number, 2 * number + 2)}, size
         )
         node.append("b", 1, 200, waited=False)
         if number % 4 == 1:
@@ -258,6 +259,23 @@ async def transactions(node: Node, root: Path) -> Node:
         if number % 2:
             await node.confirmed(position)
         if number == 10:
+            node = await node.restart()
+    await node.confirmed(position)
+    return node
+
+
+@workload
+async def transactions_in_turns(node: Node, root: Path) -> Node:
+    """The same, in several turns of the event loop."""
+    await node.declare("in", "a", "b")
+    await node.confirmed(node.append("in", 20, 300))
+    for number in range(10):
+        size = (100, 900, 2_500)[number % 3]
+        settles = {"in": (2 * number, 2 * number + 2)}
+        position = await commit_in_turns(node, {"a": 2, "in": 1, "b": 1}, settles, size)
+        if number % 2:
+            await node.confirmed(position)
+        if number == 5:
             node = await node.restart()
     await node.confirmed(position)
     return node

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from urllib.parse import urlsplit
 
 import pika
@@ -17,6 +18,7 @@ from pika_client import drain, wait_until
 from scenarios.raw_client import RawClient, Silent, content_body, content_header, message, publish
 
 COUNT = 60_000  # of messages with as many keys that nobody has routed before: 0.3 s of planning
+BY_TURNS = 20_000  # of messages that are a batch each: 0.03 s of appending
 AT_ONCE = 2_000
 SECONDS = 60.0
 PERSISTENT = b"\x10\x00\x02"
@@ -74,6 +76,17 @@ def fill(client: RawClient) -> None:
         client.send_bytes(
             b"".join(publish("x", f"{number}.some") + content(b"%d" % number) for number in numbers)
         )
+    client.call(commands.Basic.Qos(), commands.Basic.QosOk)
+
+
+def fill_by_turns(client: RawClient) -> None:
+    """The same, every second one to "first" alone: so for that each one is a batch of its own."""
+    for begin in range(0, BY_TURNS, AT_ONCE):
+        ways = ((publish("x", "some"), publish("", "first")) for _ in range(AT_ONCE // 2))
+        frames = (
+            way + content(b"%d" % (begin + at)) for at, way in enumerate(chain.from_iterable(ways))
+        )
+        client.send_bytes(b"".join(frames))
     client.call(commands.Basic.Qos(), commands.Basic.QosOk)
 
 
@@ -229,6 +242,48 @@ def test_a_kill_in_the_midst_of_a_commit_leaves_all_of_it_or_nothing(
     with opened(broker) as client:
         counts = {ready(client, queue) for queue in ("first", "second")}
     assert counts in ({0}, {COUNT})
+
+
+def test_others_publish_while_a_commit_is_appended_in_turns(
+    connect: Callable[[], RawClient], other: RawClient
+) -> None:
+    client = connect()
+    client.call(commands.Tx.Select(), commands.Tx.SelectOk)
+    fill_by_turns(client)
+    client.send(commands.Tx.Commit(), 1)
+    other.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
+    published, at = 0, -1
+    client.socket.setblocking(False)
+    while at:
+        with contextlib.suppress(BlockingIOError):
+            at = len(client.socket.recv(1, 2)) - 1  # MSG_PEEK
+        other.send_bytes(message("first", b"other", PERSISTENT))
+        other.expect(commands.Basic.Ack, SECONDS)
+        published += 1
+    client.expect(commands.Tx.CommitOk, SECONDS)
+    assert (ready(other, "first"), ready(other, "second")) == (BY_TURNS + published, BY_TURNS // 2)
+    got = [other.get("first") for _ in range(BY_TURNS + published)]
+    assert [each for each in got if each != b"other"] == [b"%d" % at for at in range(BY_TURNS)]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
+def test_a_kill_while_it_is_appended_in_turns_leaves_all_of_it_or_nothing(
+    fresh_broker: Callable[..., BrokerProcess], share: float
+) -> None:
+    broker = fresh_broker()
+    with opened(broker) as client, opened(broker) as other:
+        bind_two(client)
+        client.call(commands.Tx.Select(), commands.Tx.SelectOk)
+        fill_by_turns(client)
+        client.send(commands.Tx.Commit(), 1)
+        end = time.monotonic() + SECONDS
+        while ready(other, "first") <= share * BY_TURNS:
+            assert time.monotonic() < end
+        broker.kill()
+    broker.start()
+    with opened(broker) as client:
+        counts = ready(client, "first"), ready(client, "second")
+    assert counts in ((0, 0), (BY_TURNS, BY_TURNS // 2))
 
 
 def test_two_commits_at_once_to_one_queue_do_not_mix(

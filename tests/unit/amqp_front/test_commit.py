@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,8 +11,8 @@ from loop_services import rota_of
 
 from amqp_front.commit import TURN_SECONDS, Commit
 from amqp_front.confirm_board import ConfirmBoard
-from amqp_front.errors import INTERNAL_ERROR, HardError
-from log_backend import SystemClock
+from amqp_front.errors import INTERNAL_ERROR, PRECONDITION_FAILED, HardError
+from log_backend import JournalFailed, SystemClock
 
 
 class HastyClock(SystemClock):
@@ -31,6 +32,7 @@ class Settling:
     def __init__(self, services: Any, *, are_few: bool) -> None:
         self.services = services
         self.are_few = are_few
+        self.entries = object()
         self.told: list[str] = []
         self._turns = 0
 
@@ -50,6 +52,57 @@ class Settling:
         return whole or self._turns == 3
 
 
+class Transaction:
+    """A transaction of the log; writes down what becomes of it.
+
+    Args:
+        position: of what is appended.
+    """
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+        self.steps: list[object] = []
+
+    def append(self, append: Callable[[], object], settled: Sequence[object] = ()) -> None:
+        """See `LogTransaction`."""
+        append()
+        self.steps.append(list(settled))
+
+    def pause(self) -> None:
+        """See `LogTransaction`."""
+        self.steps.append("paused")
+
+    def end(self) -> None:
+        """See `LogTransaction`."""
+        self.steps.append("ended")
+
+
+class Plan:
+    """A plan that is appended in some turns.
+
+    Args:
+        error: of the last of them.
+    """
+
+    durable = 0
+    was_refused = False
+
+    def __init__(
+        self, told: Sequence[Callable[[], object]], turns: int = 1, error: Exception | None = None
+    ) -> None:
+        self.told = told
+        self.takes_turns = turns > 1
+        self._turns = turns
+        self._error = error
+
+    def carry_out(self, clock: object, *, whole: bool) -> bool:
+        """See `CommitPlan`."""
+        self._turns = 0 if whole else self._turns - 1
+        if not self._turns and self._error is not None:
+            raise self._error
+        return not self._turns
+
+
 class Ending:
     """A commit on a loop, and what it does."""
 
@@ -67,9 +120,15 @@ class Ending:
         self.settling: Any = Settling(self.services, are_few=settles_few)
         self.told: list[int] = []
 
-    def begin(self, needed: int, told: int = 0) -> Commit:
+    def begin(
+        self, needed: int, told: int = 0, turns: int = 1, error: Exception | None = None
+    ) -> Commit:
         tells = [lambda at=at: self.told.append(at) for at in range(told)]  # type: ignore[misc]
-        return Commit(self.services, needed, [self.settling], tells)
+        return self.carry_out(needed, Plan(tells, turns, error))
+
+    def carry_out(self, needed: int, plan: Any) -> Commit:
+        self.transaction: Any = Transaction(needed)
+        return Commit(self.services, self.transaction, plan, [self.settling])
 
 
 async def test_what_is_not_for_the_journal_is_over_at_once() -> None:
@@ -134,8 +193,59 @@ async def test_an_error_while_somebody_is_told_ends_it_and_settles_all_the_same(
     def fail() -> None:
         raise RuntimeError("a fault of ours")
 
-    commit = Commit(ending.services, 4, [ending.settling], [fail])
+    commit = ending.carry_out(4, Plan([fail]))
     with pytest.raises(RuntimeError):
         await commit.reached
+    ending.board.durable(4)
+    assert ending.settling.told == ["settled"]
+
+
+async def test_what_is_appended_in_turns_is_told_and_waited_for_behind_the_last() -> None:
+    ending = Ending()
+    commit = ending.begin(4, told=1, turns=3)
+    assert ending.transaction.steps == [[ending.settling.entries], "paused"]
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert ending.transaction.steps[2:] == [[], [], "ended"]
+    assert ending.told == [0]
+    assert not commit.reached.done()
+    ending.board.durable(4)
+    assert commit.reached.done()
+    assert ending.settling.told == ["settled"]
+
+
+async def test_it_is_appended_to_its_end_when_the_broker_stops() -> None:
+    ending = Ending()
+    ending.begin(4, told=1, turns=1_000)
+    (piecework,) = ending.services.piecework
+    piecework.finish()
+    assert ending.transaction.steps[2:] == [[], "ended"]
+    assert ending.told == [0]
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [(JournalFailed(OSError()), HardError), (RuntimeError("a fault of ours"), RuntimeError)],
+)
+async def test_an_error_in_a_later_turn_returns_what_was_taken(
+    error: Exception, expected: type[Exception]
+) -> None:
+    ending = Ending()
+    commit = ending.begin(4, told=1, turns=2, error=error)
+    with pytest.raises(expected):
+        await commit.reached
+    assert ending.settling.told == ["failed", "settled"]
+    assert ending.told == []
+    assert not ending.services.piecework
+
+
+async def test_the_client_hears_of_what_was_refused_though_nothing_was_full() -> None:
+    ending = Ending()
+    plan = Plan([], turns=2)
+    plan.was_refused = True
+    commit = ending.carry_out(4, plan)
+    with pytest.raises(HardError) as caught:
+        await commit.reached
+    assert caught.value.code == PRECONDITION_FAILED
     ending.board.durable(4)
     assert ending.settling.told == ["settled"]

@@ -57,7 +57,7 @@ def turns_of(planning: Planning) -> tuple[int, CommitPlan]:
 def commit(node: Node, planning: Planning) -> int:
     """Plan what is left, and carry it out; returns in how many turns."""
     turns, plan = turns_of(planning)
-    node.vhost.commit(lambda: plan.carry_out(SystemClock()), [])
+    node.vhost.transaction().append(lambda: plan.carry_out(SystemClock()))
     for tell in plan.told:
         tell()
     return turns
@@ -203,6 +203,61 @@ def test_a_queue_that_is_filled_meanwhile_refuses_all_of_it(
     assert (held(node, "one"), held(node, "full")) == ([], ["first"])
 
 
+def test_one_that_takes_turns_waits_for_another_and_sees_what_became_of_the_queues(
+    node: Node, planning: Callable[..., Planning], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_plan, "AT_ONCE_MAX", 0)
+    other = node.vhost.transaction()
+    other.pause()
+    slow = planning(to("one", "a"), to("two", "b"), hasty=False)
+    for _ in range(5):
+        assert slow.go_on() is None
+    monkeypatch.setattr(commit_plan, "AT_ONCE_MAX", 64)
+    assert planning(to("one", "small"), hasty=False).go_on() is not None
+    monkeypatch.setattr(commit_plan, "AT_ONCE_MAX", 0)
+    node.vhost.delete_queue(node.vhost.queues["two"])
+    other.end()
+    assert commit(node, slow) <= TURNS
+    assert held(node, "one") == ["a"]
+
+
+@pytest.mark.parametrize("is_limited", [False, True])
+def test_only_what_nobody_can_refuse_takes_turns(
+    node: Node, planning: Callable[..., Planning], monkeypatch: pytest.MonkeyPatch, is_limited: bool
+) -> None:
+    monkeypatch.setattr(commit_plan, "AT_ONCE_MAX", 0)
+    arguments = {"x-max-length": 20, "x-overflow": "reject-publish" if is_limited else "drop-head"}
+    node.vhost.declare_queue(QueueProperties("limited", arguments=arguments), object())
+    plan = planning(to("one", "a"), to("limited", "b"), hasty=False).go_on()
+    assert plan is not None
+    assert plan.takes_turns is not is_limited
+
+
+def test_a_queue_that_is_deleted_while_it_is_appended_costs_nothing(
+    node: Node, planning: Callable[..., Planning], bound: None
+) -> None:
+    _, plan = turns_of(planning(*(part for _ in range(16) for part in PARTS)))
+    clock = HastyClock()
+    assert not plan.carry_out(clock, whole=False)
+    node.vhost.delete_queue(node.vhost.queues["two"])
+    while not plan.carry_out(clock, whole=False):
+        pass
+    assert held(node, "one") == ["a", "b", "c"] * 16
+    assert not plan.was_refused
+
+
+def test_a_queue_that_is_limited_while_it_is_appended_may_refuse_some(
+    node: Node, planning: Callable[..., Planning], bound: None
+) -> None:
+    _, plan = turns_of(planning(*(part for _ in range(16) for part in PARTS)))
+    clock = HastyClock()
+    assert not plan.carry_out(clock, whole=False)
+    node.vhost.queues["one"].apply({"x-max-length": 3, "x-overflow": "reject-publish"})
+    while not plan.carry_out(clock, whole=False):
+        pass
+    assert plan.was_refused
+
+
 def test_a_transaction_that_is_too_large_is_refused_as_soon_as_that_is_known(
     planning: Callable[..., Planning], bound: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,7 +280,7 @@ def test_topology_that_never_rests_delays_a_commit_a_few_times_only(
         node.vhost.declare_queue(QueueProperties(f"other {turns}"), object())
         plan = slow.go_on()
     assert turns == TURNS * TRIES_MAX
-    node.vhost.commit(lambda: plan.carry_out(SystemClock()), [])
+    node.vhost.transaction().append(lambda: plan.carry_out(SystemClock()))
     assert (held(node, "one"), held(node, "two")) == (["a", "b", "c"], ["c"])
 
 
@@ -286,7 +341,7 @@ def test_replies_returns_and_traces_follow_what_is_appended(
     address = channel.services.replies.open(Asker())
     _, plan = turns_of(planning(to(address, "r"), to("one", "m"), to("none", "n", mandatory=True)))
     assert told == []
-    node.vhost.commit(lambda: plan.carry_out(SystemClock()), [])
+    node.vhost.transaction().append(lambda: plan.carry_out(SystemClock()))
     assert told == []
     for tell in plan.told:
         tell()

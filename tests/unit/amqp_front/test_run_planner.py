@@ -53,7 +53,7 @@ def in_turns(run: PublishRun, carry: Callable[[PublishRun], int]) -> int:
 
 def carry_out(node: Node, plan: CommitPlan) -> None:
     """What a commit does."""
-    node.vhost.commit(lambda: plan.carry_out(SystemClock()), [])
+    node.vhost.transaction().append(lambda: plan.carry_out(SystemClock()))
     for tell in plan.told:
         tell()
 

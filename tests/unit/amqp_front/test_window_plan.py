@@ -33,7 +33,7 @@ def commit(node: Node, channel: Channel, publisher: Publisher) -> Commit:
         planning = Planning(*of_channel, transaction.kept, SystemClock())
         while (plan := planning.go_on()) is None:
             pass
-        node.vhost.commit(lambda: plan.carry_out(SystemClock()), [])
+        node.vhost.transaction().append(lambda: plan.carry_out(SystemClock()))
         for tell in plan.told:
             tell()
         return plan

@@ -29,6 +29,14 @@ async def durable(store: LogStore, position: int) -> None:
         await reached.wait()
 
 
+def committed(store: LogStore, append: Callable[[], object], *settled: SettledEntries) -> int:
+    """The position of a transaction of one turn."""
+    transaction = store.transaction()
+    transaction.append(append, settled)
+    transaction.end()
+    return transaction.position
+
+
 def appending(*partitions: PartitionLog, count: int = 1, size: int = 10) -> Callable[[], None]:
     """A function that appends so many records to each partition."""
 
@@ -46,7 +54,7 @@ async def test_a_transaction_is_one_block_however_large(
     store, (a, b) = start_store(tmp_path, queues=("a", "b"))
     first = a.append(records([b"alone"], persistent=True))
     whole = journal_groups.COMMIT_BYTES_MAX // 2_000
-    position = store.commit_together(appending(a, b, count=whole, size=2_000), [])
+    position = committed(store, appending(a, b, count=whole, size=2_000))
     assert position == first
     assert store.journal.groups.first.bytes > 2 * whole * 2_000
     assert b.append(records([b"behind"], persistent=True)) == position + 1
@@ -57,21 +65,21 @@ async def test_a_transaction_is_one_block_however_large(
 async def test_a_transaction_is_synced_whatever_its_queues_ask_for(tmp_path: Path) -> None:
     levels = (Durability.OS, Durability.OS)
     store, (a, b) = start_store(tmp_path, queues=("a", "b"), durabilities=levels)
-    await durable(store, store.commit_together(appending(a, b), []))
+    await durable(store, committed(store, appending(a, b)))
     await store.aclose()
 
 
 async def test_what_is_not_for_the_journal_has_no_position(tmp_path: Path) -> None:
     store, (a,) = start_store(tmp_path)
     transient = records([b"x"], persistent=False)
-    assert store.commit_together(lambda: a.append(transient, waited=True), []) == 0
+    assert committed(store, lambda: a.append(transient, waited=True)) == 0
     await store.aclose()
 
 
 async def test_no_segment_has_a_record_of_it_before_it_is_durable(tmp_path: Path) -> None:
     store, (a, b) = start_store(tmp_path, queues=("a", "b"))
     a.append(records([b"before"], persistent=True))
-    position = store.commit_together(appending(a, b), [])
+    position = committed(store, appending(a, b))
     a.append(records([b"behind"], persistent=True))
     plans = [
         list(chain(*each.plan_flush())) for each in (a, b)
@@ -84,6 +92,76 @@ async def test_no_segment_has_a_record_of_it_before_it_is_durable(tmp_path: Path
     await store.flush()
     assert (a.unflushed_bytes, b.unflushed_bytes) == (0, 0)
     assert (a.segments[-1].written_end, b.segments[-1].written_end) == (3, 1)
+    await store.aclose()
+
+
+async def test_one_of_several_turns_is_a_block_with_what_others_append_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_groups, "COMMIT_BYTES_MAX", 1_000)
+    store, (a, b) = start_store(tmp_path, queues=("a", "b"))
+    await durable(store, b.append(records([b"before"], persistent=True)))
+    transaction = store.transaction()
+    for part in (a, b):
+        transaction.append(appending(part, count=3_000, size=2_000))
+        transaction.pause()
+        other = a.append(records([b"between"], persistent=True), waited=True)
+        assert other == transaction.position
+        await asyncio.sleep(0.01)
+        await store.flush()
+        assert not a.segments
+        assert store.journal.written == other - 1
+    transaction.end()
+    assert a.append(records([b"behind"], persistent=True), waited=True) == other + 1
+    await durable(store, other + 1)
+    await store.flush()
+    assert (a.segments[-1].written_end, b.segments[-1].written_end) == (3_003, 3_001)
+    await store.aclose()
+
+
+async def test_no_two_can_keep_the_block_open(tmp_path: Path) -> None:
+    store, (a, b) = start_store(tmp_path, queues=("a", "b"))
+    first, second = store.transaction(), store.transaction()
+    first.append(appending(a))
+    first.pause()
+    second.append(appending(b))
+    assert store.journal.is_held
+    with pytest.raises(RuntimeError):
+        second.pause()
+    first.end()
+    assert not store.journal.is_held
+    second.append(appending(b))
+    second.pause()  # a block of its own
+    assert second.position == first.position + 1
+    await durable(store, first.position)
+    second.end()
+    await durable(store, second.position)
+    await store.aclose()
+
+
+async def test_an_error_ends_it(tmp_path: Path) -> None:
+    store, (a,) = start_store(tmp_path)
+    transaction = store.transaction()
+    transaction.append(appending(a))
+    transaction.pause()
+
+    def fail() -> None:
+        raise RuntimeError("a fault of ours")
+
+    with pytest.raises(RuntimeError):
+        transaction.append(fail)
+    await durable(store, transaction.position)
+    await store.aclose()
+
+
+async def test_one_that_has_nothing_for_the_journal_leaves_no_block_behind(tmp_path: Path) -> None:
+    store, (a,) = start_store(tmp_path)
+    transaction = store.transaction()
+    transaction.append(lambda: a.append(records([b"x"], persistent=False), waited=True))
+    transaction.pause()
+    transaction.end()
+    assert transaction.position == 0
+    assert store.journal.groups.first is store.journal.groups.last
     await store.aclose()
 
 
@@ -105,7 +183,7 @@ async def test_what_it_settles_is_journaled_and_settled_by_its_owner(tmp_path: P
     for _ in range(4):
         a.append(records([b"x"], persistent=True))
     parts = [SettledPart(a.number, Settlement(0, [each])) for each in ((1, 2), (2, 3))]
-    position = store.commit_together(appending(b), [SettledEntries(parts), SettledEntries()])
+    position = committed(store, appending(b), SettledEntries(parts), SettledEntries())
     assert store.journal.groups.first.count == 4 + 1 + 2
     await durable(store, position)
     assert [offset for offset, _ in await unsettled(a)] == [0, 1, 2, 3]
