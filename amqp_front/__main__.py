@@ -26,7 +26,7 @@ from amqp_front.firehose import Firehose
 from amqp_front.listeners import tls_options
 from amqp_front.logs import escape_control, set_up_logs
 from amqp_front.memory_allocator import give_large_blocks_back
-from amqp_front.open_files import raise_open_files_limit
+from amqp_front.open_files import make_room_for_open_files, raise_open_files_limit
 from amqp_front.service_manager import ServiceManager
 from amqp_front.tls import CertificateUnusable, TlsCertificates
 from log_backend import StoredLogs, SystemDisk, random_key, random_name
@@ -106,7 +106,7 @@ def serve(
         _complain(error)
         raise typer.Exit(EXIT_CONFIGURATION) from None
     set_up_logs(configuration.log_level, configuration.log_format)
-    raise_open_files_limit()
+    make_room_for_open_files(raise_open_files_limit())
     give_large_blocks_back()
     _run(configuration, ServiceManager.from_environment(os.environ))
 

@@ -1,11 +1,12 @@
 """What one flush writes: the batches of some partitions, each at its place in a segment."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
 from log_backend.clock import Clock
 from log_backend.partition_log import PartitionLog
 from log_backend.segment import Segment
 from log_backend.segment_writer import SegmentWrite, SegmentWriter
+from log_backend.tail import LetGo
 from log_backend.turns import in_turns
 
 
@@ -51,6 +52,18 @@ class FlushPlan:
         check_space(sum(write.bytes for write in writes))
         writer.write(self._counted(writes), self._unsynced)
         check_space(0)  # others may have filled it meanwhile, and snapshots follow
+
+    async def flushed(self, clock: Clock, let_go: LetGo) -> AsyncIterator[PartitionLog]:
+        """Have partitions take note of it, one after the other.
+
+        Args:
+            let_go: takes what was planned: of that very much may have left memory meanwhile.
+        """
+        async for partition, writes in in_turns(self.partitions, clock):
+            partition.flushed()
+            for write in writes:
+                let_go(write.batches)
+            yield partition
 
     async def synced(self, clock: Clock) -> None:
         """Take note that `write` has returned."""

@@ -129,7 +129,7 @@ class LogStore:
         )
         self.journal.on_disk_full = self._refused_by_disk
         self._tail_bytes_max = options.memory_tail_bytes
-        let_go = LettingGo(loop.call_soon).add
+        let_go = LettingGo(loop.call_soon, clock).add
         groups, watched = self.journal.groups, self._tail_bytes_max
         self.intake = LogIntake(groups, watched, self._tails_changed, let_go)
         self.space = DiskSpace(
@@ -408,8 +408,7 @@ class LogStore:
         finally:
             self._plan = FlushPlan()
         self._refused = False
-        async for partition, _ in in_turns(plan.partitions, self.clock):
-            partition.flushed()
+        async for partition in plan.flushed(self.clock, self.intake.let_go):
             self._compressor.look(partition)
         await plan.synced(self.clock)
 

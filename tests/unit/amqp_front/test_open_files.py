@@ -1,8 +1,15 @@
+import os
+import re
 import resource
+from pathlib import Path
 
 import pytest
 
-from amqp_front.open_files import FILES_WANTED, raise_open_files_limit
+from amqp_front.open_files import (
+    FILES_WANTED,
+    make_room_for_open_files,
+    raise_open_files_limit,
+)
 
 Limit = tuple[int, int]
 
@@ -52,3 +59,21 @@ def test_a_system_that_refuses_is_no_reason_not_to_start(
     monkeypatch.setattr(resource, "setrlimit", refuse)
     assert raise_open_files_limit() == 1_024
     assert "cannot be raised" in caplog.text
+
+
+def test_there_is_room_for_them_at_once_and_none_stays_open() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    make_room_for_open_files(4_000)
+    assert len(os.listdir("/proc/self/fd")) == before
+    size = re.search(r"FDSize:\s+(\d+)", Path("/proc/self/status").read_text())
+    assert size is not None
+    assert int(size[1]) >= 4_000
+
+
+def test_no_room_for_them_is_no_reason_not_to_start() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1_024, hard))
+    try:
+        make_room_for_open_files(2_048)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
