@@ -31,8 +31,8 @@ def raise_open_files_limit() -> int:
 def make_room_for_open_files(allowed: int) -> None:
     """Have the system's table of this process's open files be as large as it will be; before there are threads.
 
-    Later it is doubled when it is full, and whoever opens the next file, the event loop as well, waits for 5 to 20 ms,
-    until no processor can be in the midst of reading the old one (`synchronize_rcu` in Linux).
+    Later it is doubled when it is full, and whoever opens the next file, the event loop as well, waits for 5 to
+    20 ms, until no processor can be in the midst of reading the old one (`synchronize_rcu` in Linux).
 
     Args:
         allowed: by the system; there is no room for more than FILES_WANTED.

@@ -25,6 +25,7 @@ from log_backend.checkpoint import snapshot, store, store_snapshots
 from log_backend.clock import Clock
 from log_backend.cold_reads import ColdReads
 from log_backend.cursor import NO_CURSORS
+from log_backend.cursor_changes import journal_changes
 from log_backend.damage import damage_change
 from log_backend.disk import Disk, DiskFull
 from log_backend.disk_space import DiskSpace
@@ -32,9 +33,9 @@ from log_backend.durability import Durability
 from log_backend.emptied_logs import EmptiedLogs
 from log_backend.eviction import evict
 from log_backend.flush_plan import FlushPlan
+from log_backend.flush_round import due, flush_round
 from log_backend.flusher import Flusher
 from log_backend.journal import Journal
-from log_backend.journal_entry import JournalEntry
 from log_backend.journal_extent import JournalExtent
 from log_backend.journal_files import JournalFile
 from log_backend.letting_go import LettingGo
@@ -123,7 +124,7 @@ class LogStore:
             on_written=lambda position: self.on_written(position),
             on_failure=self._failed,
             on_file_full=self._checkpoint_later,
-            collect=self._journal_state,
+            collect=lambda: journal_changes(self._with_state, self.journal.groups),
             on_pressure=lambda pressed: self._press("journal", pressed),
             extent=JournalExtent(self.metadata),
         )
@@ -351,19 +352,21 @@ class LogStore:
     # -- flushing and checkpoints
 
     async def flush(self) -> None:
-        """Write what is needed of every durable partition to its segments (not synced)."""
-        async with self._flushing():
-            self._flush_soon = False
-            await self._write_segments(to_sync=())
-            await self._evict()
+        """Write what is needed of every durable partition to its segments (not synced), in rounds."""
+        self._flush_soon = False
+        is_over = False
+        while not is_over:
+            async with self._flushing():
+                unflushed = await self._due()
+                some = await flush_round(unflushed, self.clock)
+                is_over = len(some) == len(unflushed)
+                await self._write(some, to_sync=())
+                await self._evict()
+            is_over |= self._refused or self._failure is not None
 
-    def _journal_state(self) -> None:
-        append = self.journal.groups.append
-        for partition in self._with_state:
-            for cursor in partition.cursors.values():
-                for change in cursor.take_changes():
-                    append(JournalEntry(partition.number, change), False, partition.synced)
-        self._with_state.clear()
+    async def _due(self) -> list[PartitionLog]:
+        over_budget = self.intake.tail_bytes > self._tail_bytes_max
+        return await due(self._with_unflushed, self.clock, transient=over_budget)
 
     def _flush_later(self) -> None:
         self._flush_timer = self._loop.call_later(self._options.flush_seconds, self._flush_later)
@@ -383,15 +386,13 @@ class LogStore:
                 log.error("an error of the broker, while it wrote segments", exc_info=error)
                 self._failed(error)
 
-    async def _write_segments(self, to_sync: Collection[PartitionLog]) -> None:
+    async def _write(self, due: list[PartitionLog], to_sync: Collection[PartitionLog]) -> None:
         if self._failure is not None:
             return
-        over_budget = self.intake.tail_bytes > self._tail_bytes_max
         self._plan = plan = FlushPlan()
-        async for partition in in_turns(list(self._with_unflushed), self.clock):
-            if partition.durable or over_budget:
-                self._with_unflushed.discard(partition)
-                await plan.add(partition, self.clock)
+        async for partition in in_turns(due, self.clock):
+            self._with_unflushed.discard(partition)
+            await plan.add(partition, self.clock)
         await plan.sync(to_sync, self.clock)
         try:
             if to_sync or not plan.is_empty:  # snapshots follow, if only to say what is settled
@@ -429,7 +430,7 @@ class LogStore:
             # What changes from here on belongs to the next checkpoint, as does what cursors have
             # not told the journal yet.
             changed, self._changed = self._changed, set(self._with_state)
-            await self._write_segments(to_sync=changed)
+            await self._write(await self._due(), to_sync=changed)
             if self._failure is not None or self._refused:
                 self._changed |= changed
                 self._full_files = files + self._full_files

@@ -1,0 +1,47 @@
+"""Which partitions one flush writes: of very many a part, so that others need not wait for all of them."""
+
+from collections import defaultdict
+from collections.abc import Collection
+from itertools import chain
+
+from log_backend.clock import Clock
+from log_backend.partition_log import PartitionLog
+from log_backend.turns import in_turns
+
+PARTITIONS_MAX = 1_024  # each may be a new directory and a new file: 0.3 to 0.5 ms
+BYTES_MAX = 64 * 1024 * 1024  # of the largest, but one of them in any case
+
+
+async def due(
+    unflushed: Collection[PartitionLog], clock: Clock, *, transient: bool
+) -> list[PartitionLog]:
+    """Those of some partitions that are to be written.
+
+    Args:
+        transient: also those that are not durable, as memory is short.
+    """
+    return [each async for each in in_turns(list(unflushed), clock) if each.durable or transient]
+
+
+async def flush_round(due: Collection[PartitionLog], clock: Clock) -> list[PartitionLog]:
+    """Choose partitions: half of them the largest, whose memory is wanted, half of them any.
+
+    Of two, the larger one goes first, unless it is less than twice as large: nothing is sorted.
+    """
+    if len(due) <= PARTITIONS_MAX:
+        return list(due)
+    by_size: defaultdict[int, list[PartitionLog]] = defaultdict(list)
+    async for partition in in_turns(due, clock):
+        by_size[partition.unflushed_bytes.bit_length()].append(partition)
+    chosen: dict[PartitionLog, None] = {}
+    left = BYTES_MAX
+    for partition in chain.from_iterable(by_size[size] for size in sorted(by_size, reverse=True)):
+        chosen[partition] = None
+        left -= partition.unflushed_bytes
+        if left <= 0 or len(chosen) == PARTITIONS_MAX // 2:
+            break
+    for partition in due:
+        if len(chosen) == PARTITIONS_MAX:
+            break
+        chosen[partition] = None
+    return list(chosen)

@@ -1,0 +1,79 @@
+"""Very many queues are flushed in rounds, the largest first, and none waits for ever."""
+
+from pathlib import Path
+
+import pytest
+from unit.log_backend.log_records import records
+from unit.log_backend.open_store import content, durable, start_store
+
+from log_backend import flush_round as rounds
+from log_backend.clock import SystemClock
+from log_backend.flush_round import flush_round
+from log_backend.log_options import LogOptions
+from log_backend.log_store import LogStore
+from log_backend.partition_log import PartitionLog
+
+SIZES = (10, 5_000, 20, 90_000, 30, 40, 2_000, 50)
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round is of four partitions."""
+    monkeypatch.setattr(rounds, "PARTITIONS_MAX", 4)
+
+
+async def filled(data: Path) -> tuple[LogStore, list[PartitionLog]]:
+    """A partition for each of SIZES, with a record of it in no segment."""
+    queues = [f"q{number}" for number in range(len(SIZES))]
+    options = LogOptions(flush_seconds=3600)
+    store, partitions = start_store(data, queues=queues, options=options)
+    for partition, size in zip(partitions, SIZES, strict=True):
+        position = partition.append(records([bytes(size)]), waited=True)
+    await durable(store, position)
+    return store, partitions
+
+
+async def test_the_largest_have_half_of_a_round_and_any_others_the_rest(data: Path) -> None:
+    store, partitions = await filled(data)
+    chosen = await flush_round(partitions, SystemClock())
+    assert chosen == [partitions[at] for at in (3, 1, 0, 2)]
+    assert await flush_round(partitions[:4], SystemClock()) == partitions[:4]
+    await store.aclose()
+
+
+async def test_so_many_bytes_are_enough_of_the_largest(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rounds, "BYTES_MAX", 80_000)
+    store, partitions = await filled(data)
+    chosen = await flush_round(partitions, SystemClock())
+    assert chosen == [partitions[at] for at in (3, 0, 1, 2)]
+    await store.aclose()
+
+
+async def test_a_flush_has_as_many_rounds_as_it_takes_and_memory_is_free_behind_each(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, partitions = await filled(data)
+    unflushed: list[list[int]] = []
+    evict = store._evict
+
+    async def watch() -> None:
+        unflushed.append([at for at, each in enumerate(partitions) if each.unflushed_bytes])
+        await evict()
+
+    monkeypatch.setattr(store, "_evict", watch)
+    await store.flush()
+    assert [len(each) for each in unflushed] == [4, 0]
+    assert 3 not in unflushed[0]
+    await store.aclose()
+    queues = [f"q{number}" for number in range(len(SIZES))]
+    assert await content(data, queues) == [(0, bytes(SIZES[0]))]
+
+
+async def test_a_checkpoint_writes_all_of_them_at_once(data: Path) -> None:
+    store, partitions = await filled(data)
+    await store.aclose()
+    store, partitions = start_store(data, queues=[f"q{n}" for n in range(len(SIZES))], epoch=2)
+    assert [each.segments[-1].written_end for each in partitions] == [1] * len(SIZES)
+    await store.aclose()
