@@ -10,7 +10,7 @@ from amqp_front.services import Services
 from amqp_front.settling import Settling, settled_in_turns
 from log_backend import JournalFailed, JournalPositions, LogTransaction
 
-TURN_SECONDS = 0.001
+TURN_SECONDS = 0.0005
 
 
 class Commit:

@@ -19,7 +19,7 @@ from amqp_front.window_plan import planned
 from log_backend import Clock
 from vhosts import Recipient
 
-TURN_SECONDS = 0.001
+TURN_SECONDS = 0.0005
 TRIES_MAX = 3  # for routes of one moment
 
 

@@ -13,7 +13,7 @@ from amqp_front.tag_order import TagOrder
 from amqp_front.unacked import Unacked, UnackedRun
 from log_backend import Clock
 
-TURN_SECONDS = 0.001
+TURN_SECONDS = 0.0005
 
 
 class Rollback:

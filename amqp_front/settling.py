@@ -22,7 +22,7 @@ from amqp_front.unacked import Holder, UnackedRun
 from log_backend import Reason, SettledEntries, SettledPart
 from vhosts import Comeback, DeliverySource, Queue, VirtualHost
 
-TURN_SECONDS = 0.001
+TURN_SECONDS = 0.0005
 RUNS_MAX = 256  # that are settled at once: 1 to 6 us each
 MESSAGES_MAX = 4_096  # of them: what the rules of a queue do with one of them takes up to 2 us
 LEAVING_MAX = 128  # consumers that leave their queues at once: 2 to 5 us each

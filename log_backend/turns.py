@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from log_backend.clock import Clock
 
-SHARE_SECONDS = 0.001  # of one turn; what waits may come behind several such works
+SHARE_SECONDS = 0.0005  # of one turn; what waits may come behind several such works
 
 _Item = TypeVar("_Item")
 
