@@ -39,7 +39,7 @@ FORMAT_VERSION = 1
 STORE_KEY = b"\x00store"
 FIRST_FREE_KEY = b"\x01"
 
-WRITE_BUFFER_BYTES = 1024 * 1024  # topology is small; a buffer is filled only by cursor snapshots
+WRITE_BUFFER_BYTES = 4 * 1024 * 1024  # the change to another one holds the GIL for some ms
 WRITE_BUFFERS_MAX = 8  # room for a burst: a full set stalls the writer, which then holds the GIL
 BLOCK_CACHE_BYTES = 1024 * 1024  # what is read often is kept in memory by its owner
 BACKGROUND_JOBS_MAX = 2  # the least that RocksDB can flush and compact with
