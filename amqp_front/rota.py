@@ -15,9 +15,9 @@ HEARD_SECONDS = 0.0007  # of a turn of the loop, for what is read: then it is la
 FAVOURED_SECONDS = 0.001  # late for those that have waited, or have little to say
 REACHED_SECONDS = 2.5e-6  # for each weight of queues that were reached: they are served behind
 BYTE_SECONDS = 3e-10  # for what was read while others wait: it may be delivered behind
-TURN_SECONDS = 0.0016  # of a turn, for the lines of those that go on: by turns the first
-LATE_SECONDS = 0.0012  # of that, for those that came late; of the first line at least one goes on
-LINE_SECONDS = 0.0004  # for each of the other lines
+TURN_SECONDS = 0.0012  # of a turn, for the lines of those that go on: by turns the first
+LATE_SECONDS = 0.0009  # of that, for those that came late; of the first line at least one goes on
+LINE_SECONDS = 0.0003  # for each of the other lines
 FEW = 4  # of those that wait go on in the first turn
 
 
