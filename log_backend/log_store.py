@@ -33,7 +33,7 @@ from log_backend.durability import Durability
 from log_backend.emptied_logs import EmptiedLogs
 from log_backend.eviction import evict
 from log_backend.flush_plan import FlushPlan
-from log_backend.flush_round import due, flush_round
+from log_backend.flush_round import PARTITIONS_MAX, due, flush_round
 from log_backend.flusher import Flusher
 from log_backend.journal import Journal
 from log_backend.journal_extent import JournalExtent
@@ -354,15 +354,14 @@ class LogStore:
     async def flush(self) -> None:
         """Write what is needed of every durable partition to its segments (not synced), in rounds."""
         self._flush_soon = False
-        is_over = False
-        while not is_over:
+        for _ in range(1 + len(self._with_unflushed) // PARTITIONS_MAX):  # some may have to stay
             async with self._flushing():
                 unflushed = await self._due()
                 some = await flush_round(unflushed, self.clock)
-                is_over = len(some) == len(unflushed)
                 await self._write(some, to_sync=())
                 await self._evict()
-            is_over |= self._refused or self._failure is not None
+            if self._refused or self._failure is not None or len(some) == len(unflushed):
+                return
 
     async def _due(self) -> list[PartitionLog]:
         over_budget = self.intake.tail_bytes > self._tail_bytes_max

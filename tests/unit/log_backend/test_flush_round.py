@@ -1,5 +1,6 @@
 """Very many queues are flushed in rounds, the largest first, and none waits for ever."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from unit.log_backend.log_records import records
 from unit.log_backend.open_store import content, durable, start_store
 
 from log_backend import flush_round as rounds
+from log_backend import log_store
 from log_backend.clock import SystemClock
 from log_backend.flush_round import flush_round
 from log_backend.log_options import LogOptions
@@ -20,6 +22,7 @@ SIZES = (10, 5_000, 20, 90_000, 30, 40, 2_000, 50)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A round is of four partitions."""
     monkeypatch.setattr(rounds, "PARTITIONS_MAX", 4)
+    monkeypatch.setattr(log_store, "PARTITIONS_MAX", 4)
 
 
 async def filled(data: Path) -> tuple[LogStore, list[PartitionLog]]:
@@ -69,6 +72,23 @@ async def test_a_flush_has_as_many_rounds_as_it_takes_and_memory_is_free_behind_
     await store.aclose()
     queues = [f"q{number}" for number in range(len(SIZES))]
     assert await content(data, queues) == [(0, bytes(SIZES[0]))]
+
+
+async def test_a_flush_ends_though_a_transaction_keeps_all_of_them_back(data: Path) -> None:
+    queues = [f"q{number}" for number in range(len(SIZES))]
+    store, partitions = start_store(data, queues=queues, options=LogOptions(flush_seconds=3600))
+    transaction = store.transaction()
+    for partition in partitions:
+        transaction.append(lambda log=partition: log.append(records([b"x"])))  # type: ignore[misc]
+    transaction.pause()
+    async with asyncio.timeout(20):
+        await store.flush()
+    assert all(partition.unflushed_bytes for partition in partitions)
+    transaction.end()
+    await durable(store, transaction.position)
+    await store.flush()
+    assert not any(partition.unflushed_bytes for partition in partitions)
+    await store.aclose()
 
 
 async def test_a_checkpoint_writes_all_of_them_at_once(data: Path) -> None:
