@@ -80,6 +80,7 @@ class LeaseEnds:
                 holder.lapsed += len(run)
                 self._counts[holder] += len(run)
                 run.consumer = None  # it holds the tag still
+                run.partition.pause()  # until they are back: nothing behind them goes first
         self._ended += ended
         return self._tag > first
 

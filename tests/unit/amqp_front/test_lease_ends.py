@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ class Source:
 
     def __init__(self) -> None:
         self.offsets: list[int] = []
+        self.is_paused = False
 
     def give_back(self, first: int, end: int, comeback: Comeback) -> None:
         """See `DeliverySource`."""
@@ -29,9 +31,11 @@ class Source:
 
     def pause(self) -> None:
         """See `DeliverySource`."""
+        self.is_paused = True
 
     def resume(self) -> None:
         """See `DeliverySource`."""
+        self.is_paused = False
 
 
 class Holdings:
@@ -44,13 +48,18 @@ class Holdings:
         self.unacked = Unacked()
         self.sources = [Source(), Source()]
         self.aside: list[object] = []
-        queues = [SimpleNamespace(stand_aside=self.aside.append) for _ in self.sources]
+        self.paused: list[bool] = []  # when somebody had to stand aside
+        queues = [SimpleNamespace(stand_aside=partial(self._aside, at)) for at in range(2)]
         self.consumers = [_Consumer(queues[at % 2]) for at in range(3)]
         for tag in range(1, count + 1):
             at = tag % 3
             source, consumer = cast(Any, self.sources[at % 2]), cast(Any, self.consumers[at])
             self.unacked.add(UnackedRun(tag, tag + 1, source, 10 * tag, consumer))
             consumer.unacked += 1
+
+    def _aside(self, queue: int, consumer: object) -> None:
+        self.aside.append(consumer)
+        self.paused.append(self.sources[queue].is_paused)
 
     def begin_turn(self) -> None:
         """See `Holdings`."""
@@ -105,6 +114,16 @@ async def test_what_several_consumers_hold_too_long_goes_back_in_turns(services:
     runs = [run for run in holdings.unacked if isinstance(run.partition, EndedLease)]
     assert sum(map(len, runs)) == one.lapsed + other.lapsed
     assert len({run.partition for run in runs}) == 2  # one for all that a consumer held of a queue
+
+
+async def test_a_queue_hands_out_nothing_before_all_is_back(services: Any) -> None:
+    holdings = Holdings(9)
+    ends = LeaseEnds(cast(Any, holdings), services)
+    for consumer in holdings.consumers:
+        ends.end(cast(Any, consumer), 10)
+    assert await turns_to_the_end(services) > 1
+    assert holdings.paused == [True] * 3  # else who follows would get what is behind it
+    assert not any(source.is_paused for source in holdings.sources)
 
 
 async def test_who_is_late_during_a_look_has_another_one(services: Any) -> None:
