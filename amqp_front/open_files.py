@@ -42,6 +42,6 @@ def make_room_for_open_files(allowed: int) -> None:
     try:
         os.close(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, count - 1))
     except OSError as error:  # the table grows when it has to
-        log.debug("no room for %d open files: %s", count, error)
+        log.warning("no room for %d open files before they are there: %s", count, error)
     finally:
         os.close(file)

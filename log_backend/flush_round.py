@@ -1,10 +1,9 @@
 """Which partitions one flush writes: of very many a part, so that others need not wait for all of them."""
 
-from collections import defaultdict
 from collections.abc import Collection
-from itertools import chain
 
 from log_backend.clock import Clock
+from log_backend.largest_first import largest_first
 from log_backend.partition_log import PartitionLog
 from log_backend.turns import in_turns
 
@@ -24,18 +23,12 @@ async def due(
 
 
 async def flush_round(due: Collection[PartitionLog], clock: Clock) -> list[PartitionLog]:
-    """Choose partitions: half of them the largest, whose memory is wanted, half of them any.
-
-    Of two, the larger one goes first, unless it is less than twice as large: nothing is sorted.
-    """
+    """Choose partitions: half of them the largest, whose memory is wanted, half of them any."""
     if len(due) <= PARTITIONS_MAX:
         return list(due)
-    by_size: defaultdict[int, list[PartitionLog]] = defaultdict(list)
-    async for partition in in_turns(due, clock):
-        by_size[partition.unflushed_bytes.bit_length()].append(partition)
     chosen: dict[PartitionLog, None] = {}
     left = BYTES_MAX
-    for partition in chain.from_iterable(by_size[size] for size in sorted(by_size, reverse=True)):
+    for partition in await largest_first(due, lambda log: log.unflushed_bytes, clock):
         chosen[partition] = None
         left -= partition.unflushed_bytes
         if left <= 0 or len(chosen) == PARTITIONS_MAX // 2:

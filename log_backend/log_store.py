@@ -353,9 +353,9 @@ class LogStore:
 
     async def flush(self) -> None:
         """Write what is needed of every durable partition to its segments (not synced), in rounds."""
-        self._flush_soon = False
         for _ in range(1 + len(self._with_unflushed) // PARTITIONS_MAX):  # some may have to stay
             async with self._flushing():
+                self._flush_soon = False  # here, or whoever grows meanwhile asks for another one
                 unflushed = await self._due()
                 some = await flush_round(unflushed, self.clock)
                 await self._write(some, to_sync=())

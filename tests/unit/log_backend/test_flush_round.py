@@ -1,6 +1,7 @@
 """Very many queues are flushed in rounds, the largest first, and none waits for ever."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -74,12 +75,33 @@ async def test_a_flush_has_as_many_rounds_as_it_takes_and_memory_is_free_behind_
     assert await content(data, queues) == [(0, bytes(SIZES[0]))]
 
 
+async def test_who_grows_during_a_flush_asks_for_one_more_only(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = LogOptions(flush_seconds=3600, memory_tail_bytes=1_000)
+    store, (partition,) = start_store(data, options=options)
+    flushes: list[object] = []
+    flush = store.flush
+
+    async def count() -> None:
+        flushes.append(None)
+        await flush()
+
+    monkeypatch.setattr(store, "flush", count)
+    async with store._flush_lock:  # as of one that is under way
+        for _ in range(50):
+            partition.append(records([bytes(500)]))
+            await asyncio.sleep(0)
+        assert len(flushes) == 1
+    await store.aclose()
+
+
 async def test_a_flush_ends_though_a_transaction_keeps_all_of_them_back(data: Path) -> None:
     queues = [f"q{number}" for number in range(len(SIZES))]
     store, partitions = start_store(data, queues=queues, options=LogOptions(flush_seconds=3600))
     transaction = store.transaction()
     for partition in partitions:
-        transaction.append(lambda log=partition: log.append(records([b"x"])))  # type: ignore[misc]
+        transaction.append(partial(partition.append, records([b"x"])))
     transaction.pause()
     async with asyncio.timeout(20):
         await store.flush()
