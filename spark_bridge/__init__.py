@@ -21,13 +21,21 @@ __all__ = ["delta_batches", "index_views", "parquet_batches", "register"]
 def register(spark: "SparkSession") -> None:
     """Make the format `routelog` known to a Spark session; a second call changes nothing.
 
-    Executors must be able to import this package: install RouteLog where they run.
+    Executors must be able to import this package: install RouteLog where they run. Workers of a local session
+    are this program's interpreter from then on, unless PYSPARK_PYTHON names another.
+
+    Raises:
+        WorkersLackRouteLog: the interpreter of the workers, as this host finds it, lacks RouteLog.
     """
     # PySpark is an optional extra, and Spark's workers import this package for its modules.
     from pyspark.errors import AnalysisException
 
     from spark_bridge.data_source import RouteLogDataSource
+    from spark_bridge.worker_interpreter import choose_worker_interpreter
 
+    context = getattr(spark, "sparkContext", None)
+    if context is not None:  # over Spark Connect the server has the workers
+        choose_worker_interpreter(context)
     try:
         spark.dataSource.register(RouteLogDataSource)
     except AnalysisException as error:

@@ -17,6 +17,17 @@ class BadSchema(ValueError):
     """The schema given with the query names a column that does not exist, or another type."""
 
 
+class WorkersLackRouteLog(Exception):
+    """The interpreter of Spark's workers is one that RouteLog is not installed in."""
+
+    def __init__(self, interpreter: str, own: str) -> None:
+        super().__init__(
+            f"Spark's workers run '{interpreter}', which is not there, lacks RouteLog (routelog[spark]), or "
+            f"has another version of Python than this program's, {own}: set PYSPARK_PYTHON before the "
+            "session is made, or spark.pyspark.python with spark-submit, to an interpreter that has it"
+        )
+
+
 class RecordsLost(Exception):
     """Offsets that the query asks for are not in the log."""
 

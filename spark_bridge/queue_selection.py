@@ -9,6 +9,11 @@ from typing import Protocol
 from spark_bridge.errors import BadOption
 from spark_bridge.log_store import LogPartition
 
+_NO_LOG = (
+    "in the vhost: there is no such queue, nothing was written to it yet, or all of it was consumed; a queue keeps "
+    "a log of what was consumed when it is declared with x-retention (such as 7D), or as a stream "
+    "(x-queue-type: stream)"
+)
 _ASSIGN_FORM = 'expected JSON like {"audit": [0, 1]}'
 
 
@@ -41,7 +46,7 @@ class NamedQueues:
         """Return the partitions of the queues; each must have a log."""
         missing = self.queues - {each.queue for each in partitions}
         if missing and missing_is_error:
-            raise BadOption("subscribe", f"no log of {_quoted(missing)} in the vhost")
+            raise BadOption("subscribe", f"no log of {_quoted(missing)} {_NO_LOG}")
         return [each for each in partitions if each.queue in self.queues]
 
 
@@ -80,7 +85,7 @@ class AssignedPartitions:
         missing = self.places - {(each.queue, each.partition) for each in partitions}
         if missing and missing_is_error:
             names = _quoted(f"{queue}:{partition}" for queue, partition in missing)
-            raise BadOption("assign", f"no log of {names} in the vhost")
+            raise BadOption("assign", f"no log of {names} {_NO_LOG}")
         return [each for each in partitions if (each.queue, each.partition) in self.places]
 
 
