@@ -10,6 +10,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# What a broker needs, and what the demo, the tests and the benchmarks need beside it: Spark alone is most of it.
+BROKER_INSTALLED := .venv/.installed-broker
 INSTALLED := .venv/.installed
 COMPILED := .venv/.compiled
 
@@ -36,13 +38,13 @@ BROKER := routelog
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
 
-setup: $(COMPILED) ## install everything into .venv and compile the kernel
+setup: $(INSTALLED) $(COMPILED) ## install everything into .venv and compile the kernel
 	@:
 
 demo: setup java ## an audit stream, a crash at full speed, and Spark over the log
 	@$(BIN)/python docs/demo/run.py
 
-serve: setup ## run a broker on 127.0.0.1:5672 with its data in ./data
+serve: $(COMPILED) ## run a broker on 127.0.0.1:5672 with its data in ./data
 	@exec $(BIN)/routelog serve --host 127.0.0.1 --port 5672 --data-dir ./data
 
 test: setup java ## run every test
@@ -88,16 +90,21 @@ clean: ## remove what was compiled and cached (keeps .venv and ./data)
 java:
 	@.ci/system-packages
 
-# Not isolated, so that the pinned tools of .venv build; uncompiled, as the next rule compiles in place.
-$(INSTALLED): pyproject.toml requirements.lock
+# Not isolated, so that the pinned tools of .venv build; uncompiled, as the last rule compiles in place.
+$(BROKER_INSTALLED): pyproject.toml requirements.lock
 	@.ci/system-packages build
 	@test -x $(BIN)/python || "$$(.ci/find-python)" -m venv .venv
-	@echo "installing into .venv (minutes the first time)"
+	@echo "installing a broker into .venv"
 	@$(PIP) install -c requirements.lock setuptools cython
+	@ROUTELOG_PURE=1 $(PIP) install -c requirements.lock --no-build-isolation -e .
+	@touch $@
+
+$(INSTALLED): $(BROKER_INSTALLED)
+	@echo "installing what the demo and the tests need into .venv (minutes the first time)"
 	@ROUTELOG_PURE=1 $(PIP) install -c requirements.lock --no-build-isolation -e ".[spark,lake,dev,demo]"
 	@touch $@
 
-$(COMPILED): $(INSTALLED) setup.py $(KERNEL)
+$(COMPILED): $(BROKER_INSTALLED) setup.py $(KERNEL)
 	@echo "compiling the kernel"
 	@ROUTELOG_PURE= $(BIN)/python setup.py --quiet build_ext --inplace --parallel "$$(nproc)"
 	@touch $@

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -16,10 +16,12 @@ from rich.table import Table
 from rich.text import Text
 
 from amqp_front.logs import escape_control
-from benchmarks.latency import Percentiles
 from benchmarks.machine import Machine
 from benchmarks.run import OnTick, Sample
 from benchmarks.unexpected import RunFailed
+
+if TYPE_CHECKING:
+    from benchmarks.latency import Percentiles
 
 _TEXT = "{task.description} [bold]{task.fields[rate]:,.0f}[/] {task.fields[unit]}/s"
 
@@ -63,7 +65,7 @@ class Outcome:
         path.write_text(json.dumps(content, indent=2) + "\n")
 
 
-def percentile_rows(name: str, times: Percentiles) -> list[tuple[str, str]]:
+def percentile_rows(name: str, times: "Percentiles") -> list[tuple[str, str]]:
     """A row for each level, in milliseconds."""
     levels = {
         "p50": times.p50,

@@ -1,8 +1,9 @@
 """`routelog perf`: load for any AMQP 0-9-1 broker, with messages encoded beforehand."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,13 +16,16 @@ from benchmarks.drain import measure_drain
 from benchmarks.endpoint import with_tls_options
 from benchmarks.folder import scratch
 from benchmarks.idle import measure_idle, resident_bytes
-from benchmarks.latency import measure_latency
 from benchmarks.machine import Machine, measure_machine
 from benchmarks.outcome import Outcome, percentile_rows, progress, refusals
 from benchmarks.publish_run import publishes_of, publishes_to
 from benchmarks.throughput import measure_throughput
 from benchmarks.topology import Topology
+from benchmarks.unexpected import BadRequest
 from benchmarks.workload import Workload
+
+if TYPE_CHECKING:
+    from benchmarks.latency import Latency
 
 _MACHINE_SECONDS = 1.0  # of each of its limits
 
@@ -119,6 +123,7 @@ def latency(
     What a message waits because the broker is behind counts (an open loop: no coordinated omission).
     """
     with refusals():
+        measure = _latency_measurement()
         workload = Workload(
             body_bytes=size,
             durable=durable,
@@ -130,7 +135,7 @@ def latency(
         target = _Target(with_tls_options(uri, tls_ca, insecure=tls_insecure))
         limits = _machine(workload, folder) if with_machine else None
         with progress("latency") as on_tick:
-            found = measure_latency(target.uri, workload, rate, warm_up, seconds, on_tick)
+            found = measure(target.uri, workload, rate, warm_up, seconds, on_tick)
         rows = percentile_rows("delivered", found.delivered)
         if found.confirmed is not None:
             rows += percentile_rows("confirmed", found.confirmed)
@@ -281,6 +286,15 @@ class _Target:
     ) -> None:
         """Print, and write where it is wanted."""
         _publish(Outcome(command, self.server, rows, figures, settings, limits), json_file)
+
+
+def _latency_measurement() -> "Callable[..., Latency]":
+    """`measure_latency`, whose histograms come with an extra that brokers do without."""
+    try:
+        from benchmarks.latency import measure_latency
+    except ModuleNotFoundError as error:
+        raise BadRequest(f"latency needs {error.name}: pip install 'routelog[perf]'") from None
+    return measure_latency
 
 
 def _machine(workload: Workload, folder: Path | None) -> Machine:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 
 import pytest
@@ -279,3 +280,12 @@ def _failure_of_a_slow_run(uri, producers, disturb):
     except RunFailed as failure:
         return failure
     raise AssertionError("nothing was noticed")
+
+
+def test_latency_without_its_extra_says_what_to_install(monkeypatch):
+    monkeypatch.delitem(sys.modules, "benchmarks.latency")
+    monkeypatch.setitem(sys.modules, "hdrh", None)
+    monkeypatch.setitem(sys.modules, "hdrh.histogram", None)
+    result = perf("latency")
+    assert result.exit_code == EXIT_UNUSABLE
+    assert "pip install 'routelog[perf]'" in result.stderr
