@@ -7,7 +7,7 @@ import logging
 import os
 import resource
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -93,15 +93,28 @@ def serve(
     data_dir: Annotated[str | None, typer.Option(help="Directory of everything kept.")] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[str | None, typer.Option(help="Port to listen on; 0 takes a free one.")] = None,
+    management_port: Annotated[
+        str | None, typer.Option(help="Port of the HTTP API; 0 takes a free one.")
+    ] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any key of the file; repeatable."),
+    ] = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT.
 
     Options beat environment variables (ROUTELOG_PORT, ...), which beat the file.
     """
-    options = {"data_dir": data_dir, "host": host, "port": port, "log_level": log_level}
+    options = {
+        "data_dir": data_dir,
+        "host": host,
+        "port": port,
+        "management_port": management_port,
+        "log_level": log_level,
+    }
     try:
-        configuration = _configuration(config, os.environ, options)
+        configuration = _configuration(config, os.environ, options, settings or ())
     except ConfigurationError as error:
         _complain(error)
         raise typer.Exit(EXIT_CONFIGURATION) from None
@@ -142,7 +155,10 @@ def ready_line(address: BrokerAddress, process_id: int) -> str:
 
 
 def _configuration(
-    chosen_file: Path | None, environment: Mapping[str, str], options: Mapping[str, object]
+    chosen_file: Path | None,
+    environment: Mapping[str, str],
+    options: Mapping[str, object],
+    settings: Sequence[str],
 ) -> BrokerConfig:
     named = chosen_file or environment.get("ROUTELOG_CONFIG")
     file = Path(named or CONFIGURATION_FILE)
@@ -151,6 +167,7 @@ def _configuration(
         file_text=_file_text(file, required=bool(named)),
         environment=environment,
         options=options,
+        settings=settings,
     )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
@@ -191,7 +192,7 @@ class Broker:
             confirms=confirms,
             gate=gate,
             heartbeats=HeartbeatWheel(loop),
-            node_name=f"routelog@{config.data_dir.name}",
+            node_name=node_name(config.node_name, socket.gethostname()),
             farewells=Farewells(loop.call_soon),
         )
         self.operators = OperatorView(self._connections, self._opening)
@@ -393,6 +394,11 @@ def run(
                 await broker.stop()
 
     uvloop.run(serve())
+
+
+def node_name(wanted: str, host: str) -> str:
+    """The node's name in full: a name without a host gets the first part of this one's, as RabbitMQ does it."""
+    return wanted if "@" in wanted else f"{wanted}@{host.partition('.')[0]}"
 
 
 def _bucket(config: BrokerConfig) -> Bucket | None:

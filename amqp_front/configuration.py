@@ -2,7 +2,7 @@
 
 import difflib
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
@@ -14,6 +14,7 @@ from log_backend import without_secrets
 KIB = 1024
 MIB = 1024 * KIB
 
+COMMAND_LINE = "command line"  # as a source of values, in messages
 ENVIRONMENT_PREFIX = "ROUTELOG_"
 
 # Read elsewhere: the file's own place, the uncompiled kernel, what tests are told, where commands go.
@@ -28,6 +29,8 @@ ENVIRONMENT_RESERVED = (
 Name = Annotated[str, Meta(min_length=1, max_length=255)]  # an AMQP short string
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
 NetworkText = Annotated[str, Meta(pattern=r"^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$")]
+# Of Erlang, whose names of nodes RabbitMQ's tools expect: NAME@HOST.
+NodeName = Annotated[str, Meta(max_length=255, pattern=r"^[A-Za-z0-9_.-]+(@[A-Za-z0-9_.-]+)?\Z")]
 NamedFile = Annotated[str, Meta(pattern=r"^[^=]+=.+$")]  # mq.example.com=/etc/routelog/mq.pem
 
 
@@ -41,6 +44,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     host: Annotated[str, Meta(min_length=1)] = "0.0.0.0"
     port: Annotated[int, Meta(ge=0, le=65_535)] = 5672  # 0: any free port
     data_dir: Path = Path("data")
+    node_name: NodeName = "routelog"  # without `@` the host's name is added
     unix_socket: str = ""
     proxy_protocol_sources: tuple[NetworkText, ...] = ()
 
@@ -123,14 +127,16 @@ def load_configuration(
     file_text: str = "",
     environment: Mapping[str, str],
     options: Mapping[str, object],
+    settings: Sequence[str] = (),
 ) -> BrokerConfig:
-    """Gather the configuration: options beat the environment, which beats the file.
+    """Gather the configuration: the command line beats the environment, which beats the file.
 
     Args:
         file_name: only for messages.
         file_text: TOML; empty when there is no file.
         environment: all of the process's variables; those without `ROUTELOG_` are not looked at.
         options: from the command line, by key; None means not given.
+        settings: from the command line, too: `key=value`.
 
     Raises:
         ConfigurationError: an unknown key or a bad value; the first one found.
@@ -138,7 +144,9 @@ def load_configuration(
     chosen: dict[str, object] = {}
     chosen.update(_from_file(file_name, file_text))
     chosen.update(_from_environment(environment))
-    chosen.update(_from_options(options))
+    given = {key: value for key, value in options.items() if value is not None}
+    chosen.update(_from_options(given))
+    chosen.update(_from_settings(settings, set(given)))
     return BrokerConfig(**chosen)  # type: ignore[arg-type]  # each value was checked by its key
 
 
@@ -167,9 +175,21 @@ def _is_a_key(variable: str) -> bool:
 
 def _from_options(options: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     for key, value in options.items():
-        if value is not None:
-            option = "--" + key.replace("_", "-")
-            yield key, _checked("command line", option, key, value, strict=False)
+        option = "--" + key.replace("_", "-")
+        yield key, _checked(COMMAND_LINE, option, key, value, strict=False)
+
+
+def _from_settings(settings: Sequence[str], given: set[str]) -> Iterator[tuple[str, object]]:
+    """Each key once: of two values nobody could say which was meant."""
+    for setting in settings:
+        key, sign, value = setting.partition("=")
+        if not sign:
+            # Not repeated: it may be a password whose key was forgotten.
+            raise ConfigurationError(f"{COMMAND_LINE}: --set: expected KEY=VALUE")
+        if key in given:
+            raise ConfigurationError(f"{COMMAND_LINE}: --set {key}: given twice")
+        given.add(key)
+        yield key, _checked(COMMAND_LINE, f"--set {key}", key, value, strict=False)
 
 
 def _checked(source: str, spelling: str, key: str, value: object, *, strict: bool) -> object:

@@ -10,8 +10,8 @@ from spark_bridge.errors import BadOption
 from spark_bridge.log_store import LogPartition
 
 _NO_LOG = (
-    "in the vhost: there is no such queue, nothing was written to it yet, or all of it was consumed; a queue keeps "
-    "a log of what was consumed when it is declared with x-retention (such as 7D), or as a stream "
+    "in the vhost: there is no such queue, nothing was written to it yet, or all of it was consumed; a queue "
+    "keeps a log of what was consumed when it is declared with x-retention (such as 7d), or as a stream "
     "(x-queue-type: stream)"
 )
 _ASSIGN_FORM = 'expected JSON like {"audit": [0, 1]}'

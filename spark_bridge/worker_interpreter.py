@@ -30,7 +30,8 @@ def choose_worker_interpreter(context: "SparkContext") -> None:
     Raises:
         WorkersLackRouteLog: the interpreter that was chosen cannot import RouteLog, or has another version.
     """
-    if context.master.startswith("local") and not os.environ.get(_CHOICE):
+    is_local = str(context.master).startswith("local")
+    if is_local and not os.environ.get(_CHOICE):
         context.pythonExec = sys.executable
     elif not _can_work(context.pythonExec):
         raise WorkersLackRouteLog(context.pythonExec, sys.executable)

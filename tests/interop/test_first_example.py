@@ -19,7 +19,9 @@ SECONDS_MAX = 600  # a JVM starts in 10 s, or in a minute and more beside others
 
 def first_example(page: str) -> str:
     """The first block of Python of a page."""
-    found = re.search(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
+    found = re.search(
+        r"^```python\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE
+    )
     assert found is not None
     return found[1]
 

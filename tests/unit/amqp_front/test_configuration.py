@@ -16,12 +16,14 @@ def load(
     file_text: str = "",
     environment: dict[str, str] | None = None,
     options: dict[str, object] | None = None,
+    settings: tuple[str, ...] = (),
 ) -> BrokerConfig:
     return load_configuration(
         file_name="some.toml",
         file_text=file_text,
         environment=environment or {},
         options=options or {},
+        settings=settings,
     )
 
 
@@ -48,14 +50,54 @@ def test_an_option_that_was_not_given_leaves_the_value() -> None:
     assert load("port = 1001", options={"port": None}).port == 1001
 
 
-def test_every_key_can_come_from_the_file_and_from_the_environment() -> None:
+def test_a_setting_of_the_command_line_beats_environment_and_file() -> None:
+    config = load(
+        "channel_max = 1\nport = 1001",
+        {"ROUTELOG_CHANNEL_MAX": "2"},
+        {"port": "1003"},
+        ("channel_max=3", "loopback_users=guest,probe", "default_password=a=b", "management=false"),
+    )
+    assert (config.channel_max, config.port, config.management) == (3, 1003, False)
+    assert (config.loopback_users, config.default_password) == (("guest", "probe"), "a=b")
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (
+            ("frame_maximum=1",),
+            "--set frame_maximum: there is no such key; did you mean frame_max?",
+        ),
+        (("channel_max=many",), "--set channel_max: Expected `int`"),
+        (("channel_max=0",), "--set channel_max: Expected `int` >= 1"),
+        (("channel_max",), "--set: expected KEY=VALUE"),
+        (("s3cret",), "--set: expected KEY=VALUE"),
+        (("=1",), "--set : there is no such key"),
+        (("channel_max=1", "channel_max=2"), "--set channel_max: given twice"),
+        (("port=1",), "--set port: given twice"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named_and_its_value_is_not(
+    settings: tuple[str, ...], reason: str
+) -> None:
+    message = complaint(options={"port": "1003"}, settings=settings)
+    assert message.startswith(f"command line: {reason}")
+    assert "s3cret" not in message
+
+
+def test_every_key_can_come_from_the_file_the_environment_and_the_command_line() -> None:
     defaults = json.loads(msgspec.json.encode(BrokerConfig(), enc_hook=str))
     in_toml = "\n".join(f"{key} = {_toml(value)}" for key, value in defaults.items())
     in_environment = {
         f"ROUTELOG_{key.upper()}": ",".join(value) if isinstance(value, list) else str(value)
         for key, value in defaults.items()
     }
+    settings = [
+        f"{name.removeprefix('ROUTELOG_').lower()}={value}"
+        for name, value in in_environment.items()
+    ]
     assert load(in_toml) == load(environment=in_environment) == BrokerConfig()
+    assert load(settings=tuple(settings)) == BrokerConfig()
 
 
 def _toml(value: object) -> str:
@@ -97,6 +139,10 @@ def test_the_data_directory_is_a_path() -> None:
         "data_dir = 1",
         'data_dir = ""',
         'data_dir = "a\\u0000b"',
+        'node_name = ""',
+        'node_name = "a b"',
+        'node_name = "a@b@c"',
+        'node_name = "a\\n"',
         "heartbeat_seconds = 65536",
         "channel_max = 0",
         "frame_max = 4095",

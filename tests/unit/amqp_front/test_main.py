@@ -77,6 +77,12 @@ def test_options_beat_the_environment_which_beats_the_named_file(
     assert broker.config == BrokerConfig(host="127.0.0.1", port=3, log_level="debug")
 
 
+def test_every_key_can_be_set_on_the_command_line(broker: FakeBroker) -> None:
+    result = serve("--management-port", "4", "--set", "channel_max=5", "--set", "node_name=n@h")
+    assert result.exit_code == 0
+    assert broker.config == BrokerConfig(management_port=4, channel_max=5, node_name="n@h")
+
+
 def test_the_file_of_the_working_directory_is_read_unless_another_is_named(
     broker: FakeBroker, tmp_path: Path
 ) -> None:
@@ -95,6 +101,8 @@ def test_the_file_of_the_working_directory_is_read_unless_another_is_named(
         (["--config", "."], "routelog: .: cannot be read: Is a directory\n"),
         (["--log-level", "loud"], "routelog: command line: --log-level: "),
         (["--port", "http"], "routelog: command line: --port: "),
+        (["--management-port", "-1"], "routelog: command line: --management-port: "),
+        (["--set", "prot=1"], "routelog: command line: --set prot: there is no such key"),
     ],
 )
 def test_a_configuration_error_is_one_line_and_exit_code_2(
