@@ -72,7 +72,7 @@ check: setup ## format, lint, strict types, architecture, unit tests
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy setup.py $(wildcard pyspark_routelog.py) $(PACKAGES)
-	@$(IN_MEMORY) $(TESTS) -q tests/test_architecture.py tests/unit
+	@$(IN_MEMORY) $(TESTS) -q tests/test_architecture.py tests/test_links.py tests/unit
 
 format: setup ## rewrite the sources in the project's format
 	@$(BIN)/ruff format .

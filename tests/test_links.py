@@ -1,0 +1,40 @@
+"""Links of the documentation lead somewhere, wherever it is read."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+LINK = re.compile(r"\]\(([^()\s]+)\)")
+
+
+def links(page: Path) -> list[str]:
+    """Where a page's links lead, out of its blocks of code."""
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    return LINK.findall(prose)
+
+
+def anchors(page: Path) -> set[str]:
+    """The names of a page's headings, as GitHub and GitLab make them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_within_the_sources_lead_to_files_and_headings(page: Path) -> None:
+    for link in links(page):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_what_a_package_index_shows_has_no_links_within_the_sources() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for link in links(ROOT / project["readme"]):
+        assert link.startswith("https://"), link

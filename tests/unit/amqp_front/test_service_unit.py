@@ -1,0 +1,64 @@
+"""contrib/routelog.service: that it starts what there is, and asks of the broker what the broker does."""
+
+import shutil
+import subprocess
+import sys
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from amqp_front import __main__ as command
+from amqp_front.configuration import BrokerConfig
+from amqp_front.open_files import FILES_WANTED
+
+ROOT = Path(__file__).parents[3]
+UNIT = ROOT / "contrib" / "routelog.service"
+
+
+@pytest.fixture
+def service() -> dict[str, str]:
+    """The keys of the unit's section [Service]."""
+    parser = ConfigParser(interpolation=None)
+    parser.optionxform = str  # type: ignore[method-assign,assignment]
+    parser.read_string(UNIT.read_text())
+    return dict(parser["Service"])
+
+
+def test_its_command_is_one_that_the_command_line_takes(
+    service: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "routelog.toml").write_text("port = 4711")
+    configurations: list[BrokerConfig] = []
+    monkeypatch.setattr(command, "run", lambda config, *_, **__: configurations.append(config))
+    monkeypatch.setattr(command, "set_up_logs", lambda level, form: None)
+    words = service["ExecStart"].replace("/etc/routelog", str(tmp_path)).replace("%S", "/var/lib")
+    program, *arguments = words.split()
+    assert Path(program).name == "routelog"
+    result = CliRunner().invoke(command.command_line, arguments)
+    assert result.exit_code == 0, result.output
+    (config,) = configurations
+    assert (config.port, config.data_dir) == (4711, Path("/var/lib/routelog"))
+
+
+def test_it_says_what_the_broker_does(service: dict[str, str]) -> None:
+    assert service["Type"] == "notify"
+    assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    assert service["RestartPreventExitStatus"] == str(command.EXIT_CONFIGURATION)
+    assert service["LimitNOFILE"] == str(FILES_WANTED)
+
+
+def test_there_is_one_unit_only() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    assert [page for page in pages if "[Service]" in page.read_text()] == []
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not there")
+def test_systemd_takes_it(tmp_path: Path) -> None:
+    copy = tmp_path / UNIT.name
+    copy.write_text(UNIT.read_text().replace("/opt/routelog/bin/routelog", sys.executable))
+    verified = subprocess.run(
+        ["systemd-analyze", "verify", str(copy)], capture_output=True, text=True
+    )
+    assert (verified.returncode, verified.stdout, verified.stderr) == (0, "", "")
