@@ -1,8 +1,9 @@
 """What tx.commit will publish: records and their queues, checked before the first one is appended."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
-from amqp_front.errors import PRECONDITION_FAILED, SoftError
+from amqp_front.errors import PRECONDITION_FAILED, HardError, SoftError
 from log_backend import Clock, JournalPositions, Records
 from vhosts import Appending, Passage, Recipient
 
@@ -21,7 +22,9 @@ class CommitPlan:
         batches: records, the queues that get them, and their indexes; of those that are not appended.
         exchanges: what is published to.
         passages: of what came through exchanges that remember.
-        remembering: called when they are appended, with what they wait for: exchanges remember them.
+        remembering: called when they are appended, with what they wait for: exchanges append what they keep of
+            them, and return what remembers them.
+        remembered: called in the turn that has appended all of it: exchanges remember.
         told: called, one by one, when they are appended: returns, direct replies, and the firehose.
         undecided: what exchanges will remember of them.
         durable: how far the journal has to come until what was dropped as a duplicate is safe.
@@ -35,7 +38,8 @@ class CommitPlan:
         self.batches: list[Batch] = []
         self.exchanges: set[str] = set()
         self.passages: list[Passage] = []
-        self.remembering: list[Callable[[JournalPositions], None]] = []
+        self.remembering: list[Callable[[JournalPositions], list[Callable[[], None]]]] = []
+        self.remembered: list[Callable[[], None]] = []
         self.told: list[Callable[[], object]] = []
         self.undecided: set[tuple[str, bytes]] = set()
         self.durable = 0
@@ -81,10 +85,11 @@ class CommitPlan:
             whole: not only as much as a turn is to bear.
 
         Returns:
-            Whether that was all.
+            Whether that was all; then see `ended`.
 
         Raises:
             JournalFailed: the disk failed before.
+            HardError: 406, a queue that was given a limit since the first turn has no room for some of it.
         """
         if self._appending is None:
             self._appending = Appending(clock)
@@ -92,11 +97,19 @@ class CommitPlan:
             positions = self._appending.append(self._taken(), whole)
         else:
             positions = self._appending.go_on(whole)
+        if self._appending.refused:
+            reason = "transaction refused, a queue that was limited meanwhile is full"
+            raise HardError(PRECONDITION_FAILED, reason)
         if self._appending.is_under_way:
             return False
         for remember in self.remembering:
-            remember(positions)
+            self.remembered += remember(positions)
         return True
+
+    def ended(self, *, failed: bool = False) -> Iterator[Callable[[], None]]:
+        """What is to be called for each queue when all of it is shown, or is gone."""
+        for queue in self._wanted:
+            yield partial(queue.transaction_ended, failed=failed)
 
     def _taken(self) -> Iterator[Batch]:
         # Each is let go of when it is appended: 50,000 at once take 5 ms.
@@ -104,11 +117,6 @@ class CommitPlan:
         batches.reverse()
         while batches:
             yield batches.pop()
-
-    @property
-    def was_refused(self) -> bool:
-        """A queue that was given a limit since the first turn was full for some of it."""
-        return self._appending is not None and bool(self._appending.refused)
 
     def check(self) -> None:
         """Refuse the whole transaction when a queue would refuse a part of it.

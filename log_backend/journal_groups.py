@@ -1,8 +1,9 @@
 # cython: annotation_typing=False
 """What gathers for the journal: the entries of its next blocks, as the bytes that they will be."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import cython
 
@@ -13,6 +14,19 @@ from log_backend.record_batch import Octets, RecordBatch, new_buffer, put_u32, p
 
 COMMIT_BYTES_MAX = 4 * 1024 * 1024  # of one block: about 10 ms of a fast disk
 PENDING_BYTES_HIGH = 32 * 1024 * 1024  # publishers stop here, and go on at half of it
+
+
+class GroupEnd(NamedTuple):
+    """Where the group that grows ends at some moment.
+
+    Attributes:
+        bytes, count: of its entries.
+        pending_bytes: see `JournalGroups`.
+    """
+
+    bytes: int
+    count: int
+    pending_bytes: int
 
 
 @cython.final
@@ -232,6 +246,21 @@ class JournalGroups:
         finally:
             self._together = outer
 
+    @property
+    def end(self) -> GroupEnd:
+        """Where the group that grows ends."""
+        return GroupEnd(self._last.content.bytes, self._last.count, self.pending_bytes)
+
+    def take_back(self, steps: Sequence[tuple[GroupEnd, GroupEnd]]) -> None:
+        """What the group that grows was given between some of its ends, in their order, is not in it any more.
+
+        Half an entry is gone with the rest.
+        """
+        group = self._last
+        group.content.cut([(begin.bytes, end.bytes) for begin, end in steps])
+        group.count -= sum(end.count - begin.count for begin, end in steps)
+        self._less_pending(sum(end.pending_bytes - begin.pending_bytes for begin, end in steps))
+
     def let_go(self) -> None:
         """The group that was held is complete: what comes now is in another one."""
         self.is_held = False
@@ -261,7 +290,10 @@ class JournalGroups:
 
     def written(self, group: JournalGroup) -> None:
         """A group waits for the disk no more."""
-        self.pending_bytes -= group.bytes
+        self._less_pending(group.bytes)
+
+    def _less_pending(self, size: int) -> None:
+        self.pending_bytes -= size
         if self._pressed and self.pending_bytes < PENDING_BYTES_HIGH // 2:
             self._pressed = False
             self._on_pressure(False)

@@ -275,7 +275,7 @@ class LogStore:
 
     def transaction(self) -> LogTransaction:
         """Begin what a crash takes all of, or nothing; it may take several turns of the event loop."""
-        return LogTransaction(self.journal, self.partitions)
+        return LogTransaction(self.journal, self.intake, self.partitions)
 
     def together(self) -> AbstractContextManager[object]:
         """What is appended meanwhile survives a crash together, or not at all: see `log_transaction`."""

@@ -26,7 +26,9 @@ def commit(node: Node, appends: Mapping[str, int], settles: Ranges, size: int = 
         for name, count in appends.items():
             committing.append(name, count, size)
 
-    return committing.go_on(append)
+    position = committing.go_on(append)
+    committing.end()
+    return position
 
 
 async def commit_in_turns(
@@ -40,7 +42,7 @@ async def commit_in_turns(
         for other in appends:
             node.append(other, 1, size, waited=False)
         await asyncio.sleep(2 * LIMITS.flush_seconds)
-    committing.transaction.end()
+    committing.end()
     return position
 
 
@@ -76,6 +78,12 @@ class _Committing:
             self._node.promised(name).barrier(position)
         self._node.store.journal.waiters.wait(position, self._durable, durable=True)
         return position
+
+    def end(self) -> None:
+        """All of it is appended."""
+        self.transaction.end()
+        for _ in self.transaction.show():
+            pass
 
     def _durable(self) -> None:
         for name, parts in self._settled.items():

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import start_store, unsettled
+from unit.log_backend.open_store import start_store, unsettled, until
 
 from log_backend import (
     Durability,
     LogStore,
+    LogTransaction,
     PartitionLog,
     SettledEntries,
     SettledPart,
@@ -33,8 +34,14 @@ def committed(store: LogStore, append: Callable[[], object], *settled: SettledEn
     """The position of a transaction of one turn."""
     transaction = store.transaction()
     transaction.append(append, settled)
-    transaction.end()
+    end(transaction)
     return transaction.position
+
+
+def end(transaction: LogTransaction) -> None:
+    transaction.end()
+    for _ in transaction.show():
+        pass
 
 
 def appending(*partitions: PartitionLog, count: int = 1, size: int = 10) -> Callable[[], None]:
@@ -111,7 +118,7 @@ async def test_one_of_several_turns_is_a_block_with_what_others_append_meanwhile
         await store.flush()
         assert not a.segments
         assert store.journal.written == other - 1
-    transaction.end()
+    end(transaction)
     assert a.append(records([b"behind"], persistent=True), waited=True) == other + 1
     await durable(store, other + 1)
     await store.flush()
@@ -128,13 +135,14 @@ async def test_no_two_can_keep_the_block_open(tmp_path: Path) -> None:
     assert store.journal.is_held
     with pytest.raises(RuntimeError):
         second.pause()
-    first.end()
+    end(first)
     assert not store.journal.is_held
     second.append(appending(b))
     second.pause()  # a block of its own
     assert second.position == first.position + 1
-    await durable(store, first.position)
-    second.end()
+    await until(lambda: store.journal.durable >= first.position)
+    assert store.journal.is_held
+    end(second)
     await durable(store, second.position)
     await store.aclose()
 
@@ -150,7 +158,7 @@ async def test_an_error_ends_it(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError):
         transaction.append(fail)
-    await durable(store, transaction.position)
+    assert not store.journal.is_held
     await store.aclose()
 
 
@@ -159,7 +167,7 @@ async def test_one_that_has_nothing_for_the_journal_leaves_no_block_behind(tmp_p
     transaction = store.transaction()
     transaction.append(lambda: a.append(records([b"x"], persistent=False), waited=True))
     transaction.pause()
-    transaction.end()
+    end(transaction)
     assert transaction.position == 0
     assert store.journal.groups.first is store.journal.groups.last
     await store.aclose()
