@@ -189,10 +189,11 @@ class PartitionLog(QuarantinedLog):
         """The batch that holds an offset, or the next one if none does.
 
         Returns:
-            None at the end of the log, at a damage, and also when `load` must be awaited first.
+            None at the end of the log, at a damage or a transaction under way, and also when `load` must be
+            awaited first.
         """
         batch = self._find(offset)
-        if batch is not None and batch.base_offset >= self.blocked_from:
+        if batch is not None and batch.base_offset >= min(self.blocked_from, self.open_from):
             return None
         return batch
 

@@ -89,6 +89,7 @@ class QueuePartition:
     def settled_ahead(self) -> None:
         """Count what is settled in front of `next_offset`: before a restart, or taken back."""
         settled = self.cursor.settled
+        self.next_offset = max(self.next_offset, settled.low_water)
         self._settled_ahead = 0
         if settled.chunks:
             self._settled_ahead = settled.count_from(self.next_offset, self.log.next_offset)

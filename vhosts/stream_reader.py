@@ -162,8 +162,6 @@ class StreamReader:
                 self.next_offset = batch.end_offset
                 continue
             first = max(self.next_offset, batch.base_offset)
-            if first >= self.log.ready_end:
-                return None  # behind what a transaction has taken back
             index = first - batch.base_offset
             wanted = min(count_max, batch.end_offset - first)
             count = fitting(batch.records, index, wanted, bytes_max)

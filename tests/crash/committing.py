@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 
 from crash.node import LIMITS, Node
 from crash.transaction_promise import Ranges, TransactionPromise
+from unit.log_backend.log_records import records
 
-from log_backend import SettledEntries, SettledPart, Settlement
+from log_backend import SettledEntries, SettledPart, Settlement, SystemClock
 
 
 def commit(node: Node, appends: Mapping[str, int], settles: Ranges, size: int = 100) -> int:
@@ -44,6 +46,36 @@ async def commit_in_turns(
         await asyncio.sleep(2 * LIMITS.flush_seconds)
     committing.end()
     return position
+
+
+class MadeToFail(Exception):
+    """A fault of the broker in the midst of a transaction."""
+
+
+async def fail_in_turns(
+    node: Node, appends: Mapping[str, int], settles: Ranges, size: int = 100
+) -> None:
+    """As `commit_in_turns`, but its last step fails: no promise speaks of it, so nothing may be found."""
+    transaction = node.vhost.transaction()
+    batch = records([b"of a failed one".ljust(size)], time=SystemClock().now())
+    names = list(appends)
+
+    def append(name: str) -> None:
+        for _ in range(appends[name]):
+            node.log(name).append(batch, waited=True)
+        if name == names[-1]:
+            raise MadeToFail
+
+    entries = SettledEntries(
+        SettledPart(node.log(name).number, Settlement(0, [each])) for name, each in settles.items()
+    )
+    for name in names:
+        with suppress(MadeToFail):
+            transaction.append(partial(append, name), [entries] if name == names[0] else ())
+            transaction.pause()
+            for other in names:
+                node.append(other, 1, size, waited=False)
+            await asyncio.sleep(2 * LIMITS.flush_seconds)
 
 
 class _Committing:
