@@ -41,9 +41,10 @@ class JournalFile:
         at: where the next block goes.
         size: where its last page begins.
         first: position of its first block; 0 before there is one.
+        end: position behind its last block; where it has none, behind the last one before it.
     """
 
-    __slots__ = ("at", "file", "first", "mark", "path", "size")
+    __slots__ = ("at", "end", "file", "first", "mark", "path", "size")
 
     def __init__(self, mark: FileMark, path: Path, file: int, size: int) -> None:
         self.mark = mark
@@ -51,7 +52,7 @@ class JournalFile:
         self.file = file
         self.size = size
         self.at = 0
-        self.first = 0
+        self.first = self.end = 0
 
 
 class JournalFiles:

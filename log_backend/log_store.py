@@ -435,7 +435,10 @@ class LogStore:
                 self._full_files = files + self._full_files
                 return
             seen = [snapshot(p) async for p in in_turns(changed, self.clock)]
-            changes = [JournalExtent.begins_with(files[-1].mark.number + 1)] if files else []
+            changes = []
+            if files:  # in the order of their numbers
+                last = files[-1]
+                changes = [JournalExtent.begins_with(last.mark.number + 1, last.end)]
             await self._loop.run_in_executor(
                 self._flusher, store_snapshots, self.metadata, seen, changes
             )
