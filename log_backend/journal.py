@@ -255,7 +255,7 @@ class Journal:
     def recycle(self, file: JournalFile) -> None:
         """Take back a complete file whose content is durable elsewhere."""
         if self.failure is None and not self._closed:
-            self._in_executor(self._journal_files.recycled, file)
+            self._in_executor(self._journal_files.recycled, file, self._file_bytes)
         else:
             self._disk.close(file.file)
 

@@ -1,4 +1,4 @@
-"""Which files a journal must have, and where it begins: what is gone as a whole leaves no trace among the others.
+"""Which files a journal must have, and where it begins: what is gone as a whole leaves no trace in the others.
 
 In the metadata store, big-endian::
 
