@@ -435,10 +435,9 @@ class LogStore:
                 self._full_files = files + self._full_files
                 return
             seen = [snapshot(p) async for p in in_turns(changed, self.clock)]
-            changes = []
-            if files:  # in the order of their numbers
-                last = files[-1]
-                changes = [JournalExtent.begins_with(last.mark.number + 1, last.end)]
+            # They are in the order of their numbers.
+            last = files[-1:]
+            changes = [JournalExtent.begins_with(each.mark.number + 1, each.end) for each in last]
             await self._loop.run_in_executor(
                 self._flusher, store_snapshots, self.metadata, seen, changes
             )
