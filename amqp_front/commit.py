@@ -78,8 +78,9 @@ class Commit:
                 return True
             except BaseException as error:  # or its channel would wait for ever
                 self._was_taken_back()
-                is_told = isinstance(error, Exception)
-                self._fail(error if is_told else HardError(INTERNAL_ERROR, repr(error)))
+                if not isinstance(error, Exception):
+                    error = HardError(INTERNAL_ERROR, repr(error))
+                self._fail(error)
                 return True
             if not self._is_appended:
                 return False

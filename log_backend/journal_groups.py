@@ -20,12 +20,12 @@ class GroupEnd(NamedTuple):
     """Where the group that grows ends at some moment.
 
     Attributes:
-        bytes, count: of its entries.
+        bytes, entries: how many.
         pending_bytes: see `JournalGroups`.
     """
 
     bytes: int
-    count: int
+    entries: int
     pending_bytes: int
 
 
@@ -258,7 +258,7 @@ class JournalGroups:
         """
         group = self._last
         group.content.cut([(begin.bytes, end.bytes) for begin, end in steps])
-        group.count -= sum(end.count - begin.count for begin, end in steps)
+        group.count -= sum(end.entries - begin.entries for begin, end in steps)
         self._less_pending(sum(end.pending_bytes - begin.pending_bytes for begin, end in steps))
 
     def let_go(self) -> None:

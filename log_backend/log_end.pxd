@@ -19,5 +19,5 @@ cdef class LogEnd:
     cdef bint _journaled
     cdef long long take(self, Records records, bint waited) except? -1
     cdef int _promise(self, object durability) except? -1
-    cdef int _join(self, RecordBatch batch) except? -1
+    cdef int _join(self, list appended, RecordBatch batch) except? -1
     cdef int _keep(self, RecordBatch batch) except? -1

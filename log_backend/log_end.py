@@ -3,6 +3,7 @@
 
 from os import PathLike, fspath
 from pathlib import Path
+from typing import Any
 
 import cython
 
@@ -121,15 +122,22 @@ class LogEnd:
     @cython.cfunc
     @cython.returns(cython.longlong)
     @cython.exceptval(-1)
-    @cython.locals(records=Records, waited=cython.bint, batch=RecordBatch, position=cython.longlong)
+    @cython.locals(
+        records=Records,
+        waited=cython.bint,
+        batch=RecordBatch,
+        appended=list,
+        position=cython.longlong,
+    )
     def take(self, records: Records, waited: bool) -> int:
         """See `append`: the same for the kernel, without a call of Python's."""
         if self.closed:
             raise PartitionClosed(str(self.directory))
         batch = new_batch(records, self.next_offset, self._intake.leader_epoch)
         position = 0
-        if self._intake.appended is not None:
-            self._join(batch)
+        appended = self._intake.appended
+        if appended is not None:
+            self._join(appended, batch)
         if self.durable and (records.attributes & 2 or self.is_stream):  # PERSISTENT
             if self._journaled:
                 groups = self._intake.groups
@@ -143,10 +151,10 @@ class LogEnd:
     @cython.cfunc
     @cython.exceptval(-1)
     @cython.returns(cython.int)
-    @cython.locals(batch=RecordBatch)
-    def _join(self, batch: RecordBatch) -> int:
+    @cython.locals(appended=list, batch=RecordBatch)
+    def _join(self, appended: list[Any], batch: RecordBatch) -> int:
         # Known before it is anywhere: an error behind this leaves nothing either.
-        self._intake.appended += [self, batch]
+        appended += [self, batch]
         if batch.base_offset < self.open_from:
             self.open_from = batch.base_offset
         return 0
