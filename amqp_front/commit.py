@@ -57,14 +57,16 @@ class Commit:
         settled = [settling.entries for settling in settlings]
         try:
             transaction.append(lambda: self._append(not plan.takes_turns), settled)
+            if not self._is_appended:
+                transaction.pause()
         except BaseException:
+            transaction.take_back()
             self._was_taken_back()
             raise
         if self._is_appended:
             self._appended()
             self._show(whole=True)
         else:
-            transaction.pause()
             Piecework(self, services)
 
     def go_on(self, whole: bool) -> bool:

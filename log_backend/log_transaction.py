@@ -146,7 +146,7 @@ class LogTransaction:
         self._turns_ended()
 
     def take_back(self) -> None:
-        """End it as if nothing had been appended, and show nothing.
+        """End it as if nothing had been appended, and show nothing; does nothing when that was done.
 
         What others appended meanwhile stays, at its offsets; of those in front nobody has heard.
         """

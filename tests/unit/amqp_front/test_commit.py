@@ -77,6 +77,10 @@ class Transaction:
         """See `LogTransaction`."""
         self.steps.append("ended")
 
+    def take_back(self) -> None:
+        """See `LogTransaction`."""
+        self.steps.append("taken back")
+
     def show(self) -> Iterator[None]:
         """See `LogTransaction`."""
         self.steps.append("shown")
