@@ -425,7 +425,7 @@ class LogStore:
         async with self._flushing():
             if file is not None and file not in self._full_files:
                 return
-            files, self._full_files = self._full_files, []
+            files, self._full_files = self._full_files, []  # in the order of their numbers
             # What changes from here on belongs to the next checkpoint, as does what cursors have
             # not told the journal yet.
             changed, self._changed = self._changed, set(self._with_state)
@@ -435,7 +435,6 @@ class LogStore:
                 self._full_files = files + self._full_files
                 return
             seen = [snapshot(p) async for p in in_turns(changed, self.clock)]
-            # They are in the order of their numbers.
             last = files[-1:]
             changes = [JournalExtent.begins_with(each.mark.number + 1, each.end) for each in last]
             await self._loop.run_in_executor(
