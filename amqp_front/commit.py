@@ -50,7 +50,6 @@ class Commit:
         self._settlings = settlings
         self._unsettled = 0  # settlings under way
         self._needed = JournalPositions(0, 0)
-        self._shown: Iterator[None] | None = None  # what was appended; None: nothing so far
         self._told: Iterator[Callable[[], object]] | None = iter(plan.told)
         self._waits = True
         self._is_appended = False
@@ -71,7 +70,7 @@ class Commit:
 
     def go_on(self, whole: bool) -> bool:
         """Append more of it, or show it; see `Work`."""
-        if self._shown is None:
+        if not self._is_appended:
             try:
                 self._transaction.append(lambda: self._append(whole))
             except JournalFailed:
@@ -93,14 +92,13 @@ class Commit:
         self._is_appended = self._plan.carry_out(self._services.clock, whole=whole)
 
     def _was_taken_back(self) -> None:
-        for tell in self._plan.ended(failed=True):
-            _carry_out(tell)
+        while self._plan.tell_some(failed=True):
+            pass
 
     def _appended(self) -> None:
         self._transaction.end()
         for remember in self._plan.remembered:
             _carry_out(remember)
-        self._shown = self._showing()
         needed = max(self._transaction.position, self._plan.durable)
         self._needed = JournalPositions(needed, needed)
         self._waits = needed > 0
@@ -109,16 +107,10 @@ class Commit:
         else:
             self._settle()
 
-    def _showing(self) -> Iterator[None]:
-        yield from self._transaction.show()
-        for tell in self._plan.ended():
-            _carry_out(tell)
-            yield
-
     def _show(self, whole: bool) -> bool:
         monotonic = self._services.clock.monotonic
         until = monotonic() + TURN_SECONDS
-        for _ in self._shown or ():
+        while self._transaction.show_some() or self._plan.tell_some():
             if not whole and monotonic() >= until:
                 return False
         self._tell()

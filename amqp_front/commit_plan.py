@@ -1,7 +1,8 @@
 """What tx.commit will publish: records and their queues, checked before the first one is appended."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from itertools import islice
 
 from amqp_front.errors import PRECONDITION_FAILED, HardError, SoftError
 from log_backend import Clock, JournalPositions, Records
@@ -9,7 +10,12 @@ from vhosts import Appending, Passage, Recipient
 
 # Of all queues together: one block of the journal, built in memory.
 COMMIT_BYTES_MAX = 256 * 1024 * 1024
+TOLD_AT_ONCE = (
+    16  # queues between two looks at the clock: 1 us each, more where one drops its oldest messages
+)
 AT_ONCE_MAX = 64  # batches, counted for each queue: with more it is appended in several turns
+
+log = logging.getLogger(__name__)
 
 Queues = tuple[Recipient, ...]
 Batch = tuple[Records, Queues, Sequence[int]]
@@ -48,6 +54,8 @@ class CommitPlan:
         self._may_refuse = False
         self._bytes = 0
         self._wanted: dict[Recipient, tuple[int, int]] = {}  # messages and bytes of their bodies
+        self._untold: Iterator[Recipient] | None = None
+        self._told_count = 0
 
     @property
     def recipients(self) -> Sequence[Recipient]:
@@ -106,10 +114,20 @@ class CommitPlan:
             self.remembered += remember(positions)
         return True
 
-    def ended(self, *, failed: bool = False) -> Iterator[Callable[[], None]]:
-        """What is to be called for each queue when all of it is shown, or is gone."""
-        for queue in self._wanted:
-            yield partial(queue.transaction_ended, failed=failed)
+    def tell_some(self, *, failed: bool = False) -> bool:
+        """Tell some queues, when all of it is shown, or is gone; returns whether there are more.
+
+        An error of one keeps nothing from the others.
+        """
+        if self._untold is None:
+            self._untold = iter(self._wanted)
+        for queue in islice(self._untold, TOLD_AT_ONCE):
+            try:
+                queue.transaction_ended(failed=failed)
+            except Exception as error:
+                log.error("an error of the broker, behind a tx.commit", exc_info=error)
+        self._told_count += TOLD_AT_ONCE
+        return self._told_count < len(self._wanted)
 
     def _taken(self) -> Iterator[Batch]:
         # Each is let go of when it is appended: 50,000 at once take 5 ms.

@@ -3,7 +3,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import cython
 
@@ -12,21 +11,11 @@ from log_backend.gathering import Gathering
 from log_backend.journal_entry import JournalEntry, put_batch_entry
 from log_backend.record_batch import Octets, RecordBatch, new_buffer, put_u32, put_u64, put_zeros
 
+# Where a group ends at some moment: bytes and count of its entries, and the bytes pending in all of them.
+GroupEnd = tuple[int, int, int]
+
 COMMIT_BYTES_MAX = 4 * 1024 * 1024  # of one block: about 10 ms of a fast disk
 PENDING_BYTES_HIGH = 32 * 1024 * 1024  # publishers stop here, and go on at half of it
-
-
-class GroupEnd(NamedTuple):
-    """Where the group that grows ends at some moment.
-
-    Attributes:
-        bytes, entries: how many.
-        pending_bytes: see `JournalGroups`.
-    """
-
-    bytes: int
-    entries: int
-    pending_bytes: int
 
 
 @cython.final
@@ -249,7 +238,7 @@ class JournalGroups:
     @property
     def end(self) -> GroupEnd:
         """Where the group that grows ends."""
-        return GroupEnd(self._last.content.bytes, self._last.count, self.pending_bytes)
+        return self._last.content.bytes, self._last.count, self.pending_bytes
 
     def take_back(self, steps: Sequence[tuple[GroupEnd, GroupEnd]]) -> None:
         """What the group that grows was given between some of its ends, in their order, is not in it any more.
@@ -257,9 +246,10 @@ class JournalGroups:
         Half an entry is gone with the rest.
         """
         group = self._last
-        group.content.cut([(begin.bytes, end.bytes) for begin, end in steps])
-        group.count -= sum(end.entries - begin.entries for begin, end in steps)
-        self._less_pending(sum(end.pending_bytes - begin.pending_bytes for begin, end in steps))
+        group.content.cut([(begin[0], end[0]) for begin, end in steps])
+        for begin, end in steps:
+            group.count -= end[1] - begin[1]
+            self._less_pending(end[2] - begin[2])
 
     def let_go(self) -> None:
         """The group that was held is complete: what comes now is in another one."""

@@ -21,6 +21,8 @@ from log_backend.settled_entries import SettledEntries
 
 Settled = Iterable[SettledEntries]
 
+SHOWN_AT_ONCE = 64  # batches between two looks at the clock: 0.1 us each
+
 
 class CommittingPartition(Protocol):
     """What a transaction needs of a partition that it writes to."""
@@ -70,7 +72,7 @@ def together(
 
 
 class LogTransaction:
-    """One transaction, synced whatever its partitions promise: `append` to it, `end` it, and `show` it.
+    """One transaction, synced whatever its partitions promise: `append` to it, `end` it, show it.
 
     Of those that take several turns of the event loop only one can be under way: see `LogIntake`.
 
@@ -89,6 +91,7 @@ class LogTransaction:
         self._intake = intake
         self._partitions = partitions
         self._appended: list[Any] = []  # see `LogIntake`
+        self._shown = 0  # of these
         self._steps: list[
             tuple[GroupEnd, GroupEnd]
         ] = []  # what each has put into the journal's group
@@ -137,13 +140,17 @@ class LogTransaction:
             self._holds = False
             self._journal.let_go()
 
-    def show(self) -> Iterator[None]:
-        """Let what it appended be handed out, a partition at each step; to be used up, when it has ended."""
-        appended, self._appended = self._appended, []
-        for at in range(0, len(appended), 2):
+    def show_some(self) -> bool:
+        """Let some of what it appended be handed out, when it has ended; returns whether there is more."""
+        appended, first = self._appended, self._shown
+        end = self._shown = min(first + 2 * SHOWN_AT_ONCE, len(appended))
+        for at in range(first, end, 2):
             appended[at].show(appended[at + 1])
-            yield
+        if end < len(appended):
+            return True
+        self._appended, self._shown = [], 0
         self._turns_ended()
+        return False
 
     def take_back(self) -> None:
         """End it as if nothing had been appended, and show nothing; does nothing when that was done.

@@ -140,7 +140,7 @@ class _Committing:
     def end(self) -> None:
         """All of it is appended."""
         self.transaction.end()
-        for _ in self.transaction.show():
+        while self.transaction.show_some():
             pass
 
     def _durable(self) -> None:

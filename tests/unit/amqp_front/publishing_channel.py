@@ -123,7 +123,10 @@ def carry_out(transaction: LogTransaction, plan: CommitPlan | None = None) -> No
     if plan is not None:
         transaction.append(lambda: plan.carry_out(SystemClock()))
     transaction.end()
-    for _ in transaction.show():
+    while transaction.show_some():
         pass
-    for tell in (*plan.remembered, *plan.ended(), *plan.told) if plan is not None else ():
-        tell()
+    if plan is not None:
+        while plan.tell_some():
+            pass
+        for tell in (*plan.remembered, *plan.told):
+            tell()

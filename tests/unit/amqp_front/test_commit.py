@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -81,10 +81,10 @@ class Transaction:
         """See `LogTransaction`."""
         self.steps.append("taken back")
 
-    def show(self) -> Iterator[None]:
+    def show_some(self) -> bool:
         """See `LogTransaction`."""
         self.steps.append("shown")
-        yield
+        return False
 
 
 class Plan:
@@ -116,9 +116,10 @@ class Plan:
             raise self._error
         return not self._turns
 
-    def ended(self, *, failed: bool = False) -> Iterator[Callable[[], object]]:
+    def tell_some(self, *, failed: bool = False) -> bool:
         """See `CommitPlan`."""
-        yield partial(self.queues_told.append, failed)
+        self.queues_told.append(failed)
+        return False
 
 
 class Ending:

@@ -24,7 +24,7 @@ from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.planning import Planning
 from amqp_front.publisher import Publisher
 from amqp_front.transaction import Kept, Transaction
-from log_backend import SettledEntries, SettledPart, Settlement
+from log_backend import PartitionLog, SettledEntries, SettledPart, Settlement
 from vhosts import Queue, QueueProperties
 from vhosts.held_messages import HeldMessages
 from vhosts.recent_history import RecentHistory
@@ -250,7 +250,19 @@ def without_transient(found: dict[str, object]) -> dict[str, list[str]]:
 async def restarted(data: Path) -> dict[str, list[str]]:
     """By queue, what a node finds in a directory."""
     async with running_node(data) as node:
+        for queue in node.vhost.queues.values():
+            for partition in queue.partitions:
+                await loaded(partition.log)
         return {name: of_queue(queue) for name, queue in node.vhost.queues.items()}
+
+
+async def loaded(log: PartitionLog) -> None:
+    """Have all that a log holds in memory."""
+    for offset in range(log.first_offset, log.next_offset):
+        if log.needs_load(offset):
+            done = asyncio.Event()
+            log.load(offset, done.set)
+            await done.wait()
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -116,7 +116,7 @@ async def test_files_that_grew_for_large_blocks_are_small_again_behind_a_checkpo
         transaction = store.transaction()
         transaction.append(lambda: [append_large(partition) for _ in range(12)])
         transaction.end()
-        for _ in transaction.show():
+        while transaction.show_some():
             pass
         await durable(store, transaction.position)
     assert max(sizes(data)) > 47 * MIB

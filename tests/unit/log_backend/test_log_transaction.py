@@ -40,7 +40,7 @@ def committed(store: LogStore, append: Callable[[], object], *settled: SettledEn
 
 def end(transaction: LogTransaction) -> None:
     transaction.end()
-    for _ in transaction.show():
+    while transaction.show_some():
         pass
 
 
