@@ -1,14 +1,23 @@
-"""A tx.commit that is carried out: appended, told, and settled when it is durable."""
+"""A tx.commit that is carried out: appended, shown, told, and settled when it is durable.
+
+An error before all is appended leaves nothing of it, and the client is told. Behind that point it will be
+durable whatever happens but a failing disk, so an error there is only logged: a client that heard of it would
+send all of it again.
+"""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from amqp_front.commit_plan import CommitPlan
-from amqp_front.errors import INTERNAL_ERROR, PRECONDITION_FAILED, HardError
+from amqp_front.errors import INTERNAL_ERROR, HardError
 from amqp_front.piecework import Piecework
 from amqp_front.services import Services
 from amqp_front.settling import Settling, settled_in_turns
 from log_backend import JournalFailed, JournalPositions, LogTransaction
+
+log = logging.getLogger(__name__)
 
 TURN_SECONDS = 0.0005
 
@@ -24,7 +33,7 @@ class Commit:
         settlings: of deliveries that it settles or returns when it is durable; prepared.
 
     Raises:
-        JournalFailed: the disk failed before; nothing has happened.
+        Exception: of its first append; nothing has happened.
     """
 
     def __init__(
@@ -45,35 +54,51 @@ class Commit:
         self._waits = True
         self._is_appended = False
         settled = [settling.entries for settling in settlings]
-        transaction.append(lambda: self._append(not plan.takes_turns), settled)
+        try:
+            transaction.append(lambda: self._append(not plan.takes_turns), settled)
+            if not self._is_appended:
+                transaction.pause()
+        except BaseException:
+            transaction.take_back()
+            self._was_taken_back()
+            raise
         if self._is_appended:
             self._appended()
+            self._show(whole=True)
         else:
-            transaction.pause()
             Piecework(self, services)
 
     def go_on(self, whole: bool) -> bool:
-        """Append more of it; see `Work`."""
-        try:
-            self._transaction.append(lambda: self._append(whole))
-        except JournalFailed:
-            self.journal_failed()
-            return True
-        except Exception as error:  # or its channel would wait for ever
-            self._fail(error)
-            return True
-        if self._is_appended:
+        """Append more of it, or show it; see `Work`."""
+        if not self._is_appended:
+            try:
+                self._transaction.append(lambda: self._append(whole))
+            except JournalFailed:
+                self._was_taken_back()
+                self.journal_failed()
+                return True
+            except BaseException as error:  # or its channel would wait for ever
+                self._was_taken_back()
+                if not isinstance(error, Exception):
+                    error = HardError(INTERNAL_ERROR, repr(error))
+                self._fail(error)
+                return True
+            if not self._is_appended:
+                return False
             self._appended()
-        return self._is_appended
+        return self._show(whole)
 
     def _append(self, whole: bool) -> None:
         self._is_appended = self._plan.carry_out(self._services.clock, whole=whole)
 
+    def _was_taken_back(self) -> None:
+        while self._plan.tell_some(failed=True):
+            pass
+
     def _appended(self) -> None:
         self._transaction.end()
-        if self._plan.was_refused:
-            reason = "a queue that was limited meanwhile has refused a part of the transaction"
-            self._end(HardError(PRECONDITION_FAILED, reason))
+        for remember in self._plan.remembered:
+            _carry_out(remember)
         needed = max(self._transaction.position, self._plan.durable)
         self._needed = JournalPositions(needed, needed)
         self._waits = needed > 0
@@ -81,20 +106,24 @@ class Commit:
             self._services.confirms.wait(self, self._needed)
         else:
             self._settle()
+
+    def _show(self, whole: bool) -> bool:
+        monotonic = self._services.clock.monotonic
+        until = monotonic() + TURN_SECONDS
+        while self._transaction.show_some() or self._plan.tell_some():
+            if not whole and monotonic() >= until:
+                return False
         self._tell()
+        return True
 
     def _tell(self) -> None:
         monotonic = self._services.clock.monotonic
         until = monotonic() + TURN_SECONDS
-        assert self._told is not None
-        try:
-            for tell in self._told:
-                tell()
-                if monotonic() >= until:
-                    self._services.rota.work(self._tell)
-                    return
-        except Exception as error:  # or its channel would wait for ever
-            self._end(error)
+        for tell in self._told or ():
+            _carry_out(tell)
+            if monotonic() >= until:
+                self._services.rota.work(self._tell)
+                return
         self._told = None
         self._progress()
 
@@ -110,7 +139,7 @@ class Commit:
     def _settle(self) -> None:
         for settling in self._settlings:
             if settling.are_few:
-                settling.go_on(whole=True)
+                _carry_out(partial(settling.go_on, whole=True))
             else:
                 settling.committed()
                 self._unsettled += 1
@@ -118,8 +147,7 @@ class Commit:
 
     def _settled(self, done: asyncio.Future[None]) -> None:
         self._unsettled -= 1
-        if (error := done.exception()) is not None:
-            self._end(error)
+        _carry_out(done.result)
         self._progress()
 
     def journal_failed(self) -> None:
@@ -128,17 +156,21 @@ class Commit:
         self._fail(HardError(INTERNAL_ERROR, reason))
 
     def _fail(self, error: Exception) -> None:
-        # Nobody knows whether it is durable, so nothing is settled.
+        # Nothing of it is there, or nobody knows whether it is durable: nothing is settled.
         for settling in self._settlings:
             settling.failed()
         self._settle()
-        self._end(error)
+        if not self.reached.done():
+            self.reached.set_exception(error)
 
     def _progress(self) -> None:
         is_over = not self._waits and self._told is None and not self._unsettled
         if is_over and not self.reached.done():
             self.reached.set_result(None)
 
-    def _end(self, error: BaseException) -> None:
-        if not self.reached.done():
-            self.reached.set_exception(error)
+
+def _carry_out(step: Callable[[], object]) -> None:
+    try:
+        step()
+    except Exception as error:  # or what comes behind it would never happen
+        log.error("an error of the broker, behind a tx.commit", exc_info=error)

@@ -1,14 +1,21 @@
 """What tx.commit will publish: records and their queues, checked before the first one is appended."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
-from amqp_front.errors import PRECONDITION_FAILED, SoftError
+from amqp_front.errors import PRECONDITION_FAILED, HardError, SoftError
 from log_backend import Clock, JournalPositions, Records
 from vhosts import Appending, Passage, Recipient
 
 # Of all queues together: one block of the journal, built in memory.
 COMMIT_BYTES_MAX = 256 * 1024 * 1024
+TOLD_AT_ONCE = (
+    16  # queues between two looks at the clock: 1 us each, more where one drops its oldest messages
+)
 AT_ONCE_MAX = 64  # batches, counted for each queue: with more it is appended in several turns
+
+log = logging.getLogger(__name__)
 
 Queues = tuple[Recipient, ...]
 Batch = tuple[Records, Queues, Sequence[int]]
@@ -21,7 +28,9 @@ class CommitPlan:
         batches: records, the queues that get them, and their indexes; of those that are not appended.
         exchanges: what is published to.
         passages: of what came through exchanges that remember.
-        remembering: called when they are appended, with what they wait for: exchanges remember them.
+        remembering: called when they are appended, with what they wait for: exchanges append what they keep of
+            them, and return what remembers them.
+        remembered: called in the turn that has appended all of it: exchanges remember.
         told: called, one by one, when they are appended: returns, direct replies, and the firehose.
         undecided: what exchanges will remember of them.
         durable: how far the journal has to come until what was dropped as a duplicate is safe.
@@ -35,7 +44,8 @@ class CommitPlan:
         self.batches: list[Batch] = []
         self.exchanges: set[str] = set()
         self.passages: list[Passage] = []
-        self.remembering: list[Callable[[JournalPositions], None]] = []
+        self.remembering: list[Callable[[JournalPositions], list[Callable[[], None]]]] = []
+        self.remembered: list[Callable[[], None]] = []
         self.told: list[Callable[[], object]] = []
         self.undecided: set[tuple[str, bytes]] = set()
         self.durable = 0
@@ -44,6 +54,8 @@ class CommitPlan:
         self._may_refuse = False
         self._bytes = 0
         self._wanted: dict[Recipient, tuple[int, int]] = {}  # messages and bytes of their bodies
+        self._untold: Iterator[Recipient] | None = None
+        self._told_count = 0
 
     @property
     def recipients(self) -> Sequence[Recipient]:
@@ -81,10 +93,11 @@ class CommitPlan:
             whole: not only as much as a turn is to bear.
 
         Returns:
-            Whether that was all.
+            Whether that was all; then see `ended`.
 
         Raises:
             JournalFailed: the disk failed before.
+            HardError: 406, a queue that was given a limit since the first turn has no room for some of it.
         """
         if self._appending is None:
             self._appending = Appending(clock)
@@ -92,11 +105,29 @@ class CommitPlan:
             positions = self._appending.append(self._taken(), whole)
         else:
             positions = self._appending.go_on(whole)
+        if self._appending.refused:
+            reason = "transaction refused, a queue that was limited meanwhile is full"
+            raise HardError(PRECONDITION_FAILED, reason)
         if self._appending.is_under_way:
             return False
         for remember in self.remembering:
-            remember(positions)
+            self.remembered += remember(positions)
         return True
+
+    def tell_some(self, *, failed: bool = False) -> bool:
+        """Tell some queues, when all of it is shown, or is gone; returns whether there are more.
+
+        An error of one keeps nothing from the others.
+        """
+        if self._untold is None:
+            self._untold = iter(self._wanted)
+        for queue in islice(self._untold, TOLD_AT_ONCE):
+            try:
+                queue.transaction_ended(failed=failed)
+            except Exception as error:
+                log.error("an error of the broker, behind a tx.commit", exc_info=error)
+        self._told_count += TOLD_AT_ONCE
+        return self._told_count < len(self._wanted)
 
     def _taken(self) -> Iterator[Batch]:
         # Each is let go of when it is appended: 50,000 at once take 5 ms.
@@ -104,11 +135,6 @@ class CommitPlan:
         batches.reverse()
         while batches:
             yield batches.pop()
-
-    @property
-    def was_refused(self) -> bool:
-        """A queue that was given a limit since the first turn was full for some of it."""
-        return self._appending is not None and bool(self._appending.refused)
 
     def check(self) -> None:
         """Refuse the whole transaction when a queue would refuse a part of it.

@@ -320,7 +320,9 @@ class Publisher:
                     stored[at] = stored.get(at, False) or positions != NOTHING
             for at in self._appending.refused:
                 stored.pop(at, None)
-            through.remember(stored, needed)
+            remembered = through.remember(stored, needed)
+        for remember in remembered:
+            remember()
         return needed
 
     def _publish_copies(self, run: PublishRun, exchange: str) -> JournalPositions:

@@ -1,6 +1,6 @@
 """The passage of a run through exchanges that remember what came by."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from amqp_front.command import CARBON_COPY, PublishRun
 from amqp_front.properties import Properties, copies
@@ -68,14 +68,16 @@ class RunPassage:
         queues = map(self._targets.of, chosen)
         return list(zip(parts, queues, chosen.values(), strict=True))
 
-    def remember(self, stored: Mapping[int, bool], positions: JournalPositions) -> None:
+    def remember(
+        self, stored: Mapping[int, bool], positions: JournalPositions
+    ) -> list[Callable[[], None]]:
         """End the passage, see `Passage.remember`.
 
         Args:
             positions: what their confirm waits for.
         """
         written, durable = positions
-        self.passage.remember(
+        return self.passage.remember(
             stored, self._run.persistent, self._records, written=written, durable=durable
         )
 

@@ -1,6 +1,8 @@
 # cython: annotation_typing=False
 """What is written one behind the other: small pieces are copied into one buffer, large ones are left alone."""
 
+from collections.abc import Sequence
+
 import cython
 
 from log_backend.record_batch import Octets, RecordBatch, new_buffer, put_header, put_octets
@@ -128,6 +130,26 @@ class Gathering:
         else:
             buffer[at : at + self._used] = self.open[: self._used]
         return 0
+
+    def cut(self, stretches: Sequence[tuple[int, int]]) -> None:
+        """Take out stretches of bytes, [first, end), disjoint and in their order."""
+        kept: list[Octets] = []
+        begin = place = 0
+        for octets in self.buffers():
+            first, end = begin, begin + len(octets)
+            while place < len(stretches) and stretches[place][0] < end:
+                low, high = stretches[place]
+                if first < low:
+                    kept.append(memoryview(octets)[first - begin : low - begin])
+                first = max(first, min(high, end))
+                if high > end:
+                    break  # it goes on in the next one
+                place += 1
+            if first < end:
+                kept.append(octets if first == begin else memoryview(octets)[first - begin :])
+            begin = end
+        self._whole = kept
+        self.bytes = sum(map(len, kept))
 
     def buffers(self) -> list[Octets]:
         """Everything, in order."""

@@ -162,7 +162,9 @@ class Journal:
             self._files += 1
             doubtful = self._reader.doubtful.get(mark, [])
             last_page = self._reader.last_pages[mark]
-            self._on_file_full(self._journal_files.open(mark, last_page, doubtful))
+            file = self._journal_files.open(mark, last_page, doubtful)
+            file.end = self._reader.ends[mark]
+            self._on_file_full(file)
         self._next_number += 1
         self._prepare()
 
@@ -253,7 +255,7 @@ class Journal:
     def recycle(self, file: JournalFile) -> None:
         """Take back a complete file whose content is durable elsewhere."""
         if self.failure is None and not self._closed:
-            self._in_executor(self._journal_files.recycled, file)
+            self._in_executor(self._journal_files.recycled, file, self._file_bytes)
         else:
             self._disk.close(file.file)
 
@@ -327,6 +329,7 @@ class Journal:
         self._marking = False
         group.synced |= not group.count  # an empty block stands behind a synced one
         file.first = file.first or group.position
+        file.end = group.position + 1
         placed = PlacedGroup(file, file.at, self.durable, group)
         file.at += size
         if ends_turn and group.waited and size <= LOOP_COMMIT_BYTES_MAX and self._pace.is_quick():
@@ -374,7 +377,7 @@ class Journal:
         self._committing = False
         self._held_back = placed.group
         self.groups.put_back(placed.group)
-        placed.file.at = placed.at
+        placed.file.at, placed.file.end = placed.at, placed.group.position
         self._refuse(error)
         self._progress()
 

@@ -138,14 +138,20 @@ class Settlement:
         return _SETTLED.pack(self.cursor, self.reason, 0) + ranges
 
     @classmethod
+    def of_bits(cls, cursor: int, first: int, bitmap: bytes, reason: Reason) -> "Settlement":
+        """Offsets as bits, a multiple of 64 of them."""
+        settlement = cls(cursor, (), reason)
+        settlement.first, settlement.bitmap = first, bitmap
+        return settlement
+
+    @classmethod
     def decode(cls, content: bytes | memoryview) -> "Settlement":
         """Read the content of a SETTLED entry."""
         cursor, reason, packed = _SETTLED.unpack_from(content)
         if packed:
-            settlement = cls(cursor, (), Reason(reason))
-            (settlement.first,) = _U64.unpack_from(content, _SETTLED.size)
-            settlement.bitmap = bytes(content[_SETTLED.size + _U64_BYTES :])
-            return settlement
+            (first,) = _U64.unpack_from(content, _SETTLED.size)
+            bitmap = bytes(content[_SETTLED.size + _U64_BYTES :])
+            return cls.of_bits(cursor, first, bitmap, Reason(reason))
         numbers = _numbers(content)
         settlement = cls(cursor, (), Reason(reason))
         settlement._ranges = list(zip(numbers[::2], numbers[1::2], strict=True))

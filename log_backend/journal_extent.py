@@ -1,23 +1,37 @@
-"""Which files a journal must have: one that is gone as a whole leaves no trace among the others.
+"""Which files a journal must have, and where it begins: what is gone as a whole leaves no trace in the others.
 
 In the metadata store, big-endian::
 
     b"journal/first" -> u64, number of the first file whose entries are not durable elsewhere
+                        u64, position of the first block in it, or behind it
     b"journal/last"  -> u64, number of the last file that was given a name
 
 Numbers have no gaps. The first is stored by the checkpoint that covers the files below it, before they get
 other names; the last when the file has its name, before anything is written there. So every file from the first
-to the last one is there, and none behind the last has a block.
+to the last one is there, and none behind the last has a block. Positions have no gaps either: when the first
+block of these files has a higher one, the first file has lost all that it held.
 """
 
 import struct
 from collections.abc import Collection
+from typing import NamedTuple
 
 from log_backend.metadata import Change, MetadataStore
 
 _FIRST = b"journal/first"
 _LAST = b"journal/last"
+_BEGINNING = struct.Struct(">QQ")
 _NUMBER = struct.Struct(">Q")
+
+
+class Beginning(NamedTuple):
+    """Number of the first file that is needed, and position of the first block from there on."""
+
+    number: int
+    position: int
+
+
+NEW = Beginning(1, 1)
 
 
 class JournalExtent:
@@ -27,14 +41,23 @@ class JournalExtent:
         self._metadata = metadata
 
     @property
+    def beginning(self) -> Beginning:
+        """Where it begins."""
+        entry = self._metadata.get(_FIRST)
+        return NEW if entry is None else Beginning(*_BEGINNING.unpack(entry.value))
+
+    @property
     def last(self) -> int:
         """Number of the last file that may have blocks; 0 when there is none."""
-        return self._number(_LAST)
+        entry = self._metadata.get(_LAST)
+        if entry is None:
+            return 0
+        number: int = _NUMBER.unpack(entry.value)[0]
+        return number
 
     def missing(self, numbers: Collection[int]) -> list[int]:
         """Numbers of files that there must be, and that are not among these."""
-        first = max(1, self._number(_FIRST))
-        return sorted(set(range(first, self.last + 1)).difference(numbers))
+        return sorted(set(range(self.beginning.number, self.last + 1)).difference(numbers))
 
     def named(self, number: int) -> None:
         """A file has its name, durably; blocks.
@@ -42,25 +65,17 @@ class JournalExtent:
         Raises:
             MetadataUnavailable: nothing may be written there.
         """
-        self._metadata.apply([_change(_LAST, number)], synced=True)
+        self._metadata.apply([Change(_LAST, _NUMBER.pack(number))], synced=True)
 
     @staticmethod
-    def begins_with(number: int) -> Change:
-        """What to store when the files below a number are not needed any more."""
-        return _change(_FIRST, number)
+    def begins_with(number: int, position: int) -> Change:
+        """What to store when files below a number, and blocks below a position, are not needed any more."""
+        return Change(_FIRST, _BEGINNING.pack(number, position))
 
     @staticmethod
-    def only(number: int) -> list[Change]:
-        """What to store when one file takes the place of all."""
-        return [_change(_FIRST, number), _change(_LAST, number)]
-
-    def _number(self, key: bytes) -> int:
-        entry = self._metadata.get(key)
-        if entry is None:
-            return 0
-        number: int = _NUMBER.unpack(entry.value)[0]
-        return number
-
-
-def _change(key: bytes, number: int) -> Change:
-    return Change(key, _NUMBER.pack(number))
+    def only(number: int, position: int) -> list[Change]:
+        """What to store when one file, with blocks from a position on, takes the place of all."""
+        return [
+            JournalExtent.begins_with(number, position),
+            Change(_LAST, _NUMBER.pack(number)),
+        ]

@@ -10,7 +10,8 @@ another name never parses::
     last page      0 magic b"RLJE" | 4 crc u32, CRC-32C of [8:16] | 8 size of the file u64 | zeros
 
 A torn write never shortens a file, so one without the mark in its last page is damaged. A file that grows for
-a large block gets the mark of its new size, synced, before the block is written over the old one.
+a large block gets the mark of its new size, synced, before the block is written over the old one; when it is
+recycled, it is as small as the others again.
 """
 
 import re
@@ -41,9 +42,10 @@ class JournalFile:
         at: where the next block goes.
         size: where its last page begins.
         first: position of its first block; 0 before there is one.
+        end: position behind its last block; where it has none, behind the last one before it.
     """
 
-    __slots__ = ("at", "file", "first", "mark", "path", "size")
+    __slots__ = ("at", "end", "file", "first", "mark", "path", "size")
 
     def __init__(self, mark: FileMark, path: Path, file: int, size: int) -> None:
         self.mark = mark
@@ -51,7 +53,7 @@ class JournalFile:
         self.file = file
         self.size = size
         self.at = 0
-        self.first = 0
+        self.first = self.end = 0
 
 
 class JournalFiles:
@@ -142,8 +144,12 @@ class JournalFiles:
         self._disk.sync_directory(self._directory)
         return JournalFile(mark, path, file, size - BLOCK_ALIGNMENT)
 
-    def recycled(self, number: int, old: JournalFile) -> JournalFile:
-        """Give a file whose content is not needed any more another name."""
+    def recycled(self, number: int, old: JournalFile, size: int) -> JournalFile:
+        """Give a file whose content is not needed any more another name.
+
+        Args:
+            size: it is cut to this when it has grown for a large block.
+        """
         if self._recycling_failed:
             # An earlier file stays, so all behind it must: recovery reads on without a gap.
             raise OSError("an earlier journal file could not be recycled")
@@ -155,7 +161,22 @@ class JournalFiles:
         except OSError:
             self._recycling_failed = True
             raise
-        return JournalFile(mark, path, old.file, old.size)
+        file = JournalFile(mark, path, old.file, old.size)
+        if file.size + BLOCK_ALIGNMENT > size:
+            self._cut(file, size)
+        return file
+
+    def _cut(self, file: JournalFile, size: int) -> None:
+        # Under its new name, where nothing parses: the end is marked within the file before the rest goes. A
+        # crash between leaves two marks, and the last one counts.
+        try:
+            write_end(self._disk, file.file, size)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            return  # of a file system that writes nothing in place
+        self._disk.truncate(file.file, size)
+        file.size = size - BLOCK_ALIGNMENT
 
     def grow(self, file: JournalFile, wanted: int) -> None:
         """Make room for a block that ends at a place, and mark the new end.

@@ -1,7 +1,7 @@
 # cython: annotation_typing=False
 """What gathers for the journal: the entries of its next blocks, as the bytes that they will be."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import cython
@@ -10,6 +10,9 @@ from log_backend.checksum import crc32c_between
 from log_backend.gathering import Gathering
 from log_backend.journal_entry import JournalEntry, put_batch_entry
 from log_backend.record_batch import Octets, RecordBatch, new_buffer, put_u32, put_u64, put_zeros
+
+# Where a group ends at some moment: bytes and count of its entries, and the bytes pending in all of them.
+GroupEnd = tuple[int, int, int]
 
 COMMIT_BYTES_MAX = 4 * 1024 * 1024  # of one block: about 10 ms of a fast disk
 PENDING_BYTES_HIGH = 32 * 1024 * 1024  # publishers stop here, and go on at half of it
@@ -232,6 +235,22 @@ class JournalGroups:
         finally:
             self._together = outer
 
+    @property
+    def end(self) -> GroupEnd:
+        """Where the group that grows ends."""
+        return self._last.content.bytes, self._last.count, self.pending_bytes
+
+    def take_back(self, steps: Sequence[tuple[GroupEnd, GroupEnd]]) -> None:
+        """What the group that grows was given between some of its ends, in their order, is not in it any more.
+
+        Half an entry is gone with the rest.
+        """
+        group = self._last
+        group.content.cut([(begin[0], end[0]) for begin, end in steps])
+        for begin, end in steps:
+            group.count -= end[1] - begin[1]
+            self._less_pending(end[2] - begin[2])
+
     def let_go(self) -> None:
         """The group that was held is complete: what comes now is in another one."""
         self.is_held = False
@@ -261,7 +280,10 @@ class JournalGroups:
 
     def written(self, group: JournalGroup) -> None:
         """A group waits for the disk no more."""
-        self.pending_bytes -= group.bytes
+        self._less_pending(group.bytes)
+
+    def _less_pending(self, size: int) -> None:
+        self.pending_bytes -= size
         if self._pressed and self.pending_bytes < PENDING_BYTES_HIGH // 2:
             self._pressed = False
             self._on_pressure(False)

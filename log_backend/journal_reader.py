@@ -50,7 +50,9 @@ class JournalReader:
     """Reads a journal once, from its first file to its last.
 
     Attributes:
-        end: position behind the last block that counts; 0 when there is none.
+        end: position behind the last block that counts; where there is none, of the next; 0: of a journal
+            whose beginning nobody knows.
+        ends: the same, of each file.
         doubtful: place and size of the blocks that no later one calls durable. If their sync has failed,
             only the system's cache has them, and takes them for written.
         behind: where blocks lie that are whole and do not count: they come behind one that is
@@ -62,6 +64,7 @@ class JournalReader:
         self._files = files
         self._extent = extent
         self.end = 0
+        self.ends: dict[FileMark, int] = {}
         self.doubtful: dict[FileMark, list[tuple[int, int]]] = {}
         self.behind: dict[FileMark, list[int]] = {}
         self.last_pages: dict[FileMark, int] = {}
@@ -76,13 +79,19 @@ class JournalReader:
             raise JournalDamaged(path, 0, "a repair was interrupted, run it again")
         marks = self._files.marks()
         last = self._known_last(marks)
+        beginning = None if self._extent is None else self._extent.beginning
         missing = 0
-        gap = (Path(), 0)  # where the missing block should be
+        gap = last_place = (
+            Path(),
+            0,
+        )  # where the missing block should be; behind the last that counts
         unvouched: deque[tuple[int, FileMark, int, int]] = deque()
         for mark in marks:
             content = self._files.read(mark)
             path = self._files.path(mark)
             end = 0
+            if beginning is not None and mark.number == beginning.number and not self.end:
+                self.end, last_place = beginning.position, (path, 0)
             self.last_pages[mark] = self._last_page(path, content)
             for at, block in whole_blocks(content, mark):
                 if last is not None and mark.number > last:
@@ -94,10 +103,12 @@ class JournalReader:
                         unvouched.popleft()
                     unvouched.append((block.position, mark, at, aligned(block.length)))
                     end = at + aligned(block.length)
+                    last_place = (path, end)
                     yield block
                     continue
                 if not missing:
-                    missing, gap = expected, (path, end)
+                    missing = expected
+                    gap = (path, end) if expected >= block.first else last_place
                 if block.durable >= missing:
                     raise JournalDamaged(*gap, f"commit {missing} is missing")
                 self.behind.setdefault(mark, []).append(at)
@@ -109,6 +120,9 @@ class JournalReader:
                     self.end,
                     end,
                 )
+            self.ends[mark] = self.end or (0 if beginning is None else beginning.position)
+        if beginning is not None:
+            self.end = self.end or beginning.position
         for _, mark, at, size in unvouched:
             self.doubtful.setdefault(mark, []).append((at, size))
 

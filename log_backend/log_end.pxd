@@ -13,9 +13,11 @@ cdef class LogEnd:
     cdef public bint is_stream
     cdef public bint closed
     cdef public long long next_offset
+    cdef public long long open_from
     cdef public Tail _tail
     cdef LogIntake _intake
     cdef bint _journaled
     cdef long long take(self, Records records, bint waited) except? -1
     cdef int _promise(self, object durability) except? -1
+    cdef int _join(self, list appended, RecordBatch batch) except? -1
     cdef int _keep(self, RecordBatch batch) except? -1

@@ -3,6 +3,7 @@
 
 from os import PathLike, fspath
 from pathlib import Path
+from typing import Any
 
 import cython
 
@@ -10,6 +11,8 @@ from log_backend.durability import Durability
 from log_backend.log_intake import LogIntake
 from log_backend.record_batch import RecordBatch, Records, new_batch
 from log_backend.tail import Tail
+
+NOTHING_OPEN = 2**63 - 1
 
 _MEMORY, _DISK = Durability.MEMORY, Durability.DISK  # to look one up takes 0.1 us
 
@@ -31,6 +34,7 @@ class LogEnd:
         closed: the partition was deleted, or the broker ends.
         directory_text: see `directory`.
         next_offset: offset of the next record.
+        open_from: from there on a transaction under way has appended; NOTHING_OPEN: none has.
     """
 
     def __init__(
@@ -48,6 +52,7 @@ class LogEnd:
         self.is_stream = False
         self.closed = False
         self.next_offset = 0
+        self.open_from = NOTHING_OPEN
         self._tail = Tail(intake if durable else None)
         self._intake = intake
 
@@ -56,6 +61,19 @@ class LogEnd:
         """Where its segments lie."""
         # Paths intern their names: of 100,000 that are kept, Python's table of them grows, at once.
         return Path(self.directory_text)
+
+    @property
+    def ready_end(self) -> int:
+        """Records below may be handed out: not those of a transaction before all of it is appended.
+
+        Nor what others append behind them meanwhile: it would overtake them.
+        """
+        return self.open_from if self.open_from < self.next_offset else self.next_offset
+
+    @property
+    def is_open(self) -> bool:
+        """A transaction under way has appended."""
+        return self.open_from != NOTHING_OPEN
 
     def tail_bytes(self) -> int:
         """Memory of the batches that are kept."""
@@ -81,7 +99,7 @@ class LogEnd:
 
     @cython.locals(records=Records, waited=cython.bint)
     def append(self, records: Records, waited: bool = False) -> int:
-        """Append records to the end, in order; they are readable at once.
+        """Append records to the end, in order; they are readable at once, but for `open_from`.
 
         Args:
             records: their buffer is kept, not copied.
@@ -104,13 +122,22 @@ class LogEnd:
     @cython.cfunc
     @cython.returns(cython.longlong)
     @cython.exceptval(-1)
-    @cython.locals(records=Records, waited=cython.bint, batch=RecordBatch, position=cython.longlong)
+    @cython.locals(
+        records=Records,
+        waited=cython.bint,
+        batch=RecordBatch,
+        appended=list,
+        position=cython.longlong,
+    )
     def take(self, records: Records, waited: bool) -> int:
         """See `append`: the same for the kernel, without a call of Python's."""
         if self.closed:
             raise PartitionClosed(str(self.directory))
         batch = new_batch(records, self.next_offset, self._intake.leader_epoch)
         position = 0
+        appended = self._intake.appended
+        if appended is not None:
+            self._join(appended, batch)
         if self.durable and (records.attributes & 2 or self.is_stream):  # PERSISTENT
             if self._journaled:
                 groups = self._intake.groups
@@ -120,6 +147,17 @@ class LogEnd:
         self._keep(batch)
         self.next_offset = batch.end_offset
         return position
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    @cython.returns(cython.int)
+    @cython.locals(appended=list, batch=RecordBatch)
+    def _join(self, appended: list[Any], batch: RecordBatch) -> int:
+        # Known before it is anywhere: an error behind this leaves nothing either.
+        appended += [self, batch]
+        if batch.base_offset < self.open_from:
+            self.open_from = batch.base_offset
+        return 0
 
     @cython.locals(batch=RecordBatch)
     def keep(self, batch: RecordBatch) -> None:
@@ -136,6 +174,11 @@ class LogEnd:
             self._has_unflushed()
         self._intake.grew(self._tail.bytes - before)
         return 0
+
+    def show(self, batch: RecordBatch) -> None:
+        """The transaction that appended a batch has ended; does nothing where that is not the first of it."""
+        if self.open_from == batch.base_offset:
+            self.open_from = NOTHING_OPEN
 
     def _has_unflushed(self) -> None:
         """The first batch has come that is in no segment."""

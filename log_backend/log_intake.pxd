@@ -11,4 +11,6 @@ cdef class LogIntake:
     cdef public long long room
     cdef object _on_watched
     cdef public object let_go
+    cdef public list appended
+    cdef public bint is_committing
     cpdef grew(self, long long size)

@@ -17,7 +17,10 @@ class LogIntake:
     """One of a store.
 
     Attributes:
+        appended: logs, each with a batch behind it, that the step of a transaction appends; None: none is
+            under way.
         groups: of the journal.
+        is_committing: a transaction of several turns is under way.
         leader_epoch: stamped on every batch; rises with every start.
         tail_bytes: of the batches that all partitions keep in memory.
         tail_bytes_watched: with more of them, the owner hears of every change.
@@ -31,7 +34,9 @@ class LogIntake:
 
     __slots__ = (
         "_on_watched",
+        "appended",
         "groups",
+        "is_committing",
         "leader_epoch",
         "let_go",
         "room",
@@ -49,6 +54,8 @@ class LogIntake:
     ) -> None:
         self.groups = groups
         self.let_go = let_go
+        self.appended: list[Any] | None = None
+        self.is_committing = False
         self.leader_epoch = 0
         self.tail_bytes = 0
         self.tail_bytes_watched = tail_bytes_watched

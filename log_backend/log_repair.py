@@ -18,6 +18,7 @@ from log_backend.first_kept import first_kept_change
 from log_backend.journal_block import BLOCK_ALIGNMENT, Block, FileMark, encode_block
 from log_backend.journal_extent import JournalExtent
 from log_backend.journal_files import REPAIRED, SUFFIX, UNFINISHED, JournalFiles, write_end
+from log_backend.journal_reader import whole_blocks
 from log_backend.log_directory import (
     COMPRESSED,
     PLAIN,
@@ -256,12 +257,22 @@ class Repair:
         if self._is_dry:
             return
         repaired = self._journal_files.half_repaired()
-        self._data.metadata.apply(JournalExtent.only(int(repaired[-1].name[:20])))
+        number, first = self._beginning(repaired[-1])
+        self._data.metadata.apply(JournalExtent.only(number, first))
         for mark in self._journal_files.marks():
             self._disk.remove(self._journal_files.path(mark))
         self._disk.sync_directory(self._data.journal)
         for path in repaired:
             self._rename(path, path.with_suffix(SUFFIX))
+
+    def _beginning(self, path: Path) -> tuple[int, int]:
+        # Of a repaired file; where it has no block, those that come next go on where it began before.
+        number, salt = path.name.split(".")[0].split("-")
+        mark = FileMark(int(number), int(salt, 16))
+        content = bytearray(read_file(self._disk, path))
+        for _, block in whole_blocks(content, mark):
+            return mark.number, block.position
+        return mark.number, JournalExtent(self._data.metadata).beginning.position
 
     # -- files
 

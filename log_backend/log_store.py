@@ -275,7 +275,7 @@ class LogStore:
 
     def transaction(self) -> LogTransaction:
         """Begin what a crash takes all of, or nothing; it may take several turns of the event loop."""
-        return LogTransaction(self.journal, self.partitions)
+        return LogTransaction(self.journal, self.intake, self.partitions)
 
     def together(self) -> AbstractContextManager[object]:
         """What is appended meanwhile survives a crash together, or not at all: see `log_transaction`."""
@@ -425,7 +425,7 @@ class LogStore:
         async with self._flushing():
             if file is not None and file not in self._full_files:
                 return
-            files, self._full_files = self._full_files, []
+            files, self._full_files = self._full_files, []  # in the order of their numbers
             # What changes from here on belongs to the next checkpoint, as does what cursors have
             # not told the journal yet.
             changed, self._changed = self._changed, set(self._with_state)
@@ -435,7 +435,8 @@ class LogStore:
                 self._full_files = files + self._full_files
                 return
             seen = [snapshot(p) async for p in in_turns(changed, self.clock)]
-            changes = [JournalExtent.begins_with(files[-1].mark.number + 1)] if files else []
+            last = files[-1:]
+            changes = [JournalExtent.begins_with(each.mark.number + 1, each.end) for each in last]
             await self._loop.run_in_executor(
                 self._flusher, store_snapshots, self.metadata, seen, changes
             )

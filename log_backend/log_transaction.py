@@ -5,17 +5,23 @@ tell of them: their batches stay out of segments, and what they settle is settle
 no snapshot of a cursor knows it earlier.
 
 What takes several turns of the event loop keeps its block open. What others append meanwhile is in it, too: an
-entry of a partition is never in a later block than one behind it.
+entry of a partition is never in a later block than one behind it. Until all is appended nobody is handed any of
+it, nor what comes behind it in its partitions (`LogEnd.ready_end`): an error in any step takes back all steps.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from log_backend.journal import Journal
+from log_backend.journal_groups import GroupEnd
+from log_backend.log_intake import LogIntake
+from log_backend.record_batch import RecordBatch
 from log_backend.settled_entries import SettledEntries
 
 Settled = Iterable[SettledEntries]
+
+SHOWN_AT_ONCE = 64  # batches between two looks at the clock: 0.1 us each
 
 
 class CommittingPartition(Protocol):
@@ -26,6 +32,12 @@ class CommittingPartition(Protocol):
 
     def committed(self) -> None:
         """The oldest offset held back is one no more."""
+
+    def show(self, batch: RecordBatch) -> None:
+        """See `LogEnd`."""
+
+    def take_back(self, batches: Sequence[RecordBatch]) -> None:
+        """See `PartitionLog`."""
 
 
 @contextmanager
@@ -60,9 +72,9 @@ def together(
 
 
 class LogTransaction:
-    """One transaction, synced whatever its partitions promise: `append` to it, then `end` it.
+    """One transaction, synced whatever its partitions promise: `append` to it, `end` it, show it.
 
-    Of those that take several turns of the event loop only one can be under way: see `Journal.is_held`.
+    Of those that take several turns of the event loop only one can be under way: see `LogIntake`.
 
     Attributes:
         position: of the journal, that has to be durable; 0: nothing of it is for the journal so far.
@@ -71,14 +83,22 @@ class LogTransaction:
         partitions: by number, all that there are.
     """
 
-    def __init__(self, journal: Journal, partitions: Mapping[int, CommittingPartition]) -> None:
+    def __init__(
+        self, journal: Journal, intake: LogIntake, partitions: Mapping[int, CommittingPartition]
+    ) -> None:
         self.position = 0
         self._journal = journal
+        self._intake = intake
         self._partitions = partitions
-        self._holds = False
+        self._appended: list[Any] = []  # see `LogIntake`
+        self._shown = 0  # of these
+        self._steps: list[
+            tuple[GroupEnd, GroupEnd]
+        ] = []  # what each has put into the journal's group
+        self._holds = self._takes_turns = False
 
     def append(self, append: Callable[[], object], settled: Settled = ()) -> None:
-        """Add what a function appends, and what will be settled; an error ends the transaction.
+        """Add what a function appends, and what will be settled; an error takes back the transaction.
 
         Args:
             append: appends to partitions, and awaits nothing.
@@ -88,26 +108,74 @@ class LogTransaction:
         Raises:
             JournalFailed: the disk failed before; nothing of it will be durable.
         """
+        groups = self._journal.groups
+        begin = groups.end
+        self._intake.appended = self._appended
         try:
             with together(self._journal, self._partitions, synced=True) as gathered:
                 append()
                 for each in settled:
                     if each.count:
-                        self._journal.groups.append_encoded(each.content, each.count, True, True)
+                        groups.append_encoded(each.content, each.count, True, True)
         except BaseException:
-            self.end()
+            self._steps.append((begin, groups.end))
+            self.take_back()
             raise
+        finally:
+            self._intake.appended = None
+        self._steps.append((begin, groups.end))
         if gathered:
-            self.position = self._journal.groups.last.position
+            self.position = groups.last.position
 
     def pause(self) -> None:
         """Let the rest of it come in other turns."""
         if not self._holds:
-            self._holds = True
             self._journal.hold()
+            self._holds = self._takes_turns = self._intake.is_committing = True
 
     def end(self) -> None:
-        """All of it has been appended."""
+        """All of it has been appended: it will be durable as a whole."""
+        self._steps = []
         if self._holds:
             self._holds = False
             self._journal.let_go()
+
+    def show_some(self) -> bool:
+        """Let some of what it appended be handed out, when it has ended; returns whether there is more."""
+        appended, first = self._appended, self._shown
+        end = self._shown = min(first + 2 * SHOWN_AT_ONCE, len(appended))
+        for at in range(first, end, 2):
+            appended[at].show(appended[at + 1])
+        if end < len(appended):
+            return True
+        self._appended, self._shown = [], 0
+        self._turns_ended()
+        return False
+
+    def take_back(self) -> None:
+        """End it as if nothing had been appended, and show nothing; does nothing when that was done.
+
+        What others appended meanwhile stays, at its offsets; of those in front nobody has heard.
+        """
+        try:
+            self._journal.groups.take_back(self._steps)
+            for log, batches in self._batches().items():
+                log.take_back(batches)
+        except BaseException as error:  # or a part of it would be durable
+            cause = error if isinstance(error, Exception) else RuntimeError(repr(error))
+            self._journal.stop(cause)
+            raise
+        finally:
+            self.position, self._appended = 0, []
+            self._turns_ended()
+            self.end()
+
+    def _turns_ended(self) -> None:
+        if self._takes_turns:
+            self._takes_turns = self._intake.is_committing = False
+
+    def _batches(self) -> dict[CommittingPartition, list[RecordBatch]]:
+        batches: dict[CommittingPartition, list[RecordBatch]] = {}
+        for at in range(0, len(self._appended), 2):
+            batches.setdefault(self._appended[at], []).append(self._appended[at + 1])
+        return batches

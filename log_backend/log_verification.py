@@ -373,6 +373,7 @@ def check_journal(data: DataDirectory) -> Iterator[JournalCheck]:
         check.damage(0, FILE_MISSING)
         yield check
     durable = _durable(files)
+    beginning = extent.beginning
     expected = 0
     ended = False  # a commit is missing that was never synced: what follows does not count
     for mark in files.marks():
@@ -381,6 +382,8 @@ def check_journal(data: DataDirectory) -> Iterator[JournalCheck]:
         if find_end(content) is None:
             check.damage(len(content), "the mark at its end is missing: it is cut off, or damaged")
         end = behind = 0
+        if mark.number == beginning.number:
+            expected = expected or beginning.position
         for at, block in whole_blocks(content, mark):
             if mark.number > last and not check.blocks:
                 check.damage(at, UNKNOWN_FILE)

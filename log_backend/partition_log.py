@@ -140,6 +140,19 @@ class PartitionLog(QuarantinedLog):
                 cursor.settle(self.next_offset, offset, Reason.LOST)
             self.next_offset = offset
 
+    def take_back(self, batches: Sequence[RecordBatch]) -> None:
+        """What a transaction appended is gone: it has failed. Its offsets are settled, and not given again."""
+        if self.closed:
+            return
+        freed = self._tail.take_back({batch.base_offset for batch in batches})
+        self._owner.intake.grew(-freed)
+        for batch in batches:
+            self.next_offset = max(self.next_offset, batch.end_offset)
+            for cursor in self.cursors.values():
+                cursor.settle(batch.base_offset, batch.end_offset, Reason.LOST)
+        self.show(batches[0])
+        self.release()
+
     # -- reading
 
     @property
@@ -176,10 +189,11 @@ class PartitionLog(QuarantinedLog):
         """The batch that holds an offset, or the next one if none does.
 
         Returns:
-            None at the end of the log, at a damage, and also when `load` must be awaited first.
+            None at the end of the log, at a damage or a transaction under way, and also when `load` must be
+            awaited first.
         """
         batch = self._find(offset)
-        if batch is not None and batch.base_offset >= self.blocked_from:
+        if batch is not None and batch.base_offset >= min(self.blocked_from, self.open_from):
             return None
         return batch
 
@@ -393,7 +407,7 @@ class PartitionLog(QuarantinedLog):
     def _take_unflushed(self, end: int) -> list[RecordBatch]:
         # A transaction within another ends first.
         taken: list[RecordBatch] = self._tail.take_unflushed(
-            min((end, *self._held_back)), FLUSHED_MAX
+            min((end, self.open_from, *self._held_back)), FLUSHED_MAX
         )
         return taken
 

@@ -1,7 +1,7 @@
 # cython: annotation_typing=False
 """The tail: the batches of a partition that are in memory; those behind a mark are in no segment."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 import cython
@@ -229,6 +229,23 @@ class Tail:
             self._unflushed -= 1
             size = 64 + len(_batch(self._batches, self._unflushed).records.payload)
             self._count_unflushed(size)
+
+    @cython.locals(first=cython.Py_ssize_t, size=cython.longlong, freed=cython.longlong)
+    def take_back(self, offsets: Container[int]) -> int:
+        """Forget the unflushed batches that begin at some offsets; returns their bytes."""
+        first = self._unflushed
+        freed = 0
+        kept: list[Any] = []
+        for batch in self._batches[first:]:
+            if batch.base_offset in offsets:
+                size = 64 + len(batch.records.payload)
+                freed += size
+            else:
+                kept.append(batch)
+        self._batches[first:] = kept
+        self.bytes -= freed
+        self._count_unflushed(-freed)
+        return freed
 
     @cython.cfunc
     @cython.exceptval(-1)

@@ -157,9 +157,9 @@ class Dispatcher:
         # How many messages have come since the last look.
         partitions = self.partitions
         if len(partitions) == 1:
-            ends = partitions[0].log.next_offset
+            ends = partitions[0].log.ready_end
         else:
-            ends = sum(partition.log.next_offset for partition in partitions)
+            ends = sum(partition.log.ready_end for partition in partitions)
         came, self._ends_seen = ends - self._ends_seen, ends
         return came
 

@@ -47,13 +47,16 @@ class ExchangeMemory(Protocol):
         records: Callable[[list[int]], Records],
         *,
         persistent: bool,
-    ) -> None:
-        """Messages are stored.
+    ) -> Callable[[], None]:
+        """Messages are being stored: what is kept over a restart is appended, in their block of the journal.
 
         Args:
             notes: of each, with its place among those of the publish.
             records: makes a batch of the messages at some places.
             persistent: they survive a restart, so what is remembered has to.
+
+        Returns:
+            To be called in this turn, when all is appended: they are remembered.
         """
 
     async def load(self) -> None:

@@ -68,14 +68,14 @@ class Expiry:
         self._queue = queue
         self._surroundings = surroundings
         self._discard = discard
-        self._fresh: dict[QueuePartition, int] = {}  # from there on nobody was offered anything yet
+        self._fresh: dict[QueuePartition, int] = {}  # from there on nobody was offered any
         self._looking = False
         self._timer: Timer | None = None
 
     def publishing(self) -> None:
         """Messages are about to come in."""
         for partition in self._queue.partitions:
-            self._fresh.setdefault(partition, partition.log.next_offset)
+            self._fresh.setdefault(partition, partition.log.ready_end)
         self.look_soon()
 
     def look_soon(self) -> None:
@@ -118,7 +118,7 @@ class Expiry:
         if self._fresh and self._queue.has_turn:
             self.look_soon()  # consumers come first
             return
-        self._fresh.clear()
+        self._fresh = {each: at for each, at in self._fresh.items() if each.log.is_open}
         self.stop()
         deadlines = [self._expire(partition) for partition in self._queue.partitions]
         known = [deadline for deadline in deadlines if deadline is not None]

@@ -59,6 +59,7 @@ class HeldMessages:
         self.on_near: Callable[[], None] = lambda: None
         self.schedule = open_schedule(lambda: self.on_near())
         self._when_settled = when_settled
+        self._unscheduled: list[Sequence[ScheduledRecord]] = []  # of a log that is open
 
     def recovered(self) -> None:
         """The logs are as they were: count what they hold."""
@@ -121,15 +122,32 @@ class HeldMessages:
         log = self.logs[part]
         offset = log.next_offset
         position: int = log.append(_kept(records), waited)
-        self.count += records.count
-        if self.scanned[part]:
-            entries = [
-                ScheduledRecord(records.last_time + delay, part, offset + index)
-                for index, delay in enumerate(delays)
-            ]
-            self.schedule.add(entries, part, log.next_offset)
-            self.on_earlier(min(entries).due)
+        entries = [
+            ScheduledRecord(records.last_time + delay, part, offset + index)
+            for index, delay in enumerate(delays)
+        ]
+        if log.is_open:  # those behind wait, too: the schedule has all below its end
+            self._unscheduled.append(entries)
+        else:
+            self._schedule(entries)
         return position
+
+    def _schedule(self, entries: Sequence[ScheduledRecord]) -> None:
+        part = entries[0].part
+        self.count += len(entries)
+        if self.scanned[part]:
+            self.schedule.add(entries, part, entries[-1].offset + 1)
+            self.on_earlier(min(entries).due)
+
+    def transaction_ended(self, *, failed: bool) -> None:
+        """See `Recipient`."""
+        unscheduled, self._unscheduled = self._unscheduled, []
+        for entries in unscheduled:
+            log = self.logs[entries[0].part]
+            if log.is_open:
+                self._unscheduled.append(entries)
+            elif not (log.closed or entries[0].offset in log.open_cursor().settled):
+                self._schedule(entries)
 
     # -- what is held
 
@@ -173,7 +191,7 @@ class HeldMessages:
         for part, log in enumerate(self.logs):
             leaving = sorted(each.offset for each in self.leaving if each.part == part)
             at, cursor = log.open_cursor().low_water, log.open_cursor()
-            for offset in (*leaving, log.next_offset):
+            for offset in (*leaving, log.ready_end):
                 self.count -= cursor.settle(at, offset, Reason.PURGED)
                 at = offset + 1
             log.release()

@@ -38,7 +38,7 @@ class HeldScan:
         """Go on, a slice in each turn of the event loop."""
         left = SCANNED_MAX
         log = self._log
-        while not log.closed and self._at < log.next_offset:
+        while not log.closed and self._at < log.ready_end:
             if left <= 0:
                 self._call_soon(self.run)
                 return

@@ -196,7 +196,7 @@ class LengthLimit:
             if not count:
                 return
             before = self._bytes_in(partition)
-            gone = partition.withdraw(count, partition.log.next_offset)
+            gone = partition.withdraw(count, partition.log.ready_end)
             if gone is None:
                 partition.prepare(self.enforce_soon)
                 return

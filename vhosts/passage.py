@@ -135,8 +135,8 @@ class Passage:
         *,
         written: int,
         durable: int,
-    ) -> None:
-        """End the passage: what came by is remembered.
+    ) -> list[Callable[[], None]]:
+        """End the passage: what came by is remembered, when all is called that this returns, in the same turn.
 
         A filter remembers what all queues of its route have taken; the others are as if they had never come.
 
@@ -146,13 +146,15 @@ class Passage:
             records: makes a batch of the messages at some places.
             written, durable: how far the journal has to come until they are safe.
         """
+        remembered: list[Callable[[], None]] = []
         for memory, notes in self._noted.values():
             memory.written = max(memory.written, written)
             memory.durable = max(memory.durable, durable)
             if not memory.is_filter:
-                memory.remember(notes, records, persistent=asked)
+                remembered.append(memory.remember(notes, records, persistent=asked))
                 continue
             for persistent in (True, False):
                 kept = [each for each in notes if stored.get(each[0]) is persistent]
                 if kept:
-                    memory.remember(kept, records, persistent=persistent)
+                    remembered.append(memory.remember(kept, records, persistent=persistent))
+        return remembered

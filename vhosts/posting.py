@@ -264,13 +264,15 @@ class Posting:
                 chosen = {route: [at]} if route else {}
                 needed = self._appending.append(self._batches(chosen), True)
                 taken = route and at not in self._appending.refused
-                passage.remember(
+                remembered = passage.remember(
                     {0: needed != NOTHING} if taken else {},
                     bool(self._attributes & PERSISTENT),
                     lambda places: self._encoded([at] * len(places)),
                     written=needed.written,
                     durable=needed.durable,
                 )
+            for remember in remembered:
+                remember()
         except TooLargeToRemember:
             self._untaken.add(at)
             return

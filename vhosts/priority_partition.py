@@ -44,7 +44,7 @@ class PriorityPartition(QueuePartition):
     @property
     def ready(self) -> int:
         """See `QueuePartition`."""
-        unknown = self.log.next_offset - self.next_offset - self._settled_ahead
+        unknown = self.log.ready_end - self.next_offset - self._settled_ahead
         return self._levels.count + unknown
 
     @property
@@ -96,7 +96,7 @@ class PriorityPartition(QueuePartition):
         """See `QueuePartition`."""
         if self._until_resumed is not None:
             return super().prepare(done)
-        if self._skip_settled() < min(self.log.next_offset, self.log.blocked_from):
+        if self._skip_settled() < min(self.log.ready_end, self.log.blocked_from):
             self._await(done)
             return True
         found = self._levels.head()
@@ -113,14 +113,14 @@ class PriorityPartition(QueuePartition):
 
     def _look(self) -> bool:
         # Learn the priorities of what came in; tells whether all are known that can be.
-        while (first := self._skip_settled()) < min(self.log.next_offset, self.log.blocked_from):
+        while (first := self._skip_settled()) < min(self.log.ready_end, self.log.blocked_from):
             if self._looks.left <= 0:
                 return False
             batch = self.log.read(first)
             if batch is None:
                 return False
             if batch.base_offset > first:
-                self._lose(first, min(batch.base_offset, self.log.next_offset))
+                self._lose(first, min(batch.base_offset, self.log.ready_end))
                 continue
             end = min(batch.end_offset, first + self._looks.left)
             if self._settled_ahead:

@@ -230,7 +230,7 @@ class Queue(Dispatcher):
     def ready(self) -> int:
         """Messages that wait for a consumer; of a stream, those that it keeps."""
         if self.is_stream:
-            return sum(p.log.next_offset - p.log.first_offset for p in self.partitions)
+            return sum(p.log.ready_end - p.log.first_offset for p in self.partitions)
         return sum(partition.ready for partition in self.partitions)
 
     @property
@@ -274,7 +274,9 @@ class Queue(Dispatcher):
         if log is None or records.attributes & 4:  # EXPIRING
             return self._publish_by_rules(records, waited)
         position = log.take(records, waited)
-        if self.consumers or self._readers or self.groups:
+        if log.open_from == 9_223_372_036_854_775_807 and (  # NOTHING_OPEN
+            self.consumers or self._readers or self.groups
+        ):
             self._wake_all()
         return position
 
@@ -286,8 +288,22 @@ class Queue(Dispatcher):
     @property
     def may_refuse(self) -> bool:
         """See `Recipient`."""
-        length = None if self.rules is None else self.rules.length
-        return length is not None and length.options.refuses
+        rules = self.rules
+        if rules is None:
+            return False
+        refuses = rules.length is not None and rules.length.options.refuses
+        return refuses or rules.unique_keys is not None
+
+    def transaction_ended(self, *, failed: bool) -> None:
+        """See `Recipient`."""
+        if self.deleted:
+            return
+        if failed:
+            for partition in chain(self.partitions, *(g.partitions for g in self.groups.values())):
+                partition.settled_ahead()
+        if self.rules is not None:
+            self.rules.published()
+        self._wake_all()
 
     def _append(self, records: Records, waited: bool) -> int:
         if self._partitioner is None:

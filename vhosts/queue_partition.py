@@ -83,10 +83,16 @@ class QueuePartition:
         self._returned_count = 0
         # Who waits; None: it is not paused.
         self._until_resumed: tuple[Callable[[], None], ...] | None = None
-        # Settled before a restart, out of order: still in front of next_offset.
+        self._settled_ahead = 0
+        self.settled_ahead()
+
+    def settled_ahead(self) -> None:
+        """Count what is settled in front of `next_offset`: before a restart, or taken back."""
+        settled = self.cursor.settled
+        self.next_offset = max(self.next_offset, settled.low_water)
         self._settled_ahead = 0
         if settled.chunks:
-            self._settled_ahead = settled.count_from(self.next_offset, log.next_offset)
+            self._settled_ahead = settled.count_from(self.next_offset, self.log.next_offset)
 
     def on_ready(self) -> None:
         """See `DeliverySource`."""
@@ -101,7 +107,7 @@ class QueuePartition:
     def ready(self) -> int:
         """Messages that wait for a consumer."""
         held = self.next_offset + self._settled_ahead - self._returned_count
-        return self.log.next_offset - held
+        return self.log.ready_end - held
 
     @property
     def at_damage(self) -> bool:
@@ -133,7 +139,7 @@ class QueuePartition:
         if self.returned:
             first, end = self.returned[0]
         else:
-            first, end = self._skip_settled(), self.log.next_offset
+            first, end = self._skip_settled(), self.log.ready_end
             if first >= end:
                 return None
             if first < self._delivered_before < end:
@@ -269,7 +275,7 @@ class QueuePartition:
         """The next ready messages, [first, end), all in a row; None when nothing is ready."""
         if self.returned:
             return self.returned[0]
-        first, end = self._skip_settled(), self.log.next_offset
+        first, end = self._skip_settled(), self.log.ready_end
         if first >= end:
             return None
         if self._settled_ahead:
@@ -317,7 +323,7 @@ class QueuePartition:
     def ready_ranges(self) -> Iterator[tuple[int, int]]:
         """All that is ready, [first, end)."""
         yield from self.returned
-        settled, end = self.cursor.settled, self.log.next_offset
+        settled, end = self.cursor.settled, self.log.ready_end
         first = settled.unsettled_from(self.next_offset)
         while first < end:
             behind = settled.settled_from(first, end)
@@ -334,9 +340,10 @@ class QueuePartition:
             self.cursor.settle(first, end, Reason.PURGED)
         self.returned.clear()
         self._returned_count = 0
-        self.cursor.settle(self.next_offset, self.log.next_offset, Reason.PURGED)
-        self.next_offset = self.log.next_offset
-        self._settled_ahead = 0
+        end = self.log.ready_end
+        self.cursor.settle(self.next_offset, end, Reason.PURGED)
+        self.next_offset = end
+        self.settled_ahead()
         self.log.release()
         return count
 

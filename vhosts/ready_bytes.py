@@ -72,7 +72,7 @@ class ReadyBytes:
         # The same at places within batches, by offset, as it was told once: what leaves must count as it did
         # when it came back, wherever its batch is by then.
         self._inside: OrderedDict[int, int] = OrderedDict()
-        self.counted = self._ends[0] >= partition.log.next_offset
+        self.counted = self._ends[0] >= partition.log.ready_end
         if not self.counted:
             self._go_on()
 
@@ -88,7 +88,7 @@ class ReadyBytes:
         log = self._partition.log
         for looked_at in range(batches_max):
             at = self._ends[-1]
-            if at >= log.next_offset or log.closed:
+            if at >= log.ready_end or log.closed:
                 self._walked()
                 return looked_at
             batch = log.read(at)
@@ -118,7 +118,7 @@ class ReadyBytes:
     def catch_up(self) -> None:
         """Batches came in: they are in memory."""
         log = self._partition.log
-        while self.counted and self._ends[-1] < log.next_offset:
+        while self.counted and self._ends[-1] < log.ready_end:
             batch = log.read(self._ends[-1])
             if batch is None:
                 return

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from exchanges import Binding, Message
 from log_backend import BLIND_COPIES, PERSISTENT, Records, split_records
@@ -76,13 +77,16 @@ class RecentHistory:
         records: Callable[[list[int]], Records],
         *,
         persistent: bool,
-    ) -> None:
+    ) -> Callable[[], None]:
         """See `ExchangeMemory`."""
         newest = records([place for place, _ in notes[-self._length :]])
         offset = _NOT_STORED
         if persistent and self.log is not None:
             offset = self.log.append(newest)
-        self._add(Stretch(newest, 0, newest.count, offset))
+        return partial(self._remember, Stretch(newest, 0, newest.count, offset))
+
+    def _remember(self, newest: Stretch) -> None:
+        self._add(newest)
         self._forget()
 
     async def load(self) -> None:

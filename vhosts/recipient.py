@@ -32,4 +32,7 @@ class Recipient(Protocol):
 
     @property
     def may_refuse(self) -> bool:
-        """What it takes now it may refuse later, when others have filled it."""
+        """What it takes now it may refuse or drop later: others have filled it, or sent the same."""
+
+    def transaction_ended(self, *, failed: bool) -> None:
+        """What a transaction appended may be handed out; or it is gone, and its offsets are settled."""

@@ -15,6 +15,7 @@ import struct
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 
 from exchanges import DeduplicationOptions, Message, octets, whole_number
@@ -79,11 +80,14 @@ class SeenKeys:
         records: Callable[[list[int]], Records],
         *,
         persistent: bool,
-    ) -> None:
+    ) -> Callable[[], None]:
         """See `ExchangeMemory`."""
         offset = _NOT_STORED
         if persistent and self.log is not None:
             offset = self.log.append(_encoded([note for _, note in notes], self._now()))
+        return partial(self._remember, notes, offset)
+
+    def _remember(self, notes: Sequence[tuple[int, Note]], offset: int) -> None:
         for _, note in notes:
             self._add(note, offset)
             if offset != _NOT_STORED:

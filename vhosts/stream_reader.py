@@ -43,7 +43,7 @@ def stream_position(log: PartitionLog, wanted: object, now: int) -> StreamPositi
     if wanted == "last":
         return StreamPosition(log.last_batch_offset)
     if wanted == "next":
-        return StreamPosition(log.next_offset)
+        return StreamPosition(log.ready_end)
     age = age_microseconds(wanted)
     if age is None:
         raise InvalidStreamOffset(wanted, field_type(wanted))
@@ -83,7 +83,7 @@ class StreamReader:
     @property
     def ready(self) -> int:
         """See `DeliverySource`."""
-        return max(0, self.log.next_offset - self.next_offset)
+        return max(0, self.log.ready_end - self.next_offset)
 
     @property
     def at_damage(self) -> bool:

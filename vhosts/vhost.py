@@ -350,7 +350,7 @@ class VirtualHost:
     @property
     def is_committing(self) -> bool:
         """A transaction is being appended in several turns: another such one has to wait, of any vhost."""
-        return self._logs.journal.is_held
+        return self._logs.intake.is_committing
 
     def delete_queue(
         self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False

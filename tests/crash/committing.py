@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
 
 from crash.node import LIMITS, Node
 from crash.transaction_promise import Ranges, TransactionPromise
+from unit.log_backend.log_records import records
 
-from log_backend import SettledEntries, SettledPart, Settlement
+from log_backend import LogTransaction, SettledEntries, SettledPart, Settlement, SystemClock
 
 
 def commit(node: Node, appends: Mapping[str, int], settles: Ranges, size: int = 100) -> int:
@@ -26,7 +28,10 @@ def commit(node: Node, appends: Mapping[str, int], settles: Ranges, size: int = 
         for name, count in appends.items():
             committing.append(name, count, size)
 
-    return committing.go_on(append)
+    with committing.all_or_nothing():
+        position = committing.go_on(append)
+    committing.end()
+    return position
 
 
 async def commit_in_turns(
@@ -34,14 +39,55 @@ async def commit_in_turns(
 ) -> int:
     """As `commit`; behind what each queue gets, others append to all of them, and there may be a flush."""
     committing = _Committing(node, settles)
-    for name, count in appends.items():
-        position = committing.go_on(partial(committing.append, name, count, size))
-        committing.transaction.pause()
-        for other in appends:
-            node.append(other, 1, size, waited=False)
-        await asyncio.sleep(2 * LIMITS.flush_seconds)
-    committing.transaction.end()
+    with committing.all_or_nothing():
+        for name, count in appends.items():
+            position = committing.go_on(partial(committing.append, name, count, size))
+            committing.transaction.pause()
+            for other in appends:
+                node.append(other, 1, size, waited=False)
+            await asyncio.sleep(2 * LIMITS.flush_seconds)
+    committing.end()
     return position
+
+
+class MadeToFail(Exception):
+    """A fault of the broker in the midst of a transaction."""
+
+
+async def fail_in_turns(
+    node: Node, appends: Mapping[str, int], settles: Ranges, size: int = 100
+) -> None:
+    """As `commit_in_turns`, but its last step fails: no promise speaks of it, so nothing may be found."""
+    transaction = node.vhost.transaction()
+    batch = records([b"of a failed one".ljust(size)], time=SystemClock().now())
+    names = list(appends)
+
+    def append(name: str) -> None:
+        for _ in range(appends[name]):
+            node.log(name).append(batch, waited=True)
+        if name == names[-1]:
+            raise MadeToFail
+
+    entries = SettledEntries(
+        SettledPart(node.log(name).number, Settlement(0, [each])) for name, each in settles.items()
+    )
+    with suppress(MadeToFail), _taken_back_by_errors(transaction):
+        for name in names:
+            transaction.append(partial(append, name), [entries] if name == names[0] else ())
+            transaction.pause()
+            for other in names:
+                node.append(other, 1, size, waited=False)
+            await asyncio.sleep(2 * LIMITS.flush_seconds)
+
+
+@contextmanager
+def _taken_back_by_errors(transaction: LogTransaction) -> Iterator[None]:
+    # Of others, too, and of a run that ends.
+    try:
+        yield
+    except BaseException:
+        transaction.take_back()
+        raise
 
 
 class _Committing:
@@ -76,6 +122,26 @@ class _Committing:
             self._node.promised(name).barrier(position)
         self._node.store.journal.waiters.wait(position, self._durable, durable=True)
         return position
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """An error meanwhile leaves nothing of it."""
+        try:
+            with _taken_back_by_errors(self.transaction):
+                yield
+        except BaseException:
+            self._node.promises.transactions.remove(self._promise)
+            for name in {*self._promise.appended, *self._promise.settled}:
+                appended = self._promise.appended.get(name, (0, 0))
+                settled = self._promise.settled.get(name, (0, 0))
+                self._node.promised(name).taken_back(range(*appended), range(*settled))
+            raise
+
+    def end(self) -> None:
+        """All of it is appended."""
+        self.transaction.end()
+        while self.transaction.show_some():
+            pass
 
     def _durable(self) -> None:
         for name, parts in self._settled.items():

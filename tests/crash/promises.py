@@ -59,6 +59,15 @@ class QueuePromises:
         """A consumer is done with [first, end)."""
         self.settled.update(range(first, end))
 
+    def taken_back(self, appended: range, settled: range) -> None:
+        """A transaction was refused: what it did is as if it had never been."""
+        for offset in appended:
+            self.bodies.pop(offset, None)
+            self._waiting.pop(offset, None)
+        self.settled.difference_update(settled)
+        for offset in settled:
+            self._committing.pop(offset, None)
+
     def barrier(self, position: int) -> None:
         """An append came behind all that was settled so far."""
         for offset in self.settled - self.committed:

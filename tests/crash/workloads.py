@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from crash.committing import commit, commit_in_turns
+from crash.committing import commit, commit_in_turns, fail_in_turns
 from crash.node import Node, until_gone, wait_for
 
 Workload = Callable[[Node, Path], Awaitable[Node]]
@@ -276,6 +276,25 @@ async def transactions_in_turns(node: Node, root: Path) -> Node:
         if number % 2:
             await node.confirmed(position)
         if number == 5:
+            node = await node.restart()
+    await node.confirmed(position)
+    return node
+
+
+@workload
+async def transactions_that_fail(node: Node, root: Path) -> Node:
+    """Some fail in their last turn; what others append meanwhile, and what comes behind, is as good as ever."""
+    await node.declare("in", "a", "b")
+    await node.confirmed(node.append("in", 20, 300))
+    for number in range(8):
+        size = (100, 900, 2_500)[number % 3]
+        settles = {"in": (2 * number, 2 * number + 2)}
+        await fail_in_turns(node, {"a": 2, "in": 1, "b": 1}, settles, size)
+        position = node.append("ab"[number % 2], 1, size)
+        if number % 3 == 1:
+            position = await commit_in_turns(node, {"b": 1, "a": 1}, settles, size)
+        await node.confirmed(position)
+        if number == 4:
             node = await node.restart()
     await node.confirmed(position)
     return node

@@ -11,12 +11,13 @@ from pamqp import frame as pamqp_frame
 from queue_samples import Node, bodies, running_node
 
 from amqp_front.command import PublishRun
+from amqp_front.commit_plan import CommitPlan
 from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.direct_reply import DirectReplies
 from amqp_front.frame_cutter import FrameCutter
 from amqp_front.planning import TURN_SECONDS
 from amqp_front.publisher import Publisher
-from log_backend import SystemClock
+from log_backend import LogTransaction, SystemClock
 from vhosts import (
     FULL_PERMISSION,
     PermissionBook,
@@ -115,3 +116,17 @@ def held(node: Node, queue: str) -> list[str]:
     while (delivery := node.vhost.queues[queue].get()) is not None:
         taken += bodies(delivery)
     return taken
+
+
+def carry_out(transaction: LogTransaction, plan: CommitPlan | None = None) -> None:
+    """Append a plan, if there is one, and end its transaction, as a commit does."""
+    if plan is not None:
+        transaction.append(lambda: plan.carry_out(SystemClock()))
+    transaction.end()
+    while transaction.show_some():
+        pass
+    if plan is not None:
+        while plan.tell_some():
+            pass
+        for tell in (*plan.remembered, *plan.told):
+            tell()

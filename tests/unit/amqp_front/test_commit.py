@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ from loop_services import rota_of
 
 from amqp_front.commit import TURN_SECONDS, Commit
 from amqp_front.confirm_board import ConfirmBoard
-from amqp_front.errors import INTERNAL_ERROR, PRECONDITION_FAILED, HardError
+from amqp_front.errors import INTERNAL_ERROR, HardError
 from log_backend import JournalFailed, SystemClock
 
 
@@ -76,6 +77,15 @@ class Transaction:
         """See `LogTransaction`."""
         self.steps.append("ended")
 
+    def take_back(self) -> None:
+        """See `LogTransaction`."""
+        self.steps.append("taken back")
+
+    def show_some(self) -> bool:
+        """See `LogTransaction`."""
+        self.steps.append("shown")
+        return False
+
 
 class Plan:
     """A plan that is appended in some turns.
@@ -85,13 +95,17 @@ class Plan:
     """
 
     durable = 0
-    was_refused = False
+    remembered: Sequence[Callable[[], object]] = ()
 
     def __init__(
-        self, told: Sequence[Callable[[], object]], turns: int = 1, error: Exception | None = None
+        self,
+        told: Sequence[Callable[[], object]],
+        turns: int = 1,
+        error: BaseException | None = None,
     ) -> None:
         self.told = told
         self.takes_turns = turns > 1
+        self.queues_told: list[bool] = []  # whether it has failed
         self._turns = turns
         self._error = error
 
@@ -101,6 +115,11 @@ class Plan:
         if not self._turns and self._error is not None:
             raise self._error
         return not self._turns
+
+    def tell_some(self, *, failed: bool = False) -> bool:
+        """See `CommitPlan`."""
+        self.queues_told.append(failed)
+        return False
 
 
 class Ending:
@@ -121,7 +140,7 @@ class Ending:
         self.told: list[int] = []
 
     def begin(
-        self, needed: int, told: int = 0, turns: int = 1, error: Exception | None = None
+        self, needed: int, told: int = 0, turns: int = 1, error: BaseException | None = None
     ) -> Commit:
         tells = [lambda at=at: self.told.append(at) for at in range(told)]  # type: ignore[misc]
         return self.carry_out(needed, Plan(tells, turns, error))
@@ -187,17 +206,20 @@ async def test_a_failure_of_the_journal_returns_what_was_taken() -> None:
     assert ending.told == [0, 1, 2]
 
 
-async def test_an_error_while_somebody_is_told_ends_it_and_settles_all_the_same() -> None:
+async def test_an_error_while_somebody_is_told_is_logged_as_it_will_be_durable(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     ending = Ending()
 
     def fail() -> None:
         raise RuntimeError("a fault of ours")
 
-    commit = ending.carry_out(4, Plan([fail]))
-    with pytest.raises(RuntimeError):
-        await commit.reached
+    commit = ending.carry_out(4, Plan([fail, partial(ending.told.append, 1)]))
     ending.board.durable(4)
+    await commit.reached
     assert ending.settling.told == ["settled"]
+    assert ending.told == [1]
+    assert "a fault of ours" in caplog.text
 
 
 async def test_what_is_appended_in_turns_is_told_and_waited_for_behind_the_last() -> None:
@@ -206,7 +228,7 @@ async def test_what_is_appended_in_turns_is_told_and_waited_for_behind_the_last(
     assert ending.transaction.steps == [[ending.settling.entries], "paused"]
     for _ in range(10):
         await asyncio.sleep(0)
-    assert ending.transaction.steps[2:] == [[], [], "ended"]
+    assert ending.transaction.steps[2:] == [[], [], "ended", "shown"]
     assert ending.told == [0]
     assert not commit.reached.done()
     ending.board.durable(4)
@@ -219,33 +241,27 @@ async def test_it_is_appended_to_its_end_when_the_broker_stops() -> None:
     ending.begin(4, told=1, turns=1_000)
     (piecework,) = ending.services.piecework
     piecework.finish()
-    assert ending.transaction.steps[2:] == [[], "ended"]
+    assert ending.transaction.steps[2:] == [[], "ended", "shown"]
     assert ending.told == [0]
 
 
 @pytest.mark.parametrize(
     ("error", "expected"),
-    [(JournalFailed(OSError()), HardError), (RuntimeError("a fault of ours"), RuntimeError)],
+    [
+        (JournalFailed(OSError()), HardError),
+        (RuntimeError("a fault of ours"), RuntimeError),
+        (asyncio.CancelledError(), HardError),
+    ],
 )
 async def test_an_error_in_a_later_turn_returns_what_was_taken(
-    error: Exception, expected: type[Exception]
+    error: BaseException, expected: type[Exception]
 ) -> None:
     ending = Ending()
-    commit = ending.begin(4, told=1, turns=2, error=error)
+    plan = Plan([partial(ending.told.append, 1)], 2, error)
+    commit = ending.carry_out(4, plan)
     with pytest.raises(expected):
         await commit.reached
+    assert plan.queues_told == [True]
     assert ending.settling.told == ["failed", "settled"]
     assert ending.told == []
     assert not ending.services.piecework
-
-
-async def test_the_client_hears_of_what_was_refused_though_nothing_was_full() -> None:
-    ending = Ending()
-    plan = Plan([], turns=2)
-    plan.was_refused = True
-    commit = ending.carry_out(4, plan)
-    with pytest.raises(HardError) as caught:
-        await commit.reached
-    assert caught.value.code == PRECONDITION_FAILED
-    ending.board.durable(4)
-    assert ending.settling.told == ["settled"]

@@ -6,12 +6,12 @@ from typing import Any, cast
 import pytest
 from frame_samples import publish, some_properties
 from queue_samples import Node, SetClock
-from unit.amqp_front.publishing_channel import Channel, HastyClock, held, runs
+from unit.amqp_front.publishing_channel import Channel, HastyClock, carry_out, held, runs
 
 from amqp_front import commit_plan
 from amqp_front.command import PublishRun
 from amqp_front.commit_plan import CommitPlan
-from amqp_front.errors import PRECONDITION_FAILED, SoftError
+from amqp_front.errors import PRECONDITION_FAILED, HardError, SoftError
 from amqp_front.planning import TRIES_MAX, Planning
 from amqp_front.publisher import Publisher
 from amqp_front.single_run import LOOKED_AT_MAX
@@ -57,9 +57,7 @@ def turns_of(planning: Planning) -> tuple[int, CommitPlan]:
 def commit(node: Node, planning: Planning) -> int:
     """Plan what is left, and carry it out; returns in how many turns."""
     turns, plan = turns_of(planning)
-    node.vhost.transaction().append(lambda: plan.carry_out(SystemClock()))
-    for tell in plan.told:
-        tell()
+    carry_out(node.vhost.transaction(), plan)
     return turns
 
 
@@ -217,6 +215,8 @@ def test_one_that_takes_turns_waits_for_another_and_sees_what_became_of_the_queu
     monkeypatch.setattr(commit_plan, "AT_ONCE_MAX", 0)
     node.vhost.delete_queue(node.vhost.queues["two"])
     other.end()
+    assert slow.go_on() is None  # nobody is handed what it appended so far
+    carry_out(other)
     assert commit(node, slow) <= TURNS
     assert held(node, "one") == ["a"]
 
@@ -243,19 +243,18 @@ def test_a_queue_that_is_deleted_while_it_is_appended_costs_nothing(
     while not plan.carry_out(clock, whole=False):
         pass
     assert held(node, "one") == ["a", "b", "c"] * 16
-    assert not plan.was_refused
 
 
-def test_a_queue_that_is_limited_while_it_is_appended_may_refuse_some(
+def test_a_queue_that_is_limited_while_it_is_appended_may_refuse_the_rest(
     node: Node, planning: Callable[..., Planning], bound: None
 ) -> None:
     _, plan = turns_of(planning(*(part for _ in range(16) for part in PARTS)))
     clock = HastyClock()
     assert not plan.carry_out(clock, whole=False)
     node.vhost.queues["one"].apply({"x-max-length": 3, "x-overflow": "reject-publish"})
-    while not plan.carry_out(clock, whole=False):
-        pass
-    assert plan.was_refused
+    with pytest.raises(HardError) as caught:
+        plan.carry_out(clock)
+    assert caught.value.code == PRECONDITION_FAILED
 
 
 def test_a_transaction_that_is_too_large_is_refused_as_soon_as_that_is_known(
@@ -280,7 +279,7 @@ def test_topology_that_never_rests_delays_a_commit_a_few_times_only(
         node.vhost.declare_queue(QueueProperties(f"other {turns}"), object())
         plan = slow.go_on()
     assert turns == TURNS * TRIES_MAX
-    node.vhost.transaction().append(lambda: plan.carry_out(SystemClock()))
+    carry_out(node.vhost.transaction(), plan)
     assert (held(node, "one"), held(node, "two")) == (["a", "b", "c"], ["c"])
 
 

@@ -7,14 +7,14 @@ from typing import Any, cast
 import pytest
 from frame_samples import publish, some_properties
 from queue_samples import Node, SetClock
-from unit.amqp_front.publishing_channel import Channel, held, runs
+from unit.amqp_front.publishing_channel import Channel, carry_out, held, runs
 
 from amqp_front.command import PublishRun
 from amqp_front.commit_plan import CommitPlan
 from amqp_front.publisher import Publisher
 from amqp_front.run_planner import RunPlanner
 from amqp_front.single_run import LOOKED_AT_MAX
-from log_backend import Records, SystemClock
+from log_backend import Records
 
 ONCE = {"x-cache-size": 100}
 KEYS = "one", "two", "none"
@@ -49,13 +49,6 @@ def in_turns(run: PublishRun, carry: Callable[[PublishRun], int]) -> int:
         done += carry(run.part(done, run.count - done) if done else run)
         turns += 1
     return turns
-
-
-def carry_out(node: Node, plan: CommitPlan) -> None:
-    """What a commit does."""
-    node.vhost.transaction().append(lambda: plan.carry_out(SystemClock()))
-    for tell in plan.told:
-        tell()
 
 
 class _Told:
@@ -95,7 +88,7 @@ def test_a_plan_does_what_publishing_at_once_would_do(
                 in_turns(run, carry)
         if when == "later":
             assert held(node, "one") == held(node, "two") == told.replies == told.traces == []
-            carry_out(node, planner.plan)
+            carry_out(node.vhost.transaction(), planner.plan)
         returned = [each.routing_key for each in channel.sent()]
         queues = held(node, "one"), held(node, "two")
         found.append((*queues, returned, told.replies, told.traces))
@@ -181,5 +174,5 @@ def test_a_reply_whose_asker_has_gone_meanwhile_is_dropped(
     for run in checked(publisher, [publish(1, "", address, b"r", mandatory=True)]):
         planner.add(run)
     channel.services.replies.close(address)
-    carry_out(node, planner.plan)
+    carry_out(node.vhost.transaction(), planner.plan)
     assert told.replies == channel.sent() == []

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from frame_samples import publish, some_properties
 from queue_samples import Node
-from unit.amqp_front.publishing_channel import Channel, held, runs
+from unit.amqp_front.publishing_channel import Channel, carry_out, held, runs
 
 from amqp_front import window_plan
 from amqp_front.commit_plan import Batch
@@ -24,7 +24,7 @@ KEYS = "one", "two", "a.b", "b.a", "none"
 def commit(node: Node, channel: Channel, publisher: Publisher) -> Commit:
     """Commits messages: each is exchange, key and body, with options."""
 
-    def carry_out(*messages: bytes) -> list[Batch]:
+    def committed(*messages: bytes) -> list[Batch]:
         transaction = Transaction()
         for message in messages:
             for run in runs(message):
@@ -34,12 +34,10 @@ def commit(node: Node, channel: Channel, publisher: Publisher) -> Commit:
         while (plan := planning.go_on()) is None:
             pass
         batches = list(plan.batches)
-        node.vhost.transaction().append(lambda: plan.carry_out(SystemClock()))
-        for tell in plan.told:
-            tell()
+        carry_out(node.vhost.transaction(), plan)
         return batches
 
-    return carry_out
+    return committed
 
 
 @pytest.fixture

@@ -107,6 +107,8 @@ async def test_a_flush_ends_though_a_transaction_keeps_all_of_them_back(data: Pa
         await store.flush()
     assert all(partition.unflushed_bytes for partition in partitions)
     transaction.end()
+    while transaction.show_some():
+        pass
     await durable(store, transaction.position)
     await store.flush()
     assert not any(partition.unflushed_bytes for partition in partitions)

@@ -70,3 +70,23 @@ def test_more_may_come_behind_what_was_looked_at() -> None:
     assert written(gathering) == b"one"
     gathering.add(b"two")
     assert written(gathering) == b"onetwo"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_stretches_are_cut_out_wherever_they_begin_and_end(seed: int) -> None:
+    chance = random.Random(seed)
+    gathering = Gathering()
+    for _ in range(30):
+        gathering.add(chance.randbytes(chance.choice((0, 1, 50, COPIED_BYTES_MAX + 1, 9_000))))
+    whole = written(gathering)
+    places = sorted(chance.choices(range(len(whole) + 1), k=2 * chance.randrange(6)))
+    stretches = list(zip(places[::2], places[1::2], strict=True))
+    gathering.cut(stretches)
+    gathering.add(b"behind")
+    left = bytearray(whole)
+    for first, end in reversed(stretches):
+        del left[first:end]
+    assert gathering.bytes == len(left) + 6
+    buffer = bytearray(gathering.bytes)
+    gathering.copy_to(buffer, 0)
+    assert buffer == left + b"behind"

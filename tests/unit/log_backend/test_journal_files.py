@@ -12,6 +12,8 @@ from log_backend.disk import DiskFull
 from log_backend.journal_block import BLOCK_ALIGNMENT, FileMark
 from log_backend.journal_files import JournalFiles, encode_end, find_end
 from log_backend.journal_reader import JournalDamaged, whole_blocks
+from log_backend.log_options import LogOptions
+from log_backend.partition_log import PartitionLog
 
 PAGE = BLOCK_ALIGNMENT
 FILE_BYTES = 65_536
@@ -72,11 +74,69 @@ def test_a_recycled_file_has_its_new_number_only(directory: JournalFiles) -> Non
     made = directory.new(1, FILE_BYTES)
     directory.grow(made, 2 * FILE_BYTES)  # one block was larger than the file
     made.at = 2 * FILE_BYTES
-    recycled = directory.recycled(2, made)
+    recycled = directory.recycled(2, made, FILE_BYTES)
     assert directory.marks() == [recycled.mark]
     assert recycled.mark.number == 2
-    assert (recycled.at, recycled.size, recycled.file) == (0, 2 * FILE_BYTES, made.file)
-    assert find_end(directory.read(recycled.mark)) == 2 * FILE_BYTES
+    last_page = FILE_BYTES - PAGE
+    assert (recycled.at, recycled.size, recycled.file) == (0, last_page, made.file)
+    content = directory.read(recycled.mark)
+    assert (len(content), find_end(content)) == (FILE_BYTES, last_page)
+
+
+@pytest.mark.parametrize("operation", ["write", "sync", "truncate"])
+def test_a_crash_while_a_file_is_cut_leaves_a_whole_one(
+    directory: JournalFiles, disk: WatchedDisk, operation: str
+) -> None:
+    made = directory.new(1, FILE_BYTES)
+    directory.grow(made, 2 * FILE_BYTES)
+    disk.fail(operation, "*.journal")
+    with pytest.raises(OSError, match="made to fail"):
+        directory.recycled(2, made, FILE_BYTES)
+    (mark,) = directory.marks()
+    assert mark.number == 2
+    assert find_end(directory.read(mark)) == 2 * FILE_BYTES
+
+
+def test_a_file_that_cannot_be_marked_on_a_full_disk_stays_large(
+    directory: JournalFiles, disk: WatchedDisk
+) -> None:
+    made = directory.new(1, FILE_BYTES)
+    directory.grow(made, 2 * FILE_BYTES)
+    disk.fail("write", "*.journal", errno.ENOSPC)
+    recycled = directory.recycled(2, made, FILE_BYTES)
+    assert recycled.size == find_end(directory.read(recycled.mark)) == 2 * FILE_BYTES
+
+
+async def test_files_that_grew_for_large_blocks_are_small_again_behind_a_checkpoint(
+    data: Path,
+) -> None:
+    options = LogOptions(journal_file_bytes=4 * MIB, journal_files_max=4, flush_seconds=3600)
+    store, (partition,) = start_store(data, options=options)
+    for _ in range(3):
+        transaction = store.transaction()
+        transaction.append(lambda: [append_large(partition) for _ in range(12)])
+        transaction.end()
+        while transaction.show_some():
+            pass
+        await durable(store, transaction.position)
+    assert max(sizes(data)) > 47 * MIB
+    for _ in range(3):  # the last one is full when something comes behind it
+        await durable(store, append_large(partition))
+        await until(lambda: not store._background.tasks)
+    await until(lambda: set(sizes(data)) == {4 * MIB})
+    await store.aclose()
+    store, _ = start_store(data, options=options, epoch=2)
+    await store.aclose()
+
+
+def append_large(partition: PartitionLog) -> int:
+    """Append a record of nearly 4 MiB; its journal position."""
+    return partition.append(records([bytes(4 * MIB - 10_000)]), waited=True)
+
+
+def sizes(data: Path) -> list[int]:
+    """Of the journal's files."""
+    return [path.stat().st_size for path in (data / "journal").glob("*.journal")]
 
 
 @pytest.mark.parametrize("operation", ["open", "allocate"])
@@ -195,7 +255,6 @@ async def test_a_file_that_grew_for_a_large_commit_is_whole(data: Path) -> None:
     store, (partition,) = start_store(data)
     await durable(store, append(partition, 1))
     await durable(store, partition.append(records([b"x" * 3 * MIB]), waited=True))
-    await durable(store, append(partition, 1))
     await store.aclose()  # so that no file gets another name meanwhile
     for path in (data / "journal").glob("*.journal"):
         content = path.read_bytes()

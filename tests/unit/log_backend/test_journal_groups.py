@@ -43,6 +43,22 @@ def test_what_is_held_together_is_one_block_however_large(groups: JournalGroups)
     assert groups.first.bytes > 3 * COMMIT_BYTES_MAX
 
 
+def test_what_some_steps_appended_is_taken_back_and_counts_no_more(groups: JournalGroups) -> None:
+    append(groups, 8)
+    steps = []
+    for size in (16, 9_000):
+        begin = groups.end
+        append(groups, size)
+        append(groups, 40)
+        steps.append((begin, groups.end))
+        append(groups, 24)
+    groups.take_back(steps)
+    (group,) = [groups.first]
+    assert (group.count, group.bytes) == (3, 3 * 24 + 8 + 2 * 24)
+    assert groups.pending_bytes == group.bytes
+    assert len(group.block(1, 2, 1, 0)) == 4_096
+
+
 def append(groups: JournalGroups, size: int) -> int:
     position: int = groups.append(JournalEntry(1, Blob(size)), True, True)
     return position

@@ -78,7 +78,7 @@ def test_a_block_in_the_body_of_a_message_is_none(
 def test_each_use_of_a_file_has_a_salt_of_its_own(files: JournalFiles) -> None:
     first = files.new(1, FILE_BYTES)
     write(first, 0, message_block(first.mark, 1, b"first"))
-    second = files.recycled(2, first)
+    second = files.recycled(2, first, FILE_BYTES)
     assert second.mark.number == 2
     assert second.mark.salt != first.mark.salt != files.new(3, FILE_BYTES).mark.salt
     assert files.marks()[0] == second.mark

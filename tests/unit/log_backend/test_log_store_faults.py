@@ -20,11 +20,14 @@ from unit.log_backend.open_store import (
 )
 from unit.log_backend.watched_disk import WatchedDisk, recycled
 
+from log_backend.cursor import UNTOLD_MAX
 from log_backend.journal import JournalFailed
 from log_backend.log_options import LogOptions
 from log_backend.metadata import MetadataUnavailable
 from log_backend.partition_log import PartitionLog
 from log_backend.retention import Retention
+
+SCATTERED_MAX = 20_000
 
 
 async def test_a_segment_that_cannot_be_written_stops_the_node(data: Path) -> None:
@@ -327,3 +330,26 @@ async def test_a_hole_in_a_sealed_segment_is_settled_also_when_its_settlement_wa
     assert partition.open_cursor().settled.unsettled_from(1) == 2
     assert [offset for offset, _ in await unsettled(partition)][:7] == [0, 2, 3, 4, 5, 6, 7]
     await store.aclose()
+
+
+async def test_acks_take_little_memory_while_the_disk_stands_still(data: Path) -> None:
+    disk = WatchedDisk()
+    store, (partition,) = start_store(data, disk=disk)
+    await durable(store, append(partition, SCATTERED_MAX))
+    arrived, released = disk.hold("write", "*.journal")
+    append(partition)
+    await until(arrived.is_set)
+    cursor = partition.open_cursor()
+    for offset in range(1, SCATTERED_MAX, 2):
+        cursor.settle(offset, offset + 1)
+        assert len(cursor._acked or ()) <= UNTOLD_MAX
+    released.set()
+    await until(lambda: cursor._acked is None)
+    await durable(store, append(partition))
+    left = await crash(store, data)
+    await store.aclose()
+    assert [offset for offset, _ in await content(left)] == [
+        *range(0, SCATTERED_MAX, 2),
+        SCATTERED_MAX,
+        SCATTERED_MAX + 1,
+    ]

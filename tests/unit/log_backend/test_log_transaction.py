@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import start_store, unsettled
+from unit.log_backend.open_store import append, start_store, unsettled, until
 
 from log_backend import (
     Durability,
     LogStore,
+    LogTransaction,
     PartitionLog,
     SettledEntries,
     SettledPart,
@@ -33,8 +34,14 @@ def committed(store: LogStore, append: Callable[[], object], *settled: SettledEn
     """The position of a transaction of one turn."""
     transaction = store.transaction()
     transaction.append(append, settled)
-    transaction.end()
+    end(transaction)
     return transaction.position
+
+
+def end(transaction: LogTransaction) -> None:
+    transaction.end()
+    while transaction.show_some():
+        pass
 
 
 def appending(*partitions: PartitionLog, count: int = 1, size: int = 10) -> Callable[[], None]:
@@ -111,7 +118,7 @@ async def test_one_of_several_turns_is_a_block_with_what_others_append_meanwhile
         await store.flush()
         assert not a.segments
         assert store.journal.written == other - 1
-    transaction.end()
+    end(transaction)
     assert a.append(records([b"behind"], persistent=True), waited=True) == other + 1
     await durable(store, other + 1)
     await store.flush()
@@ -128,29 +135,100 @@ async def test_no_two_can_keep_the_block_open(tmp_path: Path) -> None:
     assert store.journal.is_held
     with pytest.raises(RuntimeError):
         second.pause()
-    first.end()
+    end(first)
     assert not store.journal.is_held
     second.append(appending(b))
     second.pause()  # a block of its own
     assert second.position == first.position + 1
-    await durable(store, first.position)
-    second.end()
+    await until(lambda: store.journal.durable >= first.position)
+    assert store.journal.is_held
+    end(second)
     await durable(store, second.position)
     await store.aclose()
 
 
-async def test_an_error_ends_it(tmp_path: Path) -> None:
-    store, (a,) = start_store(tmp_path)
-    transaction = store.transaction()
-    transaction.append(appending(a))
-    transaction.pause()
+class MadeToFail(Exception):
+    """A fault of ours."""
+
+
+def failing(append: Callable[[], object]) -> Callable[[], None]:
+    """A function that appends, and then fails."""
 
     def fail() -> None:
-        raise RuntimeError("a fault of ours")
+        append()
+        raise MadeToFail
 
-    with pytest.raises(RuntimeError):
-        transaction.append(fail)
-    await durable(store, transaction.position)
+    return fail
+
+
+@pytest.mark.parametrize("step", range(3))
+@pytest.mark.parametrize("level", Durability)
+async def test_an_error_in_any_step_takes_back_all_of_them(
+    tmp_path: Path, step: int, level: Durability
+) -> None:
+    store, (a, b) = start_store(tmp_path, queues=("a", "b"), durabilities=[level] * 2)
+    append(a, 4)
+    before = append(a)
+    await store.flush()
+    transaction = store.transaction()
+    entries = SettledEntries([SettledPart(a.number, Settlement(0, [(0, 2)]))])
+    for turn in range(step):
+        transaction.append(appending(a, b), [entries] if not turn else ())
+        transaction.pause()
+        append(a)
+        await store.flush()
+        await asyncio.sleep(0.01)
+        assert (a.ready_end, b.ready_end) == (5, 0)
+        assert a.read(5) is None
+    with pytest.raises(MadeToFail):
+        transaction.append(failing(appending(a, b)), () if step else [entries])
+    assert (store.journal.is_held, store.intake.is_committing, transaction.position) == (
+        False,
+    ) * 2 + (0,)
+    own = [4 + 2 * turn for turn in range(1, step + 1)]
+    assert [offset for offset, _ in await unsettled(a)] == [0, 1, 2, 3, 4, *own]
+    assert await unsettled(b) == []
+    assert (a.ready_end, b.ready_end) == (6 + 2 * step, 1 + step)
+    behind = append(a)
+    assert behind >= before
+    await store.flush()
+    await store.aclose()
+    store, (a, b) = start_store(tmp_path, queues=("a", "b"), epoch=2)
+    assert [offset for offset, _ in await unsettled(a)] == [0, 1, 2, 3, 4, *own, 6 + 2 * step]
+    assert await unsettled(b) == []
+    await store.aclose()
+
+
+async def test_one_of_one_turn_leaves_alone_what_another_has_open(tmp_path: Path) -> None:
+    store, (a, b) = start_store(tmp_path, queues=("a", "b"))
+    slow = store.transaction()
+    slow.append(appending(a))
+    slow.pause()
+    committed(store, appending(a, b))
+    with pytest.raises(MadeToFail):
+        store.transaction().append(failing(appending(a, b)))
+    assert (a.ready_end, b.ready_end, a.next_offset, b.next_offset) == (0, 2, 3, 2)
+    assert store.intake.is_committing
+    slow.append(appending(b))
+    slow.take_back()
+    assert [offset for offset, _ in await unsettled(a)] == [1]
+    assert [offset for offset, _ in await unsettled(b)] == [0]
+    await store.aclose()
+
+
+async def test_what_cannot_be_taken_back_is_never_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, (a,) = start_store(tmp_path)
+    append(a)
+    await durable(store, append(a))
+    monkeypatch.setattr(PartitionLog, "take_back", lambda *_: failing(list)())
+    with pytest.raises(MadeToFail):
+        store.transaction().append(failing(appending(a)))
+    assert store.journal.failure is not None
+    await store.aclose()
+    store, (a,) = start_store(tmp_path, epoch=2)
+    assert [offset for offset, _ in await unsettled(a)] == [0, 1]
     await store.aclose()
 
 
@@ -159,7 +237,7 @@ async def test_one_that_has_nothing_for_the_journal_leaves_no_block_behind(tmp_p
     transaction = store.transaction()
     transaction.append(lambda: a.append(records([b"x"], persistent=False), waited=True))
     transaction.pause()
-    transaction.end()
+    end(transaction)
     assert transaction.position == 0
     assert store.journal.groups.first is store.journal.groups.last
     await store.aclose()

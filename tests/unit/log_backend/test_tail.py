@@ -1,7 +1,7 @@
 import random
 
 import pytest
-from unit.log_backend.log_records import batch
+from unit.log_backend.log_records import batch, encoded
 
 from log_backend.record_batch import RecordBatch
 from log_backend.tail import DROPPED_AT_ONCE, Tail
@@ -171,3 +171,19 @@ def test_very_many_are_forgotten_now_and_freed_by_somebody_else(flushed: int, dr
         tail.append(each)
     assert [tail.find(offset) for offset in (0, 304)] == [batches[dropped], batches[304]]
     assert taken(tail) == batches[max(dropped, flushed) :]
+
+
+def test_unflushed_batches_are_taken_back_by_their_offsets() -> None:
+    tail = Tail()
+    batches = [batch([b"x" * offset], offset) for offset in range(8)]
+    for each in batches[:3]:
+        tail.append(each)
+    taken(tail)
+    for each in batches[3:]:
+        tail.append(each)
+    before = tail.bytes
+    freed = tail.take_back({3, 5, 6})
+    assert freed == before - tail.bytes == sum(len(encoded(batches[at])) for at in (3, 5, 6))
+    assert [tail.find(offset) for offset in (2, 3, 5, 7)] == [batches[at] for at in (2, 4, 7, 7)]
+    assert taken(tail) == [batches[4], batches[7]]
+    assert tail.unflushed_bytes == 0

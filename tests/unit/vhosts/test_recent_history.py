@@ -24,7 +24,7 @@ def batch(bodies: list[bytes]) -> Records:
 
 def publish(history: RecentHistory, *bodies: bytes) -> None:
     notes = [(place, Note(b"")) for place in range(len(bodies))]
-    history.remember(notes, lambda places: batch([bodies[at] for at in places]), persistent=True)
+    history.remember(notes, lambda places: batch([bodies[at] for at in places]), persistent=True)()
 
 
 def kept(history: RecentHistory) -> list[bytes]:

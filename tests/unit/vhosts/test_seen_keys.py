@@ -23,7 +23,7 @@ class Seen:
 
     def see(self, *keys: object, **headers: object) -> None:
         notes = [(place, self.note(key, **headers)) for place, key in enumerate(keys)]
-        self.keys.remember(notes, no_records, persistent=True)
+        self.keys.remember(notes, no_records, persistent=True)()
 
 
 def no_records(places: list[int]) -> Records:

@@ -1,0 +1,30 @@
+"""A broker with a fault in one step of each commit that takes several turns: run as a program.
+
+`ROUTELOG_TEST_STEP` says in which, from 1 on; the step does what it does, and then raises.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+from amqp_front.__main__ import main
+from amqp_front.commit_plan import CommitPlan
+from log_backend import Clock
+
+STEP = int(os.environ["ROUTELOG_TEST_STEP"])
+carry_out = CommitPlan.carry_out
+steps: Counter[int] = Counter()
+
+
+def faulty_carry_out(plan: CommitPlan, clock: Clock, *, whole: bool = True) -> bool:
+    is_whole = carry_out(plan, clock, whole=whole)
+    steps[id(plan)] += not whole
+    if steps[id(plan)] == STEP and not whole:
+        raise RuntimeError("made to fail")
+    return is_whole
+
+
+if __name__ == "__main__":
+    CommitPlan.carry_out = faulty_carry_out  # type: ignore[method-assign]
+    main()
