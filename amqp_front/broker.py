@@ -33,6 +33,7 @@ from amqp_front.rota import Rota
 from amqp_front.services import Services
 from exchanges import InvalidName
 from log_backend import (
+    BALLAST_BYTES,
     BadBucket,
     Bucket,
     DirectoryLocked,
@@ -411,6 +412,7 @@ def _open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStor
         scrub_bytes_per_second=config.scrub_bytes_per_second,
         scrub_interval_seconds=config.scrub_interval_seconds,
         disk_reserve_bytes=config.disk_reserve_bytes,
+        ballast_bytes=BALLAST_BYTES,
         compression=config.default_compression,
         retention_seconds=config.retention_seconds,
         has_remote=bool(config.remote_storage),

@@ -5,6 +5,7 @@ from log_backend import pure_mode
 
 pure_mode.install()
 
+from log_backend.ballast import BALLAST_BYTES
 from log_backend.bucket import BadBucket, Bucket
 from log_backend.bucket_address import check_address, open_bucket, without_secrets
 from log_backend.clock import Clock, SystemClock
@@ -65,6 +66,7 @@ from log_backend.single_record import SingleRecord
 from log_backend.stored_log import StoredExtent, StoredLogs, StoredStretch
 
 __all__ = [
+    "BALLAST_BYTES",
     "BLIND_COPIES",
     "EXCHANGE_MARK",
     "EXPIRING",
