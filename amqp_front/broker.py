@@ -51,6 +51,8 @@ from log_backend import (
     SystemDisk,
     UnknownEntry,
     doubt,
+    keep_private,
+    narrow,
     open_bucket,
     random_key,
 )
@@ -119,6 +121,7 @@ class Broker:
         self._all_closed: asyncio.Event | None = None
         self._group_expiry: GroupExpiry | None = None
         self._remote: RemoteStorage | None = None
+        self._umask = 0  # of who started the process
 
     async def start(self) -> BrokerAddress:
         """Recover, then listen.
@@ -128,6 +131,8 @@ class Broker:
         """
         loop = asyncio.get_running_loop()
         config = self._config
+        self._umask = keep_private()
+        narrow(config.data_dir)
         try:
             bucket = _bucket(config)
             self._logs = logs = _open_logs(config, loop)
@@ -258,7 +263,9 @@ class Broker:
 
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> BrokerAddress:
         self.renewal = CertificateRenewal(loop)
-        self._listeners = Listeners(self._config, loop, self._accepted, self.closed, self.renewal)
+        self._listeners = Listeners(
+            self._config, loop, self._accepted, self.closed, self.renewal, self._umask
+        )
         try:
             host, port = await self._listeners.open()
         except CannotListen as error:

@@ -43,6 +43,7 @@ from log_backend.metadata import (
 )
 from log_backend.metadata_writer import MetadataWriter, unawaited
 from log_backend.partition_log import PartitionLog
+from log_backend.private_files import keep_private, narrow, others_may_read
 from log_backend.randomness import random_below, random_key, random_name
 from log_backend.record_batch import (
     BLIND_COPIES,
@@ -131,10 +132,13 @@ __all__ = [
     "encode_parts",
     "encode_records",
     "journal_reports",
+    "keep_private",
     "key_partition",
+    "narrow",
     "new_buffer",
     "open_bucket",
     "open_metadata",
+    "others_may_read",
     "partition_report",
     "random_below",
     "random_key",
