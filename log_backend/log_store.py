@@ -348,7 +348,7 @@ class LogStore:
             self._flusher.do(partial(store, self.metadata, [change]))
 
     def now(self) -> int:
-        """See `LogOwner`."""
+        """Microseconds since 1970."""
         return self.clock.now()
 
     # -- flushing and checkpoints
