@@ -34,6 +34,7 @@ from amqp_front.rota import Rota
 from amqp_front.services import Services
 from exchanges import InvalidName
 from log_backend import (
+    BALLAST_BYTES,
     BadBucket,
     Bucket,
     DirectoryLocked,
@@ -51,6 +52,8 @@ from log_backend import (
     SystemDisk,
     UnknownEntry,
     doubt,
+    keep_private,
+    narrow,
     open_bucket,
     random_key,
 )
@@ -119,6 +122,7 @@ class Broker:
         self._all_closed: asyncio.Event | None = None
         self._group_expiry: GroupExpiry | None = None
         self._remote: RemoteStorage | None = None
+        self._umask = 0  # of who started the process
 
     async def start(self) -> BrokerAddress:
         """Recover, then listen.
@@ -128,6 +132,8 @@ class Broker:
         """
         loop = asyncio.get_running_loop()
         config = self._config
+        self._umask = keep_private()
+        narrow(config.data_dir)
         try:
             bucket = _bucket(config)
             self._logs = logs = _open_logs(config, loop)
@@ -258,7 +264,9 @@ class Broker:
 
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> BrokerAddress:
         self.renewal = CertificateRenewal(loop)
-        self._listeners = Listeners(self._config, loop, self._accepted, self.closed, self.renewal)
+        self._listeners = Listeners(
+            self._config, loop, self._accepted, self.closed, self.renewal, self._umask
+        )
         try:
             host, port = await self._listeners.open()
         except CannotListen as error:
@@ -417,6 +425,7 @@ def _open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStor
         scrub_bytes_per_second=config.scrub_bytes_per_second,
         scrub_interval_seconds=config.scrub_interval_seconds,
         disk_reserve_bytes=config.disk_reserve_bytes,
+        ballast_bytes=BALLAST_BYTES,
         compression=config.default_compression,
         retention_seconds=config.retention_seconds,
         has_remote=bool(config.remote_storage),

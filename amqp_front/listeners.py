@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import logging
+import os
 import socket
 from collections.abc import Callable
 from ipaddress import ip_network
@@ -13,6 +14,7 @@ from amqp_front.certificate_renewal import CertificateRenewal
 from amqp_front.configuration import BrokerConfig
 from amqp_front.connection import Connection
 from amqp_front.tls import CertificateUnusable, TlsCertificates, TlsOptions
+from log_backend import others_may_read
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,7 @@ class Listeners:
         renewal: reads the certificates again.
         accepted: makes a connection, told whom a proxy speaks for.
         failed: the socket of a connection never came so far as to speak AMQP.
+        umask: the operator's, which says who may open the Unix socket.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class Listeners:
         accepted: Accepted,
         failed: Callable[[Connection], None],
         renewal: CertificateRenewal,
+        umask: int,
     ) -> None:
         self.tls_address: tuple[str, int] | None = None
         self._config = config
@@ -58,6 +62,7 @@ class Listeners:
         self._servers: list[asyncio.Server] = []
         self._acceptors: list[Acceptor] = []
         self._renewal = renewal
+        self._unix_mode = 0o777 & ~umask
 
     async def open(self) -> tuple[str, int]:
         """Listen everywhere that is configured.
@@ -83,8 +88,12 @@ class Listeners:
 
     async def _open_tls(self) -> None:
         config = self._config
+        options = tls_options(config)
+        for file in {options.key or options.certificate, *options.names.values()}:
+            if others_may_read(file):
+                log.warning("%s has a private key, and everybody on this machine may read it", file)
         try:
-            certificates = TlsCertificates(tls_options(config))
+            certificates = TlsCertificates(options)
         except CertificateUnusable as error:
             raise CannotListen(str(error)) from None
         self.tls_address = await self._listen(config.tls_port, certificates)
@@ -96,6 +105,7 @@ class Listeners:
             server = await self._loop.create_unix_server(
                 lambda: self._accepted(None), path, backlog=BACKLOG
             )
+            os.chmod(path, self._unix_mode)  # the broker's own umask lets nobody in
         except (OSError, ValueError) as error:
             raise CannotListen(f"cannot listen on {path}: {error}") from None
         self._servers.append(server)

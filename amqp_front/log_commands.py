@@ -32,6 +32,7 @@ from log_backend import (
     UnknownEntry,
     Verification,
     journal_reports,
+    keep_private,
     open_metadata,
     partition_report,
     stored_records,
@@ -138,6 +139,7 @@ def repair(
 @contextmanager
 def _opened(path: Path, *, read_only: bool = True) -> Iterator[DataDirectory]:
     disk = SystemDisk()
+    keep_private()  # RocksDB makes files when it opens
     try:
         with open_metadata(path, disk, read_only=read_only) as metadata:
             yield DataDirectory(path, disk, metadata, partition_names(metadata))

@@ -5,6 +5,7 @@ from log_backend import pure_mode
 
 pure_mode.install()
 
+from log_backend.ballast import BALLAST_BYTES
 from log_backend.bucket import BadBucket, Bucket
 from log_backend.bucket_address import check_address, open_bucket, without_secrets
 from log_backend.clock import Clock, SystemClock
@@ -42,6 +43,7 @@ from log_backend.metadata import (
 )
 from log_backend.metadata_writer import MetadataWriter, unawaited
 from log_backend.partition_log import PartitionLog
+from log_backend.private_files import keep_private, narrow, others_may_read
 from log_backend.randomness import random_below, random_key, random_name
 from log_backend.record_batch import (
     BLIND_COPIES,
@@ -65,6 +67,7 @@ from log_backend.single_record import SingleRecord
 from log_backend.stored_log import StoredExtent, StoredLogs, StoredStretch
 
 __all__ = [
+    "BALLAST_BYTES",
     "BLIND_COPIES",
     "EXCHANGE_MARK",
     "EXPIRING",
@@ -129,10 +132,13 @@ __all__ = [
     "encode_parts",
     "encode_records",
     "journal_reports",
+    "keep_private",
     "key_partition",
+    "narrow",
     "new_buffer",
     "open_bucket",
     "open_metadata",
+    "others_may_read",
     "partition_report",
     "random_below",
     "random_key",

@@ -1,7 +1,7 @@
 """The clock door."""
 
 import time
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class Clock(Protocol):
@@ -18,6 +18,18 @@ class Clock(Protocol):
 
     def pause(self, seconds: float) -> None:
         """Let the thread that asks rest; never that of the event loop."""
+
+
+class Moment(NamedTuple):
+    """What a clock shows at one time: see `Clock`."""
+
+    now: int
+    monotonic: float
+
+
+def moment(clock: Clock) -> Moment:
+    """What a clock shows."""
+    return Moment(clock.now(), clock.monotonic())
 
 
 class SystemClock:

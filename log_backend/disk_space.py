@@ -11,11 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from log_backend.ballast import METADATA_BYTES, MIB, Ballast
 from log_backend.disk import Disk, DiskFull
 
 log = logging.getLogger(__name__)
-
-MIB = 1024 * 1024
 
 # The reserve is at most this part of the file system, or a small one is all reserve.
 RESERVE_SHARE_MAX = 8
@@ -26,9 +25,6 @@ FILL_RATE = 250 * MIB
 LOOK_SECONDS_MIN = 0.1
 LOOK_SECONDS_MAX = 0.5  # others may be faster than FILL_RATE, and publishers wait within a second
 SPENT_SECONDS = 0.01  # until a look that is due because of what this node itself wrote
-# For a write buffer of RocksDB, its log and what a compaction copies. With less, no checkpoint begins:
-# RocksDB takes nothing more once a write of it has failed.
-METADATA_BYTES = 4 * MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +63,7 @@ class DiskSpace:
         room: bytes that were left above the reserve and what was promised, at the last look.
 
     Args:
+        ballast: is made anew when there is room.
         promised: bytes that are on their way to the disk and have no place there yet.
         on_look: called after each look, when `low` is up to date.
     """
@@ -77,6 +74,7 @@ class DiskSpace:
         disk: Disk,
         loop: asyncio.AbstractEventLoop,
         reserve_bytes: int,
+        ballast: Ballast,
         *,
         promised: Callable[[], int],
         on_look: Callable[[], None],
@@ -84,6 +82,7 @@ class DiskSpace:
         self._directory = directory
         self._disk = disk
         self._loop = loop
+        self._ballast = ballast
         self._promised = promised
         self._on_look = on_look
         self.reserve = Reserve.of(reserve_bytes, disk.total_bytes(directory))
@@ -115,15 +114,29 @@ class DiskSpace:
             self._hurried = True
             self._look_in(SPENT_SECONDS)
 
-    def check(self, size: int) -> None:
-        """Call it in any thread before writing segments and snapshots.
+    def segment_room(self) -> int:
+        """Bytes that segments may take, beside the metadata that go with them; call it in any thread."""
+        return max(0, self._disk.free_bytes(self._directory) - METADATA_BYTES)
+
+    def check_segment(self, size: int) -> None:
+        """Call it in any thread before writing a segment.
 
         Raises:
-            DiskFull: the disk has no room for `size` bytes and the metadata that goes with them.
+            DiskFull: there is no room for `size` bytes and the metadata that go with them.
         """
-        free = self._disk.free_bytes(self._directory)
-        if free < size + METADATA_BYTES:
-            raise DiskFull(f"{free} bytes are free, and {size + METADATA_BYTES} are needed")
+        room = self.segment_room()
+        if room < size:
+            raise DiskFull(f"segments have {room} bytes of room, and {size} are needed")
+
+    def check_metadata(self) -> None:
+        """Call it in any thread before storing snapshots; the ballast is for them.
+
+        Raises:
+            DiskFull: there is no room for the metadata.
+        """
+        free = self._ballast.make_room(METADATA_BYTES)
+        if free < METADATA_BYTES:
+            raise DiskFull(f"{free} bytes are free, and {METADATA_BYTES} are needed")
 
     def _look_in(self, seconds: float) -> None:
         if self._timer is not None:
@@ -133,7 +146,7 @@ class DiskSpace:
     def _look(self) -> None:
         if not self._looking:
             self._looking = True
-            look = self._loop.run_in_executor(self._thread, self._disk.free_bytes, self._directory)
+            look = self._loop.run_in_executor(self._thread, self._ballast.keep)
             look.add_done_callback(self._looked)
 
     def _looked(self, look: "asyncio.Future[int]") -> None:

@@ -1,8 +1,10 @@
 """What one flush writes: the batches of some partitions, each at its place in a segment."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 
 from log_backend.clock import Clock
+from log_backend.disk import DiskFull
+from log_backend.disk_space import DiskSpace
 from log_backend.partition_log import PartitionLog
 from log_backend.segment import Segment
 from log_backend.segment_writer import SegmentWrite, SegmentWriter
@@ -41,17 +43,32 @@ class FlushPlan:
         async for partition in in_turns(partitions, clock):
             self._unsynced += partition.segments_to_sync()
 
-    def write(self, writer: SegmentWriter, check_space: Callable[[int], None]) -> None:
-        """Write and sync, in the flusher's thread.
+    def write(self, writer: SegmentWriter, space: DiskSpace) -> None:
+        """Write the partitions that there is room for; sync when that is all of them. In the flusher's thread.
 
         Raises:
             DiskFull, OSError, MetadataUnavailable: see `SegmentWriter.write`.
         """
-        # What was closed since it was planned may have been removed before this.
-        writes = [w for partition, each in self.partitions if not partition.closed for w in each]
-        check_space(sum(write.bytes for write in writes))
-        writer.write(self._counted(writes), self._unsynced)
-        check_space(0)  # others may have filled it meanwhile, and snapshots follow
+        writes, left_out = self._fitting(space.segment_room())
+        writer.write(self._counted(writes), () if left_out else self._unsynced)
+        if left_out:
+            raise DiskFull(f"{left_out} bytes of batches have to wait")
+        space.check_metadata()  # others may have filled it meanwhile, and snapshots follow
+
+    def _fitting(self, room: int) -> tuple[list[SegmentWrite], int]:
+        # The writes that fit, and the bytes of all others. Partitions are written whole or not at all.
+        fitting: list[SegmentWrite] = []
+        left_out = 0
+        for partition, writes in self.partitions:
+            if partition.closed:
+                continue  # since it was planned; it may have been removed before this
+            size = sum(write.bytes for write in writes)
+            if size <= room:
+                fitting += writes
+                room -= size
+            else:
+                left_out += size
+        return fitting, left_out
 
     async def flushed(self, clock: Clock, let_go: LetGo) -> AsyncIterator[PartitionLog]:
         """Have partitions take note of it, one after the other.

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
+from log_backend.ballast import Ballast
 from log_backend.disk import Disk
 from log_backend.first_kept import first_kept_change
 from log_backend.metadata import MetadataStore
@@ -27,11 +28,15 @@ class Flusher(ThreadPoolExecutor):
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, disk: Disk, metadata: MetadataStore
+        self,
+        loop: asyncio.AbstractEventLoop,
+        disk: Disk,
+        metadata: MetadataStore,
+        ballast: Ballast,
     ) -> None:
         super().__init__(1, thread_name_prefix="flusher")
         self._loop = loop
-        self.removal = SegmentRemoval(disk, metadata)
+        self.removal = SegmentRemoval(disk, metadata, ballast)
         self._unneeded: list[Unneeded] = []  # in this turn of the loop: they share a sync
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:

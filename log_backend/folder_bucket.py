@@ -31,7 +31,10 @@ class FolderObject:
 
 
 class FolderBucket:
-    """See `Bucket`. An object has its name when it is whole and synced."""
+    """See `Bucket`. An object has its name when it is whole and synced.
+
+    Until then its file has another one, which a crash may leave: it is listed, as an object of no use.
+    """
 
     def __init__(self, disk: Disk, root: Path) -> None:
         self._disk = disk
@@ -52,7 +55,7 @@ class FolderBucket:
         try:
             for name in self._disk.list_directory(path):
                 with suppress(FileNotFoundError):
-                    if (path / name).is_file() and not name.endswith(_SCRATCH):
+                    if (path / name).is_file():
                         found[name] = (path / name).stat().st_size
         except OSError as error:
             raise BucketFailed(str(error)) from error
@@ -64,22 +67,30 @@ class FolderBucket:
         scratch = path.with_name(path.name + _SCRATCH)
         try:
             self._disk.make_directory(path.parent)
-            file = self._disk.open(scratch, create=True)
             try:
-                self._disk.truncate(file, 0)
-                self._disk.allocate(file, 0, size)
-                position = 0
-                for piece in pieces:
-                    position += self._disk.write(file, position, [piece])
-                if position != size:
-                    raise BucketFailed(f"{name}: {position} bytes came, not {size}")
-                self._disk.sync(file)
-            finally:
-                self._disk.close(file)
-            self._disk.rename(scratch, path)
+                self._write_scratch(scratch, pieces, size)
+                self._disk.rename(scratch, path)
+            except BaseException:
+                with suppress(OSError):
+                    self._disk.remove(scratch)
+                raise
             self._disk.sync_directory(path.parent)
         except OSError as error:
             raise BucketFailed(str(error)) from error
+
+    def _write_scratch(self, scratch: Path, pieces: Iterable[Buffer], size: int) -> None:
+        file = self._disk.open(scratch, create=True)
+        try:
+            self._disk.truncate(file, 0)
+            self._disk.allocate(file, 0, size)
+            position = 0
+            for piece in pieces:
+                position += self._disk.write(file, position, [piece])
+            if position != size:
+                raise BucketFailed(f"{scratch}: {position} bytes came, not {size}")
+            self._disk.sync(file)
+        finally:
+            self._disk.close(file)
 
     def open(self, name: str) -> FolderObject:
         """See `Bucket`."""

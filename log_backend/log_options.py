@@ -17,6 +17,7 @@ class LogOptions:
         scrub_bytes_per_second: how fast sealed segments are read to find damage; 0 is never.
         scrub_interval_seconds: from the start of one round to that of the next.
         disk_reserve_bytes: publishers wait when less is free; at most an eighth of the file system.
+        ballast_bytes: kept free for metadata on a full disk; at most an eighth of the file system.
         compression: of sealed segments, where a partition does not say: none, zstd, lz4.
         retention_seconds: how often segments past their retention are looked for.
         emptied_seconds: how often the newest segments of logs are looked at in which nothing is needed.
@@ -32,6 +33,7 @@ class LogOptions:
     scrub_bytes_per_second: int = 8 * 1024 * 1024
     scrub_interval_seconds: float = 86_400.0
     disk_reserve_bytes: int = 256 * 1024 * 1024
+    ballast_bytes: int = 0
     compression: str = "none"
     retention_seconds: float = 30.0
     emptied_seconds: float = 15.0

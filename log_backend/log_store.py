@@ -2,6 +2,7 @@
 
     data/
       LOCK                                   one owner
+      ballast                                room for metadata on a full disk: see ballast.py
       compressing                            scratch file of compression
       metadata/                              RocksDB: topology, users, cursor snapshots
       journal/<number, 20 digits>.journal
@@ -21,6 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from log_backend.background import Background
+from log_backend.ballast import Ballast
 from log_backend.checkpoint import snapshot, store, store_snapshots
 from log_backend.clock import Clock
 from log_backend.cold_reads import ColdReads
@@ -93,12 +95,14 @@ class LogStore:
         self._options = options
         disk.make_directory(data)
         self._lock = disk.lock(data / "LOCK")
+        ballast = Ballast(data, disk, options.ballast_bytes)  # before RocksDB opens
         disk.make_directory(data / "journal")
         disk.make_directory(data / "logs")
         empty_spill(data, disk)
         self.metadata = MetadataStore.open(data / "metadata", clock=clock)
+        self.metadata.make_room = ballast.make_room
         self.schedules = ScheduleStore(self.metadata, loop)
-        self._started = False
+        self._started = self._closing = self._flush_soon = False
         self.segment_bytes = options.segment_bytes
         self.has_remote = options.has_remote
         self.on_durable: Callable[[int], None] = lambda position: None
@@ -108,7 +112,7 @@ class LogStore:
         self.on_pressure: Callable[[frozenset[str]], None] = lambda reasons: None
         self._background = Background(loop)
         self._run = self._background.run
-        self._flusher = Flusher(loop, disk, self.metadata)
+        self._flusher = Flusher(loop, disk, self.metadata, ballast)
         self.reads = ColdReads(disk, loop, options.memory_loaded_bytes)
         self.loaded_pieces, self.load = self.reads.pieces, self.reads.load  # see `LogOwner`
         self._journal_files = ThreadPoolExecutor(1, thread_name_prefix="journal-files")
@@ -125,25 +129,25 @@ class LogStore:
             on_failure=self._failed,
             on_file_full=self._checkpoint_later,
             collect=lambda: journal_changes(self._with_state, self.journal.groups),
-            on_pressure=lambda pressed: self._press("journal", pressed),
+            on_pressure=partial(self._press, "journal"),
             extent=JournalExtent(self.metadata),
         )
         self.journal.on_disk_full = self._refused_by_disk
-        self._tail_bytes_max = options.memory_tail_bytes
+        self._tail_bytes_max = watched = options.memory_tail_bytes
         let_go = LettingGo(loop.call_soon, clock).add
-        groups, watched = self.journal.groups, self._tail_bytes_max
-        self.intake = LogIntake(groups, watched, self._tails_changed, let_go)
+        self.intake = LogIntake(self.journal.groups, watched, self._tails_changed, let_go)
         self.space = DiskSpace(
             data,
             disk,
             loop,
             options.disk_reserve_bytes,
+            ballast,
             promised=lambda: self._unflushed_bytes() + self.journal.promised_bytes,
             on_look=self._looked_at_space,
         )
         self._writer = SegmentWriter(disk, self._flusher.removal)
         self._compressor = SegmentCompressor(
-            disk, loop, data / "compressing", self._flusher, self._run, self.space.check
+            disk, loop, data / "compressing", self._flusher, self._run, self.space.check_segment
         )
         self._removal = PartitionRemoval(data, self._writer, self.metadata, clock, self._flusher.do)
         self._recovery = Recovery(disk, self.metadata, self._writer, self._removal.remove_directory)
@@ -162,13 +166,11 @@ class LogStore:
         self._plan = FlushPlan()  # under way
         self._full_files: list[JournalFile] = []  # that wait for a checkpoint
         self._refused = False  # the disk was full; `_looked_at_space` tries again
-        self._closing = False
         self.pressures: frozenset[str] = frozenset()
         self._flush_lock = asyncio.Lock()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._retention_timer = RetentionTimer(loop, options.retention_seconds)
         self._emptied = EmptiedLogs(loop, clock, options.emptied_seconds, self._run)
-        self._flush_soon = False
         self._failure: Exception | None = None
 
     # -- life
@@ -346,7 +348,7 @@ class LogStore:
             self._flusher.do(partial(store, self.metadata, [change]))
 
     def now(self) -> int:
-        """See `LogOwner`."""
+        """Microseconds since 1970."""
         return self.clock.now()
 
     # -- flushing and checkpoints
@@ -395,9 +397,8 @@ class LogStore:
         await plan.sync(to_sync, self.clock)
         try:
             if to_sync or not plan.is_empty:  # snapshots follow, if only to say what is settled
-                await self._loop.run_in_executor(
-                    self._flusher, plan.write, self._writer, self.space.check
-                )
+                write = partial(plan.write, self._writer, self.space)
+                await self._loop.run_in_executor(self._flusher, write)
         except DiskFull as error:
             plan.refused()
             if not self._refused:

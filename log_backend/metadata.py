@@ -13,7 +13,7 @@ that begin with a zero byte belong to the store itself.
 
 import struct
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -96,6 +96,9 @@ class Change:
 class MetadataStore:
     """An ordered map from bytes to revisioned bytes, on disk; safe to use from any thread.
 
+    Attributes:
+        make_room: set by the owner; called in any thread before something is written.
+
     Guarantees:
         A failed write or sync is final. The kernel may have dropped the pages, so a second
         sync that succeeds proves nothing: the store refuses all further changes instead. Reads
@@ -103,6 +106,7 @@ class MetadataStore:
     """
 
     def __init__(self, engine: Rdict, clock: Clock | None = None) -> None:
+        self.make_room: Callable[[], object] = lambda: None
         self._engine = engine
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()  # guards all fields and the engine; never held over a sync
@@ -318,6 +322,7 @@ class MetadataStore:
 
     def _write_batch(self, batch: WriteBatch) -> None:
         try:
+            self.make_room()
             self._engine.write(batch)
         except Exception as error:
             raise self._failed("write", error) from error

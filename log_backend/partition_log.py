@@ -13,6 +13,7 @@ from operator import attrgetter
 from os import PathLike
 from typing import Protocol
 
+from log_backend.clock import Clock, moment
 from log_backend.cursor import Cursor
 from log_backend.durability import Durability
 from log_backend.journal_block import Reason
@@ -37,6 +38,7 @@ _end_offset = attrgetter("end_offset")
 class LogOwner(Protocol):
     """What a partition needs from the store that owns it."""
 
+    clock: Clock
     intake: LogIntake
     segment_bytes: int
     loaded_pieces: PieceBudget
@@ -58,9 +60,6 @@ class LogOwner(Protocol):
 
     def damage_changed(self, partition: "PartitionLog") -> None:
         """Keep what is known of the partition's damage."""
-
-    def now(self) -> int:
-        """Microseconds since 1970."""
 
 
 class PartitionLog(QuarantinedLog):
@@ -312,7 +311,7 @@ class PartitionLog(QuarantinedLog):
         retention = self.retention
         if retention is None or not self.segments or self.closed:
             return
-        own, now = self.open_cursor(), self._owner.now()
+        own, now = self.open_cursor(), moment(self._owner.clock)
         ended = retention.ended(self.segments, own.low_water, now)
         gone = self.segments[: max(ended, retention.copied(self.segments, self._copied_end, now))]
         if self.is_stream and gone:
@@ -340,7 +339,7 @@ class PartitionLog(QuarantinedLog):
 
     def _unneeded_segments(self, low_water: int) -> int:
         if self.retention is not None:
-            now = self._owner.now()
+            now = moment(self._owner.clock)
             return self.retention.removable(self.segments, low_water, self._copied_end, now)
         count = bisect_right(self.segments, low_water, key=_end_offset)
         if count == len(self.segments) and self._owner.keeps_newest(self):
@@ -426,6 +425,7 @@ class PartitionLog(QuarantinedLog):
             if segment.written_size == segment.size:
                 break
             segment.written()
+            segment.written_at = self._owner.clock.monotonic()
         if not self.closed:
             self.release()
             self.expire()

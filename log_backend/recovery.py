@@ -219,6 +219,8 @@ class Recovery:
 
     def _adopt(self, partition: PartitionLog, opened: OpenedSegment, end: int) -> None:
         segment = opened.segment
+        if partition.segments:
+            segment.last_time = max(segment.last_time, partition.segments[-1].last_time)
         partition.segments.append(segment)
         _report_torn(opened)
         if opened.damage is not None:

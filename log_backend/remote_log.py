@@ -26,9 +26,14 @@ class RemoteLog:
         """All that was sealed below was copied."""
         return self._end
 
+    def last_from(self, base_offset: int) -> RemoteSegment | None:
+        """The last segment, if it begins at an offset: what is copied from there takes its place."""
+        last = self.segments[-1] if self.segments else None
+        return last if last is not None and last.base_offset == base_offset else None
+
     def add(self, segment: RemoteSegment) -> None:
         """A segment is whole: behind the others, or in place of the last one, which was written on."""
-        if self.segments and self.segments[-1].base_offset == segment.base_offset:
+        if self.last_from(segment.base_offset):
             self.bytes -= self.segments.pop().bytes
         self.segments.append(segment)
         self.bytes += segment.bytes

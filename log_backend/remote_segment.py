@@ -6,9 +6,10 @@
         the same with .zlog.segment                      of the other form
     OWNER                                                whose bucket it is
 
-Base offsets have 20 digits, and so has the time of the last batch, microseconds since 1970. Objects do not
-change. The `.segment` is written last and removed first, so a segment without it is a leftover, and one list of
-names says what there is. The number is that of the partition: a queue that was declared again has another one.
+Base offsets have 20 digits, and so has the time of the last batch, microseconds since 1970. The `.segment` is
+written last and removed first, so a segment without it is a leftover, and one list of names says what there is.
+Objects do not change, but for a segment that was written on after a crash: its old `.segment` goes before its
+content is replaced. The number is that of the partition: a queue that was declared again has another one.
 """
 
 import re

@@ -186,7 +186,7 @@ class RemoteStorage:
             if segment.damaged or partition.closed:
                 return
             if segment.next_base is not None and segment.next_base > remote.end:
-                copied = await self._copied(partition, remote.folder, segment)
+                copied = await self._copied(partition, remote, segment)
                 if copied is None:
                     return
                 remote.add(copied)
@@ -206,10 +206,12 @@ class RemoteStorage:
         return segments
 
     async def _copied(
-        self, partition: PartitionLog, folder: str, segment: Segment
+        self, partition: PartitionLog, remote: RemoteLog, segment: Segment
     ) -> RemoteSegment | None:
+        replaced = remote.last_from(segment.base_offset)
+        copy = partial(self._copier.copy, remote.folder, segment, replaced)
         try:
-            return await self._in_thread(partial(self._copier.copy, folder, segment))
+            return await self._in_thread(copy)
         except SegmentDamaged as error:
             if not partition.closed and segment in partition.segments:
                 partition.quarantine_segment(segment, error)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from log_backend.clock import Moment
 from log_backend.segment import Segment
 
 
@@ -31,7 +32,7 @@ class Retention:
     local_age_max: int | None = None
     local_bytes_max: int | None = None
 
-    def ended(self, segments: Sequence[Segment], queue_low_water: int, now: int) -> int:
+    def ended(self, segments: Sequence[Segment], queue_low_water: int, now: Moment) -> int:
         """How many of the segments, oldest first, this rule does not keep any more, here or elsewhere.
 
         Args:
@@ -42,24 +43,24 @@ class Retention:
             return self._ended_of_stream(segments, now)
         count = 0
         for segment in segments:
-            if segment.end_offset > queue_low_water or segment.last_time > now - self.settled_age:
+            if segment.end_offset > queue_low_water or age(segment, now) < self.settled_age:
                 break
             count += 1
         return count
 
-    def _ended_of_stream(self, segments: Sequence[Segment], now: int) -> int:
+    def _ended_of_stream(self, segments: Sequence[Segment], now: Moment) -> int:
         count = 0
         kept = sum(segment.file_bytes for segment in segments)
         for segment in segments[:-1]:  # the newest stays: it is still written
-            too_old = self.age_max is not None and now - segment.last_time > self.age_max
+            too_old = self.age_max is not None and age(segment, now) > self.age_max
             too_much = self.bytes_max is not None and kept > self.bytes_max
-            if not (too_old or too_much) or segment.last_time > now - self.settled_age:
+            if not (too_old or too_much) or age(segment, now) < self.settled_age:
                 break
             kept -= segment.file_bytes
             count += 1
         return count
 
-    def copied(self, segments: Sequence[Segment], copied_end: int, now: int) -> int:
+    def copied(self, segments: Sequence[Segment], copied_end: int, now: Moment) -> int:
         """How many of the segments, oldest first, need not be on the disk: remote storage has them.
 
         Args:
@@ -70,9 +71,7 @@ class Retention:
         count = 0
         kept = sum(segment.file_bytes for segment in segments)
         for segment in segments:
-            too_old = (
-                self.local_age_max is not None and now - segment.last_time > self.local_age_max
-            )
+            too_old = self.local_age_max is not None and age(segment, now) > self.local_age_max
             too_much = self.local_bytes_max is not None and kept > self.local_bytes_max
             if not ((too_old or too_much) and is_copied(segment, copied_end)):
                 break
@@ -81,7 +80,7 @@ class Retention:
         return count
 
     def removable(
-        self, segments: Sequence[Segment], low_water: int, copied_end: int, now: int
+        self, segments: Sequence[Segment], low_water: int, copied_end: int, now: Moment
     ) -> int:
         """How many of the segments, oldest first, may go from the disk.
 
@@ -92,7 +91,7 @@ class Retention:
         copied = self.copied(segments, copied_end, now)
         count = 0
         for segment in segments:
-            is_young = count >= copied and segment.last_time > now - self.settled_age
+            is_young = count >= copied and age(segment, now) < self.settled_age
             if segment.end_offset > low_water or is_young:
                 break
             if self.is_remote and not is_copied(segment, copied_end):
@@ -129,3 +128,13 @@ class Hold(NamedTuple):
 def is_copied(segment: Segment, copied_end: int) -> bool:
     """Whether a segment is in remote storage."""
     return segment.next_base is not None and segment.next_base <= copied_end
+
+
+def age(segment: Segment, now: Moment) -> int:
+    """Microseconds since a segment was written last.
+
+    The clock on the wall may be set, so it counts only for what an earlier run has written.
+    """
+    if segment.written_at is None:
+        return now.now - segment.last_time
+    return int((now.monotonic - segment.written_at) * 1_000_000)

@@ -39,7 +39,8 @@ class Segment:
         base_offset: offset of its first record, and its name.
         end_offset: behind its last record.
         size: bytes of whole batches; the next batch goes there.
-        last_time: of its last batch, microseconds since 1970; 0 when empty.
+        last_time: the latest of its batches and of the segments before, microseconds since 1970; 0 when empty.
+        written_at: when this run wrote to it, monotonic seconds; None: an earlier run did.
         written_end, written_size: as `end_offset` and `size`, without what is only planned: readers go
             so far.
         unsynced: written since the last sync.
@@ -69,6 +70,7 @@ class Segment:
         "size",
         "transient",
         "unsynced",
+        "written_at",
         "written_end",
         "written_size",
     )
@@ -81,11 +83,11 @@ class Segment:
         self.written_end = base_offset
         self.written_size = 0
         self.last_time = 0
+        self.written_at: float | None = None
         self.unsynced = False
         self.doubtful: tuple[int, int] | None = None
-        self.transient = False
+        self.transient = self.damaged = False
         self.next_base: int | None = None
-        self.damaged = False
         self.compressed_bytes: int | None = None
         self.compressible = True
         self._offsets = array("Q")
@@ -99,7 +101,7 @@ class Segment:
         if not batch.records.persistent:
             self.transient = True
         self.end_offset = batch.end_offset
-        self.last_time = batch.records.last_time
+        self.last_time = max(self.last_time, batch.records.last_time)
         self.size = position + size
 
     def add_fitting(self, batches: list[RecordBatch], at: int, bytes_max: int) -> int:
@@ -120,7 +122,8 @@ class Segment:
             for batch, position in placement.indexed:
                 self._index(batch, position)
             last = batches[placement.end - 1]
-            self.end_offset, self.last_time = last.end_offset, last.records.last_time
+            self.end_offset = last.end_offset
+            self.last_time = max(self.last_time, last.records.last_time, self._times[-1])
             self.transient |= placement.transient
             self.size, self.unsynced = placement.size, True
         return placement.end
@@ -128,7 +131,8 @@ class Segment:
     def _index(self, batch: RecordBatch, position: int) -> None:
         self._offsets.append(batch.base_offset)
         self._positions.append(position)
-        self._times.append(batch.records.time)
+        # The clock may have been set back; times are searched.
+        self._times.append(max(batch.records.time, self._times[-1] if self._times else 0))
 
     def mark(self) -> "SegmentMark":
         """What `restore` goes back to."""

@@ -41,8 +41,14 @@ class SegmentCopier:
         self._bytes_per_second = bytes_per_second
         self._stopping = stopping
 
-    def copy(self, folder: str, segment: Segment) -> RemoteSegment:
+    def copy(
+        self, folder: str, segment: Segment, replaced: RemoteSegment | None = None
+    ) -> RemoteSegment:
         """Copy a sealed segment; it is in the bucket, whole and durable, when this returns.
+
+        Args:
+            replaced: a copy of what the segment was before it was written on. It is there no more as soon as
+                this writes.
 
         Raises:
             SegmentDamaged: a batch fails a check; nothing of the segment was copied.
@@ -67,6 +73,9 @@ class SegmentCopier:
                 size,
                 path.suffix == COMPRESSED,
             )
+            if replaced is not None:
+                # Its content has the same name: it must not vouch for one that breaks off.
+                self._bucket.remove(f"{folder}/{replaced.index_name}")
             content = self._pieces(file, size)
             self._bucket.write(f"{folder}/{copied.content_name}", content, size)
         finally:

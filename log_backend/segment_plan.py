@@ -38,9 +38,11 @@ def place_batches(
                 writes.append(write)
         if end < len(batches):
             base_offset = batches[end].base_offset
+            before = 0 if segment is None else segment.last_time
             if segment is not None and not segment.damaged:
                 _seal(segment, base_offset, writes, partition)
             segment = Segment(segment_path(directory, base_offset), base_offset)
+            segment.last_time = before  # never older, whatever the clock did
             segments.append(segment)
         at = end
     return writes

@@ -1,7 +1,8 @@
 """Removal of segments that nobody needs, in the thread that writes them.
 
 Before a file goes, the metadata say durably that the log begins behind it: else it would be missed. RocksDB
-takes nothing more once a write of it has failed, so on a disk without a page left, what is to go waits.
+takes nothing more once a write of it has failed, so on a disk without a page left, ballast included, what is to
+go waits.
 """
 
 import logging
@@ -10,14 +11,13 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from log_backend.ballast import CHANGE_BYTES, Ballast
 from log_backend.disk import Disk, DiskFull
 from log_backend.log_directory import COMPRESSED, PLAIN
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 from log_backend.segment import Segment
 
 log = logging.getLogger(__name__)
-
-FREE_BYTES_MIN = 64 * 1024  # what is stored of a removal is some 100 bytes for each partition
 
 
 class Unneeded(NamedTuple):
@@ -35,9 +35,10 @@ class SegmentRemoval:
         waits_for_room: something is to go, and the disk is too full to say so; read in any thread.
     """
 
-    def __init__(self, disk: Disk, metadata: MetadataStore) -> None:
+    def __init__(self, disk: Disk, metadata: MetadataStore, ballast: Ballast) -> None:
         self.waits_for_room = False
         self._disk = disk
+        self._ballast = ballast
         self._metadata = metadata
         # By directory: what is not removed yet, and what has to be stored before.
         self._left: dict[Path, deque[Segment]] = {}
@@ -90,9 +91,9 @@ class SegmentRemoval:
     def _store(self, directories: Collection[Path]) -> None:
         unstored = [each for each in directories if each in self._unstored]
         if unstored:
-            free = self._disk.free_bytes(unstored[0])
-            if free < FREE_BYTES_MIN:
-                raise DiskFull(f"{free} bytes are free, and {FREE_BYTES_MIN} are needed")
+            free = self._ballast.make_room(CHANGE_BYTES)
+            if free < CHANGE_BYTES:
+                raise DiskFull(f"{free} bytes are free, and {CHANGE_BYTES} are needed")
             self._metadata.apply([self._unstored[each] for each in unstored])
         for each in unstored:
             del self._unstored[each]

@@ -17,7 +17,7 @@ from vhosts.length_limit import LengthLimit, LengthOptions, LimitedQueue, length
 from vhosts.queue_lease import LeasedQueue, LeaseSurroundings, QueueLease
 from vhosts.queue_partition import QueuePartition
 from vhosts.ready_bytes import ReadyBytesWalks
-from vhosts.retry_backoff import RETRY_TYPE, RetryBackoff, retry_options
+from vhosts.retry_backoff import RETRY_TYPE, RetryBackoff, RetrySurroundings, retry_options
 from vhosts.unique_keys import DEDUPLICATION, UniqueKeys
 
 RULE_ARGUMENTS = frozenset(
@@ -37,7 +37,9 @@ class RuledQueue(ExpiringQueue, LeasedQueue, LimitedQueue, Protocol):
     """What rules need of their queue."""
 
 
-class RuleSurroundings(LetterSurroundings, ExpirySurroundings, LeaseSurroundings, Protocol):
+class RuleSurroundings(
+    LetterSurroundings, ExpirySurroundings, LeaseSurroundings, RetrySurroundings, Protocol
+):
     """What rules need of their vhost."""
 
     @property

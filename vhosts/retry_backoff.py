@@ -26,7 +26,7 @@ RETRY_MILLISECONDS = 1_000  # where a queue names a type and no time
 
 MILLISECOND = 1_000  # us
 SHARE = 100  # waits end together that end within this part of themselves: a list for each end, none a message
-TIMER_SECONDS_MAX = 3_600.0  # the clock may be set meanwhile
+TIMER_SECONDS_MAX = 3_600.0  # an event loop knows no timers of years
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ def retry_options(arguments: Mapping[str, object]) -> RetryOptions | None:
 class RetrySurroundings(Protocol):
     """What retries need of their vhost."""
 
-    def now(self) -> int:
-        """Microseconds since 1970."""
+    def monotonic(self) -> float:
+        """Seconds since some fixed moment: nobody sets this clock."""
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
         """Run a function after some seconds."""
@@ -89,7 +89,7 @@ class RetryBackoff:
         self.count = 0
         self._surroundings = surroundings
         self._ready = ready
-        self._ends: list[int] = []  # us since 1970, a heap
+        self._ends: list[int] = []  # us of the monotonic clock, a heap
         self._waiting: dict[int, list[tuple[QueuePartition, int, int]]] = {}  # by end
         self._timer: Timer | None = None
 
@@ -103,7 +103,7 @@ class RetryBackoff:
         if options is None:
             self._ready(partition, first, end)
             return
-        now = self._surroundings.now()
+        now = self._now()
         for offset in range(first, end):
             wait = options.wait(1 + partition.delivery_count(offset))
             step = max(MILLISECOND, wait // SHARE)
@@ -129,7 +129,7 @@ class RetryBackoff:
         self._cancel()
 
     def _look(self) -> None:
-        now = self._surroundings.now()
+        now = self._now()
         while self._ends and self._ends[0] <= now:
             for partition, first, end in self._waiting.pop(heappop(self._ends)):
                 self.count -= end - first
@@ -140,9 +140,12 @@ class RetryBackoff:
     def _set_timer(self) -> None:
         self._cancel()
         if self._ends:
-            seconds = (self._ends[0] - self._surroundings.now()) / 1_000_000
+            seconds = (self._ends[0] - self._now()) / 1_000_000
             seconds = min(max(seconds, 0.0), TIMER_SECONDS_MAX)
             self._timer = self._surroundings.call_later(seconds, self._look)
+
+    def _now(self) -> int:
+        return round(self._surroundings.monotonic() * 1_000_000)
 
     def _cancel(self) -> None:
         if self._timer is not None:

@@ -44,6 +44,10 @@ class Surroundings:
         """Microseconds since 1970."""
         return self._logs.now()
 
+    def monotonic(self) -> float:
+        """Seconds since some fixed moment: for what ends with the run."""
+        return self._logs.clock.monotonic()
+
     def call_soon(self, call: Callable[[], None]) -> object:
         """Run a function after this turn of the event loop."""
         return self._loop.call_soon(call)

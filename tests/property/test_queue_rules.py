@@ -70,6 +70,9 @@ class House:
     def now(self) -> int:
         return self.turns.clock.now()
 
+    def monotonic(self) -> float:
+        return self.turns.clock.monotonic()
+
     def call_soon(self, call: Callable[[], None]) -> None:
         self.turns.call_soon(call)
 

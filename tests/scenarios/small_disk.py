@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -33,10 +34,32 @@ StartBroker = Callable[[], BrokerProcess]
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 64 MiB of its own; mounting it takes root, as CI has it."""
-    directory = tmp_path / "small"
+    with mounted_tmpfs(tmp_path) as directory:
+        yield directory
+
+
+@contextmanager
+def mounted_tmpfs(parent: Path) -> Iterator[Path]:
+    with mounted(parent, "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs") as directory:
+        yield directory
+
+
+@contextmanager
+def mounted_ext4(parent: Path) -> Iterator[Path]:
+    image = parent / "small.ext4"
+    with image.open("wb") as file:
+        file.truncate(DISK_BYTES)
+    make = shutil.which("mkfs.ext4", path="/usr/sbin:/usr/bin:/sbin:/bin") or "mkfs.ext4"
+    subprocess.run([make, "-q", "-F", "-m", "0", image], check=True)
+    with mounted(parent, "-t", "ext4", "-o", "loop", str(image)) as directory:
+        yield directory
+
+
+@contextmanager
+def mounted(parent: Path, *what: str) -> Iterator[Path]:
+    directory = parent / "small"
     directory.mkdir()
-    size = f"size={DISK_BYTES}"
-    subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", directory], check=True)
+    subprocess.run(["mount", *what, directory], check=True)
     try:
         yield directory
     finally:

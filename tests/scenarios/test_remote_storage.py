@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pika
 import pyarrow as pa
@@ -211,6 +212,21 @@ def test_a_broker_killed_while_it_copies_leaves_nothing_wrong(
     (number,) = place.folders("%2F/audit-0")
     names = place.objects(f"%2F/audit-0/{number}")
     assert len(names) == 2 * copied(broker)["segments"], "leftovers are gone"
+
+
+def test_what_a_kill_left_half_written_in_a_folder_is_gone_after_the_start(
+    start: Callable[..., BrokerProcess], folder: str
+) -> None:
+    broker = start(folder)
+    fill(broker, BODIES, **STREAM)
+    wait_until_copied(broker)
+    broker.kill()
+    place = next(Path(unquote(urlsplit(folder).path)).rglob("*.segment")).parent
+    left = place / f"{10**12:020d}.log.part"
+    left.write_bytes(b"half")
+    broker.start()
+    wait_until(lambda: not left.exists())
+    assert bodies_of(ObjectLogs(folder)) == BODIES[: len(bodies_of(ObjectLogs(folder)))]
 
 
 def test_nothing_leaves_the_disk_while_remote_storage_is_away(

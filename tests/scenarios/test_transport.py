@@ -132,6 +132,18 @@ def test_plain_bytes_old_versions_and_silence_on_the_tls_port_end_and_disturb_no
     round_trip(connected(port, client_context()))
 
 
+def test_a_key_that_everybody_may_read_is_warned_of(fresh_broker, server_pem) -> None:
+    warning = f"{server_pem} has a private key, and everybody on this machine may read it"
+    environment = {"ROUTELOG_TLS_CERTIFICATE": str(server_pem), "ROUTELOG_TLS_PORT": "0"}
+    server_pem.chmod(0o640)
+    broker = fresh_broker(**environment)
+    assert warning not in broker.log_text()
+    broker.terminate()
+    server_pem.chmod(0o644)
+    broker.start()
+    assert warning in broker.log_text()
+
+
 def test_a_certificate_renewed_on_disk_is_shown_after_sighup(fresh_broker, server_pem) -> None:
     broker = fresh_broker(ROUTELOG_TLS_CERTIFICATE=str(server_pem), ROUTELOG_TLS_PORT="0")
     port = tls_port(broker)

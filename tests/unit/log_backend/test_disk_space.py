@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from unit.log_backend.open_store import until
 
+from log_backend.ballast import METADATA_BYTES, MIB, Ballast
 from log_backend.disk import DiskFull, SystemDisk
 from log_backend.disk_space import (
     FILL_RATE,
     LOOK_SECONDS_MAX,
     LOOK_SECONDS_MIN,
-    METADATA_BYTES,
-    MIB,
     DiskSpace,
     Reserve,
 )
@@ -52,6 +51,7 @@ class Watch:
             self.disk,
             asyncio.get_running_loop(),
             reserve,
+            Ballast(Path("/"), self.disk, 0),
             promised=lambda: self.promised,
             on_look=lambda: self.seen.append(self.space.low),
         )
@@ -150,9 +150,9 @@ async def test_segments_are_not_begun_without_room_for_the_metadata_that_follows
     watch: Watch,
 ) -> None:
     watch.disk.free = METADATA_BYTES + 10
-    watch.space.check(10)
+    watch.space.check_segment(10)
     with pytest.raises(DiskFull):
-        watch.space.check(11)
+        watch.space.check_segment(11)
 
 
 async def test_nothing_is_looked_at_after_the_end(watch: Watch) -> None:

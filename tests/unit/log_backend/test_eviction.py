@@ -96,7 +96,7 @@ async def test_what_a_flush_has_written_is_promised_no_more(data: Path) -> None:
         return write(file, position, buffers)
 
     disk.write = watched  # type: ignore[method-assign]
-    plan.write(store._writer, lambda size: None)
+    plan.write(store._writer, store.space)
     first, second = (partition.segments[-1].size for partition in partitions)
     assert both >= first + second
     assert sorted(set(seen)) == [second, first + second]

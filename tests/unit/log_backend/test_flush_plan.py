@@ -42,7 +42,7 @@ async def test_many_batches_are_planned_in_turns_and_what_comes_meanwhile_is_for
         plan.refused()
         assert partition.segments == []
     else:
-        plan.write(store._writer, lambda size: None)
+        plan.write(store._writer, store.space)
         partition.flushed()
     await store.flush()
     assert partition.unflushed_bytes == 0

@@ -9,6 +9,7 @@ from unit.log_backend.watched_disk import WatchedDisk
 from log_backend.bucket import BucketFailed, NoObject
 from log_backend.disk import SystemDisk
 from log_backend.folder_bucket import FolderBucket
+from log_backend.remote_segment import leftovers, stored_segments
 
 
 def test_objects_are_written_read_listed_and_removed(tmp_path: Path) -> None:
@@ -45,6 +46,7 @@ def test_a_write_that_breaks_off_leaves_what_was_there(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         bucket.write("v/one", pieces(), 7)
     assert dict(bucket.objects("v")) == {"one": 5}
+    assert [path.name for path in (tmp_path / "v").iterdir()] == ["one"]
     with closing(bucket.open("v/one")) as found:
         assert bytes(found.read(0, 9)) == b"whole"
 
@@ -55,3 +57,12 @@ def test_what_is_written_is_synced_before_it_has_its_name(
     FolderBucket(disk, tmp_path).write("v/one", [b"x"], 1)
     calls = [name for name, _ in disk.events if name in ("sync", "rename", "sync_directory")]
     assert calls[-3:] == ["sync", "rename", "sync_directory"]
+
+
+def test_what_a_crash_left_half_written_is_listed_and_of_no_segment(tmp_path: Path) -> None:
+    bucket = FolderBucket(SystemDisk(), tmp_path)
+    bucket.write("v/00000000000000000000.log", [b"x"], 1)
+    (tmp_path / "v" / "00000000000000000007.log.part").write_bytes(b"ha")
+    objects = bucket.objects("v")
+    assert stored_segments(objects) == []
+    assert "00000000000000000007.log.part" in list(leftovers(objects, []))

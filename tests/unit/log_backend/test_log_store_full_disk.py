@@ -24,9 +24,9 @@ from unit.log_backend.open_store import (
 )
 from unit.log_backend.watched_disk import WatchedDisk, recycled
 
-from log_backend.disk_space import METADATA_BYTES
+from log_backend.ballast import CHANGE_BYTES, METADATA_BYTES
 from log_backend.log_options import LogOptions
-from log_backend.segment_removal import FREE_BYTES_MIN
+from log_backend.metadata import Change
 
 CAPACITY = 64 * MIB
 OPTIONS = LogOptions(
@@ -149,6 +149,72 @@ async def test_writes_that_were_done_before_the_disk_was_full_stay(node: Node) -
     assert node.disk.count("allocate", "*0000000000.log") == 1
 
 
+async def test_a_flush_writes_the_partitions_that_there_is_room_for(data: Path) -> None:
+    disk = WatchedDisk()
+    disk.capacity = CAPACITY
+    store, (large, small, other) = start_store(
+        data, options=OPTIONS, disk=disk, queues=("large", "small", "other")
+    )
+    for partition, size in ((large, 400_000), (small, 1_000), (other, 2_000)):
+        await durable(store, partition.append(records([b"x" * size]), waited=True))
+    await until(lambda: store.journal._ready and not store.journal._in_making)
+    disk.others = disk.free_bytes(data) - METADATA_BYTES - 100_000
+    await store.flush()
+    assert [each.unflushed_bytes > 0 for each in (large, small, other)] == [True, False, False]
+    assert store.pressures == {"disk"}
+    left = await crash(store, data)
+    assert [len(body) for _, body in await content(left, ("large", "small", "other"))] == [400_000]
+    disk.others = 0
+    await until(lambda: not store.pressures)
+    assert large.unflushed_bytes == 0
+    await store.aclose()
+
+
+async def test_a_checkpoint_that_could_write_a_part_keeps_its_journal_file(data: Path) -> None:
+    disk = WatchedDisk()
+    disk.capacity = CAPACITY
+    store, (large, small) = start_store(data, options=OPTIONS, disk=disk, queues=("large", "small"))
+    await durable(store, append(small))
+    await until(lambda: store.journal._ready and not store.journal._in_making)
+    disk.others = disk.free_bytes(data) - METADATA_BYTES - 100_000
+    await fill_journal_file(store, large)
+    await until(lambda: store.pressures)
+    await until(lambda: small.unflushed_bytes == 0)
+    assert not recycled(disk)
+    left = await crash(store, data)
+    assert len(await content(left, ("large", "small"))) == 2
+    disk.others = 0
+    await until(lambda: recycled(disk) and not store.pressures)
+    await store.aclose()
+
+
+async def test_with_ballast_what_consumers_are_done_with_goes_from_a_disk_without_a_page_left(
+    data: Path,
+) -> None:
+    node = Node(data, replace(OPTIONS, ballast_bytes=MIB))
+    await durable(node.store, node.partition.append(records([b"x" * 100_000] * 3), waited=True))
+    await durable(node.store, append(node.partition))
+    await node.store._checkpoint(None)
+    await until(lambda: node.store.journal._ready and not node.store.journal._in_making)
+    node.leave(0)
+    await until(lambda: node.blocked)
+    node.partition.open_cursor().settle(0, 3)
+    node.partition.release()
+    await until(lambda: node.disk.count("remove", "*.log") == 1)
+    left = await crash(node.store, node.data)
+    assert await content(left) == numbered(3)
+    await node.store.aclose()
+
+
+async def test_a_change_of_metadata_gets_room_from_the_ballast(data: Path) -> None:
+    node = Node(data, replace(OPTIONS, ballast_bytes=MIB))
+    node.leave(0)
+    node.store.metadata.apply([Change(b"key", b"value")])
+    assert node.disk.free_bytes(node.data) >= CHANGE_BYTES
+    node.empty()
+    await node.store.aclose()
+
+
 async def test_a_checkpoint_that_finds_no_room_keeps_its_journal_file_until_there_is_some(
     node: Node, obstacle: Obstacle
 ) -> None:
@@ -169,7 +235,7 @@ async def test_settlements_need_no_room_and_make_some(node: Node) -> None:
     await durable(node.store, node.partition.append(records([b"x" * 100_000] * 3), waited=True))
     await durable(node.store, append(node.partition))
     await node.store.flush()
-    node.leave(FREE_BYTES_MIN)
+    node.leave(CHANGE_BYTES)
     await until(lambda: node.blocked)
     node.partition.open_cursor().settle(0, 3)
     node.partition.release()

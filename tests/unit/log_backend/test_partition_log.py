@@ -21,6 +21,8 @@ from log_backend.log_store import LogStore
 from log_backend.partition_log import PartitionLog
 from log_backend.retention import Retention
 
+HOUR = 3_600_000_000
+
 OPTIONS = LogOptions(
     journal_file_bytes=QUIET.journal_file_bytes,
     segment_bytes=4096,
@@ -173,9 +175,76 @@ async def test_segments_stay_for_their_retention(tmp_path: Path) -> None:
     assert len(partition.segments) == 1  # of two records, and the last is young
     assert partition.needs_load(0)
     assert len(await store.load(partition.segments[0], 0)) == 2
+    partition.segments[0].written_at = None  # as after a restart
+    partition.release()
+    assert len(partition.segments) == 1
     partition.retention = Retention(hour // 4)
     partition.release()
     assert partition.segments == []
+    await store.aclose()
+
+
+async def grow_by_a_wrong_clock(data: Path, *ages_in_hours: float) -> tuple[LogStore, PartitionLog]:
+    """A stream of one-hour retention, a segment a record, whose clock was slow by so much."""
+    options = LogOptions(flush_seconds=3600, segment_bytes=64)
+    store, (partition,) = start_store(
+        data, options=options, retention=Retention(is_stream=True, age_max=HOUR)
+    )
+    for age in ages_in_hours:
+        time = store.now() - round(age * HOUR)
+        position = partition.append(records([b"x" * 200], time=time), waited=True)
+    await durable(store, position)
+    await store.flush()
+    partition.expire()
+    return store, partition
+
+
+async def test_what_came_while_the_clock_was_slow_is_as_old_as_it_is(tmp_path: Path) -> None:
+    store, partition = await grow_by_a_wrong_clock(tmp_path / "data", 3, 3, 3, 3)
+    assert len(partition.segments) == 4
+    partition.segments[0].written_at -= 3601  # type: ignore[operator]
+    partition.expire()
+    assert len(partition.segments) == 3, "it is an hour old now"
+    await store.aclose()
+
+
+async def test_what_came_while_the_clock_was_fast_goes_in_time(tmp_path: Path) -> None:
+    store, partition = await grow_by_a_wrong_clock(tmp_path / "data", -1000, -1000, 0)
+    for segment in partition.segments[:2]:
+        segment.written_at -= 3601  # type: ignore[operator]
+    partition.expire()
+    assert len(partition.segments) == 1
+    await store.aclose()
+
+
+async def test_after_a_restart_no_segment_is_older_than_the_one_before(tmp_path: Path) -> None:
+    store, partition = await grow_by_a_wrong_clock(tmp_path / "data", 0.5, 3, 3, 3)
+    times = [segment.last_time for segment in partition.segments]
+    assert len(set(times)) == 1
+    await store.aclose()
+    store, (partition,) = start_store(
+        tmp_path / "data", epoch=2, retention=Retention(is_stream=True, age_max=HOUR)
+    )
+    assert [segment.last_time for segment in partition.segments] == times
+    partition.expire()
+    assert len(partition.segments) == 4
+    await store.aclose()
+
+
+async def test_a_segment_is_as_young_as_the_youngest_in_it_and_its_times_are_found(
+    tmp_path: Path,
+) -> None:
+    data = tmp_path / "data"
+    rule = Retention(is_stream=True, age_max=HOUR)
+    store, (partition,) = start_store(data, retention=rule)
+    now = store.now()
+    for age in (2, 0.5, 3, 0.25):
+        body = b"x" * 5_000  # an entry of the index each
+        partition.append(records([body], time=now - round(age * HOUR)), waited=True)
+    await store.flush()
+    (segment,) = partition.segments
+    assert segment.last_time == now - HOUR // 4
+    assert [segment.offset_at(now - round(age * HOUR)) for age in (2.5, 0.5, 0.4)] == [0, 0, 2]
     await store.aclose()
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from log_backend.ballast import Ballast
 from log_backend.clock import SystemClock
 from log_backend.disk import SystemDisk
 from log_backend.metadata import MetadataStore
@@ -42,7 +43,7 @@ def test_the_event_loop_gets_its_turn_between_removals(
     for directory in directories:
         directory.mkdir(parents=True)
     disk, clock = SystemDisk(), RestingClock(data)
-    writer = SegmentWriter(disk, SegmentRemoval(disk, metadata))
+    writer = SegmentWriter(disk, SegmentRemoval(disk, metadata, Ballast(tmp_path, disk, 0)))
     works: list[Callable[[], None]] = []
     removal = PartitionRemoval(data, writer, metadata, clock, works.append)
     for number, directory in enumerate(directories):
@@ -71,7 +72,7 @@ async def test_one_directory_that_cannot_be_removed_keeps_no_other(
 ) -> None:
     data = tmp_path / "data"
     disk = StubbornDisk(data / "logs" / "1")
-    writer = SegmentWriter(disk, SegmentRemoval(disk, metadata))
+    writer = SegmentWriter(disk, SegmentRemoval(disk, metadata, Ballast(tmp_path, disk, 0)))
     works: list[Callable[[], None]] = []
     removal = PartitionRemoval(data, writer, metadata, SystemClock(), works.append)
     closed = [closed_partition(number, data / "logs" / str(number)) for number in range(3)]

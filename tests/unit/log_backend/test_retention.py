@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from log_backend.clock import Moment
 from log_backend.retention import Hold, Retention
 from log_backend.segment import Segment
 
 HOUR = 3_600_000_000
 NOW = 100 * HOUR
+MOMENT = Moment(NOW, 1_000.0)
 
 
 def segments(*ages: int, size: int = 1_000) -> list[Segment]:
@@ -42,22 +44,22 @@ def test_limits_of_a_stream_take_the_oldest_first(
     age_max: int | None, bytes_max: int | None, settled_age: int, ended: int
 ) -> None:
     rule = Retention(settled_age, True, age_max, bytes_max)
-    assert rule.ended(segments(9, 5, 4, 1, 0), 0, NOW) == ended
+    assert rule.ended(segments(9, 5, 4, 1, 0), 0, MOMENT) == ended
 
 
 def test_a_younger_segment_keeps_those_behind_it() -> None:
     rule = Retention(is_stream=True, age_max=4 * HOUR)
-    assert rule.ended(segments(9, 1, 9, 0), 0, NOW) == 1
+    assert rule.ended(segments(9, 1, 9, 0), 0, MOMENT) == 1
 
 
 @pytest.mark.parametrize(("low_water", "ended"), [(0, 0), (9, 0), (10, 1), (25, 2), (50, 3)])
 def test_a_queues_own_messages_are_never_ended_by_age(low_water: int, ended: int) -> None:
-    assert Retention(4 * HOUR).ended(segments(9, 5, 4, 1, 0), low_water, NOW) == ended
+    assert Retention(4 * HOUR).ended(segments(9, 5, 4, 1, 0), low_water, MOMENT) == ended
 
 
 def test_nothing_stored_is_nothing_ended() -> None:
     for rule in (Retention(0), Retention(0, True, 0, 0)):
-        assert rule.ended([], 0, NOW) == 0
+        assert rule.ended([], 0, MOMENT) == 0
 
 
 def sealed(*ages: int) -> list[Segment]:
@@ -84,16 +86,16 @@ def test_only_what_was_copied_leaves_the_disk_early(
 ) -> None:
     rule = Retention(1_000 * HOUR, is_remote=True, local_age_max=age_max, local_bytes_max=bytes_max)
     found = sealed(9, 5, 4, 1, 0)
-    assert rule.copied(found, copied_end, NOW) == count
-    assert rule.removable(found, 50, copied_end, NOW) == count
-    assert rule.removable(found, 9, copied_end, NOW) == 0, "somebody needs it"
+    assert rule.copied(found, copied_end, MOMENT) == count
+    assert rule.removable(found, 50, copied_end, MOMENT) == count
+    assert rule.removable(found, 9, copied_end, MOMENT) == 0, "somebody needs it"
 
 
 def test_nothing_goes_before_it_is_copied_whatever_the_limits_in_all_say() -> None:
     found = sealed(9, 5, 4, 1, 0)
-    assert Retention(4 * HOUR).removable(found, 50, 0, NOW) == 3
-    assert Retention(4 * HOUR, is_remote=True).removable(found, 50, 0, NOW) == 0
-    assert Retention(4 * HOUR, is_remote=True).removable(found, 50, 20, NOW) == 2
+    assert Retention(4 * HOUR).removable(found, 50, 0, MOMENT) == 3
+    assert Retention(4 * HOUR, is_remote=True).removable(found, 50, 0, MOMENT) == 0
+    assert Retention(4 * HOUR, is_remote=True).removable(found, 50, 20, MOMENT) == 2
 
 
 @pytest.mark.parametrize(("bytes_max", "lapsed"), [(0, [30]), (1_500, [20]), (3_000, [])])

@@ -13,7 +13,7 @@ from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, Bodies, crash, start_store, unsettled, until
 from unit.log_backend.watched_disk import WatchedDisk
 
-from log_backend.disk_space import METADATA_BYTES
+from log_backend.ballast import METADATA_BYTES
 from log_backend.log_options import LogOptions
 from log_backend.log_store import LogStore
 from log_backend.partition_log import PartitionLog

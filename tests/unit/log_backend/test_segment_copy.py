@@ -1,6 +1,7 @@
 """Copying one segment: what is damaged is not copied, and a broker that stops does not wait for it."""
 
 import threading
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from unit.log_backend.log_records import records
 
 from log_backend.clock import SystemClock
-from log_backend.disk import SystemDisk
+from log_backend.disk import Buffer, SystemDisk
 from log_backend.folder_bucket import FolderBucket
 from log_backend.record_batch import RecordBatch
 from log_backend.remote_segment import stored_segments
@@ -96,3 +97,55 @@ def test_a_broker_that_stops_leaves_no_segment_behind(tmp_path: Path) -> None:
     with pytest.raises(CopyStopped):
         copies.copy("v/q-0/1", segment)
     assert stored_segments(bucket.objects("v/q-0/1")) == []
+
+
+class BrittleBucket(FolderBucket):
+    """What breaks off has its name all the same, as with S3."""
+
+    def write(self, name: str, pieces: Iterable[Buffer], size: int) -> None:
+        """See `Bucket`."""
+        written: list[Buffer] = []
+        try:
+            for piece in pieces:
+                written.append(bytes(piece))
+        finally:
+            super().write(name, written, sum(map(len, written)))
+
+
+def test_no_index_vouches_for_a_second_copy_that_breaks_off(tmp_path: Path) -> None:
+    stopping = threading.Event()
+    bucket = BrittleBucket(SystemDisk(), tmp_path / "bucket")
+    copies = SegmentCopier(
+        bucket, SystemDisk(), StoppedClock(), bytes_per_second=0, stopping=stopping
+    )
+    segment = sealed(tmp_path)
+    first = copies.copy("v/q-0/1", segment)
+    segment.next_base = 9  # a crash took what followed, and it was written on
+    pieces = copies._pieces
+
+    def stop(file: int, size: int) -> Iterator[bytearray]:
+        yield next(pieces(file, size))
+        raise CopyStopped
+
+    copies._pieces = stop  # type: ignore[method-assign]
+    with pytest.raises(CopyStopped):
+        copies.copy("v/q-0/1", segment, first)
+    assert bucket.objects("v/q-0/1")[first.content_name] < first.bytes
+    assert stored_segments(bucket.objects("v/q-0/1")) == []
+    copies._pieces = pieces  # type: ignore[method-assign]
+    second = copies.copy("v/q-0/1", segment, first)
+    assert stored_segments(bucket.objects("v/q-0/1")) == [second]
+    assert len(bucket.objects("v/q-0/1")) == 2
+
+
+def test_a_damaged_segment_takes_no_earlier_copy_with_it(tmp_path: Path) -> None:
+    bucket, copies = copier(tmp_path, threading.Event(), 0)
+    segment = sealed(tmp_path)
+    first = copies.copy("v/q-0/1", segment)
+    content = bytearray(segment.path.read_bytes())
+    content[-100] ^= 1
+    segment.path.write_bytes(content)
+    segment.next_base = 9
+    with pytest.raises(SegmentDamaged):
+        copies.copy("v/q-0/1", segment, first)
+    assert stored_segments(bucket.objects("v/q-0/1")) == [first]

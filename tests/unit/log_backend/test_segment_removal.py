@@ -8,13 +8,14 @@ import pytest
 from unit.log_backend.open_store import until
 from unit.log_backend.watched_disk import WatchedDisk
 
+from log_backend.ballast import CHANGE_BYTES, Ballast
 from log_backend.disk import DiskFull
 from log_backend.first_kept import first_kept_change, load_first_kept
 from log_backend.flusher import Flusher
 from log_backend.log_directory import segment_path
 from log_backend.metadata import MetadataStore, MetadataUnavailable
 from log_backend.segment import Segment
-from log_backend.segment_removal import FREE_BYTES_MIN, SegmentRemoval, Unneeded
+from log_backend.segment_removal import SegmentRemoval, Unneeded
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def test_it_is_stored_once_for_all_before_a_file_goes(
 ) -> None:
     watched, disk = WatchedRemoval(metadata), WatchedDisk()
     going, go = disk.hold("remove", "*")
-    removal = SegmentRemoval(disk, metadata)
+    removal = SegmentRemoval(disk, metadata, Ballast(tmp_path, disk, 0))
     unneeded = [
         Unneeded(tmp_path / name, [segment(tmp_path / name, 3)], first_kept_change(number, 8))
         for number, name in enumerate("abc", 1)
@@ -75,7 +76,7 @@ def test_nothing_goes_when_it_cannot_be_stored(tmp_path: Path, metadata: Metadat
         raise MetadataUnavailable("made to fail")
 
     sync, metadata.sync = metadata.sync, fail  # type: ignore[method-assign]
-    removal = SegmentRemoval(WatchedDisk(), metadata)
+    removal = SegmentRemoval(WatchedDisk(), metadata, Ballast(tmp_path, WatchedDisk(), 0))
     directory = tmp_path / "q"
     removal.remove([Unneeded(directory, [segment(directory, 0)], first_kept_change(1, 5))])
     assert list(directory.iterdir())
@@ -91,8 +92,8 @@ def test_what_finds_no_room_to_be_stored_waits_for_it(
     tmp_path: Path, metadata: MetadataStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = WatchedDisk()
-    removal = SegmentRemoval(disk, metadata)
-    disk.capacity = FREE_BYTES_MIN - 1
+    removal = SegmentRemoval(disk, metadata, Ballast(tmp_path, disk, 0))
+    disk.capacity = CHANGE_BYTES - 1
     for number, name in enumerate("ab", 1):
         directory = tmp_path / name
         removal.remove([Unneeded(directory, [segment(directory, 0)], first_kept_change(number, 5))])
@@ -102,7 +103,7 @@ def test_what_finds_no_room_to_be_stored_waits_for_it(
     assert metadata.revision == 0, "nothing was written"
     assert len(list(tmp_path.glob("?/*.log"))) == 2
     assert len(caplog.messages) == 1
-    disk.capacity = FREE_BYTES_MIN
+    disk.capacity = CHANGE_BYTES
     removal.remove([])
     assert not removal.waits_for_room
     assert [load_first_kept(metadata, number) for number in (1, 2)] == [5, 5]
@@ -111,7 +112,7 @@ def test_what_finds_no_room_to_be_stored_waits_for_it(
 
 def test_what_goes_as_a_whole_is_not_left(tmp_path: Path, metadata: MetadataStore) -> None:
     disk = WatchedDisk()
-    removal = SegmentRemoval(disk, metadata)
+    removal = SegmentRemoval(disk, metadata, Ballast(tmp_path, disk, 0))
     directory = tmp_path / "q"
     disk.fail("remove", "*.log")
     removal.remove([Unneeded(directory, [segment(directory, 0)], None)])
@@ -124,7 +125,7 @@ async def test_removals_of_a_turn_come_before_what_is_submitted_next(
     tmp_path: Path, metadata: MetadataStore
 ) -> None:
     disk = WatchedDisk()
-    flusher = Flusher(asyncio.get_running_loop(), disk, metadata)
+    flusher = Flusher(asyncio.get_running_loop(), disk, metadata, Ballast(tmp_path, disk, 0))
     unneeded = Unneeded(tmp_path / "q", [segment(tmp_path / "q", 0)], None)
     flusher._unneeded.append(unneeded)
     removed = await asyncio.get_running_loop().run_in_executor(

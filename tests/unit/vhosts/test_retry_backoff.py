@@ -30,6 +30,7 @@ class Surroundings:
         self.turns = Turns()
         self.call_later = self.turns.call_later
         self.now = self.turns.clock.now
+        self.monotonic = self.turns.clock.monotonic
 
 
 def waiting(**arguments: object) -> tuple[Surroundings, RetryBackoff, list[tuple[int, int, int]]]:
@@ -111,3 +112,19 @@ def test_when_nothing_waits_any_more_what_comes_back_is_ready() -> None:
     assert [each[1:] for each in came] == [(7, 8)]
     around.turns.pass_seconds(2)
     assert [each[1:] for each in came] == [(7, 8), (0, 1)]
+
+
+def test_a_clock_on_the_wall_that_is_set_changes_no_wait() -> None:
+    around, backoff, _ = waiting(type="all", min=5_000)
+    wall = [10**15]
+    around.now = lambda: wall[0]
+    came: list[tuple[int, int]] = []
+    backoff._ready = lambda partition, first, end: came.append((first, end))
+    hour = 3_600_000_000
+    for set_by in (-hour, 2 * hour):
+        backoff.hold(Partition({}), 0, 1)
+        wall[0] += set_by
+        around.turns.pass_seconds(4.9)
+        assert came == []
+        around.turns.pass_seconds(0.2)
+        assert came.pop() == (0, 1)
