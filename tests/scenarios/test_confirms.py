@@ -150,7 +150,7 @@ def test_what_is_confirmed_already_is_told_before_a_close(
     closing, code = CLOSERS[closer]
     confirming.send_bytes(unroutable + unroutable + closing)
     if mandatory:
-        for number in (1, 2):
+        for _ in range(2):
             confirming.expect(Basic.Return)
             confirming.receive_content()
     assert confirmed_tags(confirming, 2) == [1, 2]
