@@ -220,6 +220,7 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         expiries=broker.renewal.expiries,
         alarms=lambda: sorted(services.gate.alarms),
         space=broker.disk_space,
+        intake_bytes=lambda: (services.intake.node.bytes, config.intake_bytes_max),
         trace=partial(_trace, services.node_name),
         logs=logs,
         reader_hold_bytes_max=config.reader_hold_bytes_max,

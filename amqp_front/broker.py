@@ -24,9 +24,11 @@ from amqp_front.frame_cutter import FrameCutter
 from amqp_front.garbage_pace import GarbagePace
 from amqp_front.gate import Gate
 from amqp_front.heartbeat import HeartbeatWheel
+from amqp_front.intake_budget import IntakeBudget, IntakeLimits
 from amqp_front.listeners import CannotListen, Listeners
 from amqp_front.log_exchange import LogExchange
 from amqp_front.loop_monitor import LoopMonitor
+from amqp_front.memory_allocator import MemoryTrim
 from amqp_front.operator_messages import OperatorMessages
 from amqp_front.operator_view import OperatorView
 from amqp_front.proxy_header import Endpoint
@@ -157,6 +159,7 @@ class Broker:
             default_durability=Durability(config.default_durability),
             queues_max=config.queues_max,
             default_vhost=config.default_vhost,
+            histories_bytes_max=config.histories_bytes_max,
         )
         try:
             users.load(logs.metadata)
@@ -197,6 +200,7 @@ class Broker:
             admission=Admission(vhosts, users),
             confirms=confirms,
             gate=gate,
+            intake=IntakeBudget(loop, _intake_limits(config), logs.memory.hold),
             heartbeats=HeartbeatWheel(loop),
             node_name=node_name(config.node_name, socket.gethostname()),
             farewells=Farewells(loop.call_soon),
@@ -213,6 +217,8 @@ class Broker:
         self.loop_monitor = LoopMonitor(loop, clock)
         address = await self._listen(loop)
         self.loop_monitor.start()
+        self._trim = MemoryTrim(loop, lambda: logs.memory.bytes + logs.loaded_pieces.bytes)
+        self._trim.start()
         return address
 
     def _start_remote(self, bucket: Bucket | None, loop: asyncio.AbstractEventLoop) -> None:
@@ -327,6 +333,7 @@ class Broker:
         await self._listeners.close()
         self.renewal.stop()
         self.loop_monitor.stop()
+        self._trim.stop()
         logging.getLogger().removeHandler(self._log_exchange)
         reason = HardError(
             CONNECTION_FORCED, "broker forced connection closure with reason 'shutdown'"
@@ -407,6 +414,12 @@ def run(
 def node_name(wanted: str, host: str) -> str:
     """The node's name in full: a name without a host gets the first part of this one's, as RabbitMQ does it."""
     return wanted if "@" in wanted else f"{wanted}@{host.partition('.')[0]}"
+
+
+def _intake_limits(config: BrokerConfig) -> IntakeLimits:
+    return IntakeLimits(
+        config.intake_connection_bytes_max, config.intake_user_bytes_max, config.intake_bytes_max
+    )
 
 
 def _bucket(config: BrokerConfig) -> Bucket | None:

@@ -241,12 +241,14 @@ class Channel:
         handler(self, method)
 
     def begin(self, publish: BegunPublish) -> None:
-        """Wait for the body of a publish."""
-        self.partial = PartialContent.begun(publish)
+        """Wait for the body of a publish that may be."""
+        self.publisher.begin(publish.exchange, bool(publish.flags & 2))
+        self.partial = PartialContent.begun(publish, self.connection.intake)
 
     def _publish(self, method: Any) -> None:
+        self.publisher.begin(method.exchange.encode(), method.immediate)
         bytes_max = self.services.config.message_bytes_max
-        self.partial = PartialContent.of_method(method, bytes_max)
+        self.partial = PartialContent.of_method(method, bytes_max, self.connection.intake)
 
     # -- class channel
 
@@ -390,7 +392,7 @@ class Channel:
         if self.publisher.confirming:
             raise SoftError(PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
         if self._transaction is None:
-            self._transaction = Transaction()
+            self._transaction = Transaction(self.connection.intake)
         self.reply(None, False, commands.Tx.SelectOk)
 
     def _tx_commit(self, method: Any) -> None:
@@ -413,7 +415,7 @@ class Channel:
 
     def _carry_out(self, plan: CommitPlan, settlings: Sequence[Settling]) -> None:
         commit = Commit(self.services, self.vhost.transaction(), plan, settlings)
-        self._transaction = Transaction()
+        self._transaction = Transaction(self.connection.intake)
         frame = encode_method(self.number, commands.Tx.CommitOk)
         if commit.reached.done():
             commit.reached.result()
@@ -423,7 +425,7 @@ class Channel:
 
     def _tx_rollback(self, method: Any) -> None:
         taken = self._selected().taken.values()
-        self._transaction = Transaction()
+        self._transaction = Transaction(self.connection.intake)
         done = None
         if (begun := rolled_back(self.consumption.unacked, taken, self.services)) is not None:
             self._rollback, done = begun[0], begun[1].done
@@ -442,7 +444,6 @@ class Channel:
         if done is not None:
             self.connection.wait_for(done)
         self.closing = True
-        self.partial = None
         self.write(
             encode_method(
                 self.number,
@@ -457,6 +458,7 @@ class Channel:
     def release(self) -> Awaitable[None] | None:
         """Return what is unsettled, end consumers and confirms; None: all is done, else it is when this is."""
         self.publisher.close()
+        self.partial = None
         taken = [] if self._rollback is None else self._rollback.take_all()
         if self._transaction is not None:
             taken += self._transaction.taken.values()

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from amqp_front.client_socket import ClientSocket
 from amqp_front.errors import SoftError
+from amqp_front.intake_budget import IntakeShare
 from amqp_front.services import Services
 from log_backend import Octets
 from vhosts import PermissionCache, VirtualHost
@@ -24,6 +25,7 @@ class ChannelConnection(Protocol):
     vhost: VirtualHost
     user: str
     permissions: PermissionCache
+    intake: IntakeShare
     body_frame_max: int
     stalled: bool
     cancel_notify: bool

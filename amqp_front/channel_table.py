@@ -6,10 +6,11 @@ from pamqp import commands
 
 from amqp_front.channel import Channel
 from amqp_front.channel_connection import ChannelConnection
-from amqp_front.command import Command, Frame, SettleRun
+from amqp_front.command import BegunPublish, Command, Frame, PublishRun, SettleRun
 from amqp_front.content import PartialContent
 from amqp_front.errors import CHANNEL_ERROR, COMMAND_INVALID, NOT_ALLOWED, HardError
-from amqp_front.frame_cutter import FRAME_METHOD
+from amqp_front.frame_cutter import FRAME_HEADER, FRAME_METHOD
+from amqp_front.gate import PublisherGate
 from amqp_front.methods import AccessRequest, decode_method, encode_method
 
 _CLASS_CONNECTION = b"\x00\x0a"
@@ -55,6 +56,26 @@ class ChannelTable:
         """What a channel waits for more content frames of; None when it waits for none."""
         channel = self._channels.get(number)
         return channel.partial if channel is not None else None
+
+    def closed_gate(self, command: Command) -> PublisherGate | None:
+        """Where the connection is to wait before a command is carried out; None: nowhere."""
+        services = self._connection.services
+        if services.gate.closed and self.publishes(command):
+            return services.gate
+        if services.intake.full and self._begins_content(command):
+            return self._connection.intake.closed_gate()
+        return None
+
+    def _begins_content(self, command: Command) -> bool:
+        # Whether it makes the connection keep what does not come in whole, or waits for its commit.
+        channel = self._channels.get(command.channel)
+        if channel is None or channel.closing:
+            return False
+        if isinstance(command, Frame):
+            return command.kind == FRAME_HEADER or command.payload[:4] == _BASIC_PUBLISH
+        if isinstance(command, PublishRun):
+            return channel.transactional
+        return isinstance(command, BegunPublish)
 
     def publishes(self, command: Command) -> bool:
         """Whether a command brings in messages, or a part of one."""

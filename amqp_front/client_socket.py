@@ -8,6 +8,7 @@ from typing import Protocol
 
 from amqp_front.client_certificate import Certificate
 from amqp_front.cork import Cork
+from amqp_front.intake_budget import IntakeShare
 from amqp_front.long_write import OUTBOX_BYTES_HIGH, TURN_BYTES_MAX, LongWrite
 from amqp_front.proxy_header import Endpoint
 from amqp_front.rota import Rota
@@ -59,6 +60,7 @@ class ClientSocket:
         peer: address of the client, of a Unix socket its path, mostly empty; None when it cannot be told.
         identity: of the client; None until it has introduced itself.
         name: of the connection, for the log.
+        intake: where it counts what a client leaves unread; None: its user is not known yet.
         certificate: what the client proved to be its own; None without TLS or without one.
 
     Args:
@@ -68,6 +70,7 @@ class ClientSocket:
     __slots__ = (
         "_cork",
         "_deadline",
+        "_is_stalled",
         "_keeps",
         "_kept",
         "_kept_bytes",
@@ -78,6 +81,7 @@ class ClientSocket:
         "_transport",
         "certificate",
         "identity",
+        "intake",
         "name",
         "peer",
     )
@@ -100,6 +104,8 @@ class ClientSocket:
         self._long: LongWrite | None = None
         self._reading = True
         self.identity: ClientIdentity | None = None
+        self.intake: IntakeShare | None = None
+        self._is_stalled = False
         transport.set_write_buffer_limits(high=OUTBOX_BYTES_HIGH)
         self.certificate: Certificate | None = transport.get_extra_info("peercert") or None
         address = transport.get_extra_info("peername")
@@ -177,13 +183,26 @@ class ClientSocket:
             self._long.add(parts)
             self._owner.pause_writing()
             self._long.go_on()
+        if self._is_stalled:
+            self._leave_unread(self.unsent_bytes)
+
+    def stall(self) -> None:
+        """The client does not read: what is unsent counts until it does."""
+        self._is_stalled = True
+        self._leave_unread(self.unsent_bytes)
 
     def resumed(self) -> bool:
         """The system takes more; returns whether other things may be sent, too."""
         if self._long is None:
+            self._is_stalled = False
+            self._leave_unread(0)
             return True
         self._long.go_on()
         return False
+
+    def _leave_unread(self, size: int) -> None:
+        if self.intake is not None:
+            self.intake.leave_unread(size)
 
     def write_ended(self) -> None:
         """See `LongWriteOwner`."""
@@ -192,10 +211,17 @@ class ClientSocket:
             self._owner.resume_writing()
 
     @property
-    def outbox_full(self) -> bool:
-        """More is unsent than a client that reads would leave."""
+    def unsent_bytes(self) -> int:
+        """What the system has not taken, because the client does not read."""
         waiting = 0 if self._long is None else self._long.bytes
-        return waiting + self._transport.get_write_buffer_size() > OUTBOX_BYTES_MAX
+        return waiting + self._transport.get_write_buffer_size()
+
+    @property
+    def outbox_full(self) -> bool:
+        """More is unsent than a client that reads would leave, or anything when there is no memory for it."""
+        if self._is_stalled and self.intake is not None and self.intake.level_is_full:
+            return True
+        return self.unsent_bytes > OUTBOX_BYTES_MAX
 
     def set_reading(self, reading: bool) -> None:
         """Read from the client, or leave what it sends in its hands."""
@@ -246,6 +272,11 @@ class ClientSocket:
         """Drop the socket unless another deadline, or none, is set in time."""
         self.stop()
         self._deadline = self._services.loop.call_later(seconds, self.abort)
+
+    def lost(self) -> None:
+        """It is closed."""
+        self._leave_unread(0)
+        self.stop()
 
     def stop(self) -> None:
         """Forget the deadline."""

@@ -65,7 +65,14 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     frame_max: Annotated[int, Meta(ge=4096, le=16 * MIB)] = 128 * KIB
     handshake_seconds: Seconds = 10.0
     # A body is in memory as a whole while it is published.
-    message_bytes_max: Annotated[int, Meta(ge=1, le=512 * MIB)] = 16 * MIB
+    message_bytes_max: Annotated[int, Meta(ge=1, le=512 * MIB)] = 128 * MIB
+    # Bodies under construction, transactions, and what clients leave unread. The node's is half of what
+    # publishers wait at by default (twice `memory_tail_bytes`); a quarter of it is left when one user has all
+    # of his; a connection may have the largest message or transaction.
+    intake_bytes_max: Annotated[int, Meta(ge=MIB)] = 256 * MIB
+    intake_user_bytes_max: Annotated[int, Meta(ge=MIB)] = 192 * MIB
+    intake_connection_bytes_max: Annotated[int, Meta(ge=MIB)] = 128 * MIB
+    histories_bytes_max: Annotated[int, Meta(ge=MIB)] = 128 * MIB  # of all recent history exchanges
     connections_unauthenticated_max: Annotated[int, Meta(ge=1)] = 256
     amqp_extensions: bool = False  # what RabbitMQ answers with 540
     queues_max: Annotated[int, Meta(ge=1)] = 200_000  # of a vhost; each costs some 10 KB of memory

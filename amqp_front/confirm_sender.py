@@ -69,5 +69,9 @@ class ConfirmSender:
             self._channel.write(_CONFIRM.pack(1, self._channel.number, 13, method, *taken, 0xCE))
 
     def close(self) -> None:
-        """The channel is gone: confirm nothing more."""
+        """The channel closes: confirm what is known, before its close is sent, and nothing more.
+
+        What waits for the disk stays unconfirmed, as in RabbitMQ.
+        """
+        self.catch_up()
         self._board.forget(self)

@@ -13,7 +13,7 @@ it early, and then the connection reads nothing more until it has another, or un
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from pamqp import commands
 
@@ -23,6 +23,7 @@ from amqp_front.channel_table import ChannelTable
 from amqp_front.client_socket import CLOSE_SECONDS_MAX, ClientSocket
 from amqp_front.command import RUN_RECORDS_MAX, BegunPublish, Frame, PublishRun, SettleRun
 from amqp_front.command_turn import CommandTurn
+from amqp_front.connection_keeper import ConnectionKeeper
 from amqp_front.connection_methods import connection_method
 from amqp_front.connection_state import State
 from amqp_front.errors import UNEXPECTED_FRAME, AmqpError, HardError, SoftError, reply_text
@@ -35,6 +36,7 @@ from amqp_front.handshake import (
 )
 from amqp_front.heartbeat import SILENT_TICKS_MAX, Heartbeat
 from amqp_front.inlet import Inlet
+from amqp_front.intake_budget import IntakeShare
 from amqp_front.login import offered
 from amqp_front.methods import encode_method
 from amqp_front.proxy_header import Endpoint
@@ -45,16 +47,6 @@ from log_backend import Octets
 from vhosts import PermissionCache, VirtualHost
 
 log = logging.getLogger(__name__)
-
-
-class ConnectionKeeper(Protocol):
-    """Who has all connections."""
-
-    def opened(self, connection: "Connection") -> None:
-        """It is in its vhost."""
-
-    def closed(self, connection: "Connection") -> None:
-        """It is gone."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -76,6 +68,7 @@ class Connection(asyncio.BufferedProtocol):
         "heartbeat_seconds",
         "hold",
         "inlet",
+        "intake",
         "name",
         "permissions",
         "services",
@@ -89,6 +82,7 @@ class Connection(asyncio.BufferedProtocol):
 
     vhost: VirtualHost
     permissions: PermissionCache
+    intake: IntakeShare
 
     def __init__(
         self,
@@ -105,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting = False
         self._left = False  # nobody counts it any more
         self._choked = False  # nothing is read until the client has read of what is unsent
-        self.hold = PublishingHold(services.gate, self)
+        self.hold = PublishingHold(self)
         self.channels = ChannelTable(self)
         self.inlet = Inlet(services, self.channels)
         self.heartbeat: Heartbeat | None = None
@@ -168,7 +162,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone."""
         if self.socket is not None:
-            self.socket.stop()
+            self.socket.lost()
         self.state = State.CLOSED
         if self._left:
             self.socket = None
@@ -182,6 +176,8 @@ class Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         """The client does not read: deliver nothing more."""
         self.stalled = True
+        if self.socket is not None:
+            self.socket.stall()
 
     def resume_writing(self) -> None:
         """The client reads again."""
@@ -225,19 +221,20 @@ class Connection(asyncio.BufferedProtocol):
         self._update_reading()
 
     def _commands(self) -> None:
-        cutter, gate, now = self.services.cutter, self.services.gate, self.services.clock.monotonic
-        turn = self._turn
+        services, turn = self.services, self._turn
+        cutter, gate, now = services.cutter, services.gate, services.clock.monotonic
+        intake, channels = services.intake, self.channels
         while not self._waiting and self.state is not State.CLOSED:
             if self.stalled and self.outbox_full:
                 return
             if turn.commands_left <= 0:
                 return self.rest()
-            command = cutter.next(self.channels.is_assembling())
+            command = cutter.next(channels.is_assembling())
             if command is None:
                 return
-            if gate.closed and self.state is State.OPEN and self.channels.publishes(command):
+            if (gate.closed or intake.full) and (closed := channels.closed_gate(command)):
                 cutter.give_back()
-                self.hold.begin()
+                self.hold.begin(closed)
                 return
             turn.commands_left -= command.weight
             if isinstance(command, Frame):
@@ -253,7 +250,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def outbox_full(self) -> bool:
-        """The client has not read for long: it is told nothing that it can do without."""
+        """The client has not read for long, or it does not when memory is short: it is told no more."""
         return self.socket is not None and self.socket.outbox_full
 
     def rest(self, then: Callable[[], None] | None = None) -> None:

@@ -18,6 +18,7 @@ from amqp_front.errors import CHANNEL_ERROR, HardError
 from amqp_front.handshake import agreed_tuning, client_capability, client_identity, tune_frame
 from amqp_front.heartbeat import Heartbeat
 from amqp_front.inlet import Inlet
+from amqp_front.intake_budget import IntakeShare
 from amqp_front.login import log_in
 from amqp_front.methods import decode_method
 from amqp_front.publishing_hold import PublishingHold
@@ -47,6 +48,7 @@ class MethodConnection(Protocol):
     channels: ChannelTable
     inlet: Inlet
     hold: PublishingHold
+    intake: IntakeShare
 
     def write(self, frames: bytes) -> None:
         """Send frames to the client."""
@@ -150,8 +152,10 @@ def _open(connection: MethodConnection, method: Any) -> None:
     connection.admitted = True
     permissions = services.users.permissions
     connection.permissions = PermissionCache(permissions, connection.user, vhost.name)
+    connection.intake = services.intake.share(connection.user)
     connection.state = State.OPEN
     assert connection.socket is not None
+    connection.socket.intake = connection.intake
     connection.socket.stop()
     if connection.heartbeat_seconds:
         connection.heartbeat = Heartbeat(connection.heartbeat_seconds, connection)

@@ -15,6 +15,7 @@ from amqp_front.errors import (
     SoftError,
 )
 from amqp_front.frame_cutter import FRAME_BODY, FRAME_HEADER
+from amqp_front.intake_budget import Charge, IntakeShare
 from amqp_front.properties import Properties
 from amqp_front.single_run import property_flags
 from log_backend import SingleRecord
@@ -29,35 +30,47 @@ class PartialContent:
     Args:
         flags: of the publish: mandatory, 1; immediate, 2.
         body_bytes_max: of the body that the content header may announce.
+        intake: what it is charged to, as large as its header says, before memory is taken for it.
     """
 
     def __init__(
-        self, exchange: bytes, routing_key: bytes, flags: int, body_bytes_max: int
+        self,
+        exchange: bytes,
+        routing_key: bytes,
+        flags: int,
+        body_bytes_max: int,
+        intake: IntakeShare,
     ) -> None:
         self._exchange = exchange
         self._routing_key = routing_key
         self._flags = flags
         self._body_bytes_max = body_bytes_max
+        self._intake = intake
+        self._charge: Charge | None = None
         self._property_flags = 0
         self._persistent = False
         self._record: SingleRecord | None = None
         self._empty = 0
 
     @classmethod
-    def of_method(cls, publish: Any, body_bytes_max: int) -> Self:
+    def of_method(cls, publish: Any, body_bytes_max: int, intake: IntakeShare) -> Self:
         """The content of a basic.publish whose header comes next."""
         key = publish.routing_key.encode(errors="surrogateescape")
         flags = publish.mandatory | publish.immediate << 1
-        return cls(publish.exchange.encode(), key, flags, body_bytes_max)
+        return cls(publish.exchange.encode(), key, flags, body_bytes_max, intake)
 
     @classmethod
-    def begun(cls, publish: BegunPublish) -> Self:
-        """The content whose header has come."""
+    def begun(cls, publish: BegunPublish, intake: IntakeShare) -> Self:
+        """The content whose header has come.
+
+        Raises:
+            SoftError: 406, as `IntakeShare.charge`.
+        """
         names = publish.exchange, publish.routing_key
-        content = cls(*names, publish.flags, publish.body_bytes)
+        content = cls(*names, publish.flags, publish.body_bytes, intake)
         content._property_flags = publish.property_flags
         content._persistent = publish.persistent
-        content._record = SingleRecord(*names, publish.properties, publish.body_bytes)
+        content._record = content._charged(publish.properties, publish.body_bytes)
         return content
 
     def add(self, frame: Frame) -> PublishRun | None:
@@ -100,7 +113,11 @@ class PartialContent:
         if body_bytes > self._body_bytes_max:
             reason = f"message size {body_bytes} is larger than {self._body_bytes_max}"
             raise SoftError(PRECONDITION_FAILED, reason)
-        return SingleRecord(self._exchange, self._routing_key, properties.raw, body_bytes)
+        return self._charged(properties.raw, body_bytes)
+
+    def _charged(self, properties: bytes, body_bytes: int) -> SingleRecord:
+        self._charge = self._intake.charge(len(properties) + body_bytes)
+        return SingleRecord(self._exchange, self._routing_key, properties, body_bytes)
 
     def _add_body(self, record: SingleRecord, payload: bytes) -> None:
         self._empty = 0 if payload else self._empty + 1

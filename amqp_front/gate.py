@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import Set
-
-from amqp_front.services import Held
+from typing import Protocol
 
 # Clients are not told of a pause that is shorter: the journal is behind for some hundred milliseconds,
 # and there is nothing that a client should do about it.
@@ -17,6 +16,33 @@ _REASONS = {
 }
 _TOLD_AT_ONCE = {"disk"}
 _ALARMING = {"disk", "memory"}  # that the journal is behind for a moment is no alarm
+
+
+class PublisherGate(Protocol):
+    """Closed while publishers should wait, for some reasons."""
+
+    closed: bool
+    reasons: Set[str]
+
+    @property
+    def alarms(self) -> Set[str]:
+        """Why publishers wait, as far as somebody should know."""
+
+    def hold(self, connection: "Held") -> None:
+        """Call `connection.let_go` when the gate opens; before, perhaps, `tell_blocked`."""
+
+    def forget(self, connection: "Held") -> None:
+        """The connection is gone."""
+
+
+class Held(Protocol):
+    """What waits at the gate for a connection."""
+
+    def tell_blocked(self, reason: str) -> None:
+        """The wait is one that the client should know of; it may be told several times."""
+
+    def let_go(self) -> None:
+        """Go on reading."""
 
 
 class Gate:

@@ -1,18 +1,24 @@
-"""How the C library keeps freed memory: enough of it for messages, but not what a password check took.
+"""How the C library keeps freed memory: enough of it for messages, but not what a hash or a flood took.
 
 Left to itself it keeps, once a block was freed, as much as that one: 19 MiB of the first login's hash, in each
-thread that checked one. Fixed thresholds keep what it would have kept of message bodies, and give larger
-blocks back at once.
+thread that checked one. Fixed thresholds keep what it would have kept of most bodies, and give larger blocks
+back at once. What smaller ones leave behind between others it keeps for ever: 800 MB of a flood of 1 GB stayed.
+So whenever much less is used than was before, it is told to give free pages back (`MemoryTrim`).
 
-Source: mallopt(3), "dynamic mmap threshold".
+Source: mallopt(3), "dynamic mmap threshold"; malloc_trim(3).
 """
 
+import asyncio
 import ctypes
 import sys
+from collections.abc import Callable
 
-# Of a block: more than the largest body by default, less than a hash.
+# Of a block: more than most bodies, less than a hash.
 KEPT_BYTES_MAX = 18 * 1024 * 1024
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+
+LOOK_SECONDS = 1.0
+TRIM_BYTES_MIN = 64 * 1024 * 1024  # freed since the last time: less is soon needed again
 
 
 def give_large_blocks_back() -> bool:
@@ -26,3 +32,51 @@ def give_large_blocks_back() -> bool:
     return bool(
         mallopt(_MMAP_THRESHOLD, KEPT_BYTES_MAX) and mallopt(_TRIM_THRESHOLD, 2 * KEPT_BYTES_MAX)
     )
+
+
+def give_free_pages_back() -> None:
+    """Return to the system what is free in whole pages; where the C library cannot, nothing happens."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(ctypes.c_size_t(0))
+
+
+class MemoryTrim:
+    """Looks from time to time how much memory messages take, and trims when it has become much less.
+
+    Args:
+        used: bytes of memory that hold messages.
+        trim: in a thread, for it may take long; the loop waits only where it needs memory meanwhile.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        used: Callable[[], int],
+        trim: Callable[[], None] = give_free_pages_back,
+    ) -> None:
+        self._loop = loop
+        self._used = used
+        self._trim = trim
+        self._most = 0  # since the last time
+        self._timer: asyncio.TimerHandle | None = None
+        self._trimming: asyncio.Future[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._timer = self._loop.call_later(LOOK_SECONDS, self._look)
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        self.start()
+        used = self._used()
+        self._most = max(self._most, used)
+        is_trimming = self._trimming is not None and not self._trimming.done()
+        if self._most - used >= TRIM_BYTES_MIN and not is_trimming:
+            self._most = used
+            self._trimming = self._loop.run_in_executor(None, self._trim)

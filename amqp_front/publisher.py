@@ -69,6 +69,17 @@ class Publisher:
 
     # -- publishing
 
+    def begin(self, exchange: bytes, immediate: bool) -> None:
+        """Check what a publish may do whose content is still to come: none of it is kept otherwise.
+
+        Raises:
+            SoftError: 403, 404.
+            HardError: 540 for immediate.
+        """
+        self._check_exchange(exchange)
+        if immediate:
+            raise HardError(NOT_IMPLEMENTED, "immediate=true")
+
     def check(self, run: PublishRun) -> Iterator[PublishRun]:
         """Check what a run may do; gives the runs to carry out, nearly always just itself.
 
@@ -350,9 +361,7 @@ class Publisher:
 
     @cython.cfunc
     def _check_flags(self, run: PublishRun) -> None:
-        self._check_exchange(run.exchange)
-        if run.immediate:
-            raise HardError(NOT_IMPLEMENTED, "immediate=true")
+        self.begin(run.exchange, run.immediate)
 
     @cython.cfunc
     def _check_exchange(self, name: bytes) -> None:

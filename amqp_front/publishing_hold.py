@@ -1,4 +1,4 @@
-"""Whether one connection waits at the gate for publishers, and what its client was told of it.
+"""Whether one connection waits at a gate for publishers, and what its client was told of it.
 
     passing --publishes at a closed gate--> held --gate opens--> passing
     held: connection.blocked, when the gate tells;  let go: connection.unblocked, when it was told
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from pamqp import commands
 
-from amqp_front.services import PublisherGate
+from amqp_front.gate import PublisherGate
 
 
 class HoldOwner(Protocol):
@@ -24,7 +24,7 @@ class HoldOwner(Protocol):
 
 
 class PublishingHold:
-    """The place of a connection at the gate.
+    """The place of a connection at a gate.
 
     Attributes:
         active: the connection waits: nothing is read from it.
@@ -33,19 +33,20 @@ class PublishingHold:
 
     __slots__ = ("_gate", "_owner", "_told", "active", "tells")
 
-    def __init__(self, gate: PublisherGate, owner: HoldOwner) -> None:
-        self._gate = gate
+    def __init__(self, owner: HoldOwner) -> None:
+        self._gate: PublisherGate | None = None
         self._owner = owner
         self._told = False
         self.active = False
         self.tells = False
 
-    def begin(self) -> None:
-        """The connection publishes, and the gate is closed."""
+    def begin(self, gate: PublisherGate) -> None:
+        """The connection publishes, and a gate for it is closed."""
         if not self.active:
             self.active = True
+            self._gate = gate
             self._owner.hold_changed()
-            self._gate.hold(self)
+            gate.hold(self)
 
     def tell_blocked(self, reason: str) -> None:
         """See `Held`."""
@@ -63,7 +64,7 @@ class PublishingHold:
 
     def leave(self) -> None:
         """The connection ends: it waits for nothing, and is told nothing more."""
-        if self.active:
+        if self.active and self._gate is not None:
             self._gate.forget(self)
             self._told = self.active = False
             self._owner.hold_changed()

@@ -2,9 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Set
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from amqp_front.configuration import BrokerConfig
 from amqp_front.confirm_board import ConfirmBoard
@@ -12,38 +10,13 @@ from amqp_front.cork import Cork
 from amqp_front.direct_reply import DirectReplies
 from amqp_front.farewells import Farewells
 from amqp_front.frame_cutter import FrameCutter
+from amqp_front.gate import PublisherGate
 from amqp_front.heartbeat import HeartbeatWheel
+from amqp_front.intake_budget import IntakeBudget
 from amqp_front.piecework import Piecework, Work
 from amqp_front.rota import Rota
 from log_backend import Clock
 from vhosts import Admission, GlobalParameters, PasswordVerifier, UserDirectory, VhostDirectory
-
-
-class PublisherGate(Protocol):
-    """Closed while publishers should wait, for some reasons."""
-
-    closed: bool
-    reasons: Set[str]
-
-    @property
-    def alarms(self) -> Set[str]:
-        """Why publishers wait, as far as somebody should know."""
-
-    def hold(self, connection: "Held") -> None:
-        """Call `connection.let_go` when the gate opens; before, perhaps, `tell_blocked`."""
-
-    def forget(self, connection: "Held") -> None:
-        """The connection is gone."""
-
-
-class Held(Protocol):
-    """What waits at the gate for a connection."""
-
-    def tell_blocked(self, reason: str) -> None:
-        """The wait is one that the client should know of; it may be told several times."""
-
-    def let_go(self) -> None:
-        """Go on reading."""
 
 
 @dataclass(slots=True)
@@ -63,6 +36,7 @@ class Services:
     admission: Admission
     confirms: ConfirmBoard
     gate: PublisherGate
+    intake: IntakeBudget
     heartbeats: HeartbeatWheel
     node_name: str
     farewells: Farewells

@@ -2,6 +2,7 @@
 
 from amqp_front.command import LaidOutRun, PublishRun
 from amqp_front.errors import PRECONDITION_FAILED, SoftError
+from amqp_front.intake_budget import Charge, IntakeShare
 from amqp_front.kept_window import KeptWindow
 from amqp_front.unacked import Taken, UnackedRun
 from log_backend import Reason
@@ -22,9 +23,14 @@ class Transaction:
         kept: what is to be published, in order; nothing can be added any more when it is planned.
         taken: deliveries that are settled or returned with the commit, by how; until then their consumers
             hold them.
+
+    Args:
+        intake: what it is charged to.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, intake: IntakeShare) -> None:
+        self._intake = intake
+        self._charge: Charge | None = None
         self.taken: dict[Reason | Comeback, list[UnackedRun]] = {}
         self.kept: list[Kept] = []
         self._bytes = 0
@@ -38,7 +44,8 @@ class Transaction:
         """Keep a publish: its bytes are copied out of the receive buffer, unless it has its own.
 
         Raises:
-            SoftError: 406, the transaction would grow beyond TRANSACTION_BYTES_MAX.
+            SoftError: 406, it grows beyond TRANSACTION_BYTES_MAX, or the connection, its user or the node
+                keeps too much.
         """
         if isinstance(run, LaidOutRun):
             self._grow(ENTRY_BYTES + len(run.source) + run.rows.nbytes)
@@ -66,3 +73,7 @@ class Transaction:
         if self._bytes > TRANSACTION_BYTES_MAX:
             reason = f"a transaction holds more than {TRANSACTION_BYTES_MAX} bytes"
             raise SoftError(PRECONDITION_FAILED, reason)
+        if self._charge is None:
+            self._charge = self._intake.charge(size)
+        else:
+            self._charge.grow(size)

@@ -45,6 +45,7 @@ from log_backend.log_directory import partition_directory_name
 from log_backend.log_intake import LogIntake
 from log_backend.log_options import LogOptions
 from log_backend.log_transaction import LogTransaction, together
+from log_backend.memory_watch import MemoryWatch
 from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
 from log_backend.partition_log import PartitionLog
 from log_backend.partition_removal import PartitionRemoval, empty_spill
@@ -67,17 +68,14 @@ class LogStore:
 
     Attributes:
         metadata, clock: the store for topology and users; what time it is.
-        schedules, reads: what is due when; what brings back records that left memory.
-        intake: what partitions share when they grow.
+        schedules, reads, has_remote: what is due when; what loads records; there is remote storage for logs.
+        intake, memory: what partitions share when they grow; all memory that holds messages.
         partitions: by number; read by others, changed only here.
-        has_remote: there is remote storage for logs.
         scrub, space: reads sealed segments in the background; what is free on the disk.
-        on_durable: set by the owner; called with the journal position that is durable.
-        on_written: set by the owner; called with the position that is written and not yet durable.
-        on_failure: set by the owner; called once when the disk failed.
-        on_removed: set by the owner; called when nothing can bring back a deleted partition.
+        on_durable, on_written: set by the owner; called with the journal position that is so.
+        on_failure, on_removed: set by the owner; the disk failed; nothing can bring back a deleted partition.
         pressures: why publishers should wait, of "disk", "journal" and "memory"; none: they may go on.
-        on_pressure: set by the owner before `start`; called with `pressures` when they change.
+        on_pressure: set by the owner before `start`; called when these change.
     """
 
     def __init__(
@@ -136,6 +134,7 @@ class LogStore:
         self._tail_bytes_max = watched = options.memory_tail_bytes
         let_go = LettingGo(loop.call_soon, clock).add
         self.intake = LogIntake(self.journal.groups, watched, self._tails_changed, let_go)
+        self.memory = MemoryWatch(self.intake, watched, partial(self._press, "memory"))
         self.space = DiskSpace(
             data,
             disk,
@@ -450,7 +449,7 @@ class LogStore:
         excess = self.intake.tail_bytes - self._tail_bytes_max
         if excess > 0:  # and a quarter more, not to do it again at once
             await evict(self.partitions.values(), excess + self._tail_bytes_max // 4, self.clock)
-        self._press("memory", self.intake.tail_bytes > 2 * self._tail_bytes_max)
+        self._press("memory", self.memory.is_short)
 
     # -- space, pressure and failure
 
@@ -482,7 +481,7 @@ class LogStore:
         if size > 0 and self.intake.tail_bytes > self._tail_bytes_max and not self._flush_soon:
             self._flush_soon = True
             self._run(self.flush())
-        self._press("memory", self.intake.tail_bytes > 2 * self._tail_bytes_max)
+        self._press("memory", self.memory.is_short)
 
     def _press(self, reason: str, pressed: bool) -> None:
         if pressed != (reason in self.pressures):

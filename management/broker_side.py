@@ -110,6 +110,7 @@ class BrokerSide:
         expiries: when certificates expire, by protocol and file.
         alarms: why publishers wait now; empty when they do not.
         space: what is free on the disk, and where publishers begin to wait.
+        intake_bytes: of the budget for what is not accepted yet, how much is used, and of how much.
         trace: switches the firehose of a vhost on or off.
         logs: what is stored of them.
         reader_hold_bytes_max: the most that a log keeps for a reader beyond its retention.
@@ -128,6 +129,7 @@ class BrokerSide:
     expiries: Callable[[], Mapping[str, Mapping[Path, datetime]]]
     alarms: Callable[[], list[str]]
     space: DiskSpace
+    intake_bytes: Callable[[], tuple[int, int]]
     trace: Callable[[VirtualHost, bool], None]
     logs: StoredLogs
     reader_hold_bytes_max: int

@@ -95,6 +95,7 @@ async def _node_row(call: Call) -> Row:
     broker, node = call.broker, call.broker.node
     uptime = broker.clock.monotonic() - node.started_at
     alarms = broker.alarms()
+    intake_bytes, intake_bytes_max = broker.intake_bytes()
     return {
         "name": node.name,
         "type": "disc",
@@ -107,6 +108,8 @@ async def _node_row(call: Call) -> Row:
         "fd_total": node.file_descriptors_max,
         "sockets_used": broker.connections.count,
         "sockets_total": node.file_descriptors_max,
+        "intake_bytes": intake_bytes,
+        "intake_bytes_limit": intake_bytes_max,
         "disk_free": broker.space.free,
         "disk_free_limit": broker.space.reserve.size,
         "mem_alarm": any("memory" in alarm for alarm in alarms),

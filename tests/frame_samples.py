@@ -14,6 +14,7 @@ from itertools import pairwise
 from types import ModuleType
 from typing import Any, Protocol
 
+from intake_samples import share
 from pamqp import base, body, commands, header, heartbeat
 from pamqp import frame as pamqp_frame
 from source_tree import ROOT
@@ -162,7 +163,7 @@ class FlatReader:
                 parts = (command.outcome, tag, command.multiple)
                 yield Flat("settle", command.channel, parts)
         elif isinstance(command, BegunPublish):
-            self.partials[command.channel] = PartialContent.begun(command)
+            self.partials[command.channel] = PartialContent.begun(command, share())
         elif command.channel in self.partials:
             yield from self._content(command)
         else:
@@ -172,7 +173,9 @@ class FlatReader:
         index = frame.payload[:4] if frame.kind == 1 else b""
         if frame.channel and index == b"\x00\x3c\x00\x28":
             decoded = decode_method(frame.payload)
-            self.partials[frame.channel] = PartialContent.of_method(decoded, MESSAGE_BYTES_MAX)
+            self.partials[frame.channel] = PartialContent.of_method(
+                decoded, MESSAGE_BYTES_MAX, share()
+            )
         elif (
             frame.channel and index[:2] == b"\x00\x3c" and index[3:] in (b"\x50", b"\x78", b"\x5a")
         ):

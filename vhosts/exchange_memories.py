@@ -13,6 +13,7 @@ from exchanges import (
 from log_backend import Change, LogStore
 from vhosts.exchange_log import ExchangeLog
 from vhosts.exchange_memory import ExchangeMemory
+from vhosts.exchange_memory_limit import ExchangeMemoryLimit
 from vhosts.recent_history import RecentHistory
 from vhosts.seen_keys import SeenKeys
 
@@ -24,10 +25,14 @@ class ExchangeMemories:
 
     Args:
         take_numbers: gives numbers to partitions, each once.
+        limit: of all vhosts.
     """
 
-    def __init__(self, vhost: str, logs: LogStore, take_numbers: TakeNumbers) -> None:
+    def __init__(
+        self, vhost: str, logs: LogStore, take_numbers: TakeNumbers, limit: ExchangeMemoryLimit
+    ) -> None:
         self._vhost = vhost
+        self._limit = limit
         self._logs = logs
         self._take_numbers = take_numbers
         self.by_name: dict[str, ExchangeMemory] = {}
@@ -62,8 +67,10 @@ class ExchangeMemories:
         """The declarations of exchanges cannot be stored."""
         for exchange in exchanges:
             memory = self.by_name.pop(exchange.name, None)
-            if memory is not None and memory.log is not None:
-                memory.log.close()
+            if memory is not None:
+                memory.close()
+                if memory.log is not None:
+                    memory.log.close()
 
     def deleted(self, exchange: Exchange) -> tuple[list[Change], list[Callable[[], None]]]:
         """An exchange has gone.
@@ -72,7 +79,10 @@ class ExchangeMemories:
             Metadata changes to apply together with its deletion, and what to call when they are durable.
         """
         memory = self.by_name.pop(exchange.name, None)
-        if memory is None or memory.log is None:
+        if memory is None:
+            return [], []
+        memory.close()
+        if memory.log is None:
             return [], []
         return memory.log.close(), [memory.log.remove_files]
 
@@ -81,10 +91,10 @@ class ExchangeMemories:
         if exchange.type == DEDUPLICATION:
             log = opened() if partition else None
             options = deduplication_options(exchange)
-            self.by_name[exchange.name] = SeenKeys(options, log, self._logs.now)
+            self.by_name[exchange.name] = SeenKeys(options, log, self._logs.now, self._limit)
         elif exchange.type == RECENT_HISTORY:
             log = opened() if partition else None
-            self.by_name[exchange.name] = RecentHistory(history_length(exchange), log)
+            self.by_name[exchange.name] = RecentHistory(history_length(exchange), log, self._limit)
 
 
 def _wants_log(exchange: Exchange) -> bool:

@@ -61,3 +61,6 @@ class ExchangeMemory(Protocol):
 
     async def load(self) -> None:
         """Take what earlier runs left."""
+
+    def close(self) -> None:
+        """The exchange is gone: forget all."""

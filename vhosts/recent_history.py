@@ -15,6 +15,7 @@ from log_backend import BLIND_COPIES, PERSISTENT, Records, split_records
 from vhosts.errors import PublishRefused
 from vhosts.exchange_log import ExchangeLog
 from vhosts.exchange_memory import Note
+from vhosts.exchange_memory_limit import ExchangeMemoryLimit
 from vhosts.post import Post
 from vhosts.posting import Outgoing
 from vhosts.recipient import Recipient
@@ -47,17 +48,23 @@ class RecentHistory:
     Args:
         length: messages at most.
         log: where persistent ones are kept, too; None: they end with the process.
+        limit: of all histories of the node.
+
+    Attributes:
+        bytes: of the batches that hold the messages.
     """
 
     is_filter = False
 
-    def __init__(self, length: int, log: ExchangeLog | None) -> None:
+    def __init__(self, length: int, log: ExchangeLog | None, limit: ExchangeMemoryLimit) -> None:
         self._length = length
         self.log = log
+        self._limit = limit
+        limit.add(self)
         self.written = self.durable = 0
         self._stretches: deque[Stretch] = deque()
         self._count = 0
-        self._bytes = 0
+        self.bytes = 0
 
     def stretches(self) -> list[Stretch]:
         """The messages."""
@@ -101,12 +108,29 @@ class RecentHistory:
     def _add(self, stretch: Stretch) -> None:
         self._stretches.append(stretch)
         self._count += stretch.count
-        self._bytes += _bytes(stretch)
+        self._grow(_bytes(stretch))
+
+    def _grow(self, size: int) -> None:
+        self.bytes += size
+        self._limit.grew(size)
 
     def _forget(self) -> None:
-        while self._count > self._length or (
-            self._bytes > HISTORY_BYTES_MAX and len(self._stretches) > 1
-        ):
+        self._forget_oldest(HISTORY_BYTES_MAX)
+        self._limit.keep(self)
+
+    def forget_down_to(self, size: int) -> None:
+        """Keep so many bytes of the newest messages at most."""
+        self._forget_oldest(size)
+
+    def close(self) -> None:
+        """The exchange is gone."""
+        self._stretches.clear()
+        self._grow(-self.bytes)
+        self._count = 0
+        self._limit.remove(self)
+
+    def _forget_oldest(self, bytes_max: int) -> None:
+        while self._count > self._length or self.bytes > bytes_max:
             oldest = self._stretches.popleft()
             surplus = self._count - self._length
             gone = oldest.count if surplus <= 0 else min(surplus, oldest.count)
@@ -116,7 +140,7 @@ class RecentHistory:
             if gone < oldest.count:
                 self._stretches.appendleft(_without(oldest, gone))
             else:
-                self._bytes -= _bytes(oldest)
+                self._grow(-_bytes(oldest))
         if self.log is not None:
             self.log.release()
 

@@ -22,6 +22,7 @@ from exchanges import DeduplicationOptions, Message, octets, whole_number
 from log_backend import PERSISTENT, Records, encode_records
 from vhosts.exchange_log import ExchangeLog
 from vhosts.exchange_memory import Note
+from vhosts.exchange_memory_limit import ExchangeMemoryLimit
 
 KEY_HEADER = "x-deduplication-header"
 TTL_HEADER = "x-cache-ttl"
@@ -39,14 +40,21 @@ class SeenKeys:
     Args:
         log: where keys of persistent messages are kept, too; None: they end with the process.
         now: microseconds since 1970.
+        limit: of all exchanges of the node.
     """
 
     is_filter = True
 
     def __init__(
-        self, options: DeduplicationOptions, log: ExchangeLog | None, now: Callable[[], int]
+        self,
+        options: DeduplicationOptions,
+        log: ExchangeLog | None,
+        now: Callable[[], int],
+        limit: ExchangeMemoryLimit,
     ) -> None:
         self._options = options
+        self._limit = limit
+        self._counted = 0  # by the limit
         self.log = log
         self.written = self.durable = 0
         self._now = now
@@ -122,6 +130,9 @@ class SeenKeys:
         surplus = max(0, len(self._offsets) - self._options.size)
         for key in list(islice(self._offsets, surplus)):
             self._drop(key)
+        self._count()
+        for key in list(islice(self._offsets, self._limit.surplus_keys)):
+            self._drop(key)
         if self._expiries:
             now = self._now()
             while (
@@ -129,8 +140,19 @@ class SeenKeys:
                 and self._expiries.get(key := next(iter(self._offsets)), now + 1) <= now
             ):
                 self._drop(key)
+        self._count()
         if self.log is not None:
             self.log.release()
+
+    def _count(self) -> None:
+        self._limit.keys_grew(len(self._offsets) - self._counted)
+        self._counted = len(self._offsets)
+
+    def close(self) -> None:
+        """The exchange is gone."""
+        self._offsets.clear()
+        self._expiries.clear()
+        self._count()
 
 
 def short_key(key: bytes) -> bytes:

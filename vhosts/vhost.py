@@ -37,6 +37,7 @@ from vhosts.delay_book import DelayBook
 from vhosts.errors import QueueInUse, QueueLimitReached, QueueNotEmpty
 from vhosts.event_feed import TellEvent, tell_nobody, tell_of_queue
 from vhosts.exchange_memories import ExchangeMemories
+from vhosts.exchange_memory_limit import HISTORIES_BYTES_MAX, ExchangeMemoryLimit
 from vhosts.group_book import GroupBook
 from vhosts.limits import MAX_QUEUES, Limits, reached
 from vhosts.node_loop import NodeLoop
@@ -85,6 +86,7 @@ class VirtualHost:
     Args:
         node_tells: the node tells of itself in this vhost.
         tell: of what happens here.
+        memory_limit: of what exchanges remember, with other vhosts; None: of its own.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class VirtualHost:
         queues_max: int = QUEUES_MAX,
         node_tells: bool = False,
         tell: TellEvent = tell_nobody,
+        memory_limit: ExchangeMemoryLimit | None = None,
     ) -> None:
         self.record = record
         self.firehose: Any = None
@@ -107,7 +110,8 @@ class VirtualHost:
         self.routing = RoutingTable(
             name, type_table(random_below), PREDECLARED + NODE_EXCHANGES * node_tells
         )
-        self.memories = ExchangeMemories(name, logs, numbers.take)
+        limit = memory_limit or ExchangeMemoryLimit(HISTORIES_BYTES_MAX, logs.memory.hold)
+        self.memories = ExchangeMemories(name, logs, numbers.take, limit)
         self.queues = NameTable[Queue]()
         self._owned: dict[object, NameTable[Queue]] = {}  # exclusive queues by connection
         self._logs = logs

@@ -9,6 +9,7 @@ from log_backend import Change, Durability, LogStore, MetadataStore
 from vhosts.argument_checks import QUEUE_TYPES
 from vhosts.errors import InvalidVhost, VhostNotFound
 from vhosts.event_feed import EventFeed
+from vhosts.exchange_memory_limit import HISTORIES_BYTES_MAX, ExchangeMemoryLimit
 from vhosts.limits import VHOST_LIMITS, checked_limits
 from vhosts.node_loop import NodeLoop
 from vhosts.timer import CallLater, CallSoon
@@ -42,11 +43,13 @@ class VhostDirectory:
         default_durability: Durability = Durability.DISK,
         queues_max: int = QUEUES_MAX,
         default_vhost: str = "/",
+        histories_bytes_max: int = HISTORIES_BYTES_MAX,
     ) -> None:
         self._logs = logs
         self._writer = writer
         self._loop = NodeLoop(call_soon, call_later, logs.clock)
         self._default_durability = default_durability
+        self._memory_limit = ExchangeMemoryLimit(histories_bytes_max, logs.memory.hold)
         self.queues_max = queues_max
         self.has_remote = logs.has_remote
         self.default_vhost = default_vhost
@@ -169,6 +172,7 @@ class VhostDirectory:
             queues_max=self.queues_max,
             node_tells=record.name == self.default_vhost,
             tell=self.events.tell,
+            memory_limit=self._memory_limit,
         )
         self._vhosts[record.name] = vhost
         return vhost

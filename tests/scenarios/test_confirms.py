@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pamqp import commands
 from scenarios.bad_input import Peer
-from scenarios.raw_client import content_body, content_header, message, publish
+from scenarios.raw_client import content_body, content_header, message, method, publish, short
 
 Basic, Confirm, Queue, Tx = commands.Basic, commands.Confirm, commands.Queue, commands.Tx
 
@@ -129,6 +129,34 @@ def test_a_channel_closed_for_an_error_confirms_what_came_before(confirming: Pee
     confirming.do(commands.Channel.CloseOk())
     confirming.open_channel()
     assert confirming.get(confirming.queue) == b"good"
+
+
+CLOSERS = {
+    "404 of a publish": (publish("nowhere", "k") + content_header(1) + content_body(b"x"), 404),
+    "404 of a passive declare": (method(50, 10, b"\0\0" + short("nowhere") + b"\1\0\0\0\0"), 404),
+    "406 of an unknown tag": (method(60, 80, b"\0\0\0\0\0\0\0\x4d\0"), 406),
+    "505 of a body without publish": (content_body(b"x"), 505),
+    "channel.close": (method(20, 40, b"\0\xc8\0\0\0\0\0"), 0),
+    "connection.close": (method(10, 50, b"\0\xc8\0\0\0\0\0", 0), 0),
+}
+
+
+@pytest.mark.parametrize("mandatory", [0, MANDATORY])
+@pytest.mark.parametrize("closer", CLOSERS)
+def test_what_is_confirmed_already_is_told_before_a_close(
+    confirming: Peer, closer: str, mandatory: int
+):
+    unroutable = publish("", "nobody", mandatory) + content_header(1) + content_body(b"x")
+    closing, code = CLOSERS[closer]
+    confirming.send_bytes(unroutable + unroutable + closing)
+    if mandatory:
+        for _ in range(2):
+            confirming.expect(Basic.Return)
+            confirming.receive_content()
+    assert confirmed_tags(confirming, 2) == [1, 2]
+    _, closed = confirming.receive()
+    assert closed.name.split(".")[1] == ("Close" if code else "CloseOk")
+    assert getattr(closed, "reply_code", 0) == code
 
 
 def test_commit_without_anything_is_answered(peer: Peer):

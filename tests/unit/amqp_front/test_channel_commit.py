@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 from frame_samples import publish
+from intake_samples import share
 from loop_services import rota_of
 from pamqp import commands
 from queue_samples import Node, records
@@ -35,6 +36,7 @@ class Connection:
     def __init__(self, node: Node) -> None:
         loop = asyncio.get_running_loop()
         self.vhost = node.vhost
+        self.intake = share()
         self.services: Any = SimpleNamespace(
             confirms=ConfirmBoard(loop.call_soon),
             clock=HastyClock(),

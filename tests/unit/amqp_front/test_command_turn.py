@@ -51,6 +51,7 @@ def left_after_turns(clock: SetClock) -> list[int]:
         cork=(cork := Cork(cast(Any, loop))),
         rota=Rota(cast(Any, loop), clock, cork),
         gate=SimpleNamespace(closed=False),
+        intake=SimpleNamespace(full=0),
     )
     connection = Connection(services, SimpleNamespace(opened=None, closed=None))
     connection.state = State.OPEN

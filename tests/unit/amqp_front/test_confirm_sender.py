@@ -86,3 +86,16 @@ def test_a_closed_channel_is_told_nothing_more(channel: Channel, sender: Confirm
     channel.services.confirms.durable(9)
     channel.services.confirms.failed()
     assert channel.sent() == []
+
+
+def test_what_is_known_is_told_before_the_end_and_nothing_behind_it(
+    channel: Channel, sender: ConfirmSender
+) -> None:
+    board = channel.services.confirms
+    sender.published(2, (), NOTHING)
+    sender.published(1, {0}, NOTHING)
+    sender.published(1, (), JournalPositions(0, 9))
+    sender.close()
+    assert channel.sent() == [("ack", 2, True), ("nack", 3, False)]
+    board.durable(9)
+    assert channel.sent() == []

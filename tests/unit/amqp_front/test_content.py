@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from intake_samples import share
 from pamqp import commands
 
 from amqp_front.command import Frame, PublishRun
@@ -29,7 +30,7 @@ def body(payload: bytes) -> Frame:
 
 
 def partial(message_bytes_max: int = 1000) -> PartialContent:
-    return PartialContent.of_method(PUBLISH, message_bytes_max)
+    return PartialContent.of_method(PUBLISH, message_bytes_max, share())
 
 
 def refused(content: PartialContent, *frames: Frame) -> AmqpError:

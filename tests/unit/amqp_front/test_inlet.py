@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from intake_samples import share
 from pamqp import commands
 
 from amqp_front.body_inlet import DIRECT_BYTES_MIN, NEXT_BYTES_MAX
@@ -67,7 +68,7 @@ class Client:
             if isinstance(command, PublishRun):
                 self.received += [command.body(at) for at in range(command.count)]
             elif isinstance(command, BegunPublish):
-                self.contents[1] = PartialContent.begun(command)
+                self.contents[1] = PartialContent.begun(command, share())
             elif isinstance(command, Frame) and command.channel == 1:
                 self._content(command)
             else:
@@ -76,7 +77,7 @@ class Client:
 
     def _content(self, command: Frame) -> None:
         if command.kind == 1:
-            self.contents[1] = PartialContent.of_method(PUBLISH, MESSAGE_BYTES_MAX)
+            self.contents[1] = PartialContent.of_method(PUBLISH, MESSAGE_BYTES_MAX, share())
             return
         if command.kind == 3:
             self.body_frames.append(len(command.payload))

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 from frame_samples import publish, some_properties
+from intake_samples import share
 from queue_samples import Node, SetClock
 from unit.amqp_front.publishing_channel import Channel, HastyClock, carry_out, held, runs
 
@@ -37,7 +38,7 @@ def planning(channel: Channel, publisher: Publisher) -> Callable[..., Planning]:
 
 def kept(publisher: Publisher, *messages: bytes) -> Sequence[Kept]:
     """What a transaction makes of them."""
-    transaction = Transaction()
+    transaction = Transaction(share())
     for message in messages:
         for run in runs(message):
             for checked in publisher.check(run):

@@ -365,12 +365,14 @@ async def test_a_persistent_publish_is_confirmed_when_the_journal_has_it(
     assert [type(each).__name__ for each in channel.sent()] == ["Ack"]
 
 
-def test_a_closed_channel_confirms_nothing_more(
+def test_a_closed_channel_confirms_what_is_known_and_nothing_more(
     node: Node, publisher: Publisher, channel: Channel
 ) -> None:
     publisher.confirming = True
     send(publisher, publish(1, "", "one", b"m"))
     publisher.close()
+    assert [ack.delivery_tag for ack in channel.sent()] == [1]
+    send(publisher, publish(1, "", "one", b"m"))
     node.turns.run()
     assert channel.sent() == []
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from pamqp import commands
 
+from amqp_front.gate import Held
 from amqp_front.publishing_hold import PublishingHold
-from amqp_front.services import Held
 
 
 class FakeGate:
@@ -26,7 +26,7 @@ class Owner:
         self.gate = FakeGate()
         self.sent: list[tuple[Any, dict[str, Any]]] = []
         self.changes: list[bool] = []
-        self.hold = PublishingHold(self.gate, self)
+        self.hold = PublishingHold(self)
         self.hold.tells = tells
 
     def send_method(self, kind: type[Any], **values: Any) -> None:
@@ -38,8 +38,8 @@ class Owner:
 
 def test_a_connection_is_held_once_and_let_go() -> None:
     owner = Owner()
-    owner.hold.begin()
-    owner.hold.begin()
+    owner.hold.begin(owner.gate)
+    owner.hold.begin(owner.gate)
     assert owner.gate.held == [owner.hold]
     owner.hold.let_go()
     assert owner.changes == [True, False]
@@ -48,11 +48,11 @@ def test_a_connection_is_held_once_and_let_go() -> None:
 
 def test_the_client_hears_of_both_ends_once() -> None:
     owner = Owner()
-    owner.hold.begin()
+    owner.hold.begin(owner.gate)
     owner.hold.tell_blocked("low on disk")
     owner.hold.tell_blocked("low on memory")
     owner.hold.let_go()
-    owner.hold.begin()
+    owner.hold.begin(owner.gate)
     owner.hold.let_go()
     assert owner.sent == [
         (commands.Connection.Blocked, {"reason": "low on disk"}),
@@ -62,7 +62,7 @@ def test_the_client_hears_of_both_ends_once() -> None:
 
 def test_a_client_that_announced_nothing_hears_nothing() -> None:
     owner = Owner(tells=False)
-    owner.hold.begin()
+    owner.hold.begin(owner.gate)
     owner.hold.tell_blocked("low on disk")
     owner.hold.let_go()
     assert owner.sent == []
@@ -72,7 +72,7 @@ def test_a_connection_that_ends_leaves_the_gate_and_hears_nothing_more() -> None
     owner = Owner()
     owner.hold.leave()
     assert owner.changes == []
-    owner.hold.begin()
+    owner.hold.begin(owner.gate)
     owner.hold.tell_blocked("low on disk")
     owner.hold.leave()
     owner.hold.leave()

@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 from frame_samples import publish, some_properties
+from intake_samples import share
 
 from amqp_front import kept_window, transaction
 from amqp_front.command import PublishRun
@@ -39,7 +40,7 @@ def test_a_publish_outlives_the_receive_buffer(keys: list[str]) -> None:
         for at, key in enumerate(keys)
     )
     run, buffer = publish_run(stream)
-    kept = Transaction()
+    kept = Transaction(share())
     kept.publish(run)
     buffer[: len(stream)] = b"\xee" * len(stream)
     run.rows[:18] = array("i", [0] * 18)
@@ -80,7 +81,7 @@ def taken() -> Taken:
 
 
 def test_a_transaction_keeps_its_order() -> None:
-    kept = Transaction()
+    kept = Transaction(share())
     settled = [taken(), taken()]
     for at, each in enumerate(settled):
         kept.publish(publish_run(publish(1, f"x{at}", f"k{at}", b""))[0])
@@ -90,7 +91,7 @@ def test_a_transaction_keeps_its_order() -> None:
 
 
 def test_what_goes_to_an_exchange_is_one_run_whatever_came_between() -> None:
-    kept = Transaction()
+    kept = Transaction(share())
     for at, (exchange, options) in enumerate(
         [
             ("x", {}),
@@ -115,7 +116,7 @@ def test_what_goes_to_an_exchange_is_one_run_whatever_came_between() -> None:
 
 
 def test_what_has_one_key_in_common_keeps_that() -> None:
-    same, other = Transaction(), Transaction()
+    same, other = Transaction(share()), Transaction(share())
     for kept, keys in ((same, "kk"), (other, "kj")):
         for key in keys:
             kept.publish(publish_run(publish(1, "x", key, b""))[0])
@@ -127,7 +128,7 @@ def test_what_has_one_key_in_common_keeps_that() -> None:
 def test_a_window_is_limited_in_messages_and_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_window, "KEPT_RECORDS_MAX", 3)
     monkeypatch.setattr(kept_window, "KEPT_BYTES_MAX", 1_000)
-    kept = Transaction()
+    kept = Transaction(share())
     for size in (1, 1, 1, 1, 999, 1, 1):
         kept.publish(publish_run(publish(1, "x", "k", bytes(size)))[0])
     assert sizes(kept) == [[1, 1, 1], [1, 999], [1, 1]]
@@ -135,7 +136,7 @@ def test_a_window_is_limited_in_messages_and_in_bytes(monkeypatch: pytest.Monkey
 
 def test_a_window_is_limited_in_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_window, "KINDS_MAX", 2)
-    kept = Transaction()
+    kept = Transaction(share())
     for size, exchange in enumerate("xyxzy"):
         kept.publish(publish_run(publish(1, exchange, "k", bytes(size)))[0])
     assert sizes(kept) == [[0, 1, 2], [3, 4]]
@@ -143,7 +144,7 @@ def test_a_window_is_limited_in_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_message_with_copies_stands_alone() -> None:
     copied = some_properties(headers={"CC": ["other"]})
-    kept = Transaction()
+    kept = Transaction(share())
     for size, options in enumerate([{}, {"properties": copied}, {"properties": copied}, {}, {}]):
         kept.publish(publish_run(publish(1, "x", "k", bytes(size), **options))[0])
     assert sizes(kept) == [[0], [1], [2], [3, 4]]
@@ -157,7 +158,7 @@ def sizes(kept: Transaction) -> list[list[int]]:
 
 def test_a_publish_that_has_bytes_of_its_own_is_not_copied() -> None:
     own = single_run(1, b"x", b"k", 0, Properties(b"\0\0"), b"large")
-    kept = Transaction()
+    kept = Transaction(share())
     kept.publish(own)
     kept.publish(publish_run(publish(1, "x", "k", b"small"))[0])
     first, second = kept.kept
@@ -169,7 +170,7 @@ def test_a_publish_that_has_bytes_of_its_own_is_not_copied() -> None:
 def test_a_transaction_is_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     run = publish_run(publish(1, "x", "k", bytes(400)))[0]
     monkeypatch.setattr(transaction, "TRANSACTION_BYTES_MAX", ENTRY_BYTES + 2 * 500)
-    kept = Transaction()
+    kept = Transaction(share())
     kept.publish(run)
     kept.publish(run)
     with pytest.raises(SoftError) as caught:
@@ -181,7 +182,7 @@ def test_neighbours_that_differ_count_as_much_as_a_kibibyte(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(transaction, "TRANSACTION_BYTES_MAX", 5 * ENTRY_BYTES)
-    kept = Transaction()
+    kept = Transaction(share())
     for exchange in "xyxy":
         kept.publish(publish_run(publish(1, exchange, "k", bytes(10)))[0])
     with pytest.raises(SoftError):
@@ -190,7 +191,7 @@ def test_neighbours_that_differ_count_as_much_as_a_kibibyte(
 
 def test_settlements_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction, "TRANSACTION_BYTES_MAX", 20 * ENTRY_BYTES)
-    kept = Transaction()
+    kept = Transaction(share())
     for _ in range(10):
         kept.settle(taken())
     with pytest.raises(SoftError):

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 from frame_samples import publish, some_properties
+from intake_samples import share
 from queue_samples import Node
 from unit.amqp_front.publishing_channel import Channel, carry_out, held, runs
 
@@ -25,7 +26,7 @@ def commit(node: Node, channel: Channel, publisher: Publisher) -> Commit:
     """Commits messages: each is exchange, key and body, with options."""
 
     def committed(*messages: bytes) -> list[Batch]:
-        transaction = Transaction()
+        transaction = Transaction(share())
         for message in messages:
             for run in runs(message):
                 transaction.publish(run)

@@ -1,17 +1,25 @@
 """The keys that a deduplication exchange has seen."""
 
+import pytest
+
 from exchanges import DeduplicationOptions, Message
 from log_backend import Records
+from vhosts import exchange_memory_limit
 from vhosts.exchange_memory import Note
+from vhosts.exchange_memory_limit import KEY_BYTES, ExchangeMemoryLimit
 from vhosts.seen_keys import KEY_BYTES_MAX, SeenKeys
 
 
 class Seen:
     """Keys that are not kept on a disk, and a clock."""
 
-    def __init__(self, size: int = 100, ttl: int | None = None) -> None:
+    def __init__(
+        self, size: int = 100, ttl: int | None = None, limit: ExchangeMemoryLimit | None = None
+    ) -> None:
         self.now = 1_000_000
-        self.keys = SeenKeys(DeduplicationOptions(size, ttl, False), None, lambda: self.now)
+        options = DeduplicationOptions(size, ttl, False)
+        limit = limit or ExchangeMemoryLimit(0, lambda size: None)
+        self.keys = SeenKeys(options, None, lambda: self.now, limit)
 
     def note(self, key: object, **headers: object) -> Note:
         note = self.keys.note(Message({"x-deduplication-header": key, **headers}))
@@ -93,3 +101,19 @@ def test_a_key_that_comes_again_after_its_time_counts_from_then() -> None:
     seen.see("a")
     seen.see("c")
     assert [key for key in "abc" if seen.knows(key)] == ["a", "c"]
+
+
+def test_keys_of_all_exchanges_are_bounded_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange_memory_limit, "KEYS_MAX", 5)
+    held: list[int] = []
+    together = ExchangeMemoryLimit(0, held.append)
+    one, other = Seen(limit=together), Seen(limit=together)
+    one.see("a", "b", "c")
+    other.see("d", "e", "f", "g")
+    assert together.keys == 5
+    assert sum(held) == 5 * KEY_BYTES
+    assert [other.knows(key) for key in "defg"] == [False, False, True, True]
+    assert all(one.knows(key) for key in "abc")
+    one.keys.close()
+    other.keys.close()
+    assert together.keys == sum(held) == 0
