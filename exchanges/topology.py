@@ -295,7 +295,7 @@ class Topology(TopologyListing):
             missing = QueueNotFound if wanted.destination_kind == "queue" else ExchangeNotFound
             raise missing(wanted.destination, self.vhost)
         key_bytes(wanted.routing_key)
-        _check_comparable(wanted.arguments)
+        _check_comparable(wanted)
         source.index.check(wanted)
         durable = source.durable and destination.durable
         return self._applied(
@@ -304,7 +304,7 @@ class Topology(TopologyListing):
 
     def _unbind(self, wanted: Binding) -> TopologyChange:
         self._check_not_default(wanted.source)
-        _check_comparable(wanted.arguments)
+        _check_comparable(wanted)
         return self._applied(self._graph.remove_binding(wanted))
 
     def _check_not_default(self, exchange: str) -> None:
@@ -326,12 +326,19 @@ class Topology(TopologyListing):
         self.version += 1
 
 
-def _check_comparable(arguments: Mapping[str, object]) -> None:
-    # A binding's arguments are part of its identity: they must compare and hash.
-    for name, value in arguments.items():
-        try:
-            comparable(value)
-        except Incomparable as reason:
-            raise InvalidBindingArguments(
-                name, f"invalid binding argument '{name}': {reason}"
-            ) from None
+def _check_comparable(binding: Binding) -> None:
+    # Arguments are part of a binding's identity: they must compare and hash.
+    try:
+        hash(binding)
+    except Incomparable:
+        for name, value in binding.arguments.items():
+            _check_argument(name, value)
+
+
+def _check_argument(name: str, value: object) -> None:
+    try:
+        comparable(value)
+    except Incomparable as reason:
+        raise InvalidBindingArguments(
+            name, f"invalid binding argument '{name}': {reason}"
+        ) from None
