@@ -135,13 +135,14 @@ class Topology(TopologyListing):
             raise ExchangeInUse(name, self.vhost)
         return self._applied(self._graph.remove_exchange(name))
 
-    def set_policy_alternate(self, name: str, alternate: str | None) -> None:
-        """Give an exchange the alternate exchange of its policy, if its argument has none.
+    def set_policy(self, name: str, policy: str | None, alternate: str | None) -> None:
+        """Give an exchange a policy, and the alternate exchange of it, if its argument has none.
 
         Raises:
             ExchangeNotFound: there is no such exchange.
         """
         node = self._exchange_node(name)
+        node.policy = policy
         if node.policy_alternate != alternate:
             node.policy_alternate = alternate
             self._topology_changed()

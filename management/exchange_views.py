@@ -55,7 +55,6 @@ def _listing(vhosts: list[VirtualHost]) -> Listing:
 
 def exchange_row(vhost: VirtualHost, exchange: Exchange) -> Row:
     """An exchange as RabbitMQ shows it."""
-    policy = vhost.policies.book.of_exchange(exchange.name)
     return {
         "name": exchange.name,
         "vhost": vhost.name,
@@ -64,7 +63,7 @@ def exchange_row(vhost: VirtualHost, exchange: Exchange) -> Row:
         "auto_delete": exchange.auto_delete,
         "internal": exchange.internal,
         "arguments": plain_arguments(exchange.arguments),
-        "policy": None if policy is None else policy.name,
+        "policy": vhost.routing.policy_of(exchange.name),
         **delayed_count(vhost, exchange),
     }
 
