@@ -122,7 +122,12 @@ def list_bindings_to(call: Call) -> Answer:
 
 async def publish(call: Call) -> Answer:
     """Publish one message and wait for its confirm: for trying out, not for work."""
-    name = _exchange(call).name
+    name = exchange_name(call.path("name"))
+    if not call.vhost.routing.has_exchange(
+        name
+    ):  # RabbitMQ's channel is closed with 404, and this is 400
+        where = f"no exchange '{name}' in vhost '{call.vhost.name}'"
+        raise bad_request(f"404 NOT_FOUND - {where}")
     body = await call.body(PublishBody)
     payload = body.payload.encode()
     if body.payload_encoding == "base64":
