@@ -49,9 +49,10 @@ from amqp_front.methods import (
 from amqp_front.planning import Planning
 from amqp_front.publisher import Publisher
 from amqp_front.redelivery import Redelivery
-from amqp_front.rollback import Rollback, rolled_back
+from amqp_front.rollback import Rollback, all_taken, rolled_back
 from amqp_front.settling import Settling
 from amqp_front.transaction import TRANSACTION_TURN_MAX, Transaction
+from amqp_front.unacked import UnackedRun
 from log_backend import Octets
 from vhosts import Queue, ResourceKind, Verb
 
@@ -149,8 +150,7 @@ class Channel:
     ) -> None:
         """Answer when a change is durable."""
         frame = b"" if nowait else encode_method(self.number, kind, **values)
-        frame += self._cancels
-        self._cancels = b""
+        frame, self._cancels = frame + self._cancels, b""
         if durable is None:
             self._answer(frame)
         else:
@@ -323,8 +323,7 @@ class Channel:
         self.reply(done, method.nowait, commands.Basic.CancelOk, consumer_tag=method.consumer_tag)
 
     def _ignore(self, method: Any) -> None:
-        # The client's answer to our basic.cancel or channel.flow.
-        return
+        """The client's answer to our basic.cancel or channel.flow."""
 
     def _get(self, method: Any) -> None:
         name = topology_methods.queue_name(self, method.queue)
@@ -401,9 +400,8 @@ class Channel:
             Settling(self.consumption, runs, outcome, services)
             for outcome, runs in transaction.taken.items()
         ]
-        returns, kept = self.publisher.returns, transaction.kept
-        planning = Planning(self, returns, kept, services.clock, settlings)
-        self._plan_commit(planning, method)
+        returns, clock = self.publisher.returns, services.clock
+        self._plan_commit(Planning(self, returns, transaction.kept, clock, settlings), method)
 
     def _plan_commit(self, planning: Planning, method: Any) -> None:
         plan = planning.go_on()
@@ -459,11 +457,22 @@ class Channel:
         """Return what is unsettled, end consumers and confirms; None: all is done, else it is when this is."""
         self.publisher.close()
         self.partial = None
-        taken = [] if self._rollback is None else self._rollback.take_all()
-        if self._transaction is not None:
-            taken += self._transaction.taken.values()
-            self._transaction = None
-        return self.consumption.close(taken)
+        return self.consumption.close(self._all_taken())
+
+    def stop(self) -> None:
+        """Confirm and deliver nothing more: its connection has ended, and it is to `leave` in a later turn."""
+        self.closing = True
+        self.partial = None
+        self.publisher.close()
+        self.consumption.stop()
+
+    def leave(self) -> Settling:
+        """See `LeavingChannel`."""
+        return self.consumption.leave(self._all_taken())
+
+    def _all_taken(self) -> list[list[UnackedRun]]:
+        transaction, self._transaction = self._transaction, None
+        return all_taken(transaction, self._rollback)
 
     def end(self) -> None:
         """It is closed on both sides: nothing is left for the garbage collector."""

@@ -8,10 +8,12 @@ from amqp_front.channel import Channel
 from amqp_front.channel_connection import ChannelConnection
 from amqp_front.command import BegunPublish, Command, Frame, PublishRun, SettleRun
 from amqp_front.content import PartialContent
+from amqp_front.departure import Departure, are_many
 from amqp_front.errors import CHANNEL_ERROR, COMMAND_INVALID, NOT_ALLOWED, HardError
 from amqp_front.frame_cutter import FRAME_HEADER, FRAME_METHOD
 from amqp_front.gate import PublisherGate
 from amqp_front.methods import AccessRequest, decode_method, encode_method
+from amqp_front.piecework import Piecework
 
 _CLASS_CONNECTION = b"\x00\x0a"
 _CHANNEL_CLOSE = b"\x00\x14\x00\x28"
@@ -125,14 +127,26 @@ class ChannelTable:
 
     def release(self) -> list[Awaitable[None]]:
         """Release all channels: the connection is gone or closing; returns what is not done at once."""
+        connection, self._assembling = self._connection, ()
         channels, self._channels = self._channels, {}
-        self._assembling = ()
+        if not channels:
+            return []
+        open_ones = [channel for channel in channels.values() if not channel.closing]
+        in_turns = are_many(len(open_ones), connection.consumers)
         under_way: list[Awaitable[None]] = []
         for channel in channels.values():
-            self._connection.services.admission.channel_closed(self._connection.user)
-            if not channel.closing and (done := channel.release()) is not None:
-                under_way.append(done)
-            channel.end()
+            connection.services.admission.channel_closed(connection.user)
+            if channel.closing:
+                channel.end()
+            elif in_turns:
+                channel.stop()
+            else:
+                if (done := channel.release()) is not None:
+                    under_way.append(done)
+                channel.end()
+        if in_turns:
+            departure = Departure(open_ones, connection.services)
+            under_way.append(Piecework(departure, connection.services).done)
         return under_way
 
     def end(self) -> None:

@@ -131,12 +131,14 @@ class Consumption:
 
     def consumer_failed(self, consumer: ChannelConsumer, error: Exception) -> None:
         """See `ConsumingChannel`."""
-        if consumer.tag in self.consumers:  # the channel may just have been closed for another
+        # The channel may just have been closed for another.
+        if consumer.tag in self.consumers and not self._is_closed:
             self._channel.refuse_consume(error)
 
     def consumer_ended(self, consumer: ChannelConsumer) -> None:
         """See `ConsumingChannel`."""
-        if self._forget(consumer.tag) is not None and self._channel.cancel_notify:
+        is_told = self._channel.cancel_notify and not self._is_closed
+        if self._forget(consumer.tag) is not None and is_told:
             self._channel.cancelled(
                 encode_method(
                     self.number, commands.Basic.Cancel, consumer_tag=consumer.tag, nowait=True
@@ -459,12 +461,30 @@ class Consumption:
         """Return everything unsettled and end all consumers; None: that is done, else it is when this is.
 
         Args:
-            taken: of it, what a transaction had taken, in any order.
+            taken: see `leave`.
         """
+        few = len(self.consumers) <= LEAVING_MAX
+        is_first = self._settling is None or self._settling.done()
+        settling = self.leave(taken)
+        if is_first and few and settling.are_few:
+            settling.go_on(whole=True)
+            return None
+        return settled_in_turns(settling)
+
+    def stop(self) -> None:
+        """Deliver nothing more; what is unsettled and the consumers stay until they `leave`."""
         self._is_closed = True  # who is in the middle of delivering stops
         self._lease_ends = None
         if self._reply_tag is not None:
             self._close_replies()
+
+    def leave(self, taken: Sequence[list[UnackedRun]] = ()) -> Settling:
+        """End all consumers; they leave their queues, and all that is unsettled comes back, as this goes on.
+
+        Args:
+            taken: of what is unsettled, what a transaction had taken, in any order.
+        """
+        self.stop()
         consumers = list(self.consumers.values())
         self.consumers.clear()
         self._partitioned.clear()
@@ -475,10 +495,4 @@ class Consumption:
         if not self.unacked.put_back_few(taken):
             order = TagOrder([*taken, self.unacked.take_all()])
         runs = self.unacked.take_all()
-        is_first = self._settling is None or self._settling.done()
-        settling = Settling(self, runs, Comeback.FAILED, self._channel.services, consumers, order)
-        at_once = is_first and settling.are_few and len(consumers) <= LEAVING_MAX
-        if at_once:
-            settling.go_on(whole=True)
-            return None
-        return settled_in_turns(settling)
+        return Settling(self, runs, Comeback.FAILED, self._channel.services, consumers, order)

@@ -8,7 +8,7 @@ from amqp_front.direct_reply import PSEUDO_QUEUE
 from amqp_front.errors import PRECONDITION_FAILED, AmqpError, SoftError
 from amqp_front.properties import EXPIRATION, REPLY_TO, USER_ID, Properties, copies
 from amqp_front.single_run import single_run
-from vhosts import AccessRefused, PermissionCache, Verb, VirtualHost
+from vhosts import AccessRefused, MatchBudget, PermissionCache, Verb, VirtualHost
 
 INSPECTED = EXPIRATION | USER_ID | REPLY_TO | CARBON_COPY
 
@@ -44,11 +44,11 @@ def checked(run: PublishRun, exchange: str, channel: CheckedChannel) -> Iterator
 
 def _within_topics(run: PublishRun, exchange: str, channel: CheckedChannel) -> Iterator[PublishRun]:
     refused: Exception | None = None
-    allowed = run.count
-    if channel.vhost.routing.exchange(exchange).type == "topic":
+    allowed, budget = run.count, MatchBudget()
+    if channel.vhost.routing.routes_by_topic(exchange):
         for at, key in enumerate(run.keys()):
             try:
-                _check_topics(run, at, key, exchange, channel)
+                _check_topics(run, at, key, exchange, channel, budget)
             except (AccessRefused, AmqpError) as error:
                 refused, allowed = error, at
                 break
@@ -59,14 +59,19 @@ def _within_topics(run: PublishRun, exchange: str, channel: CheckedChannel) -> I
 
 
 def _check_topics(
-    run: PublishRun, at: int, key: bytes, exchange: str, channel: CheckedChannel
+    run: PublishRun,
+    at: int,
+    key: bytes,
+    exchange: str,
+    channel: CheckedChannel,
+    budget: MatchBudget,
 ) -> None:
     keys = [key]
     if run.property_flags & CARBON_COPY:
         keys += copies(Properties(run.properties(at)).headers())
     for each in keys:
         text = each.decode(errors="surrogateescape")
-        channel.permissions.authorize_topic(exchange, Verb.WRITE, text)
+        channel.permissions.authorize_topic(exchange, Verb.WRITE, text, budget)
 
 
 def _inspected(run: PublishRun, channel: CheckedChannel) -> Iterator[PublishRun]:

@@ -10,6 +10,7 @@ from itertools import chain
 from amqp_front.piecework import Piecework
 from amqp_front.services import Services
 from amqp_front.tag_order import TagOrder
+from amqp_front.transaction import Transaction
 from amqp_front.unacked import Unacked, UnackedRun
 from log_backend import Clock
 
@@ -51,3 +52,9 @@ def rolled_back(
         return None
     rollback = Rollback(unacked, lists, services.clock)
     return rollback, Piecework(rollback, services)
+
+
+def all_taken(transaction: Transaction | None, rollback: Rollback | None) -> list[list[UnackedRun]]:
+    """What a transaction has taken, and what is on its way back from the one before, in no order."""
+    taken = [] if rollback is None else rollback.take_all()
+    return taken if transaction is None else [*taken, *transaction.taken.values()]

@@ -19,6 +19,8 @@ _VERIFY_MODES = {
     "optional": ssl.CERT_OPTIONAL,
     "required": ssl.CERT_REQUIRED,
 }
+# Of TLS 1.2: Python's own without the suites in CBC mode, which have let plain text be guessed (Lucky 13).
+_CIPHERS = "@SECLEVEL=2:ECDH+AESGCM:ECDH+CHACHA20:DHE+AESGCM:DHE+CHACHA20:!aNULL:!aDSS"
 _VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 
@@ -87,6 +89,7 @@ class TlsCertificates:
         options = self._options
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = _VERSIONS[options.version_min]
+        context.set_ciphers(_CIPHERS)  # those of TLS 1.3 are what they are
         context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
         context.verify_mode = _VERIFY_MODES[options.verification]
         try:

@@ -229,8 +229,7 @@ def _authorize_binding(
 ) -> None:
     channel.permissions.authorize(kind, destination, WRITE)
     channel.permissions.authorize(EXCHANGE, source, READ)
-    routing = channel.vhost.routing
-    if routing.has_exchange(source) and routing.exchange(source).type == "topic":
+    if channel.vhost.routing.routes_by_topic(source):
         channel.permissions.authorize_topic(source, READ, routing_key)
 
 

@@ -53,7 +53,7 @@ class Connection:
 
     def _shake_hands(self, endpoint: Endpoint, heartbeat_seconds: int) -> None:
         self.send(header.ProtocolHeader(0, 9, 1).marshal())
-        properties = self._expect(commands.Connection.Start).server_properties or {}
+        properties = self.expect(commands.Connection.Start).server_properties or {}
         platform = str(properties.get("platform", ""))
         named = " ".join(str(properties[key]) for key in _SERVER_KEYS if key in properties)
         # Others than RabbitMQ call themselves so for their clients' sake.
@@ -66,17 +66,17 @@ class Connection:
             response=f"\0{endpoint.user}\0{endpoint.password}",
         )
         self.send(frame.marshal(start_ok, 0))
-        tune = self._expect(commands.Connection.Tune)
+        tune = self.expect(commands.Connection.Tune)
         self.frame_max = tune.frame_max or 131_072
         tune_ok = commands.Connection.TuneOk(tune.channel_max, tune.frame_max, heartbeat_seconds)
         self.send(frame.marshal(tune_ok, 0))
         self.send(frame.marshal(commands.Connection.Open(endpoint.vhost), 0))
-        self._expect(commands.Connection.OpenOk)
+        self.expect(commands.Connection.OpenOk)
 
     def _open(self, channels: int) -> None:
         for number in range(1, channels + 1):
             self.send(frame.marshal(commands.Channel.Open(), number))
-            self._expect(commands.Channel.OpenOk)
+            self.expect(commands.Channel.OpenOk)
 
     def call(self, method: base.Frame, reply: type[Method]) -> Method:
         """Send a method on channel 1 and wait for its reply.
@@ -85,7 +85,7 @@ class Connection:
             RunFailed: the broker answered with something else, or not at all.
         """
         self.send(frame.marshal(method, CHANNEL))
-        return self._expect(reply)
+        return self.expect(reply)
 
     def call_each(self, methods: Iterable[base.Frame], reply: type[Method]) -> Iterator[Method]:
         """Send many methods without waiting for each; gives their replies in order.
@@ -97,7 +97,7 @@ class Connection:
         while some := [frame.marshal(m, CHANNEL) for m in islice(left, _METHODS_IN_FLIGHT)]:
             self.send(b"".join(some))
             for _ in some:
-                yield self._expect(reply)
+                yield self.expect(reply)
 
     def send(self, data: bytes | memoryview) -> None:
         """Send all of it.
@@ -153,10 +153,15 @@ class Connection:
     def close(self) -> None:
         """Close in order: the broker has handled everything sent before."""
         self.send(CLOSE_FRAME)
-        self._expect(commands.Connection.CloseOk)
+        self.expect(commands.Connection.CloseOk)
         self.socket.close()
 
-    def _expect(self, reply: type[Method]) -> Method:
+    def expect(self, reply: type[Method]) -> Method:
+        """Wait for a method.
+
+        Raises:
+            RunFailed: the broker answered with something else, or not at all.
+        """
         data = self.receive()
         while True:
             try:

@@ -19,6 +19,7 @@ from rich.table import Table
 from benchmarks.broker_process import routelog
 from benchmarks.bystander import bystander
 from benchmarks.crowd_storms import CrowdStorms
+from benchmarks.farewell_storms import FarewellStorms
 from benchmarks.loop_turns import LoopTurns, Turn, between
 from benchmarks.management_storms import ManagementStorms
 from benchmarks.storms import Storms
@@ -54,6 +55,7 @@ def main(
             **Storms(url, scale).all,
             **TransactionStorms(url, scale).all,
             **CrowdStorms(url, scale).all,
+            **FarewellStorms(url, scale).all,
             **ManagementStorms(url, broker.http_port, scale).all,
         }
         for name, storm in storms.items():

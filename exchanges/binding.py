@@ -17,6 +17,9 @@ class Binding(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One binding. Its identity is everything but `durable`, which follows from its ends.
 
     `arguments` must not be changed.
+
+    Attributes:
+        arguments_hash: found with the first hash and kept: thousands of arguments take milliseconds.
     """
 
     source: str
@@ -25,6 +28,11 @@ class Binding(msgspec.Struct, frozen=True, eq=False, gc=False):
     routing_key: str
     arguments: Mapping[str, object] = NO_ARGUMENTS
     durable: bool = False
+    arguments_hash: int = 0
+
+    def __post_init__(self) -> None:
+        if self.arguments_hash:  # a copy; or read, and another process's hash is another one
+            msgspec.structs.force_setattr(self, "arguments_hash", 0)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
@@ -32,14 +40,13 @@ class Binding(msgspec.Struct, frozen=True, eq=False, gc=False):
         )
 
     def __hash__(self) -> int:
-        return hash(self._identity())
+        if self.arguments and not self.arguments_hash:
+            hashed = hash(comparable_table(self.arguments))
+            msgspec.structs.force_setattr(self, "arguments_hash", hashed or 1)
+        return hash((*self._ends(), self.arguments_hash))
 
     def _identity(self) -> tuple[Hashable, ...]:
-        arguments = comparable_table(self.arguments) if self.arguments else None
-        return (
-            self.source,
-            self.destination,
-            self.destination_kind,
-            self.routing_key,
-            arguments,
-        )
+        return (*self._ends(), comparable_table(self.arguments) if self.arguments else None)
+
+    def _ends(self) -> tuple[Hashable, ...]:
+        return self.source, self.destination, self.destination_kind, self.routing_key

@@ -21,6 +21,7 @@ from exchanges.topology_change import NO_CHANGE, TopologyChange
 # Bindings that go with what is deleted: 0.5 ms, and a turn may have several deletions.
 AT_ONCE_MAX = 32
 LOOSENED_MAX = 128  # bindings that a turn of its own removes: up to 2 ms, with their records
+ARGUMENTS_OF_ONE = 8  # so many arguments of a binding are as long to remove as another binding
 
 End = tuple[DestinationKind, str]  # what a binding leads to, or an exchange that it leaves from
 
@@ -111,14 +112,18 @@ class BindingGraph:
     ) -> TopologyChange:
         """Remove so many bindings of what has departed, the first ones spared, and of what goes with them.
 
-        A list of what is left to do, not recursion: a chain of exchanges may be long.
+        A list of what is left to do, not recursion: a chain of exchanges may be long. One with many
+        arguments counts as several, and the last may be the one too many.
         """
-        while len(self.departed) > departed and len(removed) < count:
+        left = count - len(removed)
+        while len(self.departed) > departed and left > 0:
             end, node = next(reversed(self.departed.items()))
-            some = list(islice(node.bindings(), count - len(removed)))
-            for binding in some:
+            for binding in list(islice(node.bindings(), left)):
+                if left <= 0:
+                    break
                 self._take_off(binding, deleted)
-            removed += some
+                removed.append(binding)
+                left -= 1 + len(binding.arguments) // ARGUMENTS_OF_ONE
             if next(node.bindings(), None) is None:
                 del self.departed[end]
         return TopologyChange(

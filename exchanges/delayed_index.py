@@ -117,6 +117,11 @@ def delayed_index(
     return DelayedIndex(exchange.name, index)
 
 
+def routing_type(exchange: Exchange) -> object:
+    """The type by which an exchange routes: its own, or the one inside of a delayed message exchange."""
+    return exchange.arguments.get(TYPE_ARGUMENT) if exchange.type == DELAYED_TYPE else exchange.type
+
+
 def _no_inner_type(name: str) -> InvalidExchangeArguments:
     reason = f"Invalid argument, '{name}' can't be used for '{TYPE_ARGUMENT}'"
     return InvalidExchangeArguments(reason)

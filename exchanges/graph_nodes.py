@@ -16,6 +16,7 @@ class ExchangeNode:
     """An exchange, the bindings that leave from it and those that lead to it.
 
     Attributes:
+        policy: the name of its policy.
         policy_alternate: the alternate exchange of its policy; its own argument comes first.
     """
 
@@ -24,6 +25,7 @@ class ExchangeNode:
     outgoing: dict[Binding, Binding] = field(default_factory=dict)
     incoming: HeldBindings = None
     next_exchanges: Counter[str] = field(default_factory=Counter)  # how many bindings lead to each
+    policy: str | None = None
     policy_alternate: str | None = None
 
     @property

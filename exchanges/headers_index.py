@@ -12,8 +12,21 @@ from exchanges.message import Message
 # Equal to no value that a binding can ask for.
 _LIKE_NOTHING = object()
 
-Patterns = dict[HeadersPattern, Held]
 Pair = tuple[str, Hashable]
+
+
+class _Entry:
+    """A pattern and where the bindings that ask for it lead. It is found by identity.
+
+    A pattern may have thousands of pairs and stand under each: to hash it there takes their square.
+    """
+
+    __slots__ = ("held", "pattern", "places")
+
+    def __init__(self, pattern: HeadersPattern, places: tuple[Pair, ...]) -> None:
+        self.pattern = pattern
+        self.places = places
+        self.held: Held = None
 
 
 class HeadersIndex:
@@ -27,20 +40,22 @@ class HeadersIndex:
     remembers = False
 
     def __init__(self) -> None:
-        self._unconditional: Held = None
-        self._under_pair: dict[Pair, Patterns] = {}
-        self._places: dict[Binding, tuple[Pair, ...]] = {}
+        self._entries: dict[HeadersPattern, _Entry] = {}
+        self._unconditional: _Entry | None = None
+        self._need_pair: dict[Pair, set[_Entry]] = {}  # one of the pairs that they need
+        self._content_with: dict[Pair, set[_Entry]] = {}  # those for which one pair is enough
+        self._of_binding: dict[Binding, _Entry] = {}
         self._names: Counter[str] = Counter()
 
     @property
     def key_decides(self) -> bool:
         """Whether there is nothing to look at headers for."""
-        return not self._places
+        return not self._of_binding
 
     @property
     def reads_headers(self) -> bool:
         """Whether a binding is there for which headers matter."""
-        return bool(self._places)
+        return bool(self._of_binding)
 
     def check(self, binding: Binding) -> None:
         """Refuse an unknown `x-match`."""
@@ -49,41 +64,58 @@ class HeadersIndex:
     def add(self, binding: Binding) -> None:
         """Add a binding under as few pairs as will find it."""
         pattern = headers_pattern(binding.arguments)
-        self._names.update(name for name, _ in pattern.pairs)
-        if not pattern.pairs and not pattern.one_is_enough:
-            self._unconditional = with_destination(self._unconditional, binding)
-        self._places[binding] = self._pairs_to_stand_under(pattern)
-        for pair in self._places[binding]:
-            patterns = self._under_pair.setdefault(pair, {})
-            patterns[pattern] = with_destination(patterns.get(pattern), binding)
+        entry = self._entries.get(pattern)
+        if entry is None:
+            entry = self._entries[pattern] = self._placed(pattern)
+        self._of_binding[binding] = entry
+        entry.held = with_destination(entry.held, binding)
 
     def remove(self, binding: Binding) -> None:
         """Remove a binding from under its pairs."""
-        pattern = headers_pattern(binding.arguments)
-        if not pattern.pairs and not pattern.one_is_enough:
-            self._unconditional = without_destination(self._unconditional, binding)
-        for pair in self._places.pop(binding, ()):
-            patterns = self._under_pair[pair]
-            held = without_destination(patterns[pattern], binding)
-            if held is not None:
-                patterns[pattern] = held
-                continue
-            del patterns[pattern]
-            if not patterns:
-                del self._under_pair[pair]
-        for name, _ in pattern.pairs:
-            self._release(name)
+        entry = self._of_binding.pop(binding)
+        entry.held = without_destination(entry.held, binding)
+        if entry.held is None:
+            del self._entries[entry.pattern]
+            self._displace(entry)
 
     def match(self, routing_key: bytes, message: Message) -> list[Match]:
         """Return where bindings lead whose patterns match the headers."""
-        matched = list(matches(self._unconditional))
+        matched = list(matches(self._unconditional.held)) if self._unconditional else []
+        met: set[_Entry] = set()
         values = self._values_asked_for(message.headers)
         for name, value in values.items():
             for pair in ((name, None), (name, value)):
-                for pattern, held in self._under_pair.get(pair, {}).items():
-                    if pattern.one_is_enough or pattern.matches(values):
-                        matched += matches(held)
+                met.update(self._content_with.get(pair, ()))
+                for entry in self._need_pair.get(pair, ()):
+                    if entry.pattern.matches(values):
+                        matched += matches(entry.held)
+        for entry in met:
+            matched += matches(entry.held)
         return matched
+
+    def _placed(self, pattern: HeadersPattern) -> _Entry:
+        entry = _Entry(pattern, self._pairs_to_stand_under(pattern))
+        if not pattern.pairs and not pattern.one_is_enough:
+            self._unconditional = entry
+        standing = self._standing(pattern)
+        for pair in entry.places:
+            standing.setdefault(pair, set()).add(entry)
+        self._names.update(name for name, _ in pattern.pairs)
+        return entry
+
+    def _displace(self, entry: _Entry) -> None:
+        if entry is self._unconditional:
+            self._unconditional = None
+        standing = self._standing(entry.pattern)
+        for pair in entry.places:
+            standing[pair].remove(entry)
+            if not standing[pair]:
+                del standing[pair]
+        for name, _ in entry.pattern.pairs:
+            self._release(name)
+
+    def _standing(self, pattern: HeadersPattern) -> dict[Pair, set[_Entry]]:
+        return self._content_with if pattern.one_is_enough else self._need_pair
 
     def _release(self, name: str) -> None:
         self._names[name] -= 1
@@ -94,7 +126,7 @@ class HeadersIndex:
         if pattern.one_is_enough:
             return pattern.pairs
         # The pair that fewest others stand under: `type=audit` is common, `customer=17` is not.
-        rarest = sorted(pattern.pairs, key=lambda pair: len(self._under_pair.get(pair, ())))
+        rarest = sorted(pattern.pairs, key=lambda pair: len(self._need_pair.get(pair, ())))
         return tuple(rarest[:1])
 
     def _values_asked_for(self, headers: Mapping[str, object]) -> dict[str, Hashable]:

@@ -135,13 +135,14 @@ class Topology(TopologyListing):
             raise ExchangeInUse(name, self.vhost)
         return self._applied(self._graph.remove_exchange(name))
 
-    def set_policy_alternate(self, name: str, alternate: str | None) -> None:
-        """Give an exchange the alternate exchange of its policy, if its argument has none.
+    def set_policy(self, name: str, policy: str | None, alternate: str | None) -> None:
+        """Give an exchange a policy, and the alternate exchange of it, if its argument has none.
 
         Raises:
             ExchangeNotFound: there is no such exchange.
         """
         node = self._exchange_node(name)
+        node.policy = policy
         if node.policy_alternate != alternate:
             node.policy_alternate = alternate
             self._topology_changed()
@@ -295,7 +296,7 @@ class Topology(TopologyListing):
             missing = QueueNotFound if wanted.destination_kind == "queue" else ExchangeNotFound
             raise missing(wanted.destination, self.vhost)
         key_bytes(wanted.routing_key)
-        _check_comparable(wanted.arguments)
+        _check_comparable(wanted)
         source.index.check(wanted)
         durable = source.durable and destination.durable
         return self._applied(
@@ -304,7 +305,7 @@ class Topology(TopologyListing):
 
     def _unbind(self, wanted: Binding) -> TopologyChange:
         self._check_not_default(wanted.source)
-        _check_comparable(wanted.arguments)
+        _check_comparable(wanted)
         return self._applied(self._graph.remove_binding(wanted))
 
     def _check_not_default(self, exchange: str) -> None:
@@ -326,12 +327,19 @@ class Topology(TopologyListing):
         self.version += 1
 
 
-def _check_comparable(arguments: Mapping[str, object]) -> None:
-    # A binding's arguments are part of its identity: they must compare and hash.
-    for name, value in arguments.items():
-        try:
-            comparable(value)
-        except Incomparable as reason:
-            raise InvalidBindingArguments(
-                name, f"invalid binding argument '{name}': {reason}"
-            ) from None
+def _check_comparable(binding: Binding) -> None:
+    # Arguments are part of a binding's identity: they must compare and hash.
+    try:
+        hash(binding)
+    except Incomparable:
+        for name, value in binding.arguments.items():
+            _check_argument(name, value)
+
+
+def _check_argument(name: str, value: object) -> None:
+    try:
+        comparable(value)
+    except Incomparable as reason:
+        raise InvalidBindingArguments(
+            name, f"invalid binding argument '{name}': {reason}"
+        ) from None

@@ -2,6 +2,7 @@
 
 from exchanges.binding import Binding, DestinationKind
 from exchanges.binding_graph import BindingGraph
+from exchanges.delayed_index import routing_type
 from exchanges.errors import ExchangeNotFound, QueueNotFound
 from exchanges.exchange import Exchange
 from exchanges.graph_nodes import ExchangeNode, QueueNode
@@ -28,9 +29,19 @@ class TopologyListing:
         """
         return self._exchange_node(name).exchange
 
+    def policy_of(self, exchange: str) -> str | None:
+        """Return the name of an exchange's policy; None if it has none, or is gone."""
+        node = self._graph.exchanges.get(exchange)
+        return None if node is None else node.policy
+
     def has_exchange(self, name: str) -> bool:
         """Tell whether an exchange exists."""
         return name in self._graph.exchanges
+
+    def routes_by_topic(self, exchange: str) -> bool:
+        """Tell whether there is an exchange of type topic, or one that delays for this type."""
+        node = self._graph.exchanges.get(exchange)
+        return node is not None and routing_type(node.exchange) == "topic"
 
     def has_departed(self, kind: DestinationKind, name: str) -> bool:
         """Tell whether a queue or an exchange of this name was deleted and has bindings still."""

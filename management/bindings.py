@@ -123,8 +123,7 @@ def _authorize(call: Call, binding: Binding) -> None:
         kind = ResourceKind.EXCHANGE
     caller.authorize(vhost.name, kind, binding.destination, Verb.WRITE)
     caller.authorize(vhost.name, ResourceKind.EXCHANGE, binding.source, Verb.READ)
-    routing = vhost.routing
-    if routing.has_exchange(binding.source) and routing.exchange(binding.source).type == "topic":
+    if vhost.routing.routes_by_topic(binding.source):
         caller.authorize_topic(vhost.name, binding.source, Verb.READ, binding.routing_key)
 
 

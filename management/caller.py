@@ -32,7 +32,7 @@ class Caller:
     Attributes:
         name: the user's name; empty for the command line.
         is_local: it has shown the token of the data directory, so it may do everything.
-        only_vhost: it has shown a token for the logs of this vhost, and may do nothing else.
+        only_vhost: it has shown a token for the logs of this vhost: it may read them, and nothing else.
     """
 
     name: str

@@ -55,7 +55,6 @@ def _listing(vhosts: list[VirtualHost]) -> Listing:
 
 def exchange_row(vhost: VirtualHost, exchange: Exchange) -> Row:
     """An exchange as RabbitMQ shows it."""
-    policy = vhost.policies.book.of_exchange(exchange.name)
     return {
         "name": exchange.name,
         "vhost": vhost.name,
@@ -64,7 +63,7 @@ def exchange_row(vhost: VirtualHost, exchange: Exchange) -> Row:
         "auto_delete": exchange.auto_delete,
         "internal": exchange.internal,
         "arguments": plain_arguments(exchange.arguments),
-        "policy": None if policy is None else policy.name,
+        "policy": vhost.routing.policy_of(exchange.name),
         **delayed_count(vhost, exchange),
     }
 
@@ -123,7 +122,12 @@ def list_bindings_to(call: Call) -> Answer:
 
 async def publish(call: Call) -> Answer:
     """Publish one message and wait for its confirm: for trying out, not for work."""
-    name = _exchange(call).name
+    name = exchange_name(call.path("name"))
+    if not call.vhost.routing.has_exchange(
+        name
+    ):  # RabbitMQ's channel is closed with 404, and this is 400
+        where = f"no exchange '{name}' in vhost '{call.vhost.name}'"
+        raise bad_request(f"404 NOT_FOUND - {where}")
     body = await call.body(PublishBody)
     payload = body.payload.encode()
     if body.payload_encoding == "base64":

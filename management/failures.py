@@ -80,6 +80,11 @@ def not_found() -> Refused:
     return Refused(*NOT_FOUND, "Not Found")
 
 
+def vhost_or_user_not_found() -> Refused:
+    """A permission is set for a user, or in a vhost, that is not there."""
+    return bad_request("vhost_or_user_not_found")
+
+
 def not_authorised(reason: str) -> Refused:
     """The caller may not do this."""
     return Refused(*NOT_AUTHORISED, reason)

@@ -29,7 +29,7 @@ async def post_token(call: Call) -> Answer:
     """A token for the vhost; only who has shown a password gets one."""
     body = await call.body(TokenBody)
     name = call.caller.user
-    user = None if name is None or call.caller.only_vhost else call.broker.users.find(name)
+    user = None if name is None else call.broker.users.find(name)
     if user is None:
         raise not_authorised("a token is given for a user's password")
     if not 0 < body.seconds <= SECONDS_MAX:

@@ -59,7 +59,7 @@ async def overview(call: Call) -> Answer:
     }
     if call.caller.has(Need.MONITORING):
         row["listeners"] = _listeners(call)
-        row["contexts"] = []
+        row["contexts"] = _contexts(call)
     return Value(row)
 
 
@@ -165,6 +165,16 @@ def _listeners(call: Call) -> list[Row]:
     return [
         {"node": node.name, "protocol": protocol, "ip_address": host, "port": port}
         for protocol, (host, port) in node.listeners.items()
+    ]
+
+
+def _contexts(call: Call) -> list[Row]:
+    node = call.broker.node
+    described = {"node": node.name, "description": "RouteLog Management", "path": "/"}
+    return [
+        {**described, "ip": host, "port": str(port)}  # a text, as RabbitMQ's
+        for protocol, (host, port) in node.listeners.items()
+        if protocol in ("http", "https")
     ]
 
 

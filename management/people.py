@@ -6,7 +6,7 @@ import msgspec
 
 from management.answer import Answer, Empty, Listing, Value, put
 from management.call import Call
-from management.failures import bad_request, not_found
+from management.failures import bad_request, not_found, vhost_or_user_not_found
 from vhosts import (
     ARGON2ID,
     DEFAULT_ALGORITHM,
@@ -247,5 +247,5 @@ async def delete_topic_permission(call: Call) -> Answer:
 def _existing_user(call: Call) -> str:
     name = call.path("user")
     if call.broker.users.find(name) is None:
-        raise bad_request("vhost_or_user_not_found")
+        raise vhost_or_user_not_found()
     return name

@@ -21,6 +21,7 @@ from management import (
 from management.answer import Answer
 from management.call import Call
 from management.caller import Need
+from management.failures import Refused, not_found, vhost_or_user_not_found
 
 Handler = Callable[[Call], Answer | Awaitable[Answer]]
 
@@ -36,13 +37,18 @@ class Scope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One path and method."""
+    """One path and method.
+
+    Attributes:
+        without_vhost: what is answered when the vhost that the path names is not there.
+    """
 
     method: str
     path: str
     need: Need
     handler: Handler
     scope: Scope = Scope.ANY
+    without_vhost: Callable[[], Refused] = not_found
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -64,8 +70,10 @@ def _change(method: str, path: str, handler: Handler) -> Route:
     return Route(method, path, Need.MANAGEMENT, handler, Scope.ENTERED)
 
 
-def _admin(method: str, path: str, handler: Handler) -> Route:
-    return Route(method, path, Need.ADMINISTRATOR, handler)
+def _admin(
+    method: str, path: str, handler: Handler, without_vhost: Callable[[], Refused] = not_found
+) -> Route:
+    return Route(method, path, Need.ADMINISTRATOR, handler, without_vhost=without_vhost)
 
 
 def _policy(method: str, path: str, handler: Handler) -> Route:
@@ -79,6 +87,9 @@ def _log(path: str, handler: Handler, method: str = "GET") -> Route:
 _BINDING = "/bindings/{vhost}/e/{source}/{kind:[qe]}/{destination}"
 _QUEUE = "/queues/{vhost}/{name}"
 _EXCHANGE = "/exchanges/{vhost}/{name}"
+_ANY_EXCHANGE = (
+    "/exchanges/{vhost}/{name:[^/]*}"  # the default one's name may be written, or be empty
+)
 _DELAYED = f"{_EXCHANGE}/delayed"
 _HEALTH = "/health/checks"
 _LOG = "/{queue}/{partition}"
@@ -125,9 +136,9 @@ ROUTES: tuple[Route, ...] = (
     _get(_EXCHANGE, exchange_views.get_exchange),
     _change("PUT", _EXCHANGE, exchange_views.put_exchange),
     _change("DELETE", _EXCHANGE, exchange_views.delete_exchange),
-    _get(f"{_EXCHANGE}/bindings/source", exchange_views.list_bindings_from),
-    _get(f"{_EXCHANGE}/bindings/destination", exchange_views.list_bindings_to),
-    _change("POST", f"{_EXCHANGE}/publish", exchange_views.publish),
+    _get(f"{_ANY_EXCHANGE}/bindings/source", exchange_views.list_bindings_from),
+    _get(f"{_ANY_EXCHANGE}/bindings/destination", exchange_views.list_bindings_to),
+    _change("POST", f"{_ANY_EXCHANGE}/publish", exchange_views.publish),
     Route("GET", _DELAYED, Need.MANAGEMENT, delayed.list_delayed, Scope.ENTERED),
     _change("DELETE", _DELAYED, delayed.cancel_all),
     _change("DELETE", f"{_DELAYED}/{{id}}", delayed.cancel_one),
@@ -179,7 +190,12 @@ ROUTES: tuple[Route, ...] = (
     _admin("GET", "/users/{user}/topic-permissions", people.list_topic_permissions_of_user),
     _admin("GET", "/permissions", people.list_permissions),
     _admin("GET", "/permissions/{vhost}/{user}", people.get_permission),
-    _admin("PUT", "/permissions/{vhost}/{user}", people.put_permission),
+    _admin(
+        "PUT",
+        "/permissions/{vhost}/{user}",
+        people.put_permission,
+        vhost_or_user_not_found,
+    ),
     _admin("DELETE", "/permissions/{vhost}/{user}", people.delete_permission),
     _admin("GET", "/topic-permissions", people.list_topic_permissions),
     _admin(
@@ -187,7 +203,12 @@ ROUTES: tuple[Route, ...] = (
         "/topic-permissions/{vhost}/{user}",
         people.list_topic_permissions_of_user_in_vhost,
     ),
-    _admin("PUT", "/topic-permissions/{vhost}/{user}", people.put_topic_permission),
+    _admin(
+        "PUT",
+        "/topic-permissions/{vhost}/{user}",
+        people.put_topic_permission,
+        vhost_or_user_not_found,
+    ),
     _admin("DELETE", "/topic-permissions/{vhost}/{user}", people.delete_topic_permissions),
     _admin(
         "DELETE",

@@ -10,6 +10,7 @@ from management.failures import bad_request, not_found
 from vhosts import (
     USER_LIMITS,
     VHOST_LIMITS,
+    Policy,
     PolicyEntry,
     checked_limits,
     described_parameter,
@@ -47,14 +48,21 @@ def list_policies_of_vhost(call: Call) -> Answer:
 def _policies(call: Call, vhosts: list[Any]) -> Listing:
     operator = call.is_under(OPERATOR)
     items = ((v.name, each) for v in vhosts for each in v.policies.book.all(operator=operator))
-    return Listing(items, lambda item: described_policy(*item), lambda item: str(item[1].name))
+    return Listing(items, lambda item: _policy_row(*item), lambda item: str(item[1].name))
+
+
+def _policy_row(vhost: str, policy: Policy) -> Row:
+    row = described_policy(vhost, policy)
+    if policy.ran_out_for is not None:
+        row["pattern_took_too_long_for"] = policy.ran_out_for
+    return row
 
 
 def get_policy(call: Call) -> Answer:
     """A policy."""
     book = call.vhost.policies.book
     policy = book.get(call.path("name"), operator=call.is_under(OPERATOR))
-    return Value(described_policy(call.vhost.name, policy))
+    return Value(_policy_row(call.vhost.name, policy))
 
 
 async def put_policy(call: Call) -> Answer:

@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import msgspec
 from aiohttp import web
 
-from management.answer import Empty, Listing, Pieces, Stored, Value
+from management.answer import Empty, Listing, Pieces, Stored, Value, selected
 from management.authentication import authenticated
 from management.broker_side import BrokerSide
 from management.call import DEFINITIONS_BYTES_MAX, Call
 from management.caller import Caller, Need
-from management.failures import Refused, bad_request, not_authorised, not_found, refused
+from management.failures import Refused, bad_request, not_authorised, refused
 from management.listing import list_query, listed
 from management.log_tokens import LogTokens
 from management.openapi import openapi_document
@@ -155,12 +155,14 @@ class ManagementServer:
     def _check(self, route: Route, call: Call) -> None:
         if not call.caller.has(route.need):
             raise not_authorised(_WITHOUT_TAG[route.need])
+        if call.caller.only_vhost is not None and route.method not in SAFE_METHODS:
+            raise not_authorised("a token for logs reads only: this asks for a user's password")
         if not route.has_vhost:
             return
         name = call.path("vhost")
         found = [vhost for vhost in self._broker.vhosts.all() if vhost.name == name]
         if not found:
-            raise not_found()
+            raise route.without_vhost()
         call.vhost = found[0]
         caller, scope = call.caller, route.scope
         allowed = {
@@ -204,13 +206,22 @@ async def _response(
         place = {"Location": answer.location} if answer.location else None
         return web.Response(status=answer.status, headers=place)
     if isinstance(answer, Value):
-        return _json(answer.value, answer.status)
+        return _json(_columns_of(answer.value, request), answer.status)
     if isinstance(answer, Pieces):
         headers = {}
         if answer.file_name:
             headers["Content-Disposition"] = f'attachment; filename="{_safe(answer.file_name)}"'
         return await _streamed(request, answer.pieces, headers)
     return await _streamed(request, await listed(answer, list_query(request.query)), {})
+
+
+def _columns_of(value: object, request: web.Request) -> object:
+    columns = list_query(request.query).columns if "columns" in request.query else None
+    if columns is None or request.method not in SAFE_METHODS:
+        return value
+    if isinstance(value, list):
+        return [selected(each, columns) if isinstance(each, dict) else each for each in value]
+    return selected(value, columns) if isinstance(value, dict) else value
 
 
 def _json(value: object, status: int) -> web.Response:

@@ -63,7 +63,7 @@ class HttpSession:
                 return None if answer is None else json.loads(answer.read())
 
     def put(self, vhost: str, path: tuple[str, ...], body: object) -> bool:
-        """Send JSON to a path of a vhost; False when there is nothing of this name.
+        """Send JSON with the endpoint's password to a path of a vhost; False when there is nothing of the name.
 
         Raises:
             BadOption, ServiceUnreachable, ServiceRefused: as with `get`.
@@ -89,9 +89,10 @@ class HttpSession:
         Raises:
             OSError, HTTPException: the network's fault: `Attempts.excused` tells whether to try again.
         """
-        token = self.token(vhost)
-        method = "GET" if body is None else "PUT"
-        answer = self._send(method, (vhost, *path), f"Bearer {token}", query, body)
+        if body is None:
+            answer = self._send("GET", (vhost, *path), f"Bearer {self.token(vhost)}", query)
+        else:  # a token opens nothing that changes something
+            answer = self._send("PUT", (vhost, *path), self._basic(), query, body)
         try:
             if answer.status in (200, 204):
                 yield answer

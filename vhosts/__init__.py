@@ -74,8 +74,10 @@ from vhosts.imported_password import DEFAULT_ALGORITHM, imported_hash, split_imp
 from vhosts.json_arguments import checked_arguments, encoded_arguments, plain_arguments
 from vhosts.limits import USER_LIMITS, VHOST_LIMITS, Limits, checked_limits
 from vhosts.loopback import may_connect_from
+from vhosts.match_budget import MatchBudget, OutOfTime
 from vhosts.passage import Passage
 from vhosts.password import PasswordVerifier
+from vhosts.pattern import BadPattern, Pattern
 from vhosts.permission import FULL_PERMISSION, Permission, Verb
 from vhosts.permission_book import PermissionBook, ResourceKind
 from vhosts.permission_cache import PermissionCache
@@ -117,6 +119,7 @@ __all__ = [
     "Appending",
     "AuthenticationBusy",
     "AuthenticationRefused",
+    "BadPattern",
     "ChannelSnapshot",
     "Comeback",
     "ConnectionLimitReached",
@@ -152,11 +155,14 @@ __all__ = [
     "InvalidUser",
     "InvalidVhost",
     "Limits",
+    "MatchBudget",
     "NeedsName",
     "NotReadable",
+    "OutOfTime",
     "ParameterNotFound",
     "Passage",
     "PasswordVerifier",
+    "Pattern",
     "Permission",
     "PermissionBook",
     "PermissionCache",

@@ -1,12 +1,19 @@
 """Regular expressions that administrators write: checked, and never allowed to hang."""
 
+import logging
+
 import regex
 
+from vhosts.match_budget import MatchBudget, OutOfTime
+
 CHARACTERS_MAX = 1_024  # RabbitMQ's limit
-# A pattern such as (a|aa)+$ needs years for some names, and the event loop waits meanwhile. The limit is
-# processor time of the whole process: it must be far above what an honest pattern takes while threads are busy.
-MATCH_SECONDS_MAX = 0.25
 _EVERYTHING = ".*"  # by far the most frequent pattern: it needs no matching
+_NAME_SHOWN = 80  # characters, in the log
+
+# An escaped character, a set of characters, or the sign itself.
+_DOLLAR = regex.compile(r"\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]])*\]|\$", regex.DOTALL)
+
+log = logging.getLogger(__name__)
 
 
 class BadPattern(Exception):
@@ -16,26 +23,56 @@ class BadPattern(Exception):
 class Pattern:
     """A pattern that may match anywhere in a name, as in RabbitMQ.
 
+    `$` is the end of the name: unlike in RabbitMQ, a line feed at the end is a character as any other.
+
+    Attributes:
+        ran_out_for: the first name for which it ran out of time, None so far.
+
     Raises:
         BadPattern: it is too long or is no regular expression.
     """
 
-    __slots__ = ("_matcher", "text")
+    __slots__ = ("_matcher", "ran_out_for", "text")
 
     def __init__(self, text: str) -> None:
         if len(text) > CHARACTERS_MAX:
             raise BadPattern(f"longer than {CHARACTERS_MAX} characters")
         try:
-            self._matcher = regex.compile(text)
+            regex.compile(text)  # whose errors say where they are in the text as it was given
+            self._matcher = regex.compile(_DOLLAR.sub(_very_end, text))
         except (regex.error, RecursionError, OverflowError) as error:
             raise BadPattern(str(error)) from error
         self.text = text
+        self.ran_out_for: str | None = None
 
-    def matches(self, name: str) -> bool:
-        """Tell whether it matches; one that takes too long for this name does not."""
+    def matches(self, name: str, budget: MatchBudget | None = None) -> bool:
+        """Tell whether it matches; when it runs out of time it does not, which is logged once.
+
+        Args:
+            budget: for this match and others; one of its own by default.
+        """
+        try:
+            return self.matches_in_time(name, budget)
+        except OutOfTime:
+            if self.ran_out_for is None:
+                self.ran_out_for = name
+                shown = (self.text, name[:_NAME_SHOWN])
+                log.warning(
+                    "pattern %r takes too long for %r: it does not match such names", *shown
+                )
+            return False
+
+    def matches_in_time(self, name: str, budget: MatchBudget | None = None) -> bool:
+        """Tell whether it matches.
+
+        Raises:
+            OutOfTime: it takes too long.
+        """
         if self.text == _EVERYTHING:
             return True
-        try:
-            return self._matcher.search(name, timeout=MATCH_SECONDS_MAX) is not None
-        except TimeoutError:
-            return False
+        budget = budget or MatchBudget()
+        return budget.search(self._matcher, name, has_run_out=self.ran_out_for is not None)
+
+
+def _very_end(found: "regex.Match[str]") -> str:
+    return r"\Z" if found[0] == "$" else found[0]

@@ -5,6 +5,7 @@ from enum import Enum
 from types import MappingProxyType
 
 from vhosts.errors import AccessRefused, VhostAccessRefused
+from vhosts.match_budget import MatchBudget
 from vhosts.permission import Permission, Verb
 from vhosts.topic_permission import TopicPermission, TopicRule
 
@@ -138,15 +139,24 @@ class PermissionBook:
             raise AccessRefused(_refusal(user, vhost, kind, name))
 
     def authorize_topic(
-        self, user: str, vhost: str, exchange: str, verb: Verb, routing_key: str
+        self,
+        user: str,
+        vhost: str,
+        exchange: str,
+        verb: Verb,
+        routing_key: str,
+        budget: MatchBudget | None = None,
     ) -> None:
         """Let the user publish to (`write`) or bind with (`read`) a key of a topic exchange.
+
+        Args:
+            budget: for this key and others that come with it.
 
         Raises:
             AccessRefused: his topic permission does not cover the key.
         """
         rule = self.topics(user, vhost).get(exchange)
-        if rule is not None and not rule.allows(verb, routing_key):
+        if rule is not None and not rule.allows(verb, routing_key, budget):
             where = f"in exchange '{exchange}' in vhost '{vhost}' refused for user '{user}'"
             raise AccessRefused(f"{verb.value} access to topic '{routing_key}' {where}")
 

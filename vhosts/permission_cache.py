@@ -1,5 +1,6 @@
 """What one connection has been allowed already, so that a publish costs no regular expression."""
 
+from vhosts.match_budget import MatchBudget
 from vhosts.permission import Verb
 from vhosts.permission_book import PermissionBook, ResourceKind
 
@@ -55,13 +56,19 @@ class PermissionCache:
         """
         self._book.authorize_any(self._user, self._vhost, kind, name)
 
-    def authorize_topic(self, exchange: str, verb: Verb, routing_key: str) -> None:
+    def authorize_topic(
+        self, exchange: str, verb: Verb, routing_key: str, budget: MatchBudget | None = None
+    ) -> None:
         """Let the connection's user publish to, or bind with, a key of a topic exchange.
+
+        Args:
+            budget: for this key and others that come with it.
 
         Raises:
             AccessRefused: his topic permission does not cover the key.
         """
-        self._book.authorize_topic(self._user, self._vhost, exchange, verb, routing_key)
+        ask = self._book.authorize_topic
+        ask(self._user, self._vhost, exchange, verb, routing_key, budget)
 
     def _keep(self, question: tuple[ResourceKind, str, Verb]) -> None:
         if len(self._allowed) >= ENTRIES_MAX:

@@ -16,6 +16,7 @@ from vhosts.argument_checks import (
     text,
 )
 from vhosts.errors import InvalidPolicy
+from vhosts.match_budget import MatchBudget, OutOfTime
 from vhosts.pattern import BadPattern, Pattern
 
 NAME_BYTES_MAX = 255  # a short string of AMQP, as the names of queues
@@ -125,17 +126,42 @@ class Policy:
         if "ha-params" in self.definition and "ha-mode" not in self.definition:
             raise InvalidPolicy(self.name, "ha-params", "there is no 'ha-mode'")
 
-    def applies_to_exchange(self, name: str) -> bool:
-        """Tell whether an exchange has this policy, if no other comes first."""
-        return self.apply_to in ("all", "exchanges") and self._pattern.matches(name)
+    @property
+    def ran_out_for(self) -> str | None:
+        """The first name for which the pattern ran out of time: it has not matched it."""
+        return self._pattern.ran_out_for
 
-    def applies_to_queue(self, name: str, queue_type: str) -> bool:
+    def applies_to_exchange(self, name: str, budget: MatchBudget) -> bool:
+        """Tell whether an exchange has this policy, if no other comes first."""
+        return self.is_for_exchanges() and self._pattern.matches(name, budget)
+
+    def applies_to_queue(self, name: str, queue_type: str, budget: MatchBudget) -> bool:
         """Tell whether a queue has this policy, if no other comes first.
 
         Args:
             queue_type: classic, quorum or stream.
         """
-        return self.apply_to in _GROUPS[queue_type] and self._pattern.matches(name)
+        return self.is_for_queues(queue_type) and self._pattern.matches(name, budget)
+
+    def is_for_exchanges(self) -> bool:
+        """Tell whether exchanges may have it, by their names."""
+        return self.apply_to in ("all", "exchanges")
+
+    def is_for_queues(self, queue_type: str) -> bool:
+        """Tell whether queues of a type may have it, by their names."""
+        return self.apply_to in _GROUPS[queue_type]
+
+    def check_time(self, name: str, budget: MatchBudget) -> None:
+        """See that the pattern can be matched with a name.
+
+        Raises:
+            InvalidPolicy: it takes longer than there is left.
+        """
+        try:
+            self._pattern.matches_in_time(name, budget)
+        except OutOfTime:
+            reason = f"it takes too long to match with '{name}'"
+            raise InvalidPolicy(self.name, "pattern", reason) from None
 
 
 _GROUPS: Mapping[str, tuple[str, ...]] = {

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from log_backend import Change, MetadataStore
 from vhosts.errors import PolicyNotFound
+from vhosts.match_budget import MatchBudget
 from vhosts.policy import Policy
 from vhosts.policy_record import decode_policy, policy_change, policy_kind
 from vhosts.topology_record import prefix
@@ -58,16 +59,18 @@ class PolicyBook:
         self._ranked[operator] = sorted(by_name, key=lambda policy: -policy.priority)
 
     def of_queue(self, name: str, queue_type: str) -> tuple[Policy | None, Policy | None]:
-        """The policy and the operator policy of a queue."""
-        policies, operators = self._ranked[False], self._ranked[True]
-        return (
-            _first(each for each in policies if each.applies_to_queue(name, queue_type)),
-            _first(each for each in operators if each.applies_to_queue(name, queue_type)),
-        )
+        """The policy and the operator policy of a queue; each kind has a turn's time for its patterns."""
+
+        def first(policies: list[Policy]) -> Policy | None:
+            budget = MatchBudget()
+            return _first(p for p in policies if p.applies_to_queue(name, queue_type, budget))
+
+        return first(self._ranked[False]), first(self._ranked[True])
 
     def of_exchange(self, name: str) -> Policy | None:
         """The policy of an exchange. No key of operator policies is about exchanges."""
-        return _first(each for each in self._ranked[False] if each.applies_to_exchange(name))
+        budget = MatchBudget()
+        return _first(p for p in self._ranked[False] if p.applies_to_exchange(name, budget))
 
     def deletions(self) -> list[Change]:
         """What deletes the records of all policies."""

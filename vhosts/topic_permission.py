@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from vhosts.match_budget import MatchBudget
 from vhosts.pattern import Pattern
 from vhosts.permission import Verb, verb_pattern
 
@@ -41,10 +42,14 @@ class TopicRule:
             for verb, text in ((Verb.WRITE, permission.write), (Verb.READ, permission.read))
         }
 
-    def allows(self, verb: Verb, routing_key: str) -> bool:
-        """Tell whether a message may be published with, or a queue bound by, a routing key."""
+    def allows(self, verb: Verb, routing_key: str, budget: MatchBudget | None = None) -> bool:
+        """Tell whether a message may be published with, or a queue bound by, a routing key.
+
+        Args:
+            budget: for this key and others that come with it.
+        """
         pattern = self._patterns[verb]
-        return pattern is not None and pattern.matches(routing_key)
+        return pattern is not None and pattern.matches(routing_key, budget)
 
 
 def _expanded(text: str, user: str, vhost: str) -> str:

@@ -1,11 +1,12 @@
 """Gives the policies of a virtual host to its queues and exchanges, whenever either changes."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from exchanges import RoutingTable
 from log_backend import Change, Durability, MetadataStore
 from vhosts.event_feed import TellEvent, tell_nobody
+from vhosts.match_budget import MatchBudget
 from vhosts.policy import ALTERNATE_EXCHANGE, Policy
 from vhosts.policy_book import PolicyBook
 from vhosts.policy_record import policy_change
@@ -14,6 +15,9 @@ from vhosts.queue_arguments import durability, retention
 from vhosts.topology_writer import TopologyWriter
 
 FOLLOWERS_MAX = 16  # queues or exchanges of one turn: some 100 us each where rules come or go
+TRIED_MAX = 512  # names that a pattern is tried with in one turn: 1 to 2 us each
+TRIAL_SECONDS_MAX = 1.0  # for all names, 100,000 of them take an honest pattern 0.3 s
+TRIAL_TURN_SECONDS = 0.001  # of that in one turn
 
 
 class VhostPolicies:
@@ -61,8 +65,10 @@ class VhostPolicies:
         When this returns it is durable, and all queues and exchanges go by it.
 
         Raises:
+            InvalidPolicy: the pattern takes too long for the names that are there; nothing has happened.
             MetadataUnavailable: nothing more can be written; nothing has happened.
         """
+        await self._try_out(policy)
         durable = self._writer.submit([policy_change(self._vhost, policy)])
         self.book.put(policy)
         self._tell("policy.set", name=policy.name, vhost=self._vhost, pattern=policy.pattern)
@@ -90,8 +96,12 @@ class VhostPolicies:
     def follow_exchange(self, name: str) -> None:
         """Let an exchange go by its policy."""
         policy = self.book.of_exchange(name)
-        alternate = policy.definition.get(ALTERNATE_EXCHANGE) if policy is not None else None
-        self._routing.set_policy_alternate(name, alternate if isinstance(alternate, str) else None)
+        if policy is None:
+            self._routing.set_policy(name, None, None)
+            return
+        alternate = policy.definition.get(ALTERNATE_EXCHANGE)
+        alternate = alternate if isinstance(alternate, str) else None
+        self._routing.set_policy(name, policy.name, alternate)
 
     def follow_queue(self, queue: Queue) -> None:
         """Let a queue go by its policies."""
@@ -107,6 +117,22 @@ class VhostPolicies:
             log.promise(promised)
             if log.retention is not None:
                 log.retention = kept
+
+    async def _try_out(self, policy: Policy) -> None:
+        budget = MatchBudget(TRIAL_SECONDS_MAX)
+        turn_end = budget.left - TRIAL_TURN_SECONDS
+        for at, name in enumerate(self._names_for(policy), 1):
+            policy.check_time(name, budget)
+            if budget.left <= turn_end or at % TRIED_MAX == 0:
+                await asyncio.sleep(0)
+                turn_end = budget.left - TRIAL_TURN_SECONDS
+
+    def _names_for(self, policy: Policy) -> Iterator[str]:
+        if policy.is_for_exchanges():
+            yield from (exchange.name for exchange in self._routing.exchanges())
+        for queue in self._queues.values():
+            if policy.is_for_queues(queue.type):
+                yield queue.name
 
     async def _follow_all(self) -> None:
         for at, exchange in enumerate(self._routing.exchanges(), 1):

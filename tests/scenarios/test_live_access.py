@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from itertools import product
 
 import pika
 import pytest
@@ -108,6 +110,27 @@ def test_topic_permissions_hold_for_keys_copies_and_bindings(door, clients, name
     channel.queue_bind(name, "amq.topic", "#")
     channel.basic_publish("amq.topic", "other.news", b"m")
     round_trip(channel)
+
+
+def test_topic_permissions_hold_for_a_delayed_exchange_that_routes_by_topic(door, clients, name):
+    door.add_user(name)
+    rule = {"exchange": name, "write": "^mine$", "read": "^public"}
+    door.do("PUT", "topic-permissions", "/", name, body=rule)
+    connection = connect(clients, name)
+    channel = connection.channel()
+    kind = {"x-delayed-type": "topic"}
+    channel.exchange_declare(name, "x-delayed-message", arguments=kind, auto_delete=True)
+    channel.confirm_delivery()
+    channel.queue_declare(name, exclusive=True)
+    channel.queue_bind(name, name, "public.#")
+    channel.basic_publish(name, "mine", b"m")
+    later = pika.BasicProperties(headers={"x-delay": 1_000})
+    for key, properties in product(("other", "mine\n"), (None, later)):
+        publish = partial(channel.basic_publish, name, key, b"m", properties)
+        code, text = refused(channel, publish)
+        assert (code, "access to topic" in text) == (403, True)
+        channel = connection.channel()
+    assert refused(channel, lambda: channel.queue_bind(name, name, "#"))[0] == 403
 
 
 def test_a_new_password_counts_at_once_and_a_deleted_user_is_thrown_out(door, clients, name):

@@ -158,6 +158,11 @@ def test_a_token_opens_logs_of_its_vhost_and_nothing_else(served: BrokerProcess)
         ("POST", "logs", "/", "token"),
     ):
         assert bearer.ask(method, *path, body={} if method == "POST" else None)[0] == 401, path
+    place = ("logs", "/", "plain", "readers", "held")
+    for method, *path in (("PUT", *place), ("PUT", *place, "position"), ("DELETE", *place)):
+        status, told = bearer.ask(method, *path, body={"offsets": {"0": 0}, "to": 0})
+        assert (status, "reads only" in told["reason"]) == (401, True), path
+    assert guest.get("logs", "/", "plain", "readers") == []
     for changed in (token[:-2] + ("AA" if token[-2:] != "AA" else "BB"), token[:-1], "log.x.y"):
         bearer.headers = {"Authorization": f"Bearer {changed}"}
         assert bearer.ask("GET", "logs", "/")[0] == 401

@@ -32,6 +32,7 @@ NOT_CAUSED_BY_CLIENTS = {
     "vhosts.errors.InvalidDefinition": "definitions are given by the operator",
     "vhosts.errors.InvalidParameter": "parameters are set by the operator",
     "vhosts.errors.ParameterNotFound": "parameters are set by the operator",
+    "vhosts.match_budget.OutOfTime": "what takes too long does not match",
     "vhosts.pattern.BadPattern": "patterns are given by the operator",
     "log_backend.disk.DirectoryLocked": "at start",
     "log_backend.data_directory.NoDataDirectory": "of the command line's tools",

@@ -102,3 +102,11 @@ def test_versions_below_the_oldest_are_refused(tmp_path: Path) -> None:
     assert TlsCertificates(TlsOptions(file)).context.minimum_version == ssl.TLSVersion.TLSv1_2
     newest = TlsCertificates(TlsOptions(file, version_min="1.3"))
     assert newest.context.minimum_version == ssl.TLSVersion.TLSv1_3
+
+
+def test_no_suite_is_without_authentication_of_what_it_encrypts(tmp_path: Path) -> None:
+    file = pem(tmp_path, "mq.test")
+    suites = [suite["name"] for suite in TlsCertificates(TlsOptions(file)).context.get_ciphers()]
+    assert suites
+    assert all("GCM" in name or "CHACHA20" in name for name in suites), suites
+    assert any(name.startswith("ECDHE-") for name in suites)  # of TLS 1.2

@@ -32,6 +32,16 @@ def test_each_part_of_the_identity_counts(other: Binding) -> None:
 
 
 def test_a_binding_can_be_written_down_and_read_back() -> None:
+    hash(BINDING)
     read = msgspec.msgpack.decode(msgspec.msgpack.encode(BINDING), type=Binding)
     assert read == BINDING
+    assert read.arguments_hash == 0  # that of another process
     assert read.durable is False
+
+
+def test_arguments_are_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed = []
+    monkeypatch.setattr("exchanges.binding.comparable_table", lambda table: hashed.append(table))
+    binding = Binding("x", "q", "queue", "k", {"a": 1})
+    assert hash(binding) == hash(binding)
+    assert len(hashed) == 1

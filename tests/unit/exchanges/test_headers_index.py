@@ -5,6 +5,7 @@ import pytest
 from exchanges.binding import Binding
 from exchanges.errors import InvalidBindingArguments
 from exchanges.headers_index import HeadersIndex
+from exchanges.headers_pattern import HeadersPattern
 from exchanges.message import Message
 from tests.matched_names import matched_names
 
@@ -65,7 +66,8 @@ def test_removed_bindings_match_no_more_and_leave_nothing_behind() -> None:
         index.remove(Binding("x", f"q{number}", "queue", "", table))
         remaining = {f"q{later}" for later in range(number + 1, len(tables))}
         assert matched(index, {"a": 1, "b": 2, "x-b": 2}) == remaining
-    assert not index._under_pair
+    assert not index._need_pair
+    assert not index._content_with
     assert not index._names
     assert index.key_decides
     assert not index.reads_headers
@@ -85,14 +87,42 @@ def test_a_bad_x_match_is_refused() -> None:
 
 def test_a_pattern_stands_under_the_pair_that_fewest_share() -> None:
     index = bound(*({"type": "audit", "customer": number} for number in range(100)))
-    assert max(len(patterns) for patterns in index._under_pair.values()) <= 2
+    assert max(map(len, index._need_pair.values())) <= 2
     assert matched(index, {"type": "audit", "customer": 42}) == {"q42"}
 
 
 def test_bindings_with_equal_arguments_are_one_pattern() -> None:
     index = bound(*({"type": "audit", "customer": 1.0} for _ in range(20)), {"type": "audit"})
-    assert max(map(len, index._under_pair.values())) <= 2
+    assert max(map(len, index._need_pair.values())) <= 2
     assert matched(index, {"type": "audit", "customer": 1}) == {f"q{n}" for n in range(21)}
     index.remove(Binding("x", "q3", "queue", "", {"type": "audit", "customer": 1}))
     assert len(matched(index, {"type": "audit", "customer": 1})) == 20
     assert matched(index, {"type": "audit"}) == {"q20"}
+
+
+@pytest.mark.parametrize("match", ["all", "any-with-x"])
+def test_a_pattern_is_hashed_no_oftener_for_more_pairs(
+    match: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed = 0
+    hash_of = HeadersPattern.__hash__
+
+    def counted(pattern: HeadersPattern) -> int:
+        nonlocal hashed
+        hashed += 1
+        return hash_of(pattern)
+
+    monkeypatch.setattr(HeadersPattern, "__hash__", counted)
+    counts = []
+    for pairs in (10, 1_000):
+        table: dict[str, object] = {"x-match": match} | {f"k{n}": n for n in range(pairs)}
+        before = hashed
+        index = bound(table)
+        index.remove(Binding("x", "q0", "queue", "", table))
+        counts.append(hashed - before)
+    assert counts[0] == counts[1] <= 4
+
+
+def test_what_one_of_many_pairs_is_enough_for_is_found_once() -> None:
+    index = bound({"x-match": "any"} | {f"k{n}": n for n in range(100)})
+    assert len(index.match(b"", Message({f"k{n}": n for n in range(100)}))) == 1

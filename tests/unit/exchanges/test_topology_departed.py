@@ -3,7 +3,7 @@
 import pytest
 
 from exchanges import Binding, ExchangeInUse, QueueNotFound, RoutingTable, TopologyChange
-from exchanges.binding_graph import AT_ONCE_MAX, LOOSENED_MAX
+from exchanges.binding_graph import ARGUMENTS_OF_ONE, AT_ONCE_MAX, LOOSENED_MAX
 
 COUNT = AT_ONCE_MAX + 2 * LOOSENED_MAX + 5
 
@@ -178,3 +178,13 @@ def test_a_place_where_all_bindings_have_lost_their_end_matches_nothing() -> Non
     assert table.route("from", key) == ("to",)
     table.remove_queue("to")
     assert table.route("from", key) == ("beside",)
+
+
+def test_bindings_with_many_arguments_count_as_several() -> None:
+    table = RoutingTable("/")
+    table.add_queue("to", durable=False)
+    arguments = {f"k{n}": n for n in range(15 * ARGUMENTS_OF_ONE)}
+    for number in range(20):
+        table.bind_queue("to", "amq.headers", f"{number}", arguments)
+    changes = [table.remove_queue("to"), *all_loosened(table)]
+    assert [len(each.bindings_removed) for each in changes] == [2, 8, 8, 2]

@@ -12,6 +12,8 @@ from management.failures import REASON_CHARACTERS_MAX, REFUSALS, Refused, refuse
 
 # What no request over HTTP raises, with the reason.
 NOT_OVER_HTTP = {
+    vhosts.BadPattern: "told where the pattern is read",
+    vhosts.OutOfTime: "told where the pattern is matched",
     vhosts.AuthenticationRefused: "a failed login is answered where it is noticed",
     vhosts.ConnectionLimitReached: "of AMQP connections",
     vhosts.UserConnectionLimitReached: "of AMQP connections",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from management.answer import Listing, Row
 from management.failures import Refused
 from management.listing import MATCH_TURN_SECONDS, SLICE_ITEMS, list_query, listed
+from vhosts import MatchBudget
 
 ROWS: list[Row] = [
     {"name": "b", "size": 2, "of": {"x": 1, "y": 2}},
@@ -161,3 +162,17 @@ async def test_sorting_in_slices_is_sorting(values: list[Any], reverse: bool) ->
         ),
     )
     assert found == (wanted[::-1] if reverse else wanted)
+
+
+async def test_all_names_share_the_time_of_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+
+    def budget(seconds: float) -> MatchBudget:
+        given.append(seconds)
+        return MatchBudget(0.0)
+
+    monkeypatch.setattr("management.listing.MatchBudget", budget)
+    rows = [{"name": f"{'a' * 200}{number}"} for number in range(1_000)]
+    with pytest.raises(Refused, match="takes too long"):
+        await answered(listing(rows), name="^(a|aa)+$", use_regex="true")
+    assert len(given) == 1

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from vhosts.errors import InvalidPolicy
+from vhosts.match_budget import MatchBudget
 from vhosts.policy import CHECKS, OPERATOR_KEYS, Policy
 
 # Of every key, a value that it takes.
@@ -107,8 +108,12 @@ def test_a_bad_part_is_named(part: str, changes: dict[str, Any]) -> None:
 )
 def test_it_is_for_what_it_says_and_whose_name_matches(apply_to: str, types: set[str]) -> None:
     policy = Policy("p", "^a", {"max-length": 1}, apply_to=apply_to)
-    found = {each for each in ("classic", "quorum", "stream") if policy.applies_to_queue("a", each)}
-    found |= {"exchange"} if policy.applies_to_exchange("a") else set()
+    found = {
+        each
+        for each in ("classic", "quorum", "stream")
+        if policy.applies_to_queue("a", each, MatchBudget())
+    }
+    found |= {"exchange"} if policy.applies_to_exchange("a", MatchBudget()) else set()
     assert found == types
-    assert not policy.applies_to_queue("b", "classic")
-    assert not policy.applies_to_exchange("b")
+    assert not policy.applies_to_queue("b", "classic", MatchBudget())
+    assert not policy.applies_to_exchange("b", MatchBudget())

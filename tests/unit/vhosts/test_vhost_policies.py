@@ -8,9 +8,10 @@ import pytest
 from queue_samples import Node, running_node
 
 from log_backend import Durability
-from vhosts import Policy, PolicyNotFound, Queue, QueueProperties, VirtualHost
+from vhosts import InvalidPolicy, Policy, PolicyNotFound, Queue, QueueProperties, VirtualHost
+from vhosts.match_budget import MatchBudget
 from vhosts.vhost import DELETIONS_MAX
-from vhosts.vhost_policies import FOLLOWERS_MAX
+from vhosts.vhost_policies import FOLLOWERS_MAX, TRIED_MAX
 
 CONNECTION = object()
 STREAM = {"x-queue-type": "stream"}
@@ -149,3 +150,51 @@ async def test_policies_are_there_after_a_restart(tmp_path: Path) -> None:
         assert retention.age_max == 3_600_000_000
         with pytest.raises(PolicyNotFound):
             await node.vhost.policies.delete("gone", operator=False)
+
+
+HARD = "^(a|aa)+$"
+HARD_NAME = "a" * 200 + "!"
+
+
+async def test_a_pattern_that_takes_years_for_a_queue_that_is_there_is_refused(
+    vhost: VirtualHost,
+) -> None:
+    queue = await declare(vhost, HARD_NAME)
+    with pytest.raises(InvalidPolicy, match=f"takes too long to match with '{HARD_NAME}'"):
+        await vhost.policies.put(Policy("p", HARD, {"max-length": 3}))
+    assert vhost.policies.book.all(operator=False) == []
+    assert queue.effective.values == {}
+    await vhost.policies.put(Policy("p", HARD, {"max-length": 3}, apply_to="streams"))
+
+
+async def test_of_a_queue_that_comes_all_patterns_share_the_time(
+    vhost: VirtualHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(40):
+        await vhost.policies.put(Policy(f"p{number}", f"{HARD}|{number}", {"max-length": 3}, 9))
+    await vhost.policies.put(Policy("last", "!$", {"max-length": 4}))
+    await vhost.policies.put(Policy("own", "!$", {"max-length": 5}, is_operator=True))
+    budgets: list[MatchBudget] = []
+
+    def counted() -> MatchBudget:
+        budgets.append(MatchBudget())
+        return budgets[-1]
+
+    monkeypatch.setattr("vhosts.policy_book.MatchBudget", counted)
+    queue = await declare(vhost, HARD_NAME)
+    assert len(budgets) == 2  # of the policies, and of the operator's, who loses nothing by them
+    assert queue.effective.values == {"x-max-length": 5}
+    ran_out = [policy.ran_out_for for policy in vhost.policies.book.all(operator=False)]
+    assert HARD_NAME in ran_out
+    other = await declare(vhost, "aaa")
+    assert other.effective.policy is not None
+    assert other.effective.policy.name == "p0"
+
+
+async def test_a_pattern_is_tried_with_very_many_names_in_turns(vhost: VirtualHost) -> None:
+    for number in range(3 * TRIED_MAX):
+        kind = {"durable": False, "auto_delete": False, "internal": False, "arguments": {}}
+        vhost.declare_exchange(f"x{number}", "direct", **kind)
+    assert (
+        await turns_of(vhost.policies._try_out(Policy("p", "^x", {"alternate-exchange": ""}))) >= 3
+    )
