@@ -202,6 +202,7 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         loopback_users=config.loopback_users,
         expiries=broker.renewal.expiries,
         alarms=lambda: sorted(services.gate.alarms),
+        log_failure=lambda: str(broker.log_failure or ""),
         space=broker.disk_space,
         trace=partial(_trace, services.node_name),
         logs=logs,

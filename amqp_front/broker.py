@@ -175,7 +175,7 @@ class Broker:
         confirms.durable(logs.journal.durable)
         logs.on_durable = cork.around(confirms.durable)
         logs.on_written = cork.around(confirms.written)
-        logs.on_failure = lambda error: confirms.failed()
+        logs.on_failure = self._log_failed
         self._services = Services(
             config=config,
             loop=loop,
@@ -227,6 +227,11 @@ class Broker:
     def services(self) -> Services:
         """What its doors share; there from the start on."""
         return self._services
+
+    @property
+    def log_failure(self) -> Exception | None:
+        """Why the log takes no more writes until a restart; None while it does."""
+        return self._logs.journal.failure
 
     @property
     def disk_space(self) -> DiskSpace:
@@ -302,6 +307,11 @@ class Broker:
         for what, changed in (("alarm.set", reasons - before), ("alarm.cleared", before - reasons)):
             for each in sorted(changed):
                 events.tell(what, resource=each, node=self._services.node_name)
+
+    def _log_failed(self, error: Exception) -> None:
+        self._services.confirms.failed()
+        node = self._services.node_name
+        self._services.vhosts.events.tell("alarm.set", resource="log", node=node)
 
     def closed(self, connection: Connection) -> None:
         """See `ConnectionKeeper`."""

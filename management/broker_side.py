@@ -109,6 +109,7 @@ class BrokerSide:
         loopback_users: those who may come from this machine only.
         expiries: when certificates expire, by protocol and file.
         alarms: why publishers wait now; empty when they do not.
+        log_failure: why the log takes no more writes until a restart; empty while it does.
         space: what is free on the disk, and where publishers begin to wait.
         trace: switches the firehose of a vhost on or off.
         logs: what is stored of them.
@@ -127,6 +128,7 @@ class BrokerSide:
     loopback_users: tuple[str, ...]
     expiries: Callable[[], Mapping[str, Mapping[Path, datetime]]]
     alarms: Callable[[], list[str]]
+    log_failure: Callable[[], str]
     space: DiskSpace
     trace: Callable[[VirtualHost, bool], None]
     logs: StoredLogs
