@@ -89,6 +89,7 @@ class NodeFacts:
 
     Attributes:
         started_at: seconds of the monotonic clock.
+        connections_max: how many connections of AMQP there may be.
         listeners: by protocol, address and port.
     """
 
@@ -98,6 +99,7 @@ class NodeFacts:
     data_dir: str
     started_at: float
     file_descriptors_max: int
+    connections_max: int
     listeners: Mapping[str, tuple[str, int]]
 
 

@@ -107,7 +107,7 @@ async def _node_row(call: Call) -> Row:
         **_usage_row(await asyncio.to_thread(process_usage)),
         "fd_total": node.file_descriptors_max,
         "sockets_used": broker.connections.count,
-        "sockets_total": node.file_descriptors_max,
+        "sockets_total": node.connections_max,
         "disk_free": broker.space.free,
         "disk_free_limit": broker.space.reserve.size,
         "mem_alarm": any("memory" in alarm for alarm in alarms),

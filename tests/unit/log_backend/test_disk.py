@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from log_backend.disk import DirectoryLocked, DiskFull, NoDescriptor, SystemDisk, is_full, kind_of_mount
+from log_backend.disk import (
+    DirectoryLocked,
+    DiskFull,
+    NoDescriptor,
+    SystemDisk,
+    is_full,
+    kind_of_mount,
+)
 
 TAKE_LOCK = """
 import sys
