@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from vhosts import source_network
+from vhosts import source_of
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class AcceptedSocket:
 
     Attributes:
         handle: the socket itself; it may be closed.
-        source: where the client is, see `source_network`.
+        source: where the client is, see `source_of`.
         drop: closes it at once; set anew by whoever owns the socket.
         taken, idle_looks: see `StalledSockets`.
     """
@@ -51,7 +51,7 @@ class AcceptedSocket:
 
     def comes_from(self, peer: str) -> None:
         """A proxy has told whom it speaks for."""
-        self._sockets.moved(self, source_network(peer))
+        self._sockets.moved(self, source_of(peer))
 
     def authenticated(self) -> None:
         """The client has proved who it is: its socket makes room for no other any more."""
@@ -104,7 +104,7 @@ class AcceptedSockets:
             self._warn()
             if not has_room:
                 return None
-        accepted = AcceptedSocket(self, handle, source_network(peer))
+        accepted = AcceptedSocket(self, handle, source_of(peer))
         self._all.add(accepted)
         self._add(accepted)
         return accepted

@@ -284,9 +284,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _update_reading(self) -> None:
         if self.socket is not None:
-            choked = self.stalled and self.outbox_full
-            self._choked = choked
-            self.socket.set_reading(not (self._waiting or self.hold.active or choked))
+            self._choked = self.stalled and self.outbox_full
+            self.socket.set_reading(not (self._waiting or self.hold.active or self._choked))
 
     def wait_for(self, done: Awaitable[object], then: Callable[[], None] | None = None) -> None:
         """Read no further commands until `done`, then call `then`."""

@@ -88,7 +88,7 @@ from vhosts.queue_properties import QueueProperties
 from vhosts.recipient import Recipient
 from vhosts.sharing_out import by_route, disjoint
 from vhosts.snapshot import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot, TakenMessage
-from vhosts.source_network import source_network
+from vhosts.source_network import source_of
 from vhosts.timer import Timer
 from vhosts.topic_permission import TopicPermission
 from vhosts.topology_keeper import Durable
@@ -218,7 +218,7 @@ __all__ = [
     "read_definitions",
     "read_definitions_in_turns",
     "server_name",
-    "source_network",
+    "source_of",
     "split_imported_hash",
     "split_tags",
     "tell",

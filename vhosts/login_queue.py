@@ -15,7 +15,7 @@ class LoginJob:
     """Work for a thread that takes 30 ms.
 
     Attributes:
-        source: where it comes from, see `source_network`.
+        source: where it comes from, see `source_of`.
         is_known: the user has logged in from there: these take turns apart from the others.
         user: whom it is about; a digest, as names may be long.
         digest: of what is asked, when the answer may be known before it is its turn; None: it is never.

@@ -15,7 +15,7 @@ from vhosts.errors import AuthenticationBusy, InvalidUser, TooManyFailedLogins
 from vhosts.failed_logins import FailedLogins
 from vhosts.imported_password import split_imported_hash, verify_imported
 from vhosts.login_queue import LoginJob, LoginQueue
-from vhosts.source_network import source_network
+from vhosts.source_network import source_of
 from vhosts.user import User
 
 # OWASP's minimum for Argon2id (Password Storage Cheat Sheet): about 30 ms and 19 MiB for each.
@@ -150,7 +150,7 @@ class PasswordVerifier:
             return has_password
         work = partial(verify_password, password_hash, password)
         try:
-            matches = await self._verified(source_network(peer), name, digest, work)
+            matches = await self._verified(source_of(peer), name, digest, work)
         except TooManyFailedLogins:
             await self._put_off()
             raise

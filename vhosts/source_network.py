@@ -8,7 +8,7 @@ KNOWN_MAX = 1_024  # addresses; about 300 bytes each
 
 
 @lru_cache(KNOWN_MAX)
-def source_network(peer: str | None) -> str:
+def source_of(peer: str | None) -> str:
     """The IPv4 address, or the IPv6 network of 64 bits, of a client.
 
     Args:

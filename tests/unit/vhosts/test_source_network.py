@@ -1,6 +1,6 @@
 import pytest
 
-from vhosts.source_network import source_network
+from vhosts.source_network import source_of
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from vhosts.source_network import source_network
     ],
 )
 def test_a_source_is_an_address_or_a_network_of_ipv6(peer: str | None, source: str) -> None:
-    assert source_network(peer) == source
+    assert source_of(peer) == source
