@@ -5,7 +5,6 @@ What `serve` can do without is loaded when it is wanted: the tools, and the HTTP
 
 import logging
 import os
-import resource
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -20,14 +19,20 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
+from amqp_front.acceptor import Acceptor
 from amqp_front.broker import Broker, BrokerAddress, StartError, run
 from amqp_front.configuration import BrokerConfig, ConfigurationError, load_configuration
 from amqp_front.firehose import Firehose
-from amqp_front.listeners import tls_options
+from amqp_front.listeners import listening_sockets, tls_options
 from amqp_front.logs import escape_control, set_up_logs
 from amqp_front.memory_allocator import give_large_blocks_back
-from amqp_front.open_files import make_room_for_open_files, raise_open_files_limit
+from amqp_front.open_files import (
+    make_room_for_open_files,
+    open_files_limit,
+    raise_open_files_limit,
+)
 from amqp_front.service_manager import ServiceManager
+from amqp_front.stalled_sockets import StalledSockets
 from amqp_front.tls import CertificateUnusable, TlsCertificates
 from log_backend import StoredLogs, SystemDisk, random_key, random_name
 from mirror_cluster import claim_epoch
@@ -212,13 +217,15 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
             process_id=os.getpid(),
             data_dir=str(address.data_dir),
             started_at=services.clock.monotonic(),
-            file_descriptors_max=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            file_descriptors_max=open_files_limit(),
+            connections_max=broker.connections_max,
             listeners=listeners,
         ),
         clock=services.clock,
         loopback_users=config.loopback_users,
         expiries=broker.renewal.expiries,
         alarms=lambda: sorted(services.gate.alarms),
+        log_failure=lambda: str(broker.log_failure or ""),
         space=broker.disk_space,
         intake_bytes=lambda: (services.intake.node.bytes, config.intake_bytes_max),
         trace=partial(_trace, services.node_name),
@@ -227,42 +234,77 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         log_token_key=_kept_key(address.data_dir / LOG_TOKEN_FILE),
     )
     server = ManagementServer(side, token, config.handshake_seconds)
+    await server.start()
+    stalled = StalledSockets(services.loop, broker.http_sockets, server.stall_seconds)
+    acceptors: list[Acceptor] = []
     wanted = config.management_host or address.host
     try:
-        host, port = await server.listen(wanted, config.management_port)
+        host, port = await _listen_for_http(
+            broker, server, acceptors, wanted, config.management_port
+        )
     except OSError as error:
         # Clients come first: another broker on this machine may have the port.
         where = f"{wanted}:{config.management_port}"
         log.error("there is no HTTP API: it cannot listen on %s: %s", where, error)
-        await server.stop()
-        logs.close()
-        yield
-        return
-    listeners["http"] = (host, port)
-    if config.tls_certificate:
-        await _open_https(broker, server, config.management_tls_host or wanted, listeners)
-    file = address.data_dir / MANAGEMENT_FILE
-    _write_private(file, msgspec.json.encode({"url": _local_url(host, port), "token": token}))
+    else:
+        listeners["http"] = (host, port)
+        if config.tls_certificate:
+            listening = config.management_tls_host or wanted
+            await _open_https(broker, server, acceptors, listening, listeners)
+        content = {"url": _local_url(host, port), "token": token}
+        _write_private(address.data_dir / MANAGEMENT_FILE, msgspec.json.encode(content))
     try:
         yield
     finally:
         with suppress(FileNotFoundError):
-            file.unlink()
+            (address.data_dir / MANAGEMENT_FILE).unlink()
+        for acceptor in acceptors:
+            await acceptor.close()
+        stalled.stop()
         await server.stop()
         logs.close()
 
 
+async def _listen_for_http(
+    broker: Broker,
+    server: "ManagementServer",
+    acceptors: list[Acceptor],
+    host: str,
+    port: int,
+    certificates: TlsCertificates | None = None,
+) -> tuple[str, int]:
+    loop = broker.services.loop
+    listening = await listening_sockets(loop, host, port)
+    acceptors += [
+        Acceptor(
+            each,
+            loop,
+            sockets=broker.http_sockets,
+            tls=None if certificates is None else certificates.context,
+            proxies=(),
+            serve=lambda accepted, _: server.serve(accepted),
+        )
+        for each in listening
+    ]
+    bound = listening[0].getsockname()
+    return bound[0], bound[1]
+
+
 async def _open_https(
-    broker: Broker, server: "ManagementServer", host: str, listeners: dict[str, tuple[str, int]]
+    broker: Broker,
+    server: "ManagementServer",
+    acceptors: list[Acceptor],
+    host: str,
+    listeners: dict[str, tuple[str, int]],
 ) -> None:
     config = broker.services.config
     options = replace(tls_options(config), verification=config.management_tls_verify)
+    port = config.management_tls_port
     try:
         certificates = TlsCertificates(options)
-        bound = await server.listen(host, config.management_tls_port, certificates.context)
+        bound = await _listen_for_http(broker, server, acceptors, host, port, certificates)
     except (CertificateUnusable, OSError) as error:
-        where = f"{host}:{config.management_tls_port}"
-        log.error("there is no HTTP API over TLS on %s: %s", where, error)
+        log.error("there is no HTTP API over TLS on %s:%s: %s", host, port, error)
         return
     broker.renewal.watch("https", certificates)
     listeners["https"] = bound

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import uvloop
 
+from amqp_front.accepted_sockets import AcceptedSocket, AcceptedSockets
 from amqp_front.certificate_renewal import CertificateRenewal
 from amqp_front.client_socket import ends_name
 from amqp_front.configuration import BrokerConfig
@@ -29,11 +30,13 @@ from amqp_front.listeners import CannotListen, Listeners
 from amqp_front.log_exchange import LogExchange
 from amqp_front.loop_monitor import LoopMonitor
 from amqp_front.memory_allocator import MemoryTrim
+from amqp_front.open_files import open_files_limit, socket_limits
 from amqp_front.operator_messages import OperatorMessages
 from amqp_front.operator_view import OperatorView
 from amqp_front.proxy_header import Endpoint
 from amqp_front.rota import Rota
 from amqp_front.services import Services
+from amqp_front.stalled_sockets import StalledSockets
 from exchanges import InvalidName
 from log_backend import (
     BALLAST_BYTES,
@@ -107,6 +110,7 @@ class Broker:
     Attributes:
         loop_monitor: from `start` on: how long the event loop was held.
         renewal: of certificates, also those of other doors.
+        http_sockets: the sockets of the HTTP API, to be counted.
         operators, messages: for the operators' doors; there from the start on.
     """
 
@@ -185,7 +189,7 @@ class Broker:
         confirms.durable(logs.journal.durable)
         logs.on_durable = cork.around(confirms.durable)
         logs.on_written = cork.around(confirms.written)
-        logs.on_failure = lambda error: confirms.failed()
+        logs.on_failure = self._log_failed
         self._services = Services(
             config=config,
             loop=loop,
@@ -215,7 +219,11 @@ class Broker:
         logging.getLogger().addHandler(self._log_exchange)
         vhosts.on_deleted = self._vhost_deleted
         self.loop_monitor = LoopMonitor(loop, clock)
+        amqp, http = socket_limits(config, open_files_limit())
+        self._amqp_sockets = AcceptedSockets("AMQP", amqp, clock.monotonic)
+        self.http_sockets = AcceptedSockets("HTTP", http, clock.monotonic)
         address = await self._listen(loop)
+        self._stalled = StalledSockets(loop, self._amqp_sockets, config.send_timeout_seconds)
         self.loop_monitor.start()
         self._trim = MemoryTrim(loop, lambda: logs.memory.bytes + logs.loaded_pieces.bytes)
         self._trim.start()
@@ -240,6 +248,16 @@ class Broker:
     def services(self) -> Services:
         """What its doors share; there from the start on."""
         return self._services
+
+    @property
+    def log_failure(self) -> Exception | None:
+        """Why the log takes no more writes until a restart; None while it does."""
+        return self._logs.journal.failure
+
+    @property
+    def connections_max(self) -> int:
+        """How many connections of AMQP there may be."""
+        return self._amqp_sockets.limits.all
 
     @property
     def disk_space(self) -> DiskSpace:
@@ -270,8 +288,9 @@ class Broker:
 
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> BrokerAddress:
         self.renewal = CertificateRenewal(loop)
+        sockets = self._amqp_sockets
         self._listeners = Listeners(
-            self._config, loop, self._accepted, self.closed, self.renewal, self._umask
+            self._config, loop, sockets, self._serve, self.renewal, self._umask
         )
         try:
             host, port = await self._listeners.open()
@@ -286,11 +305,9 @@ class Broker:
         """Where it listens for TLS; None: it does not."""
         return self._listeners.tls_address
 
-    def _accepted(self, proxied: Endpoint | None) -> Connection:
+    def _serve(self, accepted: AcceptedSocket, proxied: Endpoint | None) -> Connection:
         connection = Connection(self._services, self, proxied)
-        if len(self._opening) >= self._config.connections_unauthenticated_max:
-            log.warning("too many connections that have not logged in; dropping one")
-            self._services.loop.call_soon(connection.abort)
+        connection.accepted = accepted
         self._connections.add(connection)
         self._opening.add(connection)
         return connection
@@ -318,6 +335,11 @@ class Broker:
             for each in sorted(changed):
                 events.tell(what, resource=each, node=self._services.node_name)
 
+    def _log_failed(self, error: Exception) -> None:
+        self._services.confirms.failed()
+        node = self._services.node_name
+        self._services.vhosts.events.tell("alarm.set", resource="log", node=node)
+
     def closed(self, connection: Connection) -> None:
         """See `ConnectionKeeper`."""
         self._connections.discard(connection)
@@ -331,6 +353,7 @@ class Broker:
     async def stop(self) -> None:
         """Accept nobody, close connections with 320, write what is needed, let go of the files."""
         await self._listeners.close()
+        self._stalled.stop()
         self.renewal.stop()
         self.loop_monitor.stop()
         self._trim.stop()

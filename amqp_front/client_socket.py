@@ -127,24 +127,11 @@ class ClientSocket:
         """Address and port of the client's end and of ours; empty when it is no network socket."""
         return _end(self._transport, "peername"), _end(self._transport, "sockname")
 
-    def _set_option(self, level: int, option: int, value: int = 1) -> None:
-        handle = self._transport.get_extra_info("socket")
-        if handle is not None and handle.family in (socket.AF_INET, socket.AF_INET6):
-            handle.setsockopt(level, option, value)
-
     def keep_alive(self) -> None:
         """Let the system notice when the client is gone: it wants no heartbeats."""
-        self._set_option(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-
-    def drop_if_unreachable(self, seconds: float) -> None:
-        """Let the system drop the socket when the client has not taken what is sent for so long.
-
-        Args:
-            seconds: 0: as long as the system tries by itself, about a quarter of an hour.
-        """
-        if not self._transport.is_closing():
-            milliseconds = round(seconds * 1000)
-            self._set_option(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+        handle = self._transport.get_extra_info("socket")
+        if handle is not None and handle.family in (socket.AF_INET, socket.AF_INET6):
+            handle.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
     def write(self, parts: Sequence[Octets]) -> None:
         """Send what lies in parts, or keep it: until the cork is out, but the first, or the client reads."""

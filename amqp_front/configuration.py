@@ -73,7 +73,10 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     intake_user_bytes_max: Annotated[int, Meta(ge=MIB)] = 192 * MIB
     intake_connection_bytes_max: Annotated[int, Meta(ge=MIB)] = 128 * MIB
     histories_bytes_max: Annotated[int, Meta(ge=MIB)] = 128 * MIB  # of all recent history exchanges
+    connections_max: Annotated[int, Meta(ge=0)] = 0  # 0: as many as there are open files for
     connections_unauthenticated_max: Annotated[int, Meta(ge=1)] = 256
+    # As RabbitMQ, which resets after some 30 s. Less would drop clients over slow networks.
+    send_timeout_seconds: Seconds = 30.0
     amqp_extensions: bool = False  # what RabbitMQ answers with 540
     queues_max: Annotated[int, Meta(ge=1)] = 200_000  # of a vhost; each costs some 10 KB of memory
 
@@ -105,6 +108,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     management: bool = True
     management_host: str = ""  # empty: as `host`
     management_port: Annotated[int, Meta(ge=0, le=65_535)] = 15672  # 0: any free port
+    # A page of the tools has a handful; what reads logs from other hosts, one for each task.
+    management_connections_max: Annotated[int, Meta(ge=1)] = 1_024
+    management_connections_unauthenticated_max: Annotated[int, Meta(ge=1)] = 256
     management_tls_host: str = ""  # empty: as `management_host`
     management_tls_port: Annotated[int, Meta(ge=0, le=65_535)] = 15671
     management_tls_verify: Literal["none", "optional", "required"] = "none"

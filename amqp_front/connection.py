@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from pamqp import commands
 
+from amqp_front.accepted_sockets import AcceptedSocket
 from amqp_front.channel import Channel
 from amqp_front.channel_connection import RefusingChannel
 from amqp_front.channel_table import ChannelTable
@@ -34,7 +35,7 @@ from amqp_front.handshake import (
     PROTOCOL_HEADER,
     start_frame,
 )
-from amqp_front.heartbeat import SILENT_TICKS_MAX, Heartbeat
+from amqp_front.heartbeat import Heartbeat
 from amqp_front.inlet import Inlet
 from amqp_front.intake_budget import IntakeShare
 from amqp_front.login import offered
@@ -59,6 +60,7 @@ class Connection(asyncio.BufferedProtocol):
         "_proxied",
         "_turn",
         "_waiting",
+        "accepted",
         "admitted",
         "body_frame_max",
         "cancel_notify",
@@ -95,6 +97,7 @@ class Connection(asyncio.BufferedProtocol):
         self._keeper = keeper
         self.state = State.AWAIT_HEADER
         self.socket: ClientSocket | None = None
+        self.accepted: AcceptedSocket | None = None  # where its socket is counted
         self._turn = CommandTurn(services.rota, services.clock)
         self._waiting = False
         self._left = False  # nobody counts it any more
@@ -161,6 +164,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone."""
+        if self.accepted is not None:
+            self.accepted.closed()
+            self.accepted = None
         if self.socket is not None:
             self.socket.lost()
         self.state = State.CLOSED
@@ -168,6 +174,10 @@ class Connection(asyncio.BufferedProtocol):
             self.socket = None
         else:
             self.services.farewells.take(self._lost)
+
+    def never_connected(self) -> None:
+        """See `ServedSocket`."""
+        self._keeper.closed(self)
 
     def _lost(self) -> None:
         self._leave()
@@ -246,6 +256,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def opened(self) -> None:
         """The client is in its vhost."""
+        if self.accepted is not None:
+            self.accepted.authenticated()
         self._keeper.opened(self)
 
     @property
@@ -269,18 +281,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _update_reading(self) -> None:
         if self.socket is not None:
-            choked = self.stalled and self.outbox_full
-            if choked is not self._choked:
-                self._choked = choked
-                self._listening_changed()
-            self.socket.set_reading(not (self._waiting or self.hold.active or choked))
-
-    def _listening_changed(self) -> None:
-        # Nobody hears the heartbeats of a client that is held or choked; what is sent must reach it.
-        deaf = self.hold.active or self._choked
-        seconds = self.heartbeat_seconds * SILENT_TICKS_MAX / 2 if deaf else 0
-        if self.socket is not None:
-            self.socket.drop_if_unreachable(seconds)
+            self._choked = self.stalled and self.outbox_full
+            self.socket.set_reading(not (self._waiting or self.hold.active or self._choked))
 
     def wait_for(self, done: Awaitable[object], then: Callable[[], None] | None = None) -> None:
         """Read no further commands until `done`, then call `then`."""
@@ -308,7 +310,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def hold_changed(self) -> None:
         """See `HoldOwner`."""
-        self._listening_changed()
         if not self.hold.active:
             # Not here: a command may be under way in the buffer that all share.
             self.services.rota.wait(self._go_on)

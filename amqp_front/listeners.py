@@ -5,14 +5,14 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Callable
+import stat
 from ipaddress import ip_network
 from pathlib import Path
 
-from amqp_front.acceptor import Accepted, Acceptor, Network
+from amqp_front.accepted_sockets import AcceptedSockets
+from amqp_front.acceptor import Acceptor, Network, Serve
 from amqp_front.certificate_renewal import CertificateRenewal
 from amqp_front.configuration import BrokerConfig
-from amqp_front.connection import Connection
 from amqp_front.tls import CertificateUnusable, TlsCertificates, TlsOptions
 from log_backend import others_may_read
 
@@ -39,8 +39,8 @@ class Listeners:
 
     Args:
         renewal: reads the certificates again.
-        accepted: makes a connection, told whom a proxy speaks for.
-        failed: the socket of a connection never came so far as to speak AMQP.
+        sockets: where the sockets of clients are counted.
+        serve: makes a connection, told whom a proxy speaks for.
         umask: the operator's, which says who may open the Unix socket.
     """
 
@@ -48,18 +48,17 @@ class Listeners:
         self,
         config: BrokerConfig,
         loop: asyncio.AbstractEventLoop,
-        accepted: Accepted,
-        failed: Callable[[Connection], None],
+        sockets: AcceptedSockets,
+        serve: Serve,
         renewal: CertificateRenewal,
         umask: int,
     ) -> None:
         self.tls_address: tuple[str, int] | None = None
         self._config = config
         self._loop = loop
-        self._accepted = accepted
-        self._failed = failed
+        self._sockets = sockets
+        self._serve = serve
         self._proxies: list[Network] = []
-        self._servers: list[asyncio.Server] = []
         self._acceptors: list[Acceptor] = []
         self._renewal = renewal
         self._unix_mode = 0o777 & ~umask
@@ -80,7 +79,7 @@ class Listeners:
             if config.tls_certificate:
                 await self._open_tls()
             if config.unix_socket:
-                await self._open_unix(config.unix_socket)
+                self._open_unix(config.unix_socket)
         except CannotListen:
             await self.close()
             raise
@@ -100,15 +99,13 @@ class Listeners:
         log.info("listening for TLS on %s:%d", *self.tls_address)
         self._renewal.watch("amqp/ssl", certificates)
 
-    async def _open_unix(self, path: str) -> None:
+    def _open_unix(self, path: str) -> None:
         try:
-            server = await self._loop.create_unix_server(
-                lambda: self._accepted(None), path, backlog=BACKLOG
-            )
+            listening = _listening_unix(path)
             os.chmod(path, self._unix_mode)  # the broker's own umask lets nobody in
         except (OSError, ValueError) as error:
             raise CannotListen(f"cannot listen on {path}: {error}") from None
-        self._servers.append(server)
+        self._accept(listening, None)
         log.info("listening on %s", path)
 
     async def _listen(
@@ -118,24 +115,15 @@ class Listeners:
         bound: tuple[str, int] | None = None
         for host in self._config.host.split(","):
             wanted = port if bound is None else bound[1]
-            for listening in await self._sockets(host.strip(), wanted):
+            for listening in await self._bound(host.strip(), wanted):
                 bound = bound or listening.getsockname()[:2]
-                if certificates is None and not self._proxies:
-                    server = await self._loop.create_server(
-                        lambda: self._accepted(None), sock=listening, backlog=BACKLOG
-                    )
-                    self._servers.append(server)
-                else:
-                    self._accept(listening, certificates)
+                self._accept(listening, certificates)
         assert bound is not None
         return bound
 
-    async def _sockets(self, host: str, port: int) -> list[socket.socket]:
+    async def _bound(self, host: str, port: int) -> list[socket.socket]:
         try:
-            found = await self._loop.getaddrinfo(
-                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )
-            return [_listening(family, address) for family, _, _, _, address in found]
+            return await listening_sockets(self._loop, host, port)
         except OSError as error:
             advice = _ADVICE.get(error.errno or 0, "")
             raise CannotListen(f"cannot listen on {host}:{port}: {error}{advice}") from None
@@ -144,11 +132,10 @@ class Listeners:
         acceptor = Acceptor(
             listening,
             self._loop,
+            sockets=self._sockets,
             tls=None if certificates is None else certificates.context,
             proxies=self._proxies,
-            openings_max=self._config.connections_unauthenticated_max,
-            accepted=self._accepted,
-            failed=self._failed,
+            serve=self._serve,
         )
         self._acceptors.append(acceptor)
 
@@ -156,10 +143,29 @@ class Listeners:
 
     async def close(self) -> None:
         """Accept nobody any more; connections stay."""
-        for server in self._servers:
-            server.close()
         for acceptor in self._acceptors:
             await acceptor.close()
+
+
+async def listening_sockets(
+    loop: asyncio.AbstractEventLoop, host: str, port: int
+) -> list[socket.socket]:
+    """Sockets that listen on all addresses of a host; of a port 0, on the same free one.
+
+    Raises:
+        OSError: one of them cannot be used; none is left open.
+    """
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    opened: list[socket.socket] = []
+    try:
+        for family, _, _, _, address in found:
+            opened.append(_listening(family, (address[0], port, *address[2:])))
+            port = port or opened[0].getsockname()[1]
+    except OSError:
+        for each in opened:
+            each.close()
+        raise
+    return opened
 
 
 def tls_options(config: BrokerConfig) -> TlsOptions:
@@ -180,6 +186,23 @@ def _network(text: str) -> Network:
         return ip_network(text)
     except ValueError as error:
         raise CannotListen(f"proxy_protocol_sources: {error}") from None
+
+
+def _listening_unix(path: str) -> socket.socket:
+    try:
+        if stat.S_ISSOCK(os.stat(path).st_mode):
+            Path(path).unlink()  # of a run that is over: nobody listens there any more
+    except FileNotFoundError:
+        pass
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listening.bind(path)
+        listening.listen(BACKLOG)
+        listening.setblocking(False)
+    except OSError:
+        listening.close()
+        raise
+    return listening
 
 
 def _listening(family: int, address: tuple[object, ...]) -> socket.socket:

@@ -8,7 +8,7 @@ from amqp_front.client_certificate import Certificate, login_name
 from amqp_front.errors import ACCESS_REFUSED, HardError
 from amqp_front.sasl import EXTERNAL, MECHANISMS, credentials
 from amqp_front.services import Services
-from vhosts import User, may_connect_from
+from vhosts import TooManyFailedLogins, User, may_connect_from
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ def log_in(
 
     Returns:
         The user, or 403 with the same text whatever was wrong (HardError), or `AuthenticationBusy`:
-        too many others are logging in.
+        too many others are logging in; or `TooManyFailedLogins`.
 
     Raises:
         MalformedResponse: the response is none of its mechanism, or the mechanism was not offered.
@@ -67,7 +67,11 @@ async def _by_password(
     services: Services, client: Client, mechanism: str, name: str, password: bytes
 ) -> User:
     user = services.users.find(name)
-    verified = await services.passwords.verify(user, password)
+    try:
+        verified = await services.passwords.verify(user, password, name=name, peer=client.peer)
+    except TooManyFailedLogins:
+        _tell_of_failure(services, client, name)
+        raise
     # The user may have been changed or deleted while the password was verified.
     if not verified or services.users.find(name) != user:
         user = None
@@ -77,10 +81,19 @@ async def _by_password(
 def _admitted(
     services: Services, client: Client, mechanism: str, user: User | None, name: str
 ) -> User:
+    if user is None or not may_connect_from(user.name, client.peer, services.config.loopback_users):
+        _tell_of_failure(services, client, name)
+        raise HardError(ACCESS_REFUSED, REFUSED.format(mechanism))
     tell = services.vhosts.events.tell
     peer = client.peer or ""
-    if user is None or not may_connect_from(user.name, client.peer, services.config.loopback_users):
-        tell("user.authentication.failure", name=name, peer_host=peer, protocol="AMQP 0-9-1")
-        raise HardError(ACCESS_REFUSED, REFUSED.format(mechanism))
     tell("user.authentication.success", name=user.name, peer_host=peer, protocol="AMQP 0-9-1")
     return user
+
+
+def _tell_of_failure(services: Services, client: Client, name: str) -> None:
+    services.vhosts.events.tell(
+        "user.authentication.failure",
+        name=name,
+        peer_host=client.peer or "",
+        protocol="AMQP 0-9-1",
+    )

@@ -62,6 +62,7 @@ REFUSALS: dict[type[Exception], tuple[int, type[AmqpError]]] = {
     vhosts.VhostAccessRefused: (NOT_ALLOWED, HardError),
     vhosts.AuthenticationRefused: (ACCESS_REFUSED, HardError),
     vhosts.AuthenticationBusy: (ACCESS_REFUSED, HardError),
+    vhosts.TooManyFailedLogins: (ACCESS_REFUSED, HardError),
     log_backend.PartitionClosed: (NOT_FOUND, SoftError),
     log_backend.JournalFailed: (INTERNAL_ERROR, HardError),
     log_backend.MetadataUnavailable: (INTERNAL_ERROR, HardError),

@@ -1,14 +1,13 @@
 """Cold reads: what left memory is read back from its segment, in threads."""
 
 import asyncio
-import errno
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
-from log_backend.disk import Disk
+from log_backend.disk import Disk, NoDescriptor
 from log_backend.loaded_pieces import PieceBudget
 from log_backend.record_batch import RecordBatch
 from log_backend.record_fetch import StoredRecord, fetch_records
@@ -80,9 +79,7 @@ class ColdReads:
         for seconds in RETRY_SECONDS:
             try:
                 return await self.run(work)
-            except OSError as error:
-                if error.errno not in (errno.EMFILE, errno.ENFILE):
-                    raise
+            except NoDescriptor as error:
                 log.warning("a cold read is tried again in %s s: %s", seconds, error)
             await asyncio.sleep(seconds)
         return await self.run(work)

@@ -13,6 +13,8 @@ Buffer = bytes | bytearray | memoryview
 
 _VECTOR_MAX = 1024  # IOV_MAX on Linux
 _ZEROS = bytes(1024 * 1024)
+# One for each thread that may change a directory at a time: flusher, journal files, compression, the loop.
+SPARE_FILES = 4
 _OCTAL = re.compile(r"\\([0-7]{3})")  # how mountinfo spells spaces
 
 
@@ -26,6 +28,10 @@ class DirectoryLocked(Exception):
 
 class DiskFull(OSError):
     """There is no room for a write that was planned; nothing of it is on the disk."""
+
+
+class NoDescriptor(DiskFull):
+    """The process, or the system, may open no more files: nothing was done, and what closes makes room."""
 
 
 def read_small(file: Path, bytes_max: int) -> bytes:
@@ -58,10 +64,18 @@ class Disk(Protocol):
         """
 
     def list_directory(self, path: Path) -> list[str]:
-        """Sorted names in a directory; empty when there is none."""
+        """Sorted names in a directory; empty when there is none.
+
+        Raises:
+            NoDescriptor: nobody looked.
+        """
 
     def open(self, path: Path, *, create: bool = False) -> int:
-        """Open for reading and writing; `create` makes an empty file when there is none."""
+        """Open for reading and writing; `create` makes an empty file when there is none.
+
+        Raises:
+            NoDescriptor: nothing was opened or made.
+        """
 
     def close(self, file: int) -> None:
         """Close; reports a write error that the system kept."""
@@ -163,11 +177,16 @@ class SystemDisk:
             return sorted(os.listdir(path))
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise _unopened(error) from None
 
     def open(self, path: Path, *, create: bool = False) -> int:
         """See `Disk`."""
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return os.open(path, flags, 0o640)
+        try:
+            return os.open(path, flags, 0o640)
+        except OSError as error:
+            raise _unopened(error) from None
 
     def close(self, file: int) -> None:
         """See `Disk`."""
@@ -257,11 +276,12 @@ class SystemDisk:
 
     def sync_directory(self, path: Path) -> None:
         """See `Disk`."""
-        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        directory = _open_directory(path)
         try:
             os.fsync(directory)
         finally:
             os.close(directory)
+            _keep_spares()
 
     def rename(self, source: Path, target: Path) -> None:
         """See `Disk`."""
@@ -289,7 +309,46 @@ class SystemDisk:
             if error.errno in (errno.EAGAIN, errno.EACCES):
                 raise DirectoryLocked(path) from None
             raise
+        _keep_spares()
         return file
+
+
+# Open files of the process that owns a data directory, given up when there is no descriptor left to sync a
+# directory with: what was renamed or written before can be neither undone nor left in doubt.
+_spares: list[int] = []
+
+
+def _keep_spares() -> None:
+    try:
+        while len(_spares) < SPARE_FILES:
+            _spares.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError:
+        pass  # the next sync of a directory tries it again
+
+
+def _open_directory(path: Path) -> int:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    while True:
+        try:
+            return os.open(path, flags)
+        except OSError as error:
+            if not _lacks_descriptor(error):
+                raise
+            try:
+                spare = _spares.pop()
+            except IndexError:
+                raise error from None
+        os.close(spare)
+
+
+def _lacks_descriptor(error: OSError) -> bool:
+    return error.errno in (errno.EMFILE, errno.ENFILE)
+
+
+def _unopened(error: OSError) -> OSError:
+    if not _lacks_descriptor(error):
+        return error
+    return NoDescriptor(error.errno, error.strerror, error.filename)
 
 
 def kind_of_mount(path: Path, mounts: Iterable[str]) -> str:

@@ -30,6 +30,7 @@ async def authenticated(
     Raises:
         Refused: 401, whatever was wrong.
         AuthenticationBusy: too many others are logging in.
+        TooManyFailedLogins: so many of this user, or from this address, have failed.
     """
     if header.startswith(_TOKEN + PREFIX):
         return _by_log_token(broker, log_tokens, header[len(_TOKEN) :], peer)
@@ -37,7 +38,7 @@ async def authenticated(
         return _by_token(broker, token, header[len(_TOKEN) :], peer)
     name, password = _basic(header)
     user = broker.users.find(name)
-    verified = await broker.passwords.verify(user, password)
+    verified = await broker.passwords.verify(user, password, name=name, peer=peer)
     # The user may have been changed or deleted while the password was verified.
     if not verified or user is None or broker.users.find(name) != user:
         raise Refused(*_REFUSED, "Login failed")

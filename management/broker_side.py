@@ -89,6 +89,7 @@ class NodeFacts:
 
     Attributes:
         started_at: seconds of the monotonic clock.
+        connections_max: how many connections of AMQP there may be.
         listeners: by protocol, address and port.
     """
 
@@ -98,6 +99,7 @@ class NodeFacts:
     data_dir: str
     started_at: float
     file_descriptors_max: int
+    connections_max: int
     listeners: Mapping[str, tuple[str, int]]
 
 
@@ -109,6 +111,7 @@ class BrokerSide:
         loopback_users: those who may come from this machine only.
         expiries: when certificates expire, by protocol and file.
         alarms: why publishers wait now; empty when they do not.
+        log_failure: why the log takes no more writes until a restart; empty while it does.
         space: what is free on the disk, and where publishers begin to wait.
         intake_bytes: of the budget for what is not accepted yet, how much is used, and of how much.
         trace: switches the firehose of a vhost on or off.
@@ -128,6 +131,7 @@ class BrokerSide:
     loopback_users: tuple[str, ...]
     expiries: Callable[[], Mapping[str, Mapping[Path, datetime]]]
     alarms: Callable[[], list[str]]
+    log_failure: Callable[[], str]
     space: DiskSpace
     intake_bytes: Callable[[], tuple[int, int]]
     trace: Callable[[VirtualHost, bool], None]

@@ -22,6 +22,7 @@ REFUSALS: dict[type[Exception], tuple[int, str]] = {
     vhosts.AccessRefused: NOT_AUTHORISED,
     vhosts.VhostAccessRefused: NOT_AUTHORISED,
     vhosts.AuthenticationBusy: UNAVAILABLE,
+    vhosts.TooManyFailedLogins: (401, "not_authorized"),
     vhosts.InvalidArguments: BAD_REQUEST,
     vhosts.InvalidDefinition: BAD_REQUEST,
     vhosts.InvalidLimit: BAD_REQUEST,

@@ -11,6 +11,7 @@ from management.answer import Answer, Empty, Listing, Row, Value
 from management.call import Call
 from management.caller import Need
 from management.failures import Refused, bad_request, not_found
+from management.health import alarm_rows
 from management.process_usage import ProcessUsage, process_usage
 from management.virtual_hosts import counted_messages
 from vhosts import CLUSTER_NAME, RABBITMQ_VERSION, QueueProperties, ResourceKind, Verb
@@ -107,7 +108,7 @@ async def _node_row(call: Call) -> Row:
         **_usage_row(await asyncio.to_thread(process_usage)),
         "fd_total": node.file_descriptors_max,
         "sockets_used": broker.connections.count,
-        "sockets_total": node.file_descriptors_max,
+        "sockets_total": node.connections_max,
         "intake_bytes": intake_bytes,
         "intake_bytes_limit": intake_bytes_max,
         "disk_free": broker.space.free,
@@ -115,6 +116,7 @@ async def _node_row(call: Call) -> Row:
         "mem_alarm": any("memory" in alarm for alarm in alarms),
         "disk_free_alarm": any("disk" in alarm for alarm in alarms),
         "journal_alarm": any("journal" in alarm for alarm in alarms),
+        "log_alarm": bool(broker.log_failure()),
         "data_dir": node.data_dir,
         "db_dir": node.data_dir,
         "rates_mode": "none",
@@ -186,10 +188,8 @@ def check_alarms(call: Call) -> Answer:
     alarms = call.broker.alarms()
     if not alarms:
         return Value({"status": "ok"})
-    node = call.broker.node.name
-    found = [{"node": node, "resource": alarm} for alarm in alarms]
     reason = "There are alarms in effect in the cluster"
-    return Value({"status": "failed", "reason": reason, "alarms": found}, 503)
+    return Value({"status": "failed", "reason": reason, "alarms": alarm_rows(call, alarms)}, 503)
 
 
 def check_node(call: Call) -> Answer:

@@ -22,6 +22,7 @@ from management.answer import Answer
 from management.call import Call
 from management.caller import Need
 from management.failures import Refused, not_found, vhost_or_user_not_found
+from management.health import unless_log_failed
 
 Handler = Callable[[Call], Answer | Awaitable[Answer]]
 
@@ -66,6 +67,10 @@ def _get(path: str, handler: Handler, need: Need = Need.MANAGEMENT) -> Route:
     return Route("GET", path, need, handler, scope)
 
 
+def _health(path: str, check: Handler) -> Route:
+    return _get(path, unless_log_failed(check))
+
+
 def _change(method: str, path: str, handler: Handler) -> Route:
     return Route(method, path, Need.MANAGEMENT, handler, Scope.ENTERED)
 
@@ -103,17 +108,17 @@ ROUTES: tuple[Route, ...] = (
     _get("/nodes", node_views.list_nodes, Need.MONITORING),
     _get("/nodes/{name}", node_views.get_node, Need.MONITORING),
     # Health
-    _get(f"{_HEALTH}/alarms", node_views.check_alarms),
-    _get(f"{_HEALTH}/local-alarms", node_views.check_alarms),
-    _get(f"{_HEALTH}/certificate-expiration/{{within}}/{{unit}}", node_views.check_certificates),
-    _get(f"{_HEALTH}/virtual-hosts", node_views.check_ok),
-    _get(f"{_HEALTH}/ready-to-serve-clients", node_views.check_ok),
-    _get(f"{_HEALTH}/node-is-quorum-critical", node_views.check_quorum),
-    _get(f"{_HEALTH}/node-is-mirror-sync-critical", node_views.check_quorum),
-    _get(f"{_HEALTH}/port-listener/{{port}}", node_views.check_port),
-    _get(f"{_HEALTH}/protocol-listener/{{protocol}}", node_views.check_protocol),
-    _get("/healthchecks/node", node_views.check_alarms),
-    _get("/healthchecks/node/{name}", node_views.check_node),
+    _health(f"{_HEALTH}/alarms", node_views.check_alarms),
+    _health(f"{_HEALTH}/local-alarms", node_views.check_alarms),
+    _health(f"{_HEALTH}/certificate-expiration/{{within}}/{{unit}}", node_views.check_certificates),
+    _health(f"{_HEALTH}/virtual-hosts", node_views.check_ok),
+    _health(f"{_HEALTH}/ready-to-serve-clients", node_views.check_ok),
+    _health(f"{_HEALTH}/node-is-quorum-critical", node_views.check_quorum),
+    _health(f"{_HEALTH}/node-is-mirror-sync-critical", node_views.check_quorum),
+    _health(f"{_HEALTH}/port-listener/{{port}}", node_views.check_port),
+    _health(f"{_HEALTH}/protocol-listener/{{protocol}}", node_views.check_protocol),
+    _health("/healthchecks/node", node_views.check_alarms),
+    _health("/healthchecks/node/{name}", node_views.check_node),
     Route(
         "GET",
         "/aliveness-test/{vhost}",

@@ -1,10 +1,7 @@
 """The HTTP server: from a request to its handler, and from its answer to bytes."""
 
-import asyncio
 import inspect
 import logging
-import socket
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
@@ -16,18 +13,16 @@ from management.broker_side import BrokerSide
 from management.call import DEFINITIONS_BYTES_MAX, Call
 from management.caller import Caller, Need
 from management.failures import Refused, bad_request, not_authorised, refused
+from management.http_connection import CountedSocket, HttpConnection
 from management.listing import list_query, listed
 from management.log_tokens import LogTokens
 from management.openapi import openapi_document
 from management.routes import ROUTES, Route, Scope
-from management.silent_connections import SilentConnections
 from management.stored_answer import StoredAnswers
 
 log = logging.getLogger(__name__)
 
 STREAM_BYTES = 65_536  # an answer that is larger is written while it is made
-BACKLOG = 128
-HANDSHAKE_SECONDS_MAX = 5.0  # of TLS, as for AMQP
 KEEP_ALIVE_SECONDS = 60.0  # between two requests, as RabbitMQ's
 STALL_SECONDS_MAX = 120.0  # a client that takes nothing of an answer for so long is cut off
 STOP_SECONDS = 2.0  # for answers that are under way when the broker stops
@@ -50,6 +45,9 @@ class ManagementServer:
     Args:
         token: whoever on this machine shows it may do everything.
         silent_seconds: for the first request of a connection.
+
+    Attributes:
+        stall_seconds: in which a client has to take something of an answer.
     """
 
     def __init__(self, broker: BrokerSide, token: str, silent_seconds: float) -> None:
@@ -67,63 +65,38 @@ class ManagementServer:
                 application.router.add_route(method, path, self._handler(route))
         document = msgspec.json.encode(openapi_document(ROUTES, broker.node.version))
         application.router.add_get("/api/openapi.json", _constant(document))
-        self._listening: list[asyncio.Server] = []
         self._silent_seconds = silent_seconds
-        self._silent: SilentConnections | None = None
+        self.stall_seconds = STALL_SECONDS_MAX
         self._runner = web.AppRunner(
-            application,
+            application, handle_signals=False, shutdown_timeout=STOP_SECONDS
+        )
+
+    async def start(self) -> None:
+        """Be ready for connections; `stop` in the end."""
+        await self._runner.setup()
+
+    def serve(self, counted: CountedSocket) -> HttpConnection:
+        """The protocol of a socket that was accepted."""
+        server = self._runner.server
+        assert server is not None
+        return HttpConnection(
+            server,
+            counted,
+            self._silent_seconds,
             access_log=None,
-            handle_signals=False,
-            shutdown_timeout=STOP_SECONDS,
             keepalive_timeout=KEEP_ALIVE_SECONDS,
         )
 
-    async def listen(
-        self, host: str, port: int, tls: ssl.SSLContext | None = None
-    ) -> tuple[str, int]:
-        """Listen there, too; `stop` in the end, also when this fails.
-
-        Returns:
-            The address and port.
-
-        Raises:
-            OSError: the address cannot be used.
-        """
-        if self._runner.server is None:
-            await self._runner.setup()
-        assert self._runner.server is not None
-        if self._silent is None:
-            self._silent = SilentConnections(self._runner.server, self._silent_seconds)
-        listening = await asyncio.get_running_loop().create_server(
-            self._silent,
-            host,
-            port,
-            backlog=BACKLOG,
-            ssl=tls,
-            ssl_handshake_timeout=None if tls is None else HANDSHAKE_SECONDS_MAX,
-        )
-        self._listening.append(listening)
-        for each in listening.sockets:  # what they accept inherits it
-            each.setsockopt(
-                socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(STALL_SECONDS_MAX * 1000)
-            )
-        address = listening.sockets[0].getsockname()
-        return address[0], address[1]
-
     async def stop(self) -> None:
-        """Listen no more, and end what is under way."""
-        for listening in self._listening:
-            listening.close()
-        if self._silent is not None:
-            self._silent.stop()
+        """End what is under way; nobody accepts any more."""
         await self._runner.cleanup()
 
     @web.middleware
     async def _heard(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        assert self._silent is not None
-        self._silent.asked(request.protocol)
+        assert isinstance(request.protocol, HttpConnection)
+        request.protocol.asked()
         return await handler(request)
 
     def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
@@ -148,9 +121,12 @@ class ManagementServer:
         header = request.headers.get("Authorization")
         if header is None:
             raise Refused(401, "not_authorized", "")
-        return await authenticated(
+        caller = await authenticated(
             self._broker, self._token, self._log_tokens, header, _peer(request)
         )
+        assert isinstance(request.protocol, HttpConnection)
+        request.protocol.authenticated()
+        return caller
 
     def _check(self, route: Route, call: Call) -> None:
         if not call.caller.has(route.need):

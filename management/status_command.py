@@ -15,6 +15,7 @@ ALARMS = {
     "mem_alarm": "memory",
     "disk_free_alarm": "disk",
     "journal_alarm": "journal",
+    "log_alarm": "log: it cannot be written until the node is started again",
 }  # a node's row: what publishers wait for
 
 

@@ -56,6 +56,7 @@ from vhosts.errors import (
     QueueStopped,
     QueueUnreadable,
     TooLargeToRemember,
+    TooManyFailedLogins,
     TooManyGroups,
     UserChannelLimitReached,
     UserConnectionLimitReached,
@@ -89,6 +90,7 @@ from vhosts.queue_properties import QueueProperties
 from vhosts.recipient import Recipient
 from vhosts.sharing_out import by_route, disjoint
 from vhosts.snapshot import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot, TakenMessage
+from vhosts.source_network import source_of
 from vhosts.timer import Timer
 from vhosts.topic_permission import TopicPermission
 from vhosts.topology_keeper import Durable
@@ -186,6 +188,7 @@ __all__ = [
     "TakenMessage",
     "Timer",
     "TooLargeToRemember",
+    "TooManyFailedLogins",
     "TooManyGroups",
     "TopicPermission",
     "User",
@@ -221,6 +224,7 @@ __all__ = [
     "read_definitions",
     "read_definitions_in_turns",
     "server_name",
+    "source_of",
     "split_imported_hash",
     "split_tags",
     "tell",

@@ -150,6 +150,13 @@ class AuthenticationBusy(Exception):
     """More logins wait to be verified than the node takes; nothing was verified."""
 
 
+class TooManyFailedLogins(Exception):
+    """The user, or others from the same address, have failed too often; nothing was verified."""
+
+    def __init__(self) -> None:
+        super().__init__("login was refused: too many failed ones; try again in some seconds")
+
+
 class VhostNotFound(Exception):
     """No virtual host has this name."""
 

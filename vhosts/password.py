@@ -6,22 +6,28 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import cast
 
 from argon2 import PasswordHasher, Type, extract_parameters
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from vhosts.errors import AuthenticationBusy, InvalidUser
+from vhosts.errors import AuthenticationBusy, InvalidUser, TooManyFailedLogins
+from vhosts.failed_logins import FailedLogins
 from vhosts.imported_password import split_imported_hash, verify_imported
+from vhosts.login_queue import LoginJob, LoginQueue
+from vhosts.source_network import source_of
 from vhosts.user import User
 
 # OWASP's minimum for Argon2id (Password Storage Cheat Sheet): about 30 ms and 19 MiB for each.
 MEMORY_KIB = 19 * 1024
 PASSES = 2
 LANES = 1
-QUEUE_MAX = 256  # logins that wait for a thread: about 8 s of work for one
 CACHE_SECONDS = 60.0  # a client that reconnects in a loop costs one hash a minute
 CACHE_ENTRIES_MAX = 1_024  # about 150 KiB
+# RabbitMQ's for each refusal; here the first ten are told at once, and clients that go on are slowed down.
+REFUSAL_SECONDS = 3.0
+REST_SECONDS = 0.1  # until it is looked at whether a source that rests may go on
+REFUSALS_MAX = 1_024  # put off at a time, about 2 KiB each; further ones are told at once
 KEY_BYTES = 32
 
 NO_PASSWORD_HASH = ""  # of a user that cannot log in with a password
@@ -32,7 +38,6 @@ DUMMY_HASH = (
 )
 
 _HASHER = PasswordHasher(time_cost=PASSES, memory_cost=MEMORY_KIB, parallelism=LANES)
-_Result = TypeVar("_Result")
 
 
 def hash_password(password: bytes) -> str:
@@ -85,9 +90,10 @@ class PasswordVerifier:
     """Verifies logins off the event loop; all methods are called on the loop.
 
     A password that was found right is remembered for a minute under a keyed digest that covers
-    the user's hash, so a changed password is asked for at once. Logins that ask the same at the
-    same time share one answer: a thousand connections that come back after a restart cost one
-    hash.
+    the user's hash, so a changed password is asked for at once; who shows it again waits for nobody.
+    Logins that ask the same at the same time share one answer: a thousand connections that come back
+    after a restart cost one hash. The others take turns, see `LoginQueue`, and who has failed too often
+    is refused, see `FailedLogins`.
 
     Args:
         now: a clock that does not go back, in seconds.
@@ -108,24 +114,46 @@ class PasswordVerifier:
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="password")
         self._now = now
         self._key = key
-        self._jobs = 0  # given to the pool, not yet finished
-        self._running: dict[bytes, asyncio.Future[bool]] = {}
+        self._working = 0  # threads
+        self._queue = LoginQueue()
+        self._failures = FailedLogins(now)
+        self._timer: asyncio.TimerHandle | None = (
+            None  # when all that wait are of sources that rest
+        )
+        self._refusals = 0  # that are put off
+        self._running: dict[tuple[str, bytes], LoginJob] = {}
         self._right_until: dict[bytes, float] = {}  # in the order of expiry
 
-    async def verify(self, user: User | None, password: bytes) -> bool:
+    async def verify(
+        self, user: User | None, password: bytes, *, name: str, peer: str | None
+    ) -> bool:
         """Tell whether `password` is the user's; None stands for a user that does not exist.
 
         It takes as long for a user without a password, or for none at all, as for any other.
 
+        Args:
+            name: that was given, whether there is such a user or not.
+            peer: address of the client; None: a Unix socket.
+
         Raises:
             AuthenticationBusy: too many wait already.
+            TooManyFailedLogins: nobody looked at the password. The answer is put off by some seconds.
         """
         if not password:
             return False
-        name = "" if user is None else user.name
+        known_name = "" if user is None else user.name
         password_hash = NO_PASSWORD_HASH if user is None else user.password_hash
         has_password = password_hash != NO_PASSWORD_HASH
-        matches = await self._matches(name, password_hash or DUMMY_HASH, password)
+        password_hash = password_hash or DUMMY_HASH
+        digest = self._digest(known_name.encode(), password_hash.encode(), password)
+        if self._is_right(digest):
+            return has_password
+        work = partial(verify_password, password_hash, password)
+        try:
+            matches = await self._verified(source_of(peer), name, digest, work)
+        except TooManyFailedLogins:
+            await self._put_off()
+            raise
         return matches and has_password
 
     async def hash(self, password: bytes) -> str:
@@ -134,38 +162,106 @@ class PasswordVerifier:
         Raises:
             AuthenticationBusy: too many wait already.
         """
-        return await asyncio.shield(self._start(partial(hash_password, password)))
+        answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        self._add(LoginJob("hash", False, b"", None, partial(hash_password, password), answer))
+        return cast(str, await asyncio.shield(answer))
 
     def close(self) -> None:
         """End the threads; what waits for one is cancelled."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._timer is not None:
+            self._timer.cancel()
+        while (job := self._queue.next()) is not None:
+            job.answer.cancel()
 
-    async def _matches(self, name: str, password_hash: str, password: bytes) -> bool:
-        digest = self._digest(name.encode(), password_hash.encode(), password)
-        if self._right_until.get(digest, 0.0) > self._now():
-            return True
-        job = self._running.get(digest)
+    async def _verified(
+        self, source: str, name: str, digest: bytes, work: Callable[[], bool]
+    ) -> bool:
+        user = self._digest(name.encode(errors="surrogateescape"))
+        job = self._running.get((source, digest))
         if job is None:
-            job = self._start(partial(verify_password, password_hash, password))
-            self._running[digest] = job
-            job.add_done_callback(partial(self._verified, digest))
-        return await asyncio.shield(job)  # others may wait for it too
+            if not self._failures.may_try(source, user):
+                raise TooManyFailedLogins
+            answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+            is_known = self._failures.is_known(source, user)
+            job = LoginJob(source, is_known, user, digest, work, answer)
+            self._running[source, digest] = job
+            answer.add_done_callback(lambda _: self._running.pop((source, digest)))
+            self._add(job)
+        return bool(await asyncio.shield(job.answer))  # others may wait for it too
 
-    def _start(self, function: Callable[[], _Result]) -> asyncio.Future[_Result]:
-        if self._jobs >= self._threads + QUEUE_MAX:
-            raise AuthenticationBusy("too many logins wait to be verified")
-        job = asyncio.get_running_loop().run_in_executor(self._pool, function)
-        self._jobs += 1
-        job.add_done_callback(self._finished)
-        return job
+    async def _put_off(self) -> None:
+        # A client that tries again at once, and for ever, costs so much less.
+        if self._refusals < REFUSALS_MAX:
+            self._refusals += 1
+            try:
+                await asyncio.sleep(REFUSAL_SECONDS)
+            finally:
+                self._refusals -= 1
 
-    def _finished(self, _job: asyncio.Future[_Result]) -> None:
-        self._jobs -= 1
+    # -- the threads
 
-    def _verified(self, digest: bytes, job: asyncio.Future[bool]) -> None:
-        del self._running[digest]
-        if not job.cancelled() and job.exception() is None and job.result():
+    def _add(self, job: LoginJob) -> None:
+        leaving = self._queue.add(job)
+        if leaving is not None and not leaving.answer.done():
+            leaving.answer.set_exception(AuthenticationBusy("too many logins wait to be verified"))
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        loop = asyncio.get_running_loop()
+        while self._working < self._threads:
+            job = self._queue.next(self._failures.rests)
+            if job is None:
+                break
+            if job.answer.done() or self._is_decided(job):
+                continue
+            self._working += 1
+            done = loop.run_in_executor(self._pool, job.work)
+            done.add_done_callback(partial(self._finished, job))
+        if self._queue and not self._working:  # else what comes back goes on
+            self._timer = loop.call_later(REST_SECONDS, self._go_on)
+
+    def _is_decided(self, job: LoginJob) -> bool:
+        # What others have asked meanwhile may say enough.
+        if job.digest is None:
+            return False
+        if self._is_right(job.digest):
+            job.answer.set_result(True)
+        elif not self._failures.may_try(job.source, job.user):
+            job.answer.set_exception(TooManyFailedLogins())
+        else:
+            return False
+        return True
+
+    def _finished(self, job: LoginJob, done: asyncio.Future[object]) -> None:
+        self._working -= 1
+        if done.cancelled():
+            job.answer.cancel()
+            return
+        if job.digest is not None and done.exception() is None:
+            self._note(job, job.digest, right=bool(done.result()))
+        if not job.answer.done():
+            _pass_on(done, job.answer)
+        self._go_on()
+
+    def _note(self, job: LoginJob, digest: bytes, *, right: bool) -> None:
+        if right:
+            self._failures.succeeded(job.source, job.user)
             self._remember(digest)
+            return
+        self._failures.failed(job.source, job.user)
+        if not self._failures.may_try(job.source, job.user):
+            for each in self._queue.take_like(job):
+                if not each.answer.done():
+                    self._is_decided(each)
+
+    # -- what was found right
+
+    def _is_right(self, digest: bytes) -> bool:
+        return self._right_until.get(digest, 0.0) > self._now()
 
     def _remember(self, digest: bytes) -> None:
         now = self._now()
@@ -181,3 +277,11 @@ class PasswordVerifier:
         # Lengths keep ("ab", "c") and ("a", "bc") apart.
         message = b"".join(len(part).to_bytes(8) + part for part in parts)
         return hmac.digest(self._key, message, "sha256")
+
+
+def _pass_on(done: asyncio.Future[object], answer: asyncio.Future[object]) -> None:
+    error = done.exception()
+    if error is None:
+        answer.set_result(done.result())
+    else:
+        answer.set_exception(error)

@@ -43,13 +43,13 @@ def wait_until_served(broker) -> None:
 def test_connections_that_do_not_log_in_are_limited(fresh_broker) -> None:
     broker = fresh_broker(
         ROUTELOG_CONNECTIONS_UNAUTHENTICATED_MAX=str(UNAUTHENTICATED_MAX),
-        ROUTELOG_HANDSHAKE_SECONDS="60",  # those above the limit are not kept until then
+        ROUTELOG_HANDSHAKE_SECONDS="60",  # the oldest above the limit are not kept until then
     )
     with ExitStack() as stack:
         friend = opened(broker, stack)
         flood = [stack.enter_context(RawClient(broker.host, broker.port)) for _ in range(FLOOD)]
         served = 0
-        for client in flood:
+        for client in reversed(flood):  # when the last one is answered, all have been accepted
             try:
                 client.start()
                 served += 1

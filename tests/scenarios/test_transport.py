@@ -9,6 +9,7 @@ import signal
 import socket
 import ssl
 import struct
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +19,10 @@ import pytest
 import trustme
 from broker_process import BrokerFailed, BrokerProcess
 from management_door import ManagementDoor
+from pamqp import commands
 from pika.exceptions import AMQPConnectionError
 from pika_client import wait_until
+from scenarios.raw_client import RawClient, message
 
 pytestmark = pytest.mark.differs_from_rabbitmq("it has to be configured otherwise")
 
@@ -315,3 +318,28 @@ def test_a_broker_listens_on_several_addresses_of_both_families(tmp_path) -> Non
             round_trip(pika.BlockingConnection(parameters))
     finally:
         broker.stop()
+
+
+def test_a_client_that_reads_nothing_over_tls_is_dropped(fresh_broker, server_pem) -> None:
+    broker = fresh_broker(
+        ROUTELOG_TLS_CERTIFICATE=str(server_pem),
+        ROUTELOG_TLS_PORT="0",
+        ROUTELOG_SEND_TIMEOUT_SECONDS="1",
+    )
+    with RawClient("127.0.0.1", tls_port(broker)) as deaf:
+        deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        deaf.socket = client_context().wrap_socket(deaf.socket, server_hostname="localhost")
+        deaf.open()
+        deaf.open_channel()
+        queue = deaf.declare(exclusive=False, auto_delete=False)
+        deaf.call(commands.Basic.Consume(queue=queue), commands.Basic.ConsumeOk)
+        with RawClient(broker.host, broker.port) as publisher:
+            publisher.open()
+            publisher.open_channel()
+            publisher.send_bytes(message(queue, bytes(100_000)) * 400)
+            asked = commands.Queue.Declare(queue=queue, passive=True)
+            deadline = time.monotonic() + 30
+            while publisher.call(asked, commands.Queue.DeclareOk).consumer_count:
+                assert time.monotonic() < deadline, "it is still there"
+                time.sleep(0.1)
+    assert "the client took nothing of what is sent for 1 s" in broker.log_text()

@@ -153,20 +153,3 @@ def test_a_closing_socket_is_not_asked_to_read() -> None:
     client.close()
     client.set_reading(True)
     assert not transport.reading
-
-
-def test_a_client_that_takes_nothing_is_dropped_by_the_system_when_it_is_told_to() -> None:
-    with (
-        socket.create_server(("127.0.0.1", 0)) as server,
-        socket.create_connection(server.getsockname()) as handle,
-    ):
-        client, transport, _ = connected()
-        transport.socket = handle
-        client.drop_if_unreachable(2.5)
-        option = (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
-        assert handle.getsockopt(*option) == 2500
-        client.drop_if_unreachable(0)
-        assert handle.getsockopt(*option) == 0
-        client.close()
-        client.drop_if_unreachable(1)
-        assert handle.getsockopt(*option) == 0

@@ -5,10 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from amqp_front.accepted_sockets import SocketLimits
+from amqp_front.configuration import BrokerConfig
 from amqp_front.open_files import (
+    FILES_RESERVED,
     FILES_WANTED,
     make_room_for_open_files,
+    open_files_limit,
     raise_open_files_limit,
+    socket_limits,
 )
 
 Limit = tuple[int, int]
@@ -77,3 +82,38 @@ def test_no_room_for_them_is_no_reason_not_to_start() -> None:
         make_room_for_open_files(2_048)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_what_is_allowed_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (1_000, 2_000))
+    assert open_files_limit() == 1_000
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (resource.RLIM_INFINITY,) * 2)
+    assert open_files_limit() == FILES_WANTED
+
+
+def test_clients_have_what_the_log_leaves() -> None:
+    amqp, http = socket_limits(BrokerConfig(), 65_536)
+    assert http == SocketLimits(1_024, 256)
+    assert amqp == SocketLimits(65_536 - FILES_RESERVED - 8 - 1_024, 256)
+
+
+def test_limits_that_are_chosen_hold() -> None:
+    config = BrokerConfig(
+        connections_max=100,
+        connections_unauthenticated_max=10,
+        management_connections_max=20,
+        management_connections_unauthenticated_max=5,
+    )
+    assert socket_limits(config, 65_536) == (SocketLimits(100, 10), SocketLimits(20, 5))
+
+
+@pytest.mark.parametrize("files", [1, 64, 256, 1_024, 4_096])
+def test_all_sockets_together_leave_files_to_the_log(files: int) -> None:
+    config = BrokerConfig(management_connections_max=60_000, connections_max=60_000)
+    amqp, http = socket_limits(config, files)
+    assert amqp.all >= 1
+    assert http.all >= 1
+    if files >= 64:
+        assert amqp.all + http.all + min(FILES_RESERVED + 8, files // 2) <= files
+        assert amqp.unauthenticated < amqp.all
+        assert http.all < amqp.all

@@ -37,6 +37,7 @@ NOT_CAUSED_BY_CLIENTS = {
     "log_backend.disk.DirectoryLocked": "at start",
     "log_backend.data_directory.NoDataDirectory": "of the command line's tools",
     "log_backend.disk.DiskFull": "publishers wait; what finds no room is tried again",
+    "log_backend.disk.NoDescriptor": "as DiskFull",
     "log_backend.journal_reader.JournalDamaged": "at start",
     "log_backend.journal_block.UnknownEntry": "at start",
     "log_backend.compressed_segment.CodecFailed": "in the background, or a damaged disk",

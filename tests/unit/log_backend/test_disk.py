@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from log_backend.disk import DirectoryLocked, DiskFull, SystemDisk, is_full, kind_of_mount
+from log_backend.disk import (
+    DirectoryLocked,
+    DiskFull,
+    NoDescriptor,
+    SystemDisk,
+    is_full,
+    kind_of_mount,
+)
 
 TAKE_LOCK = """
 import sys
@@ -303,3 +310,50 @@ def test_a_directory_that_finds_no_room_can_be_made_later(
     assert isinstance(refused.value, DiskFull) == (number != errno.EIO)
     disk.make_directory(tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b").is_dir()
+
+
+@pytest.fixture
+def few_files(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The system opens no file while this has a number, and one more for each that is closed."""
+    numbers: list[int] = []
+    system_open, system_close = os.open, os.close
+    closed: list[int] = []
+
+    def limited_open(path: Path, flags: int, mode: int = 0o777) -> int:
+        if numbers and not closed:
+            raise OSError(numbers[0], "too many open files", str(path))
+        if numbers:
+            closed.pop()
+        return system_open(path, flags, mode)
+
+    def limited_close(file: int) -> None:
+        closed.append(file)
+        system_close(file)
+
+    monkeypatch.setattr(os, "open", limited_open)
+    monkeypatch.setattr(os, "close", limited_close)
+    return numbers
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_a_file_that_cannot_be_opened_for_want_of_a_descriptor_is_a_full_disk(
+    disk: SystemDisk, tmp_path: Path, few_files: list[int], number: int
+) -> None:
+    few_files.append(number)
+    with pytest.raises(NoDescriptor) as refused:
+        disk.open(tmp_path / "file", create=True)
+    assert isinstance(refused.value, DiskFull)
+    assert refused.value.errno == number
+    few_files.clear()
+    assert disk.list_directory(tmp_path) == []
+
+
+def test_a_directory_is_synced_without_a_free_descriptor(
+    disk: SystemDisk, tmp_path: Path, few_files: list[int]
+) -> None:
+    lock = disk.lock(tmp_path / "LOCK")  # the process owns a data directory, and keeps spare files
+    few_files.append(errno.EMFILE)
+    for _ in range(3):
+        disk.sync_directory(tmp_path)
+    few_files.clear()
+    disk.close(lock)

@@ -153,6 +153,15 @@ def test_a_file_that_finds_no_room_leaves_nothing(
     assert [mark.number for mark in directory.marks()] == [1]
 
 
+def test_a_file_that_finds_no_descriptor_can_be_made_later(
+    directory: JournalFiles, disk: WatchedDisk, tmp_path: Path
+) -> None:
+    disk.fail("open", "*.new", errno.EMFILE)
+    with pytest.raises(DiskFull):
+        directory.new(1, FILE_BYTES)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("operation", ["open", "allocate", "fill", "rename", "sync_directory"])
 def test_an_error_of_the_disk_is_no_lack_of_room(
     directory: JournalFiles, disk: WatchedDisk, operation: str

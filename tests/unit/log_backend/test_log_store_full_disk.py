@@ -93,7 +93,11 @@ def over_quota(node: Node) -> None:
     node.disk.fail("allocate", "*.log", errno.EDQUOT)
 
 
-@pytest.fixture(params=[no_room, full_at_once, over_quota])
+def no_descriptor(node: Node) -> None:
+    node.disk.fail("open", "*.log", errno.EMFILE)
+
+
+@pytest.fixture(params=[no_room, full_at_once, over_quota, no_descriptor])
 def obstacle(request: pytest.FixtureRequest) -> Obstacle:
     return request.param
 

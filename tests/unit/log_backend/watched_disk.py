@@ -9,7 +9,7 @@ from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
-from log_backend.disk import Buffer, SystemDisk
+from log_backend.disk import Buffer, NoDescriptor, SystemDisk
 
 
 class WatchedDisk(SystemDisk):
@@ -62,7 +62,8 @@ class WatchedDisk(SystemDisk):
         for wanted, names, number in self._faults:
             if wanted == operation and fnmatch(path.name, names):
                 self.failed += 1
-                raise OSError(number, f"{operation} made to fail", str(path))
+                kind = NoDescriptor if number in (errno.EMFILE, errno.ENFILE) else OSError
+                raise kind(number, f"{operation} made to fail", str(path))
 
     def open(self, path: Path, *, create: bool = False) -> int:
         """See `Disk`."""
