@@ -106,6 +106,14 @@ def serve(
         _complain(error)
         raise typer.Exit(EXIT_CONFIGURATION) from None
     set_up_logs(configuration.log_level, configuration.log_format)
+    file, _ = _configuration_file(config, os.environ)
+    log.info(
+        "RouteLog %s starts: configuration file %s, data directory %s, process %d",
+        distribution_version("routelog"),
+        file.absolute() if file.exists() else "none",
+        configuration.data_dir.absolute(),
+        os.getpid(),
+    )
     make_room_for_open_files(raise_open_files_limit())
     give_large_blocks_back()
     _run(configuration, ServiceManager.from_environment(os.environ))
@@ -144,14 +152,21 @@ def ready_line(address: BrokerAddress, process_id: int) -> str:
 def _configuration(
     chosen_file: Path | None, environment: Mapping[str, str], options: Mapping[str, object]
 ) -> BrokerConfig:
-    named = chosen_file or environment.get("ROUTELOG_CONFIG")
-    file = Path(named or CONFIGURATION_FILE)
+    file, required = _configuration_file(chosen_file, environment)
     return load_configuration(
         file_name=str(file),
-        file_text=_file_text(file, required=bool(named)),
+        file_text=_file_text(file, required=required),
         environment=environment,
         options=options,
     )
+
+
+def _configuration_file(
+    chosen_file: Path | None, environment: Mapping[str, str]
+) -> tuple[Path, bool]:
+    # And whether it must be there.
+    named = chosen_file or environment.get("ROUTELOG_CONFIG")
+    return Path(named or CONFIGURATION_FILE), bool(named)
 
 
 def _file_text(file: Path, *, required: bool) -> str:
@@ -221,6 +236,7 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         yield
         return
     listeners["http"] = (host, port)
+    log.info("listening for HTTP on %s:%d", host, port)
     if config.tls_certificate:
         await _open_https(broker, server, config.management_tls_host or wanted, listeners)
     file = address.data_dir / MANAGEMENT_FILE

@@ -10,6 +10,7 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from amqp_front.connection import Connection
 from amqp_front.proxy_header import Endpoint, MalformedProxyHeader, proxied_client
+from vhosts import TellEvent
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,7 @@ class Acceptor:
         openings_max: sockets that may be on their way at a time; further ones are dropped.
         accepted: makes the connection, told whom a proxy speaks for.
         failed: its socket never came so far.
+        note: tells the log.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Acceptor:
         openings_max: int,
         accepted: Accepted,
         failed: Callable[[Connection], None],
+        note: TellEvent,
     ) -> None:
         self._listening = listening
         self._loop = loop
@@ -52,6 +55,7 @@ class Acceptor:
         self._openings_max = openings_max
         self._accepted = accepted
         self._failed = failed
+        self._note = note
         self._openings: set[asyncio.Task[None]] = set()
         self._task = loop.create_task(self._accept())
 
@@ -73,7 +77,7 @@ class Acceptor:
                     await asyncio.sleep(ACCEPT_PAUSE_SECONDS)
                 continue  # others: the client was gone before it was accepted
             if len(self._openings) >= self._openings_max:
-                log.warning("too many connections that have not logged in; dropping one")
+                self._note("connection.crowded")
                 client.close()
                 continue
             task = self._loop.create_task(self._open(client, address))
@@ -86,7 +90,7 @@ class Acceptor:
             await self._hand_over(client, self._accepted(proxied))
         except (OSError, MalformedProxyHeader, TimeoutError) as error:
             reason = str(error) or "it took too long"
-            log.info("%s: dropped before its first AMQP byte: %s", _name(address), reason)
+            self._note("connection.unopened", address=_name(address), reason=reason)
             client.close()
         except asyncio.CancelledError:
             client.close()

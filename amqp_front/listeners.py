@@ -13,6 +13,7 @@ from amqp_front.certificate_renewal import CertificateRenewal
 from amqp_front.configuration import BrokerConfig
 from amqp_front.connection import Connection
 from amqp_front.tls import CertificateUnusable, TlsCertificates, TlsOptions
+from vhosts import TellEvent
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ class Listeners:
         renewal: reads the certificates again.
         accepted: makes a connection, told whom a proxy speaks for.
         failed: the socket of a connection never came so far as to speak AMQP.
+        note: tells the log.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Listeners:
         accepted: Accepted,
         failed: Callable[[Connection], None],
         renewal: CertificateRenewal,
+        note: TellEvent,
     ) -> None:
         self.tls_address: tuple[str, int] | None = None
         self._config = config
@@ -58,6 +61,7 @@ class Listeners:
         self._servers: list[asyncio.Server] = []
         self._acceptors: list[Acceptor] = []
         self._renewal = renewal
+        self._note = note
 
     async def open(self) -> tuple[str, int]:
         """Listen everywhere that is configured.
@@ -72,6 +76,7 @@ class Listeners:
         try:
             self._proxies = [_network(text) for text in config.proxy_protocol_sources]
             plain = await self._listen(config.port)
+            log.info("listening for AMQP on %s:%d", *plain)
             if config.tls_certificate:
                 await self._open_tls()
             if config.unix_socket:
@@ -139,6 +144,7 @@ class Listeners:
             openings_max=self._config.connections_unauthenticated_max,
             accepted=self._accepted,
             failed=self._failed,
+            note=self._note,
         )
         self._acceptors.append(acceptor)
 

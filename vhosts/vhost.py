@@ -32,6 +32,7 @@ from log_backend import (
     random_below,
     unawaited,
 )
+from vhosts.actor import EXPIRY, acts
 from vhosts.consumer import Consumer
 from vhosts.delay_book import DelayBook
 from vhosts.errors import QueueInUse, QueueLimitReached, QueueNotEmpty
@@ -429,8 +430,8 @@ class VirtualHost:
     def _expire(self, name: str) -> None:
         queue = self.queues.get(name)
         if queue is not None:  # its declaration may have failed
-            log.info("queue '%s' in '%s' has expired: nobody used it", name, self.name)
-            self._delete_unasked(queue)
+            with acts(EXPIRY):
+                self._delete_unasked(queue)
 
     async def clear(self) -> None:
         """Delete all queues and exchanges, in several turns; the vhost itself is being deleted.

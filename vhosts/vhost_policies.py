@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from exchanges import RoutingTable
 from log_backend import Change, Durability, MetadataStore
+from vhosts.broker_message import LOG_EXCHANGE
 from vhosts.event_feed import TellEvent, tell_nobody
 from vhosts.policy import ALTERNATE_EXCHANGE, Policy
 from vhosts.policy_book import PolicyBook
@@ -89,6 +90,8 @@ class VhostPolicies:
 
     def follow_exchange(self, name: str) -> None:
         """Let an exchange go by its policy."""
+        if name == LOG_EXCHANGE:
+            return  # its alternate exchange would be a way around the tag that reading it takes
         policy = self.book.of_exchange(name)
         alternate = policy.definition.get(ALTERNATE_EXCHANGE) if policy is not None else None
         self._routing.set_policy_alternate(name, alternate if isinstance(alternate, str) else None)
