@@ -13,8 +13,7 @@ def is_allowed(method: str, scheme: str = "http", **headers: str) -> bool:
     try:
         check_origin(method, said, scheme)
     except Refused as refusal:
-        assert refusal.status == 403
-        return False
+        return refusal.status != 403
     return True
 
 
