@@ -303,7 +303,9 @@ def _definitions(configuration: BrokerConfig) -> Definitions | None:
         return None
     file = Path(configuration.definitions_file)
     try:
-        return read_definitions(msgspec.json.decode(file.read_bytes()))
+        document = msgspec.json.decode(file.read_bytes())
+        keeps = configuration.definitions_unknown == "keep"
+        return read_definitions(document, keep_unknown=keeps)
     except OSError as error:
         raise StartError(f"definitions {file}: cannot be read: {error.strerror}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

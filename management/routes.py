@@ -221,7 +221,7 @@ ROUTES: tuple[Route, ...] = (
     _policy("GET", "/parameters/{component}/{vhost}", rules.list_parameters_of_component),
     _policy("GET", "/parameters/{component}/{vhost}/{name}", rules.get_parameter),
     _policy("PUT", "/parameters/{component}/{vhost}/{name}", rules.put_parameter),
-    _policy("DELETE", "/parameters/{component}/{vhost}/{name}", rules.get_parameter),
+    _policy("DELETE", "/parameters/{component}/{vhost}/{name}", rules.delete_parameter),
     _get("/global-parameters", rules.list_global_parameters, Need.POLICYMAKER),
     _get("/global-parameters/{name}", rules.get_global_parameter, Need.POLICYMAKER),
     _policy("PUT", "/global-parameters/{name}", rules.put_global_parameter),

@@ -24,6 +24,15 @@ class Actor:
     importing: bool = False
     told: bool = False
 
+    @contextmanager
+    def imports(self) -> Iterator[None]:
+        """What changes meanwhile is part of an import."""
+        self.importing = True
+        try:
+            yield
+        finally:
+            self.importing = False
+
 
 EXPIRY = Actor("", "", "expiry")  # nobody has used it for as long as x-expires says
 

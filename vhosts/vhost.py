@@ -39,6 +39,7 @@ from vhosts.errors import QueueInUse, QueueLimitReached, QueueNotEmpty
 from vhosts.event_feed import TellEvent, tell_nobody, tell_of_queue
 from vhosts.exchange_memories import ExchangeMemories
 from vhosts.group_book import GroupBook
+from vhosts.kept_definitions import KeptDefinitions
 from vhosts.limits import MAX_QUEUES, Limits, reached
 from vhosts.node_loop import NodeLoop
 from vhosts.partition_numbers import PartitionNumbers
@@ -119,6 +120,7 @@ class VirtualHost:
         self._turns = loop.dispatch_turns
         self.groups = GroupBook(name, logs, writer, self._turns)
         self._queue_logs = QueueLogs(name, logs, self.groups, default_durability, loop.call_soon)
+        self.kept = KeptDefinitions(name, writer)
         self.policies = VhostPolicies(
             name, writer, self.routing, self.queues, default_durability, tell
         )
@@ -154,6 +156,7 @@ class VirtualHost:
             except (ExchangeNotFound, QueueNotFound):
                 self.routing.restore_departed(binding.binding())
         self.policies.load(store)
+        self.kept.load(store)
 
     def recovered(self) -> None:
         """The journal has been replayed into the logs: look at them again."""

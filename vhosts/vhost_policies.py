@@ -93,7 +93,7 @@ class VhostPolicies:
         if name == LOG_EXCHANGE:
             return  # its alternate exchange would be a way around the tag that reading it takes
         policy = self.book.of_exchange(name)
-        alternate = policy.definition.get(ALTERNATE_EXCHANGE) if policy is not None else None
+        alternate = policy.effective.get(ALTERNATE_EXCHANGE) if policy is not None else None
         self._routing.set_policy_alternate(name, alternate if isinstance(alternate, str) else None)
 
     def follow_queue(self, queue: Queue) -> None:
