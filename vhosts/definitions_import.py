@@ -59,8 +59,9 @@ class DefinitionsImport:
             with actor.imports():
                 await self._carry_out(definitions)
             self._vhosts.events.note("definitions.imported", **counts)
-            for what in without_effect:
+            for at, what in enumerate(without_effect):
                 self._vhosts.events.note("definitions.kept", entry=what)
+                await _rest(at)
 
     async def _carry_out(self, definitions: Definitions) -> None:
         await self._rehearse(definitions)
