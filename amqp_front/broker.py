@@ -339,6 +339,7 @@ class Broker:
         await self._listeners.close()
         self.renewal.stop()
         self.loop_monitor.stop()
+        logging.getLogger().removeHandler(self._log_exchange)
         reason = HardError(
             CONNECTION_FORCED, "broker forced connection closure with reason 'shutdown'"
         )
@@ -353,7 +354,6 @@ class Broker:
         for piecework in list(self._services.piecework):
             piecework.finish()
         self._event_log.stop()
-        logging.getLogger().removeHandler(self._log_exchange)
         for vhost in self._services.vhosts.all():
             vhost.post.finish()
         await self._close_stores()

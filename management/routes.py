@@ -1,7 +1,7 @@
 """The paths of the HTTP API: for each one the method, who may call it, and what answers."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from management import (
@@ -36,13 +36,18 @@ class Scope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One path and method."""
+    """One path and method.
+
+    Attributes:
+        is_traffic: programs ask it all the time, so the log tells of it for debugging only.
+    """
 
     method: str
     path: str
     need: Need
     handler: Handler
     scope: Scope = Scope.ANY
+    is_traffic: bool = False
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -127,7 +132,7 @@ ROUTES: tuple[Route, ...] = (
     _change("DELETE", _EXCHANGE, exchange_views.delete_exchange),
     _get(f"{_EXCHANGE}/bindings/source", exchange_views.list_bindings_from),
     _get(f"{_EXCHANGE}/bindings/destination", exchange_views.list_bindings_to),
-    _change("POST", f"{_EXCHANGE}/publish", exchange_views.publish),
+    replace(_change("POST", f"{_EXCHANGE}/publish", exchange_views.publish), is_traffic=True),
     Route("GET", _DELAYED, Need.MANAGEMENT, delayed.list_delayed, Scope.ENTERED),
     _change("DELETE", _DELAYED, delayed.cancel_all),
     _change("DELETE", f"{_DELAYED}/{{id}}", delayed.cancel_one),
@@ -231,7 +236,7 @@ ROUTES: tuple[Route, ...] = (
     _log("", log_views.list_logs),
     _log("/token", log_views.post_token, "POST"),
     _log("/{queue}/readers", log_readers.list_readers),
-    _log("/{queue}/readers/{name}", log_readers.put_reader, "PUT"),
+    replace(_log("/{queue}/readers/{name}", log_readers.put_reader, "PUT"), is_traffic=True),
     _log("/{queue}/readers/{name}", log_readers.delete_reader, "DELETE"),
     _log("/{queue}/readers/{name}/position", log_readers.move_reader, "PUT"),
     _log(_LOG, log_views.get_log),

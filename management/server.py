@@ -188,7 +188,8 @@ class ManagementServer:
                     if inspect.isawaitable(answer):
                         answer = await answer
                     if request.method not in SAFE_METHODS and not actor.told:
-                        self._note_request("http.changed", request)
+                        event = "http.traffic" if route.is_traffic else "http.changed"
+                        self._note_request(event, request)
             except self._broker.messages.refusals as error:
                 raise bad_request(str(error)) from None
             if isinstance(answer, Stored):
