@@ -105,25 +105,26 @@ class EventLog:
             actor.told = True
         if not log.isEnabledFor(level):
             return
+        # Strangers share one window: names and addresses are theirs to choose.
+        user = fields.get("user") or (actor.user if actor is not None else "")
+        if self._is_left_out((key, user), level):
+            return
         shown = dict(_shown(fields))
-        if actor is not None and "by" not in shown:
+        if actor is not None:
             acted = {"by": actor.user, "from": actor.address, "via": actor.door}
             shown |= dict(_shown(acted))
-        if self._is_admitted(key, level, shown):
-            _log(level, title, key, shown)
+        _log(level, title, key, shown)
 
-    def _is_admitted(self, key: str, level: int, shown: Mapping[str, Any]) -> bool:
-        # Strangers share one window: names and addresses are theirs to choose.
-        which = key, str(shown.get("user") or shown.get("by") or "")
+    def _is_left_out(self, which: tuple[str, str], level: int) -> bool:
         window = self._windows.get(which)
         if window is None:
             timer = self._call_later(WINDOW_SECONDS, self._end_window, which)
             window = self._windows[which] = _Window(timer)
         if window.lines >= (REFUSALS_MAX if level == WARNING else LINES_MAX):
             window.left_out += 1
-            return False
+            return True
         window.lines += 1
-        return True
+        return False
 
     def _end_window(self, which: tuple[str, str]) -> None:
         window = self._windows.pop(which)
