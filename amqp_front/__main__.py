@@ -124,6 +124,14 @@ def serve(
         _complain(error)
         raise typer.Exit(EXIT_CONFIGURATION) from None
     set_up_logs(configuration.log_level, configuration.log_format)
+    file, _ = _configuration_file(config, os.environ)
+    log.info(
+        "RouteLog %s starts: configuration file %s, data directory %s, process %d",
+        distribution_version("routelog"),
+        file.absolute() if file.exists() else "none",
+        configuration.data_dir.absolute(),
+        os.getpid(),
+    )
     make_room_for_open_files(raise_open_files_limit())
     give_large_blocks_back()
     _run(configuration, ServiceManager.from_environment(os.environ))
@@ -165,15 +173,22 @@ def _configuration(
     options: Mapping[str, object],
     settings: Sequence[str],
 ) -> BrokerConfig:
-    named = chosen_file or environment.get("ROUTELOG_CONFIG")
-    file = Path(named or CONFIGURATION_FILE)
+    file, required = _configuration_file(chosen_file, environment)
     return load_configuration(
         file_name=str(file),
-        file_text=_file_text(file, required=bool(named)),
+        file_text=_file_text(file, required=required),
         environment=environment,
         options=options,
         settings=settings,
     )
+
+
+def _configuration_file(
+    chosen_file: Path | None, environment: Mapping[str, str]
+) -> tuple[Path, bool]:
+    # And whether it must be there.
+    named = chosen_file or environment.get("ROUTELOG_CONFIG")
+    return Path(named or CONFIGURATION_FILE), bool(named)
 
 
 def _file_text(file: Path, *, required: bool) -> str:
@@ -248,6 +263,7 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         log.error("there is no HTTP API: it cannot listen on %s: %s", where, error)
     else:
         listeners["http"] = (host, port)
+        log.info("listening for HTTP on %s:%d", host, port)
         if config.tls_certificate:
             listening = config.management_tls_host or wanted
             await _open_https(broker, server, acceptors, listening, listeners)
@@ -283,6 +299,7 @@ async def _listen_for_http(
             tls=None if certificates is None else certificates.context,
             proxies=(),
             serve=lambda accepted, _: server.serve(accepted),
+            note=broker.services.vhosts.events.note,
         )
         for each in listening
     ]
@@ -347,7 +364,9 @@ def _definitions(configuration: BrokerConfig) -> Definitions | None:
         return None
     file = Path(configuration.definitions_file)
     try:
-        return read_definitions(msgspec.json.decode(file.read_bytes()))
+        document = msgspec.json.decode(file.read_bytes())
+        keeps = configuration.definitions_unknown == "keep"
+        return read_definitions(document, keep_unknown=keeps)
     except OSError as error:
         raise StartError(f"definitions {file}: cannot be read: {error.strerror}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -13,6 +13,7 @@ from typing import Protocol, cast
 
 from amqp_front.accepted_sockets import AcceptedSocket, AcceptedSockets
 from amqp_front.proxy_header import Endpoint, MalformedProxyHeader, proxied_client
+from vhosts import TellEvent
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class Acceptor:
         tls: the context of the handshake; None: none.
         proxies: networks whose connections must begin with a PROXY header.
         serve: makes the protocol of a socket, told whom a proxy speaks for.
+        note: tells the log.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Acceptor:
         tls: ssl.SSLContext | None,
         proxies: Collection[Network],
         serve: Serve,
+        note: TellEvent,
     ) -> None:
         self._listening = listening
         self._loop = loop
@@ -65,6 +68,7 @@ class Acceptor:
         self._tls = tls
         self._proxies = proxies
         self._serve = serve
+        self._note = note
         self._openings: set[asyncio.Task[None]] = set()
         self._paused: asyncio.TimerHandle | None = None
         loop.add_reader(listening, self._accept)
@@ -118,7 +122,7 @@ class Acceptor:
             await self._hand_over(accepted, self._serve(accepted, proxied))
         except (OSError, MalformedProxyHeader, TimeoutError) as error:
             reason = str(error) or "it took too long"
-            log.info("%s: dropped before its first byte: %s", _name(address), reason)
+            self._note("connection.unopened", address=_name(address), reason=reason)
             self._close(accepted)
         except BaseException:
             self._close(accepted)

@@ -5,7 +5,7 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +14,13 @@ import uvloop
 
 from amqp_front.accepted_sockets import AcceptedSocket, AcceptedSockets
 from amqp_front.certificate_renewal import CertificateRenewal
-from amqp_front.client_socket import ends_name
+from amqp_front.client_socket import client_described, ends_name
 from amqp_front.configuration import BrokerConfig
 from amqp_front.confirm_board import ConfirmBoard
 from amqp_front.connection import Connection
 from amqp_front.cork import Cork
 from amqp_front.errors import CONNECTION_FORCED, HardError
+from amqp_front.event_log import EventLog
 from amqp_front.farewells import Farewells
 from amqp_front.frame_cutter import FrameCutter
 from amqp_front.garbage_pace import GarbagePace
@@ -28,6 +29,7 @@ from amqp_front.heartbeat import HeartbeatWheel
 from amqp_front.intake_budget import IntakeBudget, IntakeLimits
 from amqp_front.listeners import CannotListen, Listeners
 from amqp_front.log_exchange import LogExchange
+from amqp_front.login import PROTOCOL
 from amqp_front.loop_monitor import LoopMonitor
 from amqp_front.memory_allocator import MemoryTrim
 from amqp_front.open_files import open_files_limit, socket_limits
@@ -165,6 +167,8 @@ class Broker:
             default_vhost=config.default_vhost,
             histories_bytes_max=config.histories_bytes_max,
         )
+        self._event_log = EventLog(loop.call_later)
+        vhosts.events.watch = self._event_log.write
         try:
             users.load(logs.metadata)
             parameters.load(logs.metadata)
@@ -173,7 +177,10 @@ class Broker:
             vhosts.recovered()
             gate = Gate(loop)
             logs.on_pressure = gate.close_for
-            log.info("recovered %d journal entries", replayed)
+            queues = sum(len(vhost.queues) for vhost in vhosts.all())
+            counts = len(vhosts.all()), queues, len(users.users()), replayed
+            text = "recovered: %d virtual hosts, %d queues, %d users, %d journal entries"
+            log.info(text, *counts)
             logs.start(self._claim_epoch(logs.metadata))
             self._start_remote(bucket, loop)
             await vhosts.load_memories()
@@ -288,9 +295,14 @@ class Broker:
 
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> BrokerAddress:
         self.renewal = CertificateRenewal(loop)
-        sockets = self._amqp_sockets
         self._listeners = Listeners(
-            self._config, loop, sockets, self._serve, self.renewal, self._umask
+            self._config,
+            loop,
+            self._amqp_sockets,
+            self._serve,
+            self.renewal,
+            self._umask,
+            self._services.vhosts.events.note,
         )
         try:
             host, port = await self._listeners.open()
@@ -315,17 +327,19 @@ class Broker:
     def opened(self, connection: Connection) -> None:
         """See `ConnectionKeeper`."""
         self._opening.discard(connection)
-        self._tell_of("connection.created", connection)
+        self._tell_of("connection.created", connection, client_described(connection.socket))
 
-    def _tell_of(self, what: str, connection: Connection) -> None:
-        self._services.vhosts.events.tell(
-            what,
-            name=ends_name(connection.socket),
-            user=connection.user,
-            vhost=connection.vhost.name,
-            protocol="AMQP 0-9-1",
-            node=self._services.node_name,
-        )
+    def _tell_of(self, what: str, connection: Connection, more: Mapping[str, object]) -> None:
+        said = {
+            "name": ends_name(connection.socket),
+            "user": connection.user,
+            "vhost": connection.vhost.name,
+            "protocol": PROTOCOL,
+            "node": self._services.node_name,
+        }
+        events = self._services.vhosts.events
+        events.publish(what, **said)
+        events.note(what, **said, **more)
 
     def _pressed(self, reasons: frozenset[str]) -> None:
         events, gate = self._services.vhosts.events, self._services.gate
@@ -344,9 +358,14 @@ class Broker:
         """See `ConnectionKeeper`."""
         self._connections.discard(connection)
         self._opening.discard(connection)
+        reason = "" if connection.socket is None else connection.socket.end_reason
+        reason = reason or "the client has closed its socket without connection.close"
         if connection.admitted:
             self._services.admission.left(connection.user, connection.vhost.name)
-            self._tell_of("connection.closed", connection)
+            self._tell_of("connection.closed", connection, {"reason": reason})
+        elif connection.socket is not None:
+            events = self._services.vhosts.events
+            events.note("connection.dropped", address=connection.name, reason=reason)
         if not self._connections and self._all_closed is not None:
             self._all_closed.set()
 
@@ -371,6 +390,7 @@ class Broker:
             connection.abort()
         for piecework in list(self._services.piecework):
             piecework.finish()
+        self._event_log.stop()
         for vhost in self._services.vhosts.all():
             vhost.post.finish()
         await self._close_stores()

@@ -40,6 +40,7 @@ from amqp_front.errors import (
     reply_text,
 )
 from amqp_front.frame_cutter import FRAME_METHOD
+from amqp_front.login import PROTOCOL
 from amqp_front.methods import (
     ACCESS_REQUEST_OK,
     AccessRequest,
@@ -54,7 +55,7 @@ from amqp_front.settling import Settling
 from amqp_front.transaction import TRANSACTION_TURN_MAX, Transaction
 from amqp_front.unacked import UnackedRun
 from log_backend import Octets
-from vhosts import Queue, ResourceKind, Verb
+from vhosts import Actor, Queue, ResourceKind, Verb, acts
 
 
 class Channel:
@@ -233,7 +234,8 @@ class Channel:
             return
         topology = topology_methods.HANDLERS.get(type(method))
         if topology is not None:
-            topology(self, method)
+            with acts(Actor(self.user, self.connection.name, PROTOCOL)):
+                topology(self, method)
             return
         handler = _HANDLERS.get(type(method))
         if handler is None:

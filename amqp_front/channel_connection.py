@@ -14,6 +14,8 @@ from vhosts import PermissionCache, VirtualHost
 class RefusingChannel(Protocol):
     """A channel that can be closed because of a client's mistake."""
 
+    number: int
+
     def refuse(self, error: SoftError, class_id: int, method_id: int) -> None:
         """Close it from our side."""
 
@@ -22,6 +24,7 @@ class ChannelConnection(Protocol):
     """A connection, or what stands for one."""
 
     services: Services
+    name: str
     vhost: VirtualHost
     user: str
     permissions: PermissionCache

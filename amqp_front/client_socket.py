@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from amqp_front.client_certificate import Certificate
 from amqp_front.cork import Cork
 from amqp_front.intake_budget import IntakeShare
@@ -61,6 +63,7 @@ class ClientSocket:
         identity: of the client; None until it has introduced itself.
         name: of the connection, for the log.
         intake: where it counts what a client leaves unread; None: its user is not known yet.
+        end_reason: why it ends; empty as long as nobody has said so.
         certificate: what the client proved to be its own; None without TLS or without one.
 
     Args:
@@ -80,6 +83,7 @@ class ClientSocket:
         "_services",
         "_transport",
         "certificate",
+        "end_reason",
         "identity",
         "intake",
         "name",
@@ -106,6 +110,7 @@ class ClientSocket:
         self.identity: ClientIdentity | None = None
         self.intake: IntakeShare | None = None
         self._is_stalled = False
+        self.end_reason = ""
         transport.set_write_buffer_limits(high=OUTBOX_BYTES_HIGH)
         self.certificate: Certificate | None = transport.get_extra_info("peercert") or None
         address = transport.get_extra_info("peername")
@@ -258,7 +263,11 @@ class ClientSocket:
     def abort_after(self, seconds: float) -> None:
         """Drop the socket unless another deadline, or none, is set in time."""
         self.stop()
-        self._deadline = self._services.loop.call_later(seconds, self.abort)
+        self._deadline = self._services.loop.call_later(seconds, self._overdue)
+
+    def _overdue(self) -> None:
+        ends_for(self, "the client took too long")
+        self.abort()
 
     def lost(self) -> None:
         """It is closed."""
@@ -275,6 +284,26 @@ class ClientSocket:
 def _end(transport: asyncio.Transport, which: str) -> tuple[str, int]:
     address = transport.get_extra_info(which)
     return (str(address[0]), int(address[1])) if isinstance(address, tuple) else ("", 0)
+
+
+def client_described(client: ClientSocket | None) -> dict[str, object]:
+    """What the log says of a client: how it came in, and what it calls itself."""
+    if client is None or client.identity is None:
+        return {}
+    properties = msgspec.json.decode(client.identity.properties)
+    said = (properties.get(each) for each in ("product", "version"))
+    return {
+        "client": properties.get("connection_name"),
+        "library": " ".join(each for each in said if isinstance(each, str)),
+        "mechanism": client.identity.mechanism,
+        "tls": client.is_tls,
+    }
+
+
+def ends_for(client: ClientSocket | None, reason: str) -> None:
+    """Say why a socket ends; what is said first counts, as the rest follows from it."""
+    if client is not None:
+        client.end_reason = client.end_reason or reason
 
 
 def ends_name(client: ClientSocket | None) -> str:

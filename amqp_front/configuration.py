@@ -116,6 +116,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     management_tls_verify: Literal["none", "optional", "required"] = "none"
 
     definitions_file: str = ""  # none
+    definitions_unknown: Literal["refuse", "keep"] = "refuse"
     default_user: Name = "guest"
     default_password: Annotated[str, Meta(min_length=1)] = "guest"
     default_vhost: Name = "/"

@@ -11,7 +11,6 @@ it early, and then the connection reads nothing more until it has another, or un
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
@@ -21,7 +20,7 @@ from amqp_front.accepted_sockets import AcceptedSocket
 from amqp_front.channel import Channel
 from amqp_front.channel_connection import RefusingChannel
 from amqp_front.channel_table import ChannelTable
-from amqp_front.client_socket import CLOSE_SECONDS_MAX, ClientSocket
+from amqp_front.client_socket import CLOSE_SECONDS_MAX, ClientSocket, ends_for
 from amqp_front.command import RUN_RECORDS_MAX, BegunPublish, Frame, PublishRun, SettleRun
 from amqp_front.command_turn import CommandTurn
 from amqp_front.connection_keeper import ConnectionKeeper
@@ -38,16 +37,14 @@ from amqp_front.handshake import (
 from amqp_front.heartbeat import Heartbeat
 from amqp_front.inlet import Inlet
 from amqp_front.intake_budget import IntakeShare
-from amqp_front.login import offered
+from amqp_front.login import PROTOCOL, offered
 from amqp_front.methods import encode_method
 from amqp_front.proxy_header import Endpoint
 from amqp_front.publishing_hold import PublishingHold
-from amqp_front.refusals import broker_failure, refusal
+from amqp_front.refusals import broker_failure, note_refusal, refusal
 from amqp_front.services import Services
 from log_backend import Octets
-from vhosts import PermissionCache, VirtualHost
-
-log = logging.getLogger(__name__)
+from vhosts import Actor, PermissionCache, VirtualHost, acts
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -129,6 +126,7 @@ class Connection(asyncio.BufferedProtocol):
             self.socket.abort()
         else:
             self.socket.abort_after(self.services.config.handshake_seconds)
+            self.services.vhosts.events.note("connection.accepted", address=self.name)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next read goes."""
@@ -325,9 +323,8 @@ class Connection(asyncio.BufferedProtocol):
             self.write(start_frame(self.services.cluster_name(), offers))
             return True
         if header is not None or not PROTOCOL_HEADER.startswith(cutter.unread()[:4]):
-            log.info("%s speaks another protocol", self.name)
             self.write(PROTOCOL_HEADER)
-            self.drop()
+            self.drop("it speaks another protocol")
         return False
 
     def _run(self, run: PublishRun | BegunPublish | SettleRun) -> None:
@@ -403,8 +400,7 @@ class Connection(asyncio.BufferedProtocol):
         """See `HeartbeatOwner`."""
         if self._waiting or self.hold.active or self._choked:
             return  # it is the broker that does not listen
-        log.warning("%s: missed heartbeats from the client", self.name)
-        self.abort()
+        self.abort("missed heartbeats from the client")
 
     # -- the end
 
@@ -417,12 +413,12 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         """Answer an error: close the channel, the connection, or just drop it."""
         answer = refusal(error) or broker_failure(error, self.name)
+        note_refusal(self, answer, class_id << 16 | method_id, channel)
         if isinstance(answer, SoftError) and channel is not None:
             return channel.refuse(answer, class_id, method_id)
-        log.warning("%s: %s", self.name, answer)
         untold = self.state is State.AUTHENTICATING and not self.told_refusals
         if untold or self.state in (State.AWAIT_START_OK, State.AWAIT_HEADER):
-            self.drop()
+            self.drop(str(answer))
         else:
             self._close(answer, class_id, method_id)
 
@@ -431,6 +427,7 @@ class Connection(asyncio.BufferedProtocol):
             return self.end()  # what comes is not read, and must not cost the client our close
         self.release()
         self.state = State.CLOSING
+        ends_for(self.socket, str(error))
         self.send_method(
             commands.Connection.Close,
             reply_code=error.code,
@@ -447,10 +444,11 @@ class Connection(asyncio.BufferedProtocol):
         if self.state is State.OPEN:
             self._close(error, 0, 0)
         elif self.state is not State.CLOSING:
-            self.drop()
+            self.drop(str(error))
 
-    def abort(self) -> None:
+    def abort(self, reason: str = "dropped by the broker") -> None:
         """Drop the socket and what is unsent, at the latest when it is connected."""
+        ends_for(self.socket, reason)
         if self.socket is not None:
             self.socket.abort()
         else:
@@ -460,7 +458,8 @@ class Connection(asyncio.BufferedProtocol):
         """Let go of the channels, and of the vhost; returns what is not done at once."""
         under_way = self.channels.release()
         if self.admitted:
-            self.vhost.connection_closed(self)
+            with acts(Actor(self.user, self.name, PROTOCOL)):
+                self.vhost.connection_closed(self)
         return under_way
 
     def end(self) -> None:
@@ -489,8 +488,9 @@ class Connection(asyncio.BufferedProtocol):
         self.hold.end()
         self.channels.end()
 
-    def drop(self) -> None:
+    def drop(self, reason: str = "") -> None:
         """Send what is unsent, then close the socket."""
+        ends_for(self.socket, reason)
         self.state = State.CLOSED
         self.inlet.clear()
         if self.socket is not None:

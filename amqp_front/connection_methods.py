@@ -4,14 +4,13 @@ The table `_HANDLERS` says which of them is expected in which state.
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from pamqp import commands
 
 from amqp_front.channel_table import ChannelTable
-from amqp_front.client_socket import ClientSocket
+from amqp_front.client_socket import ClientSocket, ends_for
 from amqp_front.command import Frame
 from amqp_front.connection_state import HANDSHAKE, State
 from amqp_front.errors import CHANNEL_ERROR, HardError
@@ -19,14 +18,12 @@ from amqp_front.handshake import agreed_tuning, client_capability, client_identi
 from amqp_front.heartbeat import Heartbeat
 from amqp_front.inlet import Inlet
 from amqp_front.intake_budget import IntakeShare
-from amqp_front.login import log_in
+from amqp_front.login import log_in, refused
 from amqp_front.methods import decode_method
 from amqp_front.publishing_hold import PublishingHold
 from amqp_front.sasl import MalformedResponse
 from amqp_front.services import Services
 from vhosts import PermissionCache, User, VirtualHost
-
-log = logging.getLogger(__name__)
 
 
 class MethodConnection(Protocol):
@@ -68,7 +65,7 @@ class MethodConnection(Protocol):
     def release(self) -> list[Awaitable[None]]:
         """Let go of the channels, and of the vhost."""
 
-    def drop(self) -> None:
+    def drop(self, reason: str = "") -> None:
         """Close the socket."""
 
     def end(self) -> None:
@@ -98,8 +95,7 @@ def connection_method(connection: MethodConnection, frame: Frame) -> None:
         if handler is not None:
             handler(connection, method)
         elif connection.state in HANDSHAKE:
-            log.warning("%s: %s in the middle of the handshake", connection.name, method.name)
-            connection.drop()
+            connection.drop(f"{method.name} in the middle of the handshake")
         else:
             raise HardError(CHANNEL_ERROR, f"{method.name} is not expected here")
     except Exception as error:
@@ -124,8 +120,8 @@ def _start_ok(connection: MethodConnection, method: Any) -> None:
     try:
         login = log_in(services, connection.socket, method.mechanism, method.response)
     except MalformedResponse as error:
-        log.warning("%s: login refused: %s", connection.name, error)
-        return connection.drop()
+        refused(services, connection.socket, method.mechanism, "", str(error))
+        return connection.drop("login refused")
     connection.socket.identity = client_identity(method, services.clock.now())
     task = services.loop.create_task(login)
     connection.wait_for(task, lambda: _logged_in(connection, task.result()))
@@ -168,6 +164,7 @@ def _open(connection: MethodConnection, method: Any) -> None:
 
 def _close(connection: MethodConnection, method: Any) -> None:
     connection.state = State.CLOSING  # what it says behind this is not heard
+    ends_for(connection.socket, f"closed by the client: {method.reply_text}")
     connection.services.farewells.take(lambda: _take_leave(connection))
 
 

@@ -66,5 +66,9 @@ class HardError(AmqpError):
     """Closes the connection."""
 
 
+class LoginRefused(HardError):
+    """The text is the same whatever was wrong; the log has been told the cause."""
+
+
 class SoftError(AmqpError):
     """Closes the channel; the connection goes on."""

@@ -5,7 +5,6 @@ very many, and have thousands of consumers.
 """
 
 import asyncio
-import logging
 from collections import Counter
 from typing import Protocol
 
@@ -18,8 +17,6 @@ from vhosts import Comeback, DeliverySource
 
 TURN_SECONDS = 0.0005
 LOOKED_RUNS = 512  # between two looks at the clock: 0.2 ms, and as much again where they are over
-
-log = logging.getLogger(__name__)
 
 
 class LeasedHoldings(Holdings, Protocol):
@@ -94,8 +91,14 @@ class LeaseEnds:
             queue = consumer.queue
             if consumer.source is queue:
                 queue.stand_aside(consumer)
-            where = (queue, consumer.tag, self._holdings.number)
-            log.warning("%s: consumer '%s' on channel %d: %d not settled in time", *where, count)
+            self._services.vhosts.events.note(
+                "delivery.timeout",
+                queue=queue.name,
+                vhost=queue.vhost,
+                consumer=consumer.tag,
+                channel=self._holdings.number,
+                count=count,
+            )
         return True
 
     def _return(self) -> None:

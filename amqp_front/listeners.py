@@ -15,6 +15,7 @@ from amqp_front.certificate_renewal import CertificateRenewal
 from amqp_front.configuration import BrokerConfig
 from amqp_front.tls import CertificateUnusable, TlsCertificates, TlsOptions
 from log_backend import others_may_read
+from vhosts import TellEvent
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ class Listeners:
         sockets: where the sockets of clients are counted.
         serve: makes a connection, told whom a proxy speaks for.
         umask: the operator's, which says who may open the Unix socket.
+        note: tells the log.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Listeners:
         serve: Serve,
         renewal: CertificateRenewal,
         umask: int,
+        note: TellEvent,
     ) -> None:
         self.tls_address: tuple[str, int] | None = None
         self._config = config
@@ -62,6 +65,7 @@ class Listeners:
         self._acceptors: list[Acceptor] = []
         self._renewal = renewal
         self._unix_mode = 0o777 & ~umask
+        self._note = note
 
     async def open(self) -> tuple[str, int]:
         """Listen everywhere that is configured.
@@ -76,6 +80,7 @@ class Listeners:
         try:
             self._proxies = [_network(text) for text in config.proxy_protocol_sources]
             plain = await self._listen(config.port)
+            log.info("listening for AMQP on %s:%d", *plain)
             if config.tls_certificate:
                 await self._open_tls()
             if config.unix_socket:
@@ -136,6 +141,7 @@ class Listeners:
             tls=None if certificates is None else certificates.context,
             proxies=self._proxies,
             serve=self._serve,
+            note=self._note,
         )
         self._acceptors.append(acceptor)
 

@@ -1,23 +1,22 @@
 """Logging in: who is it, is that proved, and may the user come from there?"""
 
-import logging
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from amqp_front.client_certificate import Certificate, login_name
-from amqp_front.errors import ACCESS_REFUSED, HardError
+from amqp_front.errors import ACCESS_REFUSED, LoginRefused
 from amqp_front.sasl import EXTERNAL, MECHANISMS, credentials
 from amqp_front.services import Services
 from vhosts import TooManyFailedLogins, User, may_connect_from
 
-log = logging.getLogger(__name__)
-
+PROTOCOL = "AMQP 0-9-1"
 REFUSED = "Login was refused using authentication mechanism {}. For details see the broker logfile."
 
 
 class Client(Protocol):
     """What is known of a client before it logs in; see `ClientSocket`."""
 
+    name: str
     peer: str | None
     certificate: Certificate | None
 
@@ -33,7 +32,9 @@ def offered(services: Services, client: Client) -> tuple[str, ...]:
     name = login_name(client.certificate, services.config.tls_login_from)
     if name is not None and services.users.find(name) is not None:
         return (*MECHANISMS, EXTERNAL)
-    log.info("%s is not offered: no user is called %r as in the certificate", EXTERNAL, name)
+    services.vhosts.events.note(
+        "certificate.unknown", name=name, address=client.name, cause=f"{EXTERNAL} is not offered"
+    )
     return MECHANISMS
 
 
@@ -43,7 +44,7 @@ def log_in(
     """Begin to log in.
 
     Returns:
-        The user, or 403 with the same text whatever was wrong (HardError), or `AuthenticationBusy`:
+        The user, or 403 with the same text whatever was wrong (LoginRefused), or `AuthenticationBusy`:
         too many others are logging in; or `TooManyFailedLogins`.
 
     Raises:
@@ -58,9 +59,8 @@ def log_in(
 
 async def _by_certificate(services: Services, client: Client, name: str | None) -> User:
     user = services.users.find(name) if name is not None else None
-    if user is None:
-        log.warning("no user is called as the client's certificate says: %r", name)
-    return _admitted(services, client, EXTERNAL, user, name or "")
+    cause = "no user is called as the certificate says" if user is None else ""
+    return _admitted(services, client, EXTERNAL, user, name or "", cause)
 
 
 async def _by_password(
@@ -70,30 +70,39 @@ async def _by_password(
     try:
         verified = await services.passwords.verify(user, password, name=name, peer=client.peer)
     except TooManyFailedLogins:
-        _tell_of_failure(services, client, name)
+        refused(services, client, mechanism, name, "too many failed logins")
         raise
+    cause = ""
     # The user may have been changed or deleted while the password was verified.
-    if not verified or services.users.find(name) != user:
-        user = None
-    return _admitted(services, client, mechanism, user, name)
+    if user is None or not verified or services.users.find(name) != user:
+        user, cause = None, "wrong password" if user is not None else "no such user"
+    return _admitted(services, client, mechanism, user, name, cause)
 
 
 def _admitted(
-    services: Services, client: Client, mechanism: str, user: User | None, name: str
+    services: Services, client: Client, mechanism: str, user: User | None, name: str, cause: str
 ) -> User:
-    if user is None or not may_connect_from(user.name, client.peer, services.config.loopback_users):
-        _tell_of_failure(services, client, name)
-        raise HardError(ACCESS_REFUSED, REFUSED.format(mechanism))
-    tell = services.vhosts.events.tell
-    peer = client.peer or ""
-    tell("user.authentication.success", name=user.name, peer_host=peer, protocol="AMQP 0-9-1")
+    if user is not None and not may_connect_from(
+        user.name, client.peer, services.config.loopback_users
+    ):
+        cause = "the user may log in from this machine only (loopback_users)"
+    if user is None or cause:
+        refused(services, client, mechanism, name, cause)
+        raise LoginRefused(ACCESS_REFUSED, REFUSED.format(mechanism))
+    said = {"name": user.name, "peer_host": client.peer or "", "protocol": PROTOCOL}
+    services.vhosts.events.tell("user.authentication.success", **said)
     return user
 
 
-def _tell_of_failure(services: Services, client: Client, name: str) -> None:
-    services.vhosts.events.tell(
+def refused(services: Services, client: Client, mechanism: str, name: str, cause: str) -> None:
+    """Tell that a login was refused; the cause is for the log alone, as it says which users there are."""
+    events = services.vhosts.events
+    said = {"name": name, "peer_host": client.peer or "", "protocol": PROTOCOL}
+    events.publish("user.authentication.failure", **said)
+    events.note(
         "user.authentication.failure",
-        name=name,
-        peer_host=client.peer or "",
-        protocol="AMQP 0-9-1",
+        **said,
+        address=client.name,
+        mechanism=mechanism,
+        cause=cause,
     )

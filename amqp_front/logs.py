@@ -3,8 +3,9 @@
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Literal, TextIO
+from typing import Any, Literal, TextIO
 
 # A peer chooses parts of what is logged (names, reasons): one event may not flood the log.
 MESSAGE_CHARACTERS_MAX = 8192
@@ -39,6 +40,11 @@ def set_up_logs(
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
+def event_extra(event: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The `extra` of a line that has fields: keys of their own in the JSON form."""
+    return {"event": event, "fields": fields}
+
+
 class TextFormatter(logging.Formatter):
     """`2026-01-31T12:00:00.000Z INFO amqp_front.broker: text`, then a marked traceback if any.
 
@@ -56,7 +62,10 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: `time`, `level`, `logger`, `message`, and `trace` after an error."""
+    """One JSON object a line: `time`, `level`, `logger`, `message`, and `trace` after an error.
+
+    Of an event also `event`, which names it, and its fields.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """The event as JSON, in ASCII, without the closing line feed."""
@@ -66,6 +75,10 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": _message_of(record),
         }
+        name: str | None = getattr(record, "event", None)
+        if name is not None:
+            fields: Mapping[str, Any] = getattr(record, "fields", {})
+            event = {**fields, **event, "event": name}
         trace = _trace_of(record)
         if trace:
             event["trace"] = trace

@@ -6,7 +6,7 @@ from base64 import b64decode
 
 from management.broker_side import BrokerSide
 from management.caller import Caller
-from management.failures import Refused, not_authorised
+from management.failures import NOT_AUTHORISED, Refused
 from management.log_tokens import PREFIX, LogTokens
 from vhosts import may_connect_from
 
@@ -41,9 +41,9 @@ async def authenticated(
     verified = await broker.passwords.verify(user, password, name=name, peer=peer)
     # The user may have been changed or deleted while the password was verified.
     if not verified or user is None or broker.users.find(name) != user:
-        raise Refused(*_REFUSED, "Login failed")
+        raise _failed("wrong password" if user is not None else "no such user", name)
     if not may_connect_from(name, peer, broker.loopback_users):
-        raise not_authorised("User can only log in via localhost")
+        raise _not_from_here(name)
     return Caller(name, user.tags, broker.users.permissions)
 
 
@@ -51,7 +51,7 @@ def _by_token(broker: BrokerSide, token: str, shown: str, peer: str | None) -> C
     # The rule for users who must be local, with a name that is none.
     is_local = may_connect_from("", peer, ("",))
     if not is_local or not hmac.compare_digest(token.encode(), shown.encode(errors="replace")):
-        raise Refused(*_REFUSED, "Login failed")
+        raise _failed("not the token of this run, or from another machine")
     return Caller("", ("administrator",), broker.users.permissions, is_local=True)
 
 
@@ -61,17 +61,26 @@ def _by_log_token(broker: BrokerSide, tokens: LogTokens, shown: str, peer: str |
         raise Refused(*_REFUSED, "the token is not valid, or not any more")
     user, vhost = found
     if not may_connect_from(user.name, peer, broker.loopback_users):
-        raise not_authorised("User can only log in via localhost")
+        raise _not_from_here(user.name)
     return Caller(user.name, (), broker.users.permissions, only_vhost=vhost)
 
 
 def _basic(header: str) -> tuple[str, bytes]:
     if not header.startswith(_BASIC) or len(header) > HEADER_CHARACTERS_MAX:
-        raise Refused(*_REFUSED, "Login failed")
+        raise _failed("no basic authentication, or a longer one than any")
     try:
         name, colon, password = b64decode(header[len(_BASIC) :], validate=True).partition(b":")
         if not colon:
             raise ValueError
         return name.decode(), password
     except (binascii.Error, ValueError):
-        raise Refused(*_REFUSED, "Login failed") from None
+        raise _failed("malformed basic authentication") from None
+
+
+def _failed(cause: str, name: str = "") -> Refused:
+    # Who is asked is told the same whatever was wrong; the log says it.
+    return Refused(*_REFUSED, "Login failed", cause=cause, name=name)
+
+
+def _not_from_here(name: str) -> Refused:
+    return Refused(*NOT_AUTHORISED, "User can only log in via localhost", name=name)

@@ -41,6 +41,11 @@ class Call:
         self.caller = caller
         self.tokens = tokens
 
+    @property
+    def has_vhost(self) -> bool:
+        """Whether the path names a vhost."""
+        return "vhost" in self._request.match_info
+
     def path(self, name: str) -> str:
         """A part of the path, decoded."""
         return self._request.match_info[name]

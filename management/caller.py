@@ -46,6 +46,11 @@ class Caller:
         return self.is_local or need is Need.LOGIN or not _OPENED_BY[need].isdisjoint(self.tags)
 
     @property
+    def actor_name(self) -> str:
+        """What the log calls him."""
+        return "(command line)" if self.is_local else self.name
+
+    @property
     def user(self) -> str | None:
         """Whose permissions count for queues and exchanges; None: all is allowed."""
         return None if self.is_local else self.name

@@ -14,7 +14,7 @@ from management.options import AsJson, Vhost, command_group
 from management.queue_commands import queue
 from management.reader_commands import reader
 from management.status_command import status
-from management.terminal import show
+from management.terminal import printable, show
 
 COLUMNS = {
     "queues": ("vhost", "name", "type", "durable", "policy", "messages_ready",
@@ -327,7 +327,16 @@ def import_definitions(
     broker: ManagementClient,
     file: Annotated[typer.FileBinaryRead, typer.Argument(help="- is standard input.")],
     vhost: Annotated[str | None, typer.Option(help="Import everything into this one.")] = None,
+    keep_unknown: Annotated[
+        bool,
+        typer.Option(
+            "--keep-unknown", help="Keep shovels and the like, which have no effect here."
+        ),
+    ] = False,
 ) -> None:
     """Import a file that RabbitMQ or this broker wrote; a bad entry is named, and changes nothing."""
     path = ["definitions"] if vhost is None else ["definitions", vhost]
-    broker.ask("POST", *path, body=file.read())
+    query = "unknown=keep" if keep_unknown else ""
+    answer = broker.ask("POST", *path, body=file.read(), query=query)
+    for entry in msgspec.json.decode(answer)["kept_without_effect"] if answer else ():
+        typer.echo(f"kept without effect: {printable(entry)}")

@@ -74,7 +74,9 @@ def get_connection(call: Call) -> Answer:
 
 def delete_connection(call: Call) -> Answer:
     """Close a connection; the header X-Reason says why."""
-    call.broker.connections.close(_connection(call), call.header("x-reason") or REASON)
+    connection = _connection(call)
+    _check_closes(call, connection)
+    call.broker.connections.close(connection, call.header("x-reason") or REASON)
     return Empty()
 
 
@@ -83,7 +85,7 @@ def delete_connections_of_user(call: Call) -> Answer:
     name, reason = call.path("name"), call.header("x-reason") or REASON
     for connection in call.broker.connections.connections():
         if connection.user == name:
-            _check_seen(call, connection)
+            _check_closes(call, connection)
             call.broker.connections.close(connection, reason)
     return Empty()
 
@@ -172,6 +174,12 @@ def _connection(call: Call) -> Any:
 def _check_seen(call: Call, connection: Any) -> None:
     if not _is_seen(call, connection):
         raise not_authorised("User not authorised to access this connection")
+
+
+def _check_closes(call: Call, connection: Any) -> None:
+    # As in RabbitMQ: who may look at the connections of others may not end them.
+    if not (call.caller.has(Need.ADMINISTRATOR) or connection.user == call.caller.name):
+        raise not_authorised("User not authorised to access object")
 
 
 def _is_seen(call: Call, connection: Any) -> bool:

@@ -99,7 +99,12 @@ async def put_exchange(call: Call) -> Answer:
 
 
 async def delete_exchange(call: Call) -> Answer:
-    """Delete an exchange with its bindings."""
+    """Delete an exchange with its bindings, also one that was imported without effect."""
+    name = call.path("name")
+    if call.vhost.kept.has_exchange(name) and not call.vhost.routing.has_exchange(name):
+        call.caller.authorize(call.vhost.name, ResourceKind.EXCHANGE, name, Verb.CONFIGURE)
+        await call.vhost.kept.delete_exchange(name)
+        return Empty()
     exchange = _exchange(call)
     call.caller.authorize(call.vhost.name, ResourceKind.EXCHANGE, exchange.name, Verb.CONFIGURE)
     done = call.vhost.delete_exchange(exchange.name, if_unused=call.flag("if-unused"))

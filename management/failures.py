@@ -62,13 +62,21 @@ REASON_CHARACTERS_MAX = 2_048  # reasons quote what a stranger sent
 
 
 class Refused(Exception):
-    """A request that is answered with an error."""
+    """A request that is answered with an error.
 
-    def __init__(self, status: int, error: str, reason: str) -> None:
+    Attributes:
+        cause, name: what the log says beyond the reason, such as why a login failed, and whose it was.
+    """
+
+    def __init__(
+        self, status: int, error: str, reason: str, *, cause: str = "", name: str = ""
+    ) -> None:
         super().__init__(reason)
         self.status = status
         self.error = error
         self.reason = reason[:REASON_CHARACTERS_MAX]
+        self.cause = cause or self.reason
+        self.name = name
 
 
 def bad_request(reason: str) -> Refused:

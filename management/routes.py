@@ -1,7 +1,7 @@
 """The paths of the HTTP API: for each one the method, who may call it, and what answers."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from management import (
@@ -42,6 +42,7 @@ class Route:
 
     Attributes:
         without_vhost: what is answered when the vhost that the path names is not there.
+        is_traffic: programs ask it all the time, so the log tells of it for debugging only.
     """
 
     method: str
@@ -50,6 +51,7 @@ class Route:
     handler: Handler
     scope: Scope = Scope.ANY
     without_vhost: Callable[[], Refused] = not_found
+    is_traffic: bool = False
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -143,7 +145,7 @@ ROUTES: tuple[Route, ...] = (
     _change("DELETE", _EXCHANGE, exchange_views.delete_exchange),
     _get(f"{_ANY_EXCHANGE}/bindings/source", exchange_views.list_bindings_from),
     _get(f"{_ANY_EXCHANGE}/bindings/destination", exchange_views.list_bindings_to),
-    _change("POST", f"{_ANY_EXCHANGE}/publish", exchange_views.publish),
+    replace(_change("POST", f"{_ANY_EXCHANGE}/publish", exchange_views.publish), is_traffic=True),
     Route("GET", _DELAYED, Need.MANAGEMENT, delayed.list_delayed, Scope.ENTERED),
     _change("DELETE", _DELAYED, delayed.cancel_all),
     _change("DELETE", f"{_DELAYED}/{{id}}", delayed.cancel_one),
@@ -247,7 +249,7 @@ ROUTES: tuple[Route, ...] = (
     _policy("GET", "/parameters/{component}/{vhost}", rules.list_parameters_of_component),
     _policy("GET", "/parameters/{component}/{vhost}/{name}", rules.get_parameter),
     _policy("PUT", "/parameters/{component}/{vhost}/{name}", rules.put_parameter),
-    _policy("DELETE", "/parameters/{component}/{vhost}/{name}", rules.get_parameter),
+    _policy("DELETE", "/parameters/{component}/{vhost}/{name}", rules.delete_parameter),
     _get("/global-parameters", rules.list_global_parameters, Need.POLICYMAKER),
     _get("/global-parameters/{name}", rules.get_global_parameter, Need.POLICYMAKER),
     _policy("PUT", "/global-parameters/{name}", rules.put_global_parameter),
@@ -257,7 +259,7 @@ ROUTES: tuple[Route, ...] = (
     _log("", log_views.list_logs),
     _log("/token", log_views.post_token, "POST"),
     _log("/{queue}/readers", log_readers.list_readers),
-    _log("/{queue}/readers/{name}", log_readers.put_reader, "PUT"),
+    replace(_log("/{queue}/readers/{name}", log_readers.put_reader, "PUT"), is_traffic=True),
     _log("/{queue}/readers/{name}", log_readers.delete_reader, "DELETE"),
     _log("/{queue}/readers/{name}/position", log_readers.move_reader, "PUT"),
     _log(_LOG, log_views.get_log),

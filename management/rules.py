@@ -168,17 +168,28 @@ async def delete_user_limit(call: Call) -> Answer:
 
 
 def list_parameters(call: Call) -> Answer:
-    """Parameters of vhosts; there are no components but limits and operator policies."""
+    """Parameters of vhosts: limits, and what was imported without effect."""
     items: list[Row] = []
     for vhost in call.broker.vhosts.all():
-        if vhost.limits and call.caller.sees(vhost.name):
-            items.append(described_parameter(vhost.name, "vhost-limits", "limits", vhost.limits))
+        if call.caller.sees(vhost.name):
+            if vhost.limits:
+                limits = described_parameter(vhost.name, "vhost-limits", "limits", vhost.limits)
+                items.append(limits)
+            items += map(dict, vhost.kept.all("parameters"))
     return Listing(items, lambda item: item)
 
 
 def list_parameters_of_component(call: Call) -> Answer:
-    """Parameters of one component: none."""
-    return Listing([], lambda item: item)
+    """Parameters of one component, of one vhost or all: those without effect."""
+    vhosts = [call.vhost] if call.has_vhost else call.broker.vhosts.all()
+    items = [
+        dict(each)
+        for vhost in vhosts
+        if call.caller.sees(vhost.name)
+        for each in vhost.kept.all("parameters")
+        if each["component"] == call.path("component")
+    ]
+    return Listing(items, lambda item: item)
 
 
 async def put_parameter(call: Call) -> Answer:
@@ -188,8 +199,14 @@ async def put_parameter(call: Call) -> Answer:
 
 
 def get_parameter(call: Call) -> Answer:
-    """One parameter: none is there."""
-    raise not_found()
+    """One parameter, which has no effect."""
+    return Value(dict(call.vhost.kept.parameter(call.path("component"), call.path("name"))))
+
+
+async def delete_parameter(call: Call) -> Answer:
+    """Forget a parameter, which had no effect."""
+    await call.vhost.kept.delete_parameter(call.path("component"), call.path("name"))
+    return Empty()
 
 
 def list_global_parameters(call: Call) -> Answer:

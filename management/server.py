@@ -17,16 +17,19 @@ from management.http_connection import CountedSocket, HttpConnection
 from management.listing import list_query, listed
 from management.log_tokens import LogTokens
 from management.openapi import openapi_document
+from management.request_origin import SAFE_METHODS, check_origin
 from management.routes import ROUTES, Route, Scope
 from management.stored_answer import StoredAnswers
+from vhosts import Actor, acts
 
 log = logging.getLogger(__name__)
+
+_CALLER = "routelog caller"  # of a request that has one
 
 STREAM_BYTES = 65_536  # an answer that is larger is written while it is made
 KEEP_ALIVE_SECONDS = 60.0  # between two requests, as RabbitMQ's
 STALL_SECONDS_MAX = 120.0  # a client that takes nothing of an answer for so long is cut off
 STOP_SECONDS = 2.0  # for answers that are under way when the broker stops
-SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 # RabbitMQ's: clients such as the Nagios checks send a password to the realm that they know only.
 REALM = 'Basic realm="RabbitMQ Management"'
@@ -56,7 +59,7 @@ class ManagementServer:
         self._log_tokens = LogTokens(broker.log_token_key, broker.clock)
         self._stored_answers = StoredAnswers(broker.logs)
         application = web.Application(
-            client_max_size=DEFINITIONS_BYTES_MAX, middlewares=[self._heard, _answered]
+            client_max_size=DEFINITIONS_BYTES_MAX, middlewares=[self._heard, self._answered]
         )
         for route in ROUTES:
             # As RabbitMQ: some clients end each path with one.
@@ -83,6 +86,7 @@ class ManagementServer:
             server,
             counted,
             self._silent_seconds,
+            self._broker.vhosts.events.note,
             access_log=None,
             keepalive_timeout=KEEP_ALIVE_SECONDS,
         )
@@ -99,16 +103,60 @@ class ManagementServer:
         request.protocol.asked()
         return await handler(request)
 
+    @web.middleware
+    async def _answered(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Turn whatever a handler raises into an answer, and add what every answer has."""
+        try:
+            response = await handler(request)
+        except web.HTTPMethodNotAllowed as error:
+            response = _methods(request, error)
+        except web.HTTPException as error:
+            name = "Object Not Found" if error.status == 404 else error.reason
+            response = _failure(Refused(error.status, name, error.reason))
+        except Exception as error:
+            if isinstance(error, ConnectionError) and _is_gone(request):
+                raise  # there is nobody to answer, and nothing is wrong with the broker
+            answer = refused(error)
+            if answer is None:
+                log.error(
+                    "%s %s: an error of the broker", request.method, request.path, exc_info=error
+                )
+                answer = Refused(500, "internal_server_error", "the broker failed; see its log")
+            if answer.status in (401, 403):
+                self._note_refusal(request, answer)
+            response = _failure(answer)
+        if not response.prepared:
+            response.headers.update(HEADERS)
+        return response
+
+    def _note_refusal(self, request: web.Request, answer: Refused) -> None:
+        caller: Caller | None = request.get(_CALLER)
+        user = None if caller is None else caller.actor_name
+        said = {"status": answer.status, "cause": answer.cause, "user": user, "name": answer.name}
+        self._note_request("http.refused", request, **said, address=_address(request))
+
+    def _note_request(self, event: str, request: web.Request, **more: object) -> None:
+        # Without the query: what stands in it is not for others.
+        said = {"method": request.method, "path": request.path}
+        self._broker.vhosts.events.note(event, **said, **more)
+
     def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def handle(request: web.Request) -> web.StreamResponse:
-            _check_origin(request)
-            caller = await self._caller(request)
+            check_origin(request.method, request.headers, request.scheme)
+            request[_CALLER] = caller = await self._caller(request)
             call = Call(request, self._broker, caller, self._log_tokens)
             self._check(route, call)
+            actor = Actor(caller.actor_name, _address(request), "HTTP")
             try:
-                answer = route.handler(call)
-                if inspect.isawaitable(answer):
-                    answer = await answer
+                with acts(actor):
+                    answer = route.handler(call)
+                    if inspect.isawaitable(answer):
+                        answer = await answer
+                    if request.method not in SAFE_METHODS and not actor.told:
+                        event = "http.traffic" if route.is_traffic else "http.changed"
+                        self._note_request(event, request)
             except self._broker.messages.refusals as error:
                 raise bad_request(str(error)) from None
             if isinstance(answer, Stored):
@@ -120,7 +168,7 @@ class ManagementServer:
     async def _caller(self, request: web.Request) -> Caller:
         header = request.headers.get("Authorization")
         if header is None:
-            raise Refused(401, "not_authorized", "")
+            raise Refused(401, "not_authorized", "", cause="no credentials")
         caller = await authenticated(
             self._broker, self._token, self._log_tokens, header, _peer(request)
         )
@@ -159,17 +207,16 @@ _WITHOUT_TAG = {
 }
 
 
-def _check_origin(request: web.Request) -> None:
-    # A browser that remembers a password would send it with what another site asks it to do.
-    site = request.headers.get("Sec-Fetch-Site", "none")
-    if request.method not in SAFE_METHODS and site not in ("none", "same-origin"):
-        raise Refused(403, "forbidden", "a request from another site")
-
-
 def _peer(request: web.Request) -> str | None:
     transport = request.transport
     address = transport.get_extra_info("peername") if transport is not None else None
     return address[0] if isinstance(address, tuple) else None
+
+
+def _address(request: web.Request) -> str:
+    transport = request.transport
+    address = transport.get_extra_info("peername") if transport is not None else None
+    return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else ""
 
 
 # -- answers
@@ -238,31 +285,6 @@ def _constant(body: bytes) -> Callable[[web.Request], Awaitable[web.StreamRespon
         return web.Response(body=body, content_type="application/json")
 
     return handle
-
-
-@web.middleware
-async def _answered(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
-    """Turn whatever a handler raises into an answer, and add what every answer has."""
-    try:
-        response = await handler(request)
-    except web.HTTPMethodNotAllowed as error:
-        response = _methods(request, error)
-    except web.HTTPException as error:
-        name = "Object Not Found" if error.status == 404 else error.reason
-        response = _failure(Refused(error.status, name, error.reason))
-    except Exception as error:
-        if isinstance(error, ConnectionError) and _is_gone(request):
-            raise  # there is nobody to answer, and nothing is wrong with the broker
-        answer = refused(error)
-        if answer is None:
-            log.error("%s %s: an error of the broker", request.method, request.path, exc_info=error)
-            answer = Refused(500, "internal_server_error", "the broker failed; see its log")
-        response = _failure(answer)
-    if not response.prepared:
-        response.headers.update(HEADERS)
-    return response
 
 
 def _methods(request: web.Request, error: web.HTTPMethodNotAllowed) -> web.Response:

@@ -7,7 +7,7 @@ import msgspec
 
 from management.answer import Answer, Empty, Listing, Pieces, Row, Value, put
 from management.call import DEFINITIONS_BYTES_MAX, Call
-from management.failures import not_found
+from management.failures import bad_request, not_found
 from vhosts import (
     FULL_PERMISSION,
     RABBITMQ_VERSION,
@@ -145,8 +145,12 @@ async def post_definitions_of_vhost(call: Call) -> Answer:
 
 
 async def _import(call: Call, vhost: str | None) -> Answer:
+    unknown = call.query.get("unknown", "refuse")
+    if unknown not in ("refuse", "keep"):
+        raise bad_request("unknown: expected refuse or keep")
     document = await call.json(bytes_max=DEFINITIONS_BYTES_MAX)
-    definitions = await read_definitions_in_turns(document, vhost)
+    definitions = await read_definitions_in_turns(document, vhost, keep_unknown=unknown == "keep")
     broker = call.broker
     await DefinitionsImport(broker.vhosts, broker.users, broker.parameters).run(definitions)
-    return Empty()
+    kept = definitions.without_effect
+    return Value({"kept_without_effect": kept}) if kept else Empty()

@@ -1,5 +1,6 @@
 """Virtual hosts: queues, consumers, policies, users and permissions."""
 
+from vhosts.actor import Actor, acts, current_actor
 from vhosts.admission import Admission
 from vhosts.appending import Appending
 from vhosts.broker_message import EVENT_EXCHANGE, LOG_EXCHANGE, TRACE_EXCHANGE, tell
@@ -65,7 +66,7 @@ from vhosts.errors import (
     VhostAccessRefused,
     VhostNotFound,
 )
-from vhosts.event_feed import EventFeed
+from vhosts.event_feed import EventFeed, TellEvent
 from vhosts.global_parameters import CLUSTER_NAME, GlobalParameters
 from vhosts.group_expiry import GroupExpiry
 from vhosts.group_options import GROUP, GROUP_EXPIRES, GroupOptions, wanted_group
@@ -117,6 +118,7 @@ __all__ = [
     "USER_LIMITS",
     "VHOST_LIMITS",
     "AccessRefused",
+    "Actor",
     "Admission",
     "Appending",
     "AuthenticationBusy",
@@ -186,6 +188,7 @@ __all__ = [
     "Recipient",
     "ResourceKind",
     "TakenMessage",
+    "TellEvent",
     "Timer",
     "TooLargeToRemember",
     "TooManyFailedLogins",
@@ -203,9 +206,11 @@ __all__ = [
     "VhostNotFound",
     "VhostRecord",
     "VirtualHost",
+    "acts",
     "by_route",
     "checked_arguments",
     "checked_limits",
+    "current_actor",
     "delivery_cost",
     "described_parameter",
     "described_permission",

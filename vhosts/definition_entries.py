@@ -109,7 +109,7 @@ class PolicyEntry(msgspec.Struct):
     priority: int = 0
     apply_to: str = msgspec.field(default="all", name="apply-to")
 
-    def policy(self, *, is_operator: bool = False) -> Policy:
+    def policy(self, *, is_operator: bool = False, keeps_unknown: bool = False) -> Policy:
         """The policy.
 
         Raises:
@@ -122,6 +122,7 @@ class PolicyEntry(msgspec.Struct):
             self.priority,
             self.apply_to,
             is_operator=is_operator,
+            keeps_unknown=keeps_unknown,
         )
 
 

@@ -2,12 +2,19 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 import msgspec
 
-from exchanges import DEFAULT_EXCHANGE, Binding, Exchange, RoutingError, check_name
+from exchanges import (
+    DEFAULT_EXCHANGE,
+    Binding,
+    Exchange,
+    RoutingError,
+    check_name,
+    type_table,
+)
 from vhosts.definition_entries import (
     BindingEntry,
     ExchangeEntry,
@@ -35,6 +42,7 @@ from vhosts.errors import (
 )
 from vhosts.global_parameters import check_parameter
 from vhosts.json_arguments import checked_arguments
+from vhosts.kept_definitions import BINDINGS, EXCHANGES, PARAMETERS, check_kept, exchanges_of
 from vhosts.limits import USER_LIMITS, VHOST_LIMITS, Limits, checked_limits
 from vhosts.permission import Permission
 from vhosts.policy import Policy
@@ -67,13 +75,36 @@ WRONG = (
     msgspec.ValidationError,
 )
 
+# The three ways to ask for it: the command, the HTTP API, the configuration.
+ADVICE = '--keep-unknown, ?unknown=keep or definitions_unknown = "keep" keep it without effect'
+
+EXCHANGE_TYPES = frozenset(type_table(lambda count: 0))
+
 _Entry = TypeVar("_Entry", bound=msgspec.Struct)
 _Any = TypeVar("_Any")
 
 
+class UnknownDefinition(Exception):
+    """Something that RabbitMQ or its plugins have, and this broker has not."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptEntry:
+    """An entry that means nothing here, as the document has it."""
+
+    vhost: str
+    kind: str
+    entry: Mapping[str, Any]
+
+
 @dataclass(slots=True)
 class Definitions:
-    """What a document says; what belongs to a vhost or a user stands beside its name."""
+    """What a document says; what belongs to a vhost or a user stands beside its name.
+
+    Attributes:
+        kept: entries without effect.
+        without_effect: what has none, in words: these entries, and keys of policies.
+    """
 
     users: list[tuple[User, Limits]] = field(default_factory=list)
     vhosts: list[VhostRecord] = field(default_factory=list)
@@ -85,31 +116,43 @@ class Definitions:
     exchanges: list[tuple[str, Exchange]] = field(default_factory=list)
     queues: list[tuple[str, QueueProperties]] = field(default_factory=list)
     bindings: list[tuple[str, Binding]] = field(default_factory=list)
+    kept: list[KeptEntry] = field(default_factory=list)
+    without_effect: list[str] = field(default_factory=list)
+
+    def counts(self) -> dict[str, int]:
+        """How many entries there are of each kind, those without effect under `kept`."""
+        kinds = [each.name for each in fields(self) if each.name != "without_effect"]
+        return {kind: len(getattr(self, kind)) for kind in kinds}
 
 
-def read_definitions(document: object, vhost: str | None = None) -> Definitions:
+def read_definitions(
+    document: object, vhost: str | None = None, *, keep_unknown: bool = False
+) -> Definitions:
     """The definitions of a document, each of them checked on its own.
 
     Args:
         document: as decoded from JSON. Keys that are not known are passed over.
         vhost: where everything belongs that does not say it, or says another one.
+        keep_unknown: what RabbitMQ and its plugins have and this broker has not is kept without effect.
 
     Raises:
         InvalidDefinition: names the first entry that cannot be.
     """
-    reader = _Reader(document, vhost)
+    reader = _Reader(document, vhost, keep_unknown)
     for _ in reader.steps():
         pass
     return reader.read
 
 
-async def read_definitions_in_turns(document: object, vhost: str | None = None) -> Definitions:
+async def read_definitions_in_turns(
+    document: object, vhost: str | None = None, *, keep_unknown: bool = False
+) -> Definitions:
     """See `read_definitions`; others have their turn meanwhile.
 
     Args:
         document: its entries are taken out, as all of them at once would be long to let go of.
     """
-    reader = _Reader(document, vhost, takes=True)
+    reader = _Reader(document, vhost, keep_unknown, takes=True)
     for at, _ in enumerate(reader.steps()):
         if at % TURN_ENTRIES == TURN_ENTRIES - 1:
             await asyncio.sleep(0)
@@ -117,12 +160,18 @@ async def read_definitions_in_turns(document: object, vhost: str | None = None) 
 
 
 class _Reader:
-    def __init__(self, document: object, vhost: str | None, *, takes: bool = False) -> None:
+    def __init__(
+        self, document: object, vhost: str | None, keep_unknown: bool, *, takes: bool = False
+    ) -> None:
         if not isinstance(document, dict):
             raise InvalidDefinition("the document", "it is no JSON object")
         self._document: Mapping[str, Any] = document
         self._vhost = vhost
+        self._keep_unknown = keep_unknown
         self._takes = takes
+        self._place_of_entry = ""  # of the one that is looked at
+        self._entry: Any = None
+        self._unknown_exchanges: set[tuple[str, str]] = set()  # by vhost
         self.read = Definitions()
 
     def steps(self) -> Iterator[None]:
@@ -143,6 +192,7 @@ class _Reader:
         for kind, entry_type, take in kinds:
             if self._vhost is None or kind in ours:
                 for place, entry in self._entries(kind, entry_type):
+                    self._place_of_entry = place
                     named(place, take, entry)
                     yield
 
@@ -155,6 +205,7 @@ class _Reader:
                 entries[at] = None
             name = content.get("name", content.get("user", "")) if isinstance(content, dict) else ""
             place = f"{kind}[{at}] '{name}'" if name else f"{kind}[{at}]"
+            self._entry = content
             try:
                 yield place, msgspec.convert(_with_objects(content), entry_type)
             except msgspec.ValidationError as error:
@@ -188,22 +239,48 @@ class _Reader:
             if not isinstance(entry.value, dict):
                 raise InvalidPolicy(entry.name, "value", "it is no object")
             policy = msgspec.convert({**entry.value, "name": entry.name}, PolicyEntry)
-            self.read.policies.append((vhost, policy.policy(is_operator=True)))
+            self._take_policy(vhost, policy, is_operator=True)
         else:
-            raise InvalidDefinition(f"component {entry.component}", "there is no such component")
+            what = f"component {entry.component}: there is no such component"
+            self._keep(PARAMETERS, vhost, what)
+
+    def _keep(self, kind: str, vhost: str, what: str) -> None:
+        # The entry that is looked at, as it stands there: it may say more than we know.
+        self._unknown(what)
+        entry = {**self._entry, "vhost": vhost}
+        check_kept(entry)
+        self.read.kept.append(KeptEntry(vhost, kind, entry))
+
+    def _unknown(self, what: str) -> None:
+        if not self._keep_unknown:
+            raise UnknownDefinition(what)
+        self.read.without_effect.append(f"{self._place_of_entry}: {what}")
+
+    def _take_policy(self, vhost: str, entry: PolicyEntry, *, is_operator: bool = False) -> None:
+        policy = entry.policy(is_operator=is_operator, keeps_unknown=True)
+        if unknown := policy.unknown_keys():
+            self._unknown(f"policy '{entry.name}': not known: {', '.join(unknown)}")
+        else:
+            policy = replace(policy, keeps_unknown=False)
+        self.read.policies.append((vhost, policy))
 
     def _global_parameter(self, entry: GlobalParameterEntry) -> None:
         check_parameter(entry.name, entry.value)
         self.read.global_parameters[entry.name] = entry.value
 
     def _policy(self, entry: PolicyEntry) -> None:
-        self.read.policies.append((self._place(entry.vhost), entry.policy()))
+        self._take_policy(self._place(entry.vhost), entry)
 
     def _exchange(self, entry: ExchangeEntry) -> None:
         if entry.name != DEFAULT_EXCHANGE:
             check_name("exchange", entry.name)
             checked_arguments(entry.arguments)
-            self.read.exchanges.append((self._place(entry.vhost), entry.exchange()))
+            vhost = self._place(entry.vhost)
+            if entry.type in EXCHANGE_TYPES:
+                self.read.exchanges.append((vhost, entry.exchange()))
+            else:
+                self._keep(EXCHANGES, vhost, f"unknown exchange type '{entry.type}'")
+                self._unknown_exchanges.add((vhost, entry.name))
 
     def _queue(self, entry: QueueEntry) -> None:
         vhost = self._place(entry.vhost)
@@ -215,8 +292,15 @@ class _Reader:
 
     def _binding(self, entry: BindingEntry) -> None:
         checked_arguments(entry.arguments)
-        if entry.source != DEFAULT_EXCHANGE:
-            self.read.bindings.append((self._place(entry.vhost), entry.binding()))
+        if entry.source == DEFAULT_EXCHANGE:
+            return
+        vhost = self._place(entry.vhost)
+        ends = exchanges_of(self._entry)
+        unknown = [end for end in sorted(ends) if (vhost, end) in self._unknown_exchanges]
+        if unknown:
+            self._keep(BINDINGS, vhost, f"exchange '{unknown[0]}' is kept without effect")
+        else:
+            self.read.bindings.append((vhost, entry.binding()))
 
     def _place(self, vhost: str) -> str:
         place = self._vhost or vhost
@@ -244,5 +328,7 @@ def named(place: str, take: Callable[[_Any], None], entry: _Any) -> None:
     """
     try:
         take(entry)
+    except UnknownDefinition as error:
+        raise InvalidDefinition(place, f"{error}; {ADVICE}") from error
     except WRONG as error:
         raise InvalidDefinition(place, str(error)) from error

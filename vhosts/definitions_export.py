@@ -12,6 +12,7 @@ from vhosts.definitions import OPERATOR_POLICY, VHOST_LIMITS_COMPONENT
 from vhosts.global_parameters import GlobalParameters
 from vhosts.imported_password import split_imported_hash
 from vhosts.json_arguments import plain_arguments
+from vhosts.kept_definitions import BINDINGS, EXCHANGES, PARAMETERS
 from vhosts.permission import Permission
 from vhosts.policy import Policy
 from vhosts.topic_permission import TopicPermission
@@ -160,6 +161,12 @@ def _parameters(vhost: VirtualHost) -> Iterator[Entry]:
         yield described_parameter(vhost.name, OPERATOR_POLICY, policy.name, _policy_value(policy))
     if vhost.limits:
         yield described_parameter(vhost.name, VHOST_LIMITS_COMPONENT, "limits", vhost.limits)
+    yield from _kept(vhost, PARAMETERS)
+
+
+def _kept(vhost: VirtualHost, kind: str) -> Iterator[Entry]:
+    for entry in vhost.kept.all(kind):
+        yield dict(entry)
 
 
 def _queues(vhost: VirtualHost) -> Iterator[Entry | None]:
@@ -178,6 +185,7 @@ def _queues(vhost: VirtualHost) -> Iterator[Entry | None]:
 
 
 def _exchanges(vhost: VirtualHost) -> Iterator[Entry]:
+    yield from _kept(vhost, EXCHANGES)
     for exchange in vhost.routing.exchanges():
         if exchange not in vhost.routing.predeclared:
             yield {
@@ -192,6 +200,7 @@ def _exchanges(vhost: VirtualHost) -> Iterator[Entry]:
 
 
 def _bindings(vhost: VirtualHost) -> Iterator[Entry | None]:
+    yield from _kept(vhost, BINDINGS)
     for exchange in vhost.routing.exchanges():
         if exchange.name == DEFAULT_EXCHANGE or not vhost.routing.has_exchange(exchange.name):
             continue

@@ -9,9 +9,11 @@ from typing import TypeVar
 import msgspec
 
 from exchanges import Binding, Exchange, RoutingTable
+from vhosts.actor import Actor, acts, current_actor
 from vhosts.definitions import Definitions, named
 from vhosts.errors import InvalidDefinition, QueueLimitReached, VhostNotFound
 from vhosts.global_parameters import GlobalParameters
+from vhosts.kept_definitions import check_room
 from vhosts.limits import MAX_QUEUES, Limits, reached
 from vhosts.queue_declaration import check_declaration
 from vhosts.queue_properties import QueueProperties
@@ -51,12 +53,25 @@ class DefinitionsImport:
             MetadataUnavailable: the store takes no more; what came before is there.
             Others: somebody deleted meanwhile what an entry needs.
         """
+        counts, without_effect = definitions.counts(), definitions.without_effect
+        actor = current_actor() or Actor("", "", "start")
+        with acts(actor):
+            with actor.imports():
+                await self._carry_out(definitions)
+            self._vhosts.events.note("definitions.imported", **counts)
+            for at, what in enumerate(without_effect):
+                self._vhosts.events.note("definitions.kept", entry=what)
+                await _rest(at)
+
+    async def _carry_out(self, definitions: Definitions) -> None:
         await self._rehearse(definitions)
         await self._people(definitions)
         for vhost, policy in definitions.policies:
             await self._vhosts.get(vhost).policies.put(policy)
         for name, value in definitions.global_parameters.items():
             await self._parameters.put(name, value)
+        for kept in definitions.kept:
+            await self._vhosts.get(kept.vhost).kept.put(kept.kind, kept.entry)
         await self._topology(definitions)
 
     async def _people(self, definitions: Definitions) -> None:
@@ -128,6 +143,11 @@ class DefinitionsImport:
                     raise InvalidDefinition(place, f"no user '{user}'")
         for vhost, policy in definitions.policies:
             _stage(stages, f"policies '{policy.name}'", vhost)
+        real = {vhost.name: vhost for vhost in self._vhosts.all()}
+        for vhost in {each.vhost for each in definitions.kept}:
+            _stage(stages, "entries without effect", vhost)
+            kept = [(each.kind, each.entry) for each in definitions.kept if each.vhost == vhost]
+            check_room(vhost, real[vhost].kept if vhost in real else None, kept)
         for vhost, limits in definitions.vhost_limits:
             _stage(stages, f"limits of '{vhost}'", vhost).limits = limits
         await self._rehearse_topology(definitions, stages)

@@ -28,9 +28,9 @@ class EffectiveArguments:
 def merged_definitions(policy: Policy | None, operator: Policy | None) -> Mapping[str, object]:
     """The keys of a policy, as the operator's lets them be."""
     if operator is None:
-        return {} if policy is None else policy.definition
-    merged = dict(policy.definition) if policy is not None else {}
-    for key, value in operator.definition.items():
+        return {} if policy is None else policy.effective
+    merged = dict(policy.effective) if policy is not None else {}
+    for key, value in operator.effective.items():
         merged[key] = _combined(key, merged.get(key, value), value)
     return merged
 

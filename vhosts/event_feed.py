@@ -1,11 +1,11 @@
-"""What happens on a node, told on `amq.rabbitmq.event` of the vhost in which the node tells of itself.
+"""What happens on a node, told to its log, and on `amq.rabbitmq.event` of the vhost where it tells of itself.
 
 A message without a body: its routing key says what, as `queue.created`, its headers say of what.
 
 Source: RabbitMQ's event exchange plugin.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from exchanges import RoutingTable
@@ -33,7 +33,10 @@ def tell_nobody(key: str, **headers: Any) -> None:
 
 
 class EventFeed:
-    """Tells of what happens, if somebody is bound.
+    """Tells of what happens.
+
+    Attributes:
+        watch: is told of all events, those for the log alone included.
 
     Args:
         vhost: the one to tell it in; None: it is not there.
@@ -43,9 +46,19 @@ class EventFeed:
     def __init__(self, vhost: Callable[[], TellingVhost | None], now: Callable[[], int]) -> None:
         self._vhost = vhost
         self._now = now
+        self.watch: Callable[[str, Mapping[str, Any]], None] = lambda key, fields: None
 
     def tell(self, key: str, **headers: Any) -> None:
-        """See `TellEvent`. What is None is left out."""
+        """See `TellEvent`: for the log, and for who is bound. What is None is left out."""
+        self.watch(key, headers)
+        self.publish(key, **headers)
+
+    def note(self, key: str, **fields: Any) -> None:
+        """Tell the log alone: RabbitMQ knows no such event, or it says more than users may read."""
+        self.watch(key, fields)
+
+    def publish(self, key: str, **headers: Any) -> None:
+        """Tell those alone who are bound."""
         vhost = self._vhost()
         # Nearly always nobody is bound at all: a route is only remembered until the topology changes.
         if vhost is None or not vhost.routing.leads_on(EVENT_EXCHANGE):

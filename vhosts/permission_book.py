@@ -1,15 +1,18 @@
 """Who may do what where: the permissions of all users in all virtual hosts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from types import MappingProxyType
 
+from vhosts.broker_message import LOG_EXCHANGE
 from vhosts.errors import AccessRefused, VhostAccessRefused
 from vhosts.match_budget import MatchBudget
 from vhosts.permission import Permission, Verb
 from vhosts.topic_permission import TopicPermission, TopicRule
 
 NO_TOPICS: Mapping[str, TopicRule] = MappingProxyType({})
+# Who may bind to the log: its lines name all users of the node, and say why each was refused what.
+LOG_TAGS = frozenset(("monitoring", "administrator"))
 DEFAULT_EXCHANGE_NAME = "amq.default"  # what patterns and messages call the exchange named ""
 
 
@@ -23,6 +26,8 @@ class ResourceKind(Enum):
 class PermissionBook:
     """At most one `Permission` for each user and virtual host; no entry means no access.
 
+    To read from the exchange of the broker's log takes a tag as well, whatever the permission covers.
+
     Topic permissions narrow what is allowed on a topic exchange; no entry means no restriction.
 
     Every user has a revision that grows with each change that could take something away from
@@ -33,6 +38,7 @@ class PermissionBook:
     def __init__(self) -> None:
         self._by_user: dict[str, dict[str, Permission]] = {}
         self._topics: dict[tuple[str, str], dict[str, TopicRule]] = {}  # by user and vhost
+        self._tags: dict[str, frozenset[str]] = {}
         self._revisions: dict[str, int] = {}
         self._latest_revision = 0
 
@@ -40,26 +46,31 @@ class PermissionBook:
         """Return the user's revision."""
         return self._revisions.get(user, 0)
 
-    def touch(self, user: str) -> None:
-        """Give the user the next revision: his password or tags have changed."""
+    def put_user(self, user: str, tags: Iterable[str]) -> None:
+        """Take the tags of a user, who is new or was changed; he has the next revision."""
+        self._tags[user] = frozenset(tags)
+        self._touch(user)
+
+    def _touch(self, user: str) -> None:
         self._latest_revision += 1
         self._revisions[user] = self._latest_revision
 
     def put(self, user: str, vhost: str, permission: Permission) -> None:
         """Set the permission, in place of any other."""
         self._by_user.setdefault(user, {})[vhost] = permission
-        self.touch(user)
+        self._touch(user)
 
     def remove(self, user: str, vhost: str) -> bool:
         """Take the permission away; False if there was none."""
         if self._by_user.get(user, {}).pop(vhost, None) is None:
             return False
-        self.touch(user)
+        self._touch(user)
         return True
 
     def remove_user(self, user: str) -> list[str]:
         """Forget the user and his revision; return the virtual hosts he had permissions in."""
         self._revisions.pop(user, None)
+        self._tags.pop(user, None)
         for owner in [owner for owner in self._topics if owner[0] == user]:
             del self._topics[owner]
         return list(self._by_user.pop(user, {}))
@@ -86,7 +97,7 @@ class PermissionBook:
         # Replaced, not changed: who asks holds the old one.
         rules = self._topics.get((user, vhost), {})
         self._topics[user, vhost] = rules | {permission.exchange: rule}
-        self.touch(user)
+        self._touch(user)
 
     def remove_topics(self, user: str, vhost: str, exchange: str | None = None) -> list[str]:
         """Lift the restriction of one exchange, or all; returns the exchanges there were."""
@@ -96,7 +107,7 @@ class PermissionBook:
             del rules[name]
         if rules:
             self._topics[user, vhost] = rules
-        self.touch(user)
+        self._touch(user)
         return gone
 
     def topics(self, user: str, vhost: str) -> Mapping[str, TopicRule]:
@@ -124,6 +135,9 @@ class PermissionBook:
         """
         name = _permission_name(kind, name)
         permission = self._find(user, vhost)
+        is_of_log = kind is ResourceKind.EXCHANGE and name == LOG_EXCHANGE and verb is Verb.READ
+        if is_of_log and LOG_TAGS.isdisjoint(self._tags.get(user, ())):
+            permission = None
         if permission is None or not permission.allows(verb, name):
             raise AccessRefused(f"{verb.value} {_refusal(user, vhost, kind, name)}")
 

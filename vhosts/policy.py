@@ -87,6 +87,10 @@ OPERATOR_KEYS = LOWER_WINS | {"overflow", "target-group-size"}
 class Policy:
     """A policy, or an operator policy.
 
+    Attributes:
+        keeps_unknown: what is not known here may be in the definition; it has no effect.
+        effective: the definition without that.
+
     Raises:
         InvalidPolicy: names the part that cannot be.
     """
@@ -97,6 +101,8 @@ class Policy:
     priority: int = 0
     apply_to: str = "all"
     is_operator: bool = False
+    keeps_unknown: bool = False
+    effective: Mapping[str, object] = field(init=False, repr=False, compare=False)
     _pattern: Pattern = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -114,15 +120,18 @@ class Policy:
     def _check_definition(self) -> None:
         if not self.definition:
             raise InvalidPolicy(self.name, "definition", "it is empty")
-        for key, value in self.definition.items():
-            check = CHECKS.get(key)
-            if check is None:
-                raise InvalidPolicy(self.name, key, "it is not recognised")
-            if self.is_operator and key not in OPERATOR_KEYS:
-                raise InvalidPolicy(self.name, key, "it is not allowed in operator policies")
-            reason = check(value)
-            if reason is not None:
-                raise InvalidPolicy(self.name, key, reason)
+        unknown = self.unknown_keys()
+        if unknown and not self.keeps_unknown:
+            reason = "it is not recognised"
+            if unknown[0] in CHECKS:
+                reason = "it is not allowed in operator policies"
+            raise InvalidPolicy(self.name, unknown[0], reason)
+        known = {key: value for key, value in self.definition.items() if key not in unknown}
+        for key, value in known.items():
+            reason_against = CHECKS[key](value)
+            if reason_against is not None:
+                raise InvalidPolicy(self.name, key, reason_against)
+        object.__setattr__(self, "effective", known)
         if "ha-params" in self.definition and "ha-mode" not in self.definition:
             raise InvalidPolicy(self.name, "ha-params", "there is no 'ha-mode'")
 
@@ -130,6 +139,12 @@ class Policy:
     def ran_out_for(self) -> str | None:
         """The first name for which the pattern ran out of time: it has not matched it."""
         return self._pattern.ran_out_for
+
+    def unknown_keys(self) -> list[str]:
+        """The keys that are not known here, of operator policies those that they may not have, too."""
+        known = CHECKS.keys() & OPERATOR_KEYS if self.is_operator else CHECKS.keys()
+        return [key for key in self.definition if key not in known]
+
 
     def applies_to_exchange(self, name: str, budget: MatchBudget) -> bool:
         """Tell whether an exchange has this policy, if no other comes first."""

@@ -23,6 +23,7 @@ class _PolicyRecord(msgspec.Struct, frozen=True):
     definition: dict[str, Any]
     priority: int
     apply_to: str
+    keeps_unknown: bool = False
     version: Literal[1] = 1
 
 
@@ -34,7 +35,12 @@ def policy_kind(*, operator: bool) -> str:
 def policy_change(vhost: str, policy: Policy, *, deleted: bool = False) -> Change:
     """Write or delete the policy."""
     record = _PolicyRecord(
-        policy.name, policy.pattern, dict(policy.definition), policy.priority, policy.apply_to
+        policy.name,
+        policy.pattern,
+        dict(policy.definition),
+        policy.priority,
+        policy.apply_to,
+        policy.keeps_unknown,
     )
     key = record_key(policy_kind(operator=policy.is_operator), vhost, policy.name)
     return Change(key, None if deleted else msgspec.json.encode(record))
@@ -55,6 +61,7 @@ def decode_policy(key: bytes, value: bytes, *, operator: bool) -> Policy:
             record.priority,
             record.apply_to,
             operator,
+            record.keeps_unknown,
         )
     except (msgspec.MsgspecError, InvalidPolicy) as error:
         raise MetadataCorrupt(f"{key!r}: {error}") from error

@@ -7,6 +7,7 @@ from functools import partial
 
 from exchanges import RoutingTable, TopologyChange
 from log_backend import Change, LogStore, MetadataUnavailable, unawaited
+from vhosts.actor import acts
 from vhosts.delay_book import DelayBook
 from vhosts.event_feed import TellEvent
 from vhosts.exchange_memories import ExchangeMemories
@@ -77,7 +78,8 @@ class TopologyKeeper:
     def go_on(self) -> asyncio.Task[int]:
         """Remove what bindings are left of what was deleted, in turns to come."""
         if self._loosening is None or self._loosening.done():
-            self._loosening = asyncio.ensure_future(self._loosen())
+            with acts(None):  # it goes on for others, too
+                self._loosening = asyncio.ensure_future(self._loosen())
         return self._loosening
 
     async def all_loosened(self) -> int:

@@ -301,7 +301,7 @@ class UserDirectory:
 
     def _put(self, user: User) -> None:
         self._users[user.name] = user
-        self.permissions.touch(user.name)
+        self.permissions.put_user(user.name, user.tags)
 
     def _refuse_existing(self, name: str) -> None:
         if name in self._users:

@@ -32,6 +32,7 @@ from log_backend import (
     random_below,
     unawaited,
 )
+from vhosts.actor import EXPIRY, acts
 from vhosts.consumer import Consumer
 from vhosts.delay_book import DelayBook
 from vhosts.errors import QueueInUse, QueueLimitReached, QueueNotEmpty
@@ -39,6 +40,7 @@ from vhosts.event_feed import TellEvent, tell_nobody, tell_of_queue
 from vhosts.exchange_memories import ExchangeMemories
 from vhosts.exchange_memory_limit import HISTORIES_BYTES_MAX, ExchangeMemoryLimit
 from vhosts.group_book import GroupBook
+from vhosts.kept_definitions import KeptDefinitions
 from vhosts.limits import MAX_QUEUES, Limits, reached
 from vhosts.node_loop import NodeLoop
 from vhosts.partition_numbers import PartitionNumbers
@@ -122,6 +124,7 @@ class VirtualHost:
         self._turns = loop.dispatch_turns
         self.groups = GroupBook(name, logs, writer, self._turns)
         self._queue_logs = QueueLogs(name, logs, self.groups, default_durability, loop.call_soon)
+        self.kept = KeptDefinitions(name, writer)
         self.policies = VhostPolicies(
             name, writer, self.routing, self.queues, default_durability, tell
         )
@@ -157,6 +160,7 @@ class VirtualHost:
             except (ExchangeNotFound, QueueNotFound):
                 self.routing.restore_departed(binding.binding())
         self.policies.load(store)
+        self.kept.load(store)
 
     def recovered(self) -> None:
         """The journal has been replayed into the logs: look at them again."""
@@ -433,8 +437,8 @@ class VirtualHost:
     def _expire(self, name: str) -> None:
         queue = self.queues.get(name)
         if queue is not None:  # its declaration may have failed
-            log.info("queue '%s' in '%s' has expired: nobody used it", name, self.name)
-            self._delete_unasked(queue)
+            with acts(EXPIRY):
+                self._delete_unasked(queue)
 
     async def clear(self) -> None:
         """Delete all queues and exchanges, in several turns; the vhost itself is being deleted.

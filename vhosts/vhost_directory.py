@@ -151,7 +151,11 @@ class VhostDirectory:
     async def _clear(self, vhost: VirtualHost) -> None:
         await vhost.clear()
         await self._writer.submit(
-            [*vhost.policies.deletions(), vhost_change(vhost.record, deleted=True)]
+            [
+                *vhost.policies.deletions(),
+                *vhost.kept.deletions(),
+                vhost_change(vhost.record, deleted=True),
+            ]
         )
 
     def take(self, count: int) -> tuple[list[int], Change]:

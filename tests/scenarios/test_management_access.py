@@ -11,6 +11,7 @@ from http.client import HTTPConnection
 import pytest
 from broker_process import BrokerProcess
 from management_door import ManagementDoor
+from pika_client import Clients, wait_until
 
 from management.routes import ROUTES
 
@@ -234,3 +235,45 @@ def test_who_asks_nothing_is_cut_off_and_who_asked_is_kept(fresh_broker, said: b
     assert asking.getresponse().status == 200
     assert asking.sock is not None
     asking.close()
+
+
+def test_connections_of_others_are_closed_by_administrators_only(world: BrokerProcess) -> None:
+    guest = ManagementDoor(world)
+    clients = Clients(world.url)
+    clients.connect()
+    name = guest.get("connections")[0]["name"]
+    for role in ("management", "policymaker", "monitoring"):
+        door = ManagementDoor(world, (role, role))
+        assert door.ask("DELETE", "connections", name)[0] == 401
+        assert door.ask("DELETE", "connections", "username", "guest")[0] == 401
+    assert ManagementDoor(world, ("monitoring", "monitoring")).get("connections", name)
+    assert [each["name"] for each in guest.get("connections")] == [name]
+    monitoring = Clients(f"amqp://monitoring:monitoring@{world.host}:{world.port}/")
+    monitoring.connect()
+    own = ManagementDoor(world, ("monitoring", "monitoring"))
+    own.do("DELETE", "connections", "username", "monitoring")
+    wait_until(lambda: [each["name"] for each in guest.get("connections")] == [name])
+    administrator = ManagementDoor(world, ("administrator", "administrator"))
+    administrator.do("DELETE", "connections", name)
+    wait_until(lambda: guest.get("connections") == [])
+
+
+def test_a_form_of_another_site_changes_nothing(world: BrokerProcess) -> None:
+    door = ManagementDoor(world)
+    own = f"http://{door.address.netloc}"
+    text = {"Content-Type": "text/plain"}
+    body = b'{"password": "x", "tags": "administrator"}'
+    for headers in (
+        {"Origin": "http://evil.example", **text},
+        {"Origin": "null", **text},
+        {"Origin": own, **text},
+        {"Origin": "http://evil.example", "Content-Type": "application/json"},
+    ):
+        status, _, answer = door.raw("PUT", "/users/eve", body, **headers)
+        assert status == 403, (headers, answer)
+    assert door.ask("GET", "users", "eve")[0] == 404
+    form = {"Content-Type": "application/x-www-form-urlencoded"}  # what curl -d says
+    assert door.raw("PUT", "/queues/%2F/by-curl", b"{}", **form)[0] == 201
+    as_json = {"Origin": own, "Content-Type": "application/json"}
+    assert door.raw("PUT", "/queues/%2F/by-page", b"{}", **as_json)[0] == 201
+    assert door.raw("POST", "/definitions", b"users=eve", **form)[0] == 400

@@ -49,7 +49,10 @@ class Holdings:
         self.sources = [Source(), Source()]
         self.aside: list[object] = []
         self.paused: list[bool] = []  # when somebody had to stand aside
-        queues = [SimpleNamespace(stand_aside=partial(self._aside, at)) for at in range(2)]
+        queues = [
+            SimpleNamespace(name="q", vhost="/", stand_aside=partial(self._aside, at))
+            for at in range(2)
+        ]
         self.consumers = [_Consumer(queues[at % 2]) for at in range(3)]
         for tag in range(1, count + 1):
             at = tag % 3
@@ -82,8 +85,14 @@ async def services() -> Any:
     clock = SetClock()
     clock.look_microseconds = round(2_000_000 * TURN_SECONDS)
     loop = asyncio.get_running_loop()
+    events = SimpleNamespace(note=lambda key, **fields: None)
     return SimpleNamespace(
-        clock=clock, loop=loop, rota=rota_of(loop), piecework=set(), settlings=deque()
+        clock=clock,
+        loop=loop,
+        rota=rota_of(loop),
+        piecework=set(),
+        settlings=deque(),
+        vhosts=SimpleNamespace(events=events),
     )
 
 

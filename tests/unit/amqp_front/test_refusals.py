@@ -30,6 +30,7 @@ NOT_CAUSED_BY_CLIENTS = {
     "vhosts.errors.InvalidVhost": "vhosts are made by the operator",
     "vhosts.errors.InvalidArguments": "JSON comes from the operator; clients send field tables",
     "vhosts.errors.InvalidDefinition": "definitions are given by the operator",
+    "vhosts.definitions.UnknownDefinition": "definitions are given by the operator",
     "vhosts.errors.InvalidParameter": "parameters are set by the operator",
     "vhosts.errors.ParameterNotFound": "parameters are set by the operator",
     "vhosts.match_budget.OutOfTime": "what takes too long does not match",

@@ -79,7 +79,7 @@ def test_every_change_gives_the_user_another_revision(book: PermissionBook) -> N
     seen.add(book.revision("alice"))
     book.remove("alice", "/")
     seen.add(book.revision("alice"))
-    book.touch("alice")
+    book.put_user("alice", ())
     seen.add(book.revision("alice"))
     book.remove_user("alice")
     seen.add(book.revision("alice"))
@@ -106,3 +106,20 @@ def test_removing_tells_what_there_was(book: PermissionBook) -> None:
     assert book.of_user("alice") == {}
     with pytest.raises(VhostAccessRefused):
         book.authorize_vhost("alice", "/")
+
+
+def test_the_log_is_read_with_a_tag_only() -> None:
+    book = PermissionBook()
+    book.put("u", "/", FULL_PERMISSION)
+    for tags in ((), ("management",), ("policymaker", "impersonator")):
+        book.put_user("u", tags)
+        with pytest.raises(AccessRefused):
+            book.authorize("u", "/", EXCHANGE, "amq.rabbitmq.log", Verb.READ)
+        book.authorize("u", "/", QUEUE, "amq.rabbitmq.log", Verb.READ)
+        book.authorize("u", "/", EXCHANGE, "amq.rabbitmq.event", Verb.READ)
+    for tag in ("monitoring", "administrator"):
+        book.put_user("u", (tag,))
+        book.authorize("u", "/", EXCHANGE, "amq.rabbitmq.log", Verb.READ)
+    book.put("u", "/", Permission(".*", ".*", "^mine"))
+    with pytest.raises(AccessRefused):  # the tag opens nothing by itself
+        book.authorize("u", "/", EXCHANGE, "amq.rabbitmq.log", Verb.READ)

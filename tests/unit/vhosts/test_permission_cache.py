@@ -67,7 +67,7 @@ def test_a_user_deleted_and_created_again_inherits_nothing(
     book.remove_user("alice")
     with pytest.raises(AccessRefused):
         cache.authorize(QUEUE, "orders", Verb.READ)
-    book.touch("alice")
+    book.put_user("alice", ())
     with pytest.raises(AccessRefused):
         cache.authorize(QUEUE, "orders", Verb.READ)
 
