@@ -1,7 +1,6 @@
 """The interpreter of Spark's Python workers, which has to be one that RouteLog is installed in."""
 
 import os
-import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -38,17 +37,14 @@ def choose_worker_interpreter(context: "SparkContext") -> None:
 
 
 def _can_work(interpreter: str) -> bool:
-    found = shutil.which(interpreter)
-    if found is None:
-        # It may be there on the executors alone, but the driver's own workers plan with it.
-        return False
     # As spelled: the interpreters of virtual environments are links to the same file.
-    if found == sys.executable:
+    if interpreter == sys.executable:
         return True
     probe = _PROBE.format(*sys.version_info[:2])
     try:
+        # One that is there on the executors alone fails, too: the driver's own workers plan with it.
         return not subprocess.run(
-            [found, "-c", probe], capture_output=True, timeout=_PROBE_SECONDS
+            [interpreter, "-c", probe], capture_output=True, timeout=_PROBE_SECONDS
         ).returncode
     except (OSError, subprocess.TimeoutExpired):
         return False
