@@ -5,12 +5,28 @@ from pathlib import Path
 
 import pytest
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import content, durable, start_store
+from unit.log_backend.open_store import (
+    MIB,
+    append,
+    content,
+    crash,
+    durable,
+    fill_journal_file,
+    start_store,
+    until,
+)
 from unit.log_backend.test_eviction import HastyClock
+from unit.log_backend.watched_disk import WatchedDisk, recycled
 
 from log_backend import partition_log
+from log_backend.ballast import METADATA_BYTES
 from log_backend.flush_plan import FlushPlan
 from log_backend.log_options import LogOptions
+
+CAPACITY = 64 * MIB
+OPTIONS = LogOptions(
+    journal_file_bytes=MIB, journal_files_max=3, segment_bytes=64 * 1024, flush_seconds=3600
+)
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
@@ -62,4 +78,43 @@ async def test_nothing_more_is_planned_of_a_queue_that_is_deleted_meanwhile(
     assert [len(write.batches) for write in next(steps)] == [2]
     partition.close()
     assert list(steps) == []
+    await store.aclose()
+
+
+async def test_a_flush_writes_the_partitions_that_there_is_room_for(data: Path) -> None:
+    disk = WatchedDisk()
+    disk.capacity = CAPACITY
+    store, (large, small, other) = start_store(
+        data, options=OPTIONS, disk=disk, queues=("large", "small", "other")
+    )
+    for partition, size in ((large, 400_000), (small, 1_000), (other, 2_000)):
+        await durable(store, partition.append(records([b"x" * size]), waited=True))
+    await until(lambda: store.journal._ready and not store.journal._in_making)
+    disk.others = disk.free_bytes(data) - METADATA_BYTES - 100_000
+    await store.flush()
+    assert [each.unflushed_bytes > 0 for each in (large, small, other)] == [True, False, False]
+    assert store.pressures == {"disk"}
+    left = await crash(store, data)
+    assert [len(body) for _, body in await content(left, ("large", "small", "other"))] == [400_000]
+    disk.others = 0
+    await until(lambda: not store.pressures)
+    assert large.unflushed_bytes == 0
+    await store.aclose()
+
+
+async def test_a_checkpoint_that_could_write_a_part_keeps_its_journal_file(data: Path) -> None:
+    disk = WatchedDisk()
+    disk.capacity = CAPACITY
+    store, (large, small) = start_store(data, options=OPTIONS, disk=disk, queues=("large", "small"))
+    await durable(store, append(small))
+    await until(lambda: store.journal._ready and not store.journal._in_making)
+    disk.others = disk.free_bytes(data) - METADATA_BYTES - 100_000
+    await fill_journal_file(store, large)
+    await until(lambda: store.pressures)
+    await until(lambda: small.unflushed_bytes == 0)
+    assert not recycled(disk)
+    left = await crash(store, data)
+    assert len(await content(left, ("large", "small"))) == 2
+    disk.others = 0
+    await until(lambda: recycled(disk) and not store.pressures)
     await store.aclose()

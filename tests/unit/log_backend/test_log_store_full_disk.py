@@ -153,45 +153,6 @@ async def test_writes_that_were_done_before_the_disk_was_full_stay(node: Node) -
     assert node.disk.count("allocate", "*0000000000.log") == 1
 
 
-async def test_a_flush_writes_the_partitions_that_there_is_room_for(data: Path) -> None:
-    disk = WatchedDisk()
-    disk.capacity = CAPACITY
-    store, (large, small, other) = start_store(
-        data, options=OPTIONS, disk=disk, queues=("large", "small", "other")
-    )
-    for partition, size in ((large, 400_000), (small, 1_000), (other, 2_000)):
-        await durable(store, partition.append(records([b"x" * size]), waited=True))
-    await until(lambda: store.journal._ready and not store.journal._in_making)
-    disk.others = disk.free_bytes(data) - METADATA_BYTES - 100_000
-    await store.flush()
-    assert [each.unflushed_bytes > 0 for each in (large, small, other)] == [True, False, False]
-    assert store.pressures == {"disk"}
-    left = await crash(store, data)
-    assert [len(body) for _, body in await content(left, ("large", "small", "other"))] == [400_000]
-    disk.others = 0
-    await until(lambda: not store.pressures)
-    assert large.unflushed_bytes == 0
-    await store.aclose()
-
-
-async def test_a_checkpoint_that_could_write_a_part_keeps_its_journal_file(data: Path) -> None:
-    disk = WatchedDisk()
-    disk.capacity = CAPACITY
-    store, (large, small) = start_store(data, options=OPTIONS, disk=disk, queues=("large", "small"))
-    await durable(store, append(small))
-    await until(lambda: store.journal._ready and not store.journal._in_making)
-    disk.others = disk.free_bytes(data) - METADATA_BYTES - 100_000
-    await fill_journal_file(store, large)
-    await until(lambda: store.pressures)
-    await until(lambda: small.unflushed_bytes == 0)
-    assert not recycled(disk)
-    left = await crash(store, data)
-    assert len(await content(left, ("large", "small"))) == 2
-    disk.others = 0
-    await until(lambda: recycled(disk) and not store.pressures)
-    await store.aclose()
-
-
 async def test_with_ballast_what_consumers_are_done_with_goes_from_a_disk_without_a_page_left(
     data: Path,
 ) -> None:
