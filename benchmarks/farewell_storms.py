@@ -11,7 +11,7 @@ from benchmarks.connection import Connection
 from benchmarks.frames import CHANNEL
 
 CONSUMERS = 16_384  # the most that a connection may have
-CHANNEL_CONSUMERS = 128
+CHANNEL_CONSUMERS = 8  # each channel by itself is little
 CROWD = 9_000
 LEAVING_SECONDS = 3.0
 _RESET = struct.pack("@ii", 1, 0)  # the system says nothing but goodbye

@@ -202,3 +202,32 @@ def test_over_tls_what_a_client_sends_behind_its_close_is_thrown_away_too(fresh_
         for late in LATE.values():
             send_late(client, late)
     wait_until(lambda: broker.sockets == alone)
+
+
+@pytest.mark.parametrize("is_polite", [True, False])
+def test_what_very_many_channels_held_is_back_in_order_when_their_connection_has_closed(
+    broker: Broker, channel, name, is_polite: bool
+) -> None:
+    count = 400
+    channel.queue_declare(name)
+    for number in range(count):
+        channel.basic_publish("", name, b"%d" % number)
+    client = RawClient(broker.host, broker.port)
+    client.open()
+    for number in range(1, count + 1):
+        client.open_channel(number)
+    client.call(
+        commands.Queue.Declare(queue=f"{name}-own", exclusive=True), commands.Queue.DeclareOk
+    )
+    for number in range(1, count + 1):
+        client.send(commands.Basic.Qos(prefetch_count=1), number)
+        client.send(commands.Basic.Consume(queue=name, consumer_tag=f"{number}"), number)
+    wait_until(lambda: channel.queue_declare(name, passive=True).method.message_count == 0)
+    if is_polite:
+        client.send(GOODBYE, 0)
+    client.socket.close()
+    wait_until(lambda: channel.queue_declare(name, passive=True).method.message_count == count)
+    channel.queue_declare(f"{name}-own", exclusive=True)
+    got = [channel.basic_get(name, auto_ack=True) for _ in range(count)]
+    assert [message[2] for message in got] == [b"%d" % number for number in range(count)]
+    assert channel.queue_declare(name, passive=True).method.consumer_count == 0

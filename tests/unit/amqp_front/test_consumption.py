@@ -135,6 +135,19 @@ def test_a_channel_that_closes_while_it_is_delivered_to_takes_nothing_more(
     assert (acking.credit(), other.credit()) == (0, 0)
 
 
+def test_a_channel_that_was_stopped_takes_nothing_and_is_told_nothing_until_it_leaves(
+    consuming: Consumption, channel: Channel, queue: Queue
+) -> None:
+    consumer = begin(consuming, queue, "a", no_ack=False)
+    consuming.stop()
+    assert consumer.credit() == 0
+    assert queue.consumers == [consumer]
+    consuming.leave().go_on(whole=True)
+    assert queue.consumers == []
+    consuming.consumer_ended(consumer)
+    assert channel.written == b""
+
+
 def test_who_has_left_is_not_told_that_its_queue_is_deleted(
     consuming: Consumption, channel: Channel, queue: Queue
 ) -> None:
