@@ -69,8 +69,8 @@ def test_a_route_opens_to_the_tags_that_rabbitmq_opens_it_to(world: BrokerProces
         status, _, answer = door.raw(route.method, path_of(route.path, "/"))
         assert (status != 401) == allowed(role, named), (role, status, answer)
         assert status != 500, answer
-    for door in (ManagementDoor(world, None), ManagementDoor(world, ("administrator", "wrong"))):
-        assert door.raw(route.method, path_of(route.path, "/"))[0] == 401
+    # A wrong password for each route would be more than the broker looks at: see below.
+    assert ManagementDoor(world, None).raw(route.method, path_of(route.path, "/"))[0] == 401
 
 
 @pytest.mark.parametrize(
