@@ -1,16 +1,15 @@
 """Changes of several partitions that survive a crash together, or not at all.
 
 One block of the journal holds them, and a block is whole or no block. Until it is durable, no other file may
-tell of them: their batches stay out of segments, and what they settle is settled in memory afterwards, so that
-no snapshot of a cursor knows it earlier.
+tell of them: their batches are not visible, so that no segment has them, and what they settle is settled in memory
+afterwards, so that no snapshot of a cursor knows it earlier.
 
 What takes several turns of the event loop keeps its block open. What others append meanwhile is in it, too: an
 entry of a partition is never in a later block than one behind it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from log_backend.journal import Journal
 from log_backend.settled_entries import SettledEntries
@@ -18,45 +17,21 @@ from log_backend.settled_entries import SettledEntries
 Settled = Iterable[SettledEntries]
 
 
-class CommittingPartition(Protocol):
-    """What a transaction needs of a partition that it writes to."""
-
-    def hold_back(self, offset: int) -> None:
-        """Write no batch to segments that begins at an offset or behind it."""
-
-    def committed(self) -> None:
-        """The oldest offset held back is one no more."""
-
-
 @contextmanager
-def together(
-    journal: Journal, partitions: Mapping[int, CommittingPartition], *, synced: bool = False
-) -> Iterator[list[tuple[int, int]]]:
+def together(journal: Journal, *, synced: bool = False) -> Iterator[None]:
     """Make one transaction of what is appended meanwhile; await nothing in it.
 
     Args:
-        partitions: by number, all that there are.
         synced: it has to survive a power cut, whatever its partitions promise.
-
-    Gives a list that is empty for as long as nothing of it is for the journal.
     """
     groups = journal.groups
-    with groups.together() as gathered:
-        begin = len(gathered)
+    with groups.together():
+        count = groups.last.count
         try:
-            yield gathered
+            yield
         finally:
-            group = groups.last
-            if synced and len(gathered) > begin:
-                group.synced = True
-            first_offsets: dict[int, int] = {}
-            for number, offset in gathered[begin:]:
-                if offset >= 0:
-                    first_offsets.setdefault(number, offset)
-            for number, offset in first_offsets.items():
-                partition = partitions[number]
-                partition.hold_back(offset)
-                journal.waiters.wait(group.position, partition.committed, durable=group.synced)
+            if synced and groups.last.count > count:
+                groups.last.synced = True
 
 
 class LogTransaction:
@@ -66,15 +41,11 @@ class LogTransaction:
 
     Attributes:
         position: of the journal, that has to be durable; 0: nothing of it is for the journal so far.
-
-    Args:
-        partitions: by number, all that there are.
     """
 
-    def __init__(self, journal: Journal, partitions: Mapping[int, CommittingPartition]) -> None:
+    def __init__(self, journal: Journal) -> None:
         self.position = 0
         self._journal = journal
-        self._partitions = partitions
         self._holds = False
 
     def append(self, append: Callable[[], object], settled: Settled = ()) -> None:
@@ -88,17 +59,19 @@ class LogTransaction:
         Raises:
             JournalFailed: the disk failed before; nothing of it will be durable.
         """
+        groups = self._journal.groups
+        count = groups.last.count
         try:
-            with together(self._journal, self._partitions, synced=True) as gathered:
+            with together(self._journal, synced=True):
                 append()
                 for each in settled:
                     if each.count:
-                        self._journal.groups.append_encoded(each.content, each.count, True, True)
+                        groups.append_encoded(each.content, each.count, True, True)
         except BaseException:
             self.end()
             raise
-        if gathered:
-            self.position = self._journal.groups.last.position
+        if groups.last.count > count:
+            self.position = groups.last.position
 
     def pause(self) -> None:
         """Let the rest of it come in other turns."""
