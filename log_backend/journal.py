@@ -259,14 +259,18 @@ class Journal:
         else:
             self._disk.close(file.file)
 
-    async def aclose(self) -> None:
-        """Commit what is pending, then end the thread and close the files."""
+    async def drain(self) -> None:
+        """Commit what is pending, as far as there is room."""
         while self.failure is None:
             self._commit()
             if not self._committing and (self._is_hopeless() or not self.groups.first.count):
                 break
             self._closing = self._loop.create_future()
             await self._closing
+
+    async def aclose(self) -> None:
+        """Commit what is pending, then end the thread and close the files."""
+        await self.drain()
         self._jobs.put(None)
         await self._loop.run_in_executor(None, self._thread.join)
         self._closed = True  # from here on the thread needs no file that comes back

@@ -23,6 +23,9 @@ The kinds of entries, and their contents::
     3  HANDED_OUT   cursor u32, zeros 4, end u64: everything below was delivered, or is settled
     4  REDELIVERED  cursor u32, zeros 4, then triples of u64: first offset, end offset, count
 
+Entry 3 with the cursor 0xffffffff, of which there is none, says that offsets below `end` were given to records
+that are not in the journal: they are not given again.
+
 A reason is a value of `Reason`. Entries 2 to 4 tell what became of messages and are written behind it, so a
 crash may take the last ones. They say what is, not what changed, and nothing falls: a mark or a count that is
 already higher stays, and what is settled stays settled. Replaying them once more, or over a later snapshot,
@@ -54,6 +57,8 @@ BLOCK_HEADER_BYTES = 56
 SETTLED = 2
 HANDED_OUT = 3
 REDELIVERED = 4
+
+NO_CURSOR = 0xFFFF_FFFF  # cursors are numbered from 0: a queue cannot have made so many groups
 
 _BLOCK = struct.Struct("<QQQQQII")
 _SETTLED = struct.Struct("<IBB2x")

@@ -16,6 +16,7 @@ cdef class JournalGroup:
     cdef public long long position
     cdef public Gathering content
     cdef public Py_ssize_t count
+    cdef readonly dict first_offsets
     cdef public bint waited
     cdef public bint synced
 
@@ -29,10 +30,13 @@ cdef class JournalGroups:
     cdef object _on_entry
     cdef object _on_pressure
     cdef bint _pressed
-    cdef list _together
+    cdef bint _together
+    cdef list _writing
+    cdef readonly long long promised
     cpdef long long append_batch(
         self, unsigned long long partition, RecordBatch batch, bint waited, bint synced
     ) except? -1
-    cdef JournalGroup _group_for(self, Py_ssize_t size, unsigned long long partition, long long first_offset)
+    cdef JournalGroup _group_for(self, Py_ssize_t size)
     cdef JournalGroup _follow(self)
+    cpdef int hide(self, unsigned long long partition, long long offset) except? -1
     cdef long long _added(self, JournalGroup group, Py_ssize_t size, bint waited, bint synced) except? -1

@@ -26,16 +26,18 @@ class JournalGroup:
     Attributes:
         content: their bytes.
         count: entries.
+        first_offsets: by number of a partition, where what it has in the block begins in its log.
         waited: somebody waits for one of them.
         synced: one of them has to survive a power cut.
     """
 
-    __slots__ = ("content", "count", "position", "synced", "waited")
+    __slots__ = ("content", "count", "first_offsets", "position", "synced", "waited")
 
     def __init__(self, position: int) -> None:
         self.position = position
         self.content = Gathering()
         self.count = 0
+        self.first_offsets: dict[int, int] = {}
         self.waited = False
         self.synced = False
 
@@ -85,6 +87,9 @@ class JournalGroups:
 
     Attributes:
         failure: set when the disk failed: nothing is added any more.
+        promised: position of the last block that is all that its entries ask for: written, and synced if one
+            of them has to survive a power cut. Readers of logs see what is in blocks up to here, and
+            segments hold nothing else.
         is_held: the group that grows is to wait, and is not followed by another, however large it is.
         pending_bytes: of all groups, and of the block that is being written.
 
@@ -101,9 +106,11 @@ class JournalGroups:
         "_on_pressure",
         "_pressed",
         "_together",
+        "_writing",
         "failure",
         "is_held",
         "pending_bytes",
+        "promised",
     )
 
     def __init__(
@@ -112,14 +119,20 @@ class JournalGroups:
         self.failure: Exception | None = None
         self.is_held = False
         self.pending_bytes = 0
+        self.promised = 0
         self._groups: list[JournalGroup] = []
         self._on_entry = on_entry
         self._on_pressure = on_pressure
         self._pressed = False
-        self._together: list[tuple[int, int]] | None = None
+        self._together = False
+        self._writing: list[JournalGroup] = []  # the one that was taken, if one was
 
     def start(self, position: int) -> None:
-        """Begin to gather for the block of a position."""
+        """Begin to gather for the block of a position: all before it are durable."""
+        self.promised = position - 1
+        self._begin(position)
+
+    def _begin(self, position: int) -> None:
         self._last = JournalGroup(position)
         self._groups.append(self._last)
 
@@ -137,7 +150,7 @@ class JournalGroups:
     def append(self, entry: JournalEntry, waited: bool, synced: bool) -> int:
         """Add an entry to the last group; see `Journal.append`."""
         octets = entry.encode()
-        group = self._group_for(len(octets), entry.partition, -1)
+        group = self._group_for(len(octets))
         group.content.add(octets)
         return self._added(group, len(octets), waited, synced)
 
@@ -146,7 +159,7 @@ class JournalGroups:
     )
     def append_encoded(self, octets: Octets, count: int, waited: bool, synced: bool) -> int:
         """Add the bytes of so many entries of any partitions, none of a batch, as `append`; they are kept."""
-        group = self._group_for(len(octets), 0, -1)
+        group = self._group_for(len(octets))
         group.content.add(octets)
         group.count += count - 1
         return self._added(group, len(octets), waited, synced)
@@ -165,28 +178,23 @@ class JournalGroups:
     def append_batch(self, partition: int, batch: RecordBatch, waited: bool, synced: bool) -> int:
         """Add the entry of a partition's batch, as `append`."""
         size = 88 + len(batch.records.payload)  # ENTRY_HEADER_BYTES, HEADER_BYTES
-        group = self._group_for(size, partition, batch.base_offset)
+        group = self._group_for(size)
         put_batch_entry(group.content, partition, batch)
         return self._added(group, size, waited, synced)
 
     @cython.cfunc
     @cython.returns(JournalGroup)
-    @cython.locals(
-        size=cython.Py_ssize_t,
-        partition=cython.ulonglong,
-        first_offset=cython.longlong,
-        group=JournalGroup,
-    )
-    def _group_for(self, size: int, partition: int, first_offset: int) -> JournalGroup:
+    @cython.locals(size=cython.Py_ssize_t, group=JournalGroup)
+    def _group_for(self, size: int) -> JournalGroup:
         if self.failure is not None:
             raise self.failure
         if not self._groups:
             # Compiled, None would be taken for a group.
             raise RuntimeError("the journal has not started")
         group = self._last
-        if self._together is not None:
-            self._together.append((partition, first_offset))
-        elif group.count and group.content.bytes + size > COMMIT_BYTES_MAX and not self.is_held:
+        if self._together or self.is_held or not group.count:
+            return group
+        if group.content.bytes + size > COMMIT_BYTES_MAX:
             group = self._follow()
         return group
 
@@ -220,18 +228,33 @@ class JournalGroups:
             self._on_pressure(True)
         return group.position
 
-    @contextmanager
-    def together(self) -> Iterator[list[tuple[int, int]]]:
-        """What is appended meanwhile is one block, however large; once more within, the same one.
+    @cython.ccall
+    @cython.exceptval(-1)
+    @cython.returns(cython.int)
+    @cython.locals(partition=cython.ulonglong, offset=cython.longlong)
+    def hide(self, partition: int, offset: int) -> int:
+        """What a partition has from an offset on waits for the block that the last entry joined."""
+        self._last.first_offsets[partition] = offset
+        return 0
 
-        Gives a list that grows with each entry: its partition, and the first offset of its batch; -1: it is
-        no batch.
-        """
+    @cython.locals(partition=cython.ulonglong, group=JournalGroup)
+    def hiding(self, partition: int) -> JournalGroup | None:
+        """The first of the groups above `promised` that something of a partition waits for."""
+        for group in self._writing:
+            if partition in group.first_offsets:
+                return group
+        for group in self._groups:
+            if partition in group.first_offsets:
+                return group
+        return None
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is appended meanwhile is one block, however large; once more within, the same one."""
         outer = self._together
-        gathered: list[tuple[int, int]] = [] if outer is None else outer
-        self._together = gathered
+        self._together = True
         try:
-            yield gathered
+            yield
         finally:
             self._together = outer
 
@@ -270,16 +293,20 @@ class JournalGroups:
     def take_first(self) -> JournalGroup:
         """Remove the first group: it is being written."""
         group = self._groups.pop(0)
+        self._writing.append(group)
         if not self._groups:
-            self.start(group.position + 1)
+            self._begin(group.position + 1)
         return group
 
     def put_back(self, group: JournalGroup) -> None:
         """A group was not written: it is the first one again."""
+        self._writing.remove(group)
         self._groups.insert(0, group)
 
     def written(self, group: JournalGroup) -> None:
-        """A group waits for the disk no more."""
+        """A group waits for the disk no more: it is what its entries ask for."""
+        self._writing.remove(group)
+        self.promised = group.position
         self._less_pending(group.bytes)
 
     def _less_pending(self, size: int) -> None:

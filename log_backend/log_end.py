@@ -8,6 +8,9 @@ from typing import Any
 import cython
 
 from log_backend.durability import Durability
+from log_backend.journal_block import NO_CURSOR, HandedOut
+from log_backend.journal_entry import JournalEntry
+from log_backend.journal_groups import JournalGroup
 from log_backend.log_intake import LogIntake
 from log_backend.record_batch import RecordBatch, Records, new_batch
 from log_backend.tail import Tail
@@ -31,6 +34,7 @@ class LogEnd:
         durability: what a confirm promises of its persistent records; MEMORY unless it is durable.
         synced: its changes have to survive a power cut.
         is_stream: only its retention ends a record's life.
+        keeps_log: readers are shown its records.
         closed: the partition was deleted, or the broker ends.
         directory_text: see `directory`.
         next_offset: offset of the next record.
@@ -50,9 +54,11 @@ class LogEnd:
         self.durable = durable
         self._promise(durability if durable else _MEMORY)
         self.is_stream = False
+        self.keeps_log = False
         self.closed = False
         self.next_offset = 0
         self.open_from = NOTHING_OPEN
+        self._waits_for = 0  # the last position of the journal that something here has waited for
         self._tail = Tail(intake if durable else None)
         self._intake = intake
 
@@ -74,6 +80,24 @@ class LogEnd:
     def is_open(self) -> bool:
         """A transaction under way has appended."""
         return self.open_from != NOTHING_OPEN
+
+    @property
+    def visible_end(self) -> int:
+        """Where the log ends for readers: all below is what its durability promises, no offset is given again.
+
+        Records that are not in the journal wait for those before them.
+        """
+        group = self.hiding()
+        end = self.ready_end
+        return end if group is None else min(end, group.first_offsets[self.number])
+
+    def hiding(self) -> JournalGroup | None:
+        """What has to be written, or durable, before more than now is visible; None: all is visible."""
+        groups = self._intake.groups
+        if self._waits_for <= groups.promised:
+            return None
+        group: JournalGroup | None = groups.hiding(self.number)
+        return group
 
     def tail_bytes(self) -> int:
         """Memory of the batches that are kept."""
@@ -128,22 +152,28 @@ class LogEnd:
         batch=RecordBatch,
         appended=list,
         position=cython.longlong,
+        waits_for=cython.longlong,
     )
     def take(self, records: Records, waited: bool) -> int:
         """See `append`: the same for the kernel, without a call of Python's."""
         if self.closed:
             raise PartitionClosed(str(self.directory))
         batch = new_batch(records, self.next_offset, self._intake.leader_epoch)
-        position = 0
+        position = waits_for = 0
         appended = self._intake.appended
         if appended is not None:
             self._join(appended, batch)
         if self.durable and (records.attributes & 2 or self.is_stream):  # PERSISTENT
             if self._journaled:
                 groups = self._intake.groups
-                position = groups.append_batch(self.number, batch, waited, self.synced)
+                position = waits_for = groups.append_batch(self.number, batch, waited, self.synced)
             elif self._intake.groups.failure is not None:
                 raise self._intake.groups.failure  # it would not survive a clean stop
+        elif self.keeps_log and self._journaled:
+            waits_for = self._take_offsets(batch)
+        if waits_for > self._waits_for:
+            self._waits_for = waits_for
+            self._intake.groups.hide(self.number, batch.base_offset)
         self._keep(batch)
         self.next_offset = batch.end_offset
         return position
@@ -158,6 +188,11 @@ class LogEnd:
         if batch.base_offset < self.open_from:
             self.open_from = batch.base_offset
         return 0
+    def _take_offsets(self, batch: RecordBatch) -> int:
+        # Records that a crash takes: the journal has to know which offsets readers have seen.
+        taken = JournalEntry(self.number, HandedOut(NO_CURSOR, batch.end_offset))
+        position: int = self._intake.groups.append(taken, False, self.synced)
+        return position
 
     @cython.locals(batch=RecordBatch)
     def keep(self, batch: RecordBatch) -> None:

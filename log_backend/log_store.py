@@ -212,11 +212,14 @@ class LogStore:
         self._retention_timer.stop()
         self._emptied.stop()
         await self.schedules.aclose()
-        if self.journal.failure is None and self._failure is None:
+        if self._failure is None:
             await self._emptied.let_go()
-            await self._checkpoint(None)
+            await self._checkpoint(None)  # which gives files back to the journal
         if self._refused or self.journal.refused:
             self.journal.abandon()
+        await self.journal.drain()
+        if self._failure is None:
+            await self._checkpoint(None)  # with what was visible too late for the first
         await self.journal.aclose()
         self._removal.give_up()  # which only closes files: what is in them stays
         self.space.stop()
@@ -276,11 +279,11 @@ class LogStore:
 
     def transaction(self) -> LogTransaction:
         """Begin what a crash takes all of, or nothing; it may take several turns of the event loop."""
-        return LogTransaction(self.journal, self.intake, self.partitions)
+        return LogTransaction(self.journal, self.intake)
 
     def together(self) -> AbstractContextManager[object]:
         """What is appended meanwhile survives a crash together, or not at all: see `log_transaction`."""
-        return together(self.journal, self.partitions)
+        return together(self.journal)
 
     def cursor_removal(self, partition: PartitionLog, cursor: int) -> list[Change]:
         """Metadata changes to apply together with a cursor's removal from the topology."""
@@ -325,6 +328,10 @@ class LogStore:
         self._with_state.add(partition)
         self._changed.add(partition)
         self.journal.wake_later()
+
+    def when_written(self, position: int, done: Callable[[], None]) -> None:
+        """See `LogOwner`."""
+        self.journal.waiters.wait(position, done, durable=False)
 
     def has_unflushed(self, partition: PartitionLog) -> None:
         """See `LogOwner`."""

@@ -1,15 +1,15 @@
 """Changes of several partitions that survive a crash together, or not at all.
 
 One block of the journal holds them, and a block is whole or no block. Until it is durable, no other file may
-tell of them: their batches stay out of segments, and what they settle is settled in memory afterwards, so that
-no snapshot of a cursor knows it earlier.
+tell of them: their batches are not visible, so that no segment has them, and what they settle is settled in memory
+afterwards, so that no snapshot of a cursor knows it earlier.
 
 What takes several turns of the event loop keeps its block open. What others append meanwhile is in it, too: an
 entry of a partition is never in a later block than one behind it. Until all is appended nobody is handed any of
 it, nor what comes behind it in its partitions (`LogEnd.ready_end`): an error in any step takes back all steps.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -27,12 +27,6 @@ SHOWN_AT_ONCE = 64  # batches between two looks at the clock: 0.1 us each
 class CommittingPartition(Protocol):
     """What a transaction needs of a partition that it writes to."""
 
-    def hold_back(self, offset: int) -> None:
-        """Write no batch to segments that begins at an offset or behind it."""
-
-    def committed(self) -> None:
-        """The oldest offset held back is one no more."""
-
     def show(self, batch: RecordBatch) -> None:
         """See `LogEnd`."""
 
@@ -41,34 +35,20 @@ class CommittingPartition(Protocol):
 
 
 @contextmanager
-def together(
-    journal: Journal, partitions: Mapping[int, CommittingPartition], *, synced: bool = False
-) -> Iterator[list[tuple[int, int]]]:
+def together(journal: Journal, *, synced: bool = False) -> Iterator[None]:
     """Make one transaction of what is appended meanwhile; await nothing in it.
 
     Args:
-        partitions: by number, all that there are.
         synced: it has to survive a power cut, whatever its partitions promise.
-
-    Gives a list that is empty for as long as nothing of it is for the journal.
     """
     groups = journal.groups
-    with groups.together() as gathered:
-        begin = len(gathered)
+    with groups.together():
+        count = groups.last.count
         try:
-            yield gathered
+            yield
         finally:
-            group = groups.last
-            if synced and len(gathered) > begin:
-                group.synced = True
-            first_offsets: dict[int, int] = {}
-            for number, offset in gathered[begin:]:
-                if offset >= 0:
-                    first_offsets.setdefault(number, offset)
-            for number, offset in first_offsets.items():
-                partition = partitions[number]
-                partition.hold_back(offset)
-                journal.waiters.wait(group.position, partition.committed, durable=group.synced)
+            if synced and groups.last.count > count:
+                groups.last.synced = True
 
 
 class LogTransaction:
@@ -78,18 +58,12 @@ class LogTransaction:
 
     Attributes:
         position: of the journal, that has to be durable; 0: nothing of it is for the journal so far.
-
-    Args:
-        partitions: by number, all that there are.
     """
 
-    def __init__(
-        self, journal: Journal, intake: LogIntake, partitions: Mapping[int, CommittingPartition]
-    ) -> None:
+    def __init__(self, journal: Journal, intake: LogIntake) -> None:
         self.position = 0
         self._journal = journal
         self._intake = intake
-        self._partitions = partitions
         self._appended: list[Any] = []  # see `LogIntake`
         self._shown = 0  # of these
         self._steps: list[
@@ -110,9 +84,10 @@ class LogTransaction:
         """
         groups = self._journal.groups
         begin = groups.end
+        count = groups.last.count
         self._intake.appended = self._appended
         try:
-            with together(self._journal, self._partitions, synced=True) as gathered:
+            with together(self._journal, synced=True):
                 append()
                 for each in settled:
                     if each.count:
@@ -124,7 +99,7 @@ class LogTransaction:
         finally:
             self._intake.appended = None
         self._steps.append((begin, groups.end))
-        if gathered:
+        if groups.last.count > count:
             self.position = groups.last.position
 
     def pause(self) -> None:

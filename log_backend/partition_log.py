@@ -46,6 +46,9 @@ class LogOwner(Protocol):
     def has_state(self, partition: "PartitionLog") -> None:
         """A cursor of the partition has something for the journal."""
 
+    def when_written(self, position: int, done: Callable[[], None]) -> None:
+        """Call `done` when the journal is written up to a position that it has not reached."""
+
     def has_unflushed(self, partition: "PartitionLog") -> None:
         """The partition has batches that are in no segment."""
 
@@ -78,8 +81,8 @@ class PartitionLog(QuarantinedLog):
 
     __slots__ = (
         "_awaiting_load",
+        "_awaiting_visible",
         "_flushing",
-        "_held_back",
         "_loaded",
         "_owner",
         "compression",
@@ -105,6 +108,7 @@ class PartitionLog(QuarantinedLog):
         compression: str = "none",
     ) -> None:
         super().__init__(number, directory, owner.intake, durable, durability)
+        self.keeps_log = retention is not None
         self.is_stream = retention is not None and retention.is_stream
         self._begin_undamaged()
         self._owner = owner
@@ -118,9 +122,9 @@ class PartitionLog(QuarantinedLog):
         self.overtaken: dict[int, Callable[[int], None]] = {}
         self.held: dict[int, Hold] = {}
         self._flushing = False
-        self._held_back: tuple[int, ...] = ()  # first offsets of what is not in the journal yet
         self._loaded: LoadedPieces | None = None  # nothing was
         self._awaiting_load: tuple[Callable[[], None], ...] = ()
+        self._awaiting_visible: tuple[Callable[[], None], ...] = ()
 
     # -- writing
 
@@ -164,11 +168,28 @@ class PartitionLog(QuarantinedLog):
 
     @property
     def last_batch_offset(self) -> int:
-        """Offset at which the newest batch begins, or one not far before it."""
-        last = self._tail.last
+        """Offset at which the newest visible batch begins, or one not far before it."""
+        end = self.visible_end
+        last = self._tail.last_below(end)
         if last is not None:
             return last.base_offset
-        return self.segments[-1].last_indexed_offset if self.segments else self.next_offset
+        return self.segments[-1].last_indexed_offset if self.segments else end
+
+    def when_visible(self, done: Callable[[], None]) -> None:
+        """Call `done` when more than now is visible, of what is not; when all is, nothing is to come."""
+        if done in self._awaiting_visible:
+            return
+        if not self._awaiting_visible:
+            group = self.hiding()
+            if group is None:
+                return
+            self._owner.when_written(group.position, self._became_visible)
+        self._awaiting_visible += (done,)
+
+    def _became_visible(self) -> None:
+        awaiting, self._awaiting_visible = self._awaiting_visible, ()
+        for done in awaiting:
+            done()
 
     def offset_at(self, time: int) -> int:
         """Where the first batch begins that came in at a time (us since 1970) or later.
@@ -387,36 +408,21 @@ class PartitionLog(QuarantinedLog):
     # -- flushing to segments
 
     def plan_flush(self) -> Iterator[list[SegmentWrite]]:
-        """Give the unflushed batches that are still needed their places in segments, some at each step.
+        """Give visible batches that are needed and unflushed their places in segments, some at each step.
 
         The caller writes them and then calls `flushed`; until then the partition plans nothing more, but what
         was there at the first step.
         """
         if self._flushing:
             return
-        end = self.next_offset
-        while not self.closed and (batches := self._take_unflushed(end)):
+        end = self.visible_end
+        while not self.closed and (batches := self._tail.take_unflushed(end, FLUSHED_MAX)):
             number, directory, size = self.number, self.directory, self._owner.segment_bytes
             writes = place_batches(self._needed(batches), self.segments, number, directory, size)
             self._flushing |= bool(writes)
             yield writes
         if not self.closed and not self._tail.is_flushed:
             self._has_unflushed()
-
-    def _take_unflushed(self, end: int) -> list[RecordBatch]:
-        # A transaction within another ends first.
-        taken: list[RecordBatch] = self._tail.take_unflushed(
-            min((end, self.open_from, *self._held_back)), FLUSHED_MAX
-        )
-        return taken
-
-    def hold_back(self, offset: int) -> None:
-        """Write no batch to segments that begins at an offset or behind it; see `log_transaction`."""
-        self._held_back += (offset,)
-
-    def committed(self) -> None:
-        """The oldest offset that `hold_back` was told is one no more."""
-        self._held_back = self._held_back[1:]
 
     def flushed(self) -> None:
         """The planned writes are done."""

@@ -96,7 +96,8 @@ class StoredLogs:
         """What is stored, oldest first; one that is empty where the log begins when nothing is."""
         stored = [each for each in log.segments if each.written_size]
         if not stored:
-            return [StoredExtent(log.first_offset, log.first_offset, 0)]
+            begin = min(log.first_offset, log.visible_end)
+            return [StoredExtent(begin, begin, 0)]
         ends = [each.base_offset for each in stored[1:]] + [stored[-1].written_end]
         return [
             StoredExtent(each.base_offset, end, each.file_bytes)

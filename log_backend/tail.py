@@ -56,10 +56,19 @@ class Tail:
         """The oldest batch."""
         return self._batches[self._start] if self._start < len(self._batches) else None
 
-    @property
-    def last(self) -> RecordBatch | None:
-        """The newest batch."""
-        return self._batches[len(self._batches) - 1] if len(self) else None
+    @cython.locals(
+        end=cython.longlong, low=cython.Py_ssize_t, high=cython.Py_ssize_t, at=cython.Py_ssize_t
+    )
+    def last_below(self, end: int) -> RecordBatch | None:
+        """The newest batch that begins below an offset; None when there is none."""
+        low, high = self._start, len(self._batches)
+        while low < high:
+            at = (low + high) // 2
+            if _batch(self._batches, at).base_offset < end:
+                low = at + 1
+            else:
+                high = at
+        return self._batches[low - 1] if low > self._start else None
 
     @cython.locals(
         offset=cython.longlong, low=cython.Py_ssize_t, high=cython.Py_ssize_t, at=cython.Py_ssize_t

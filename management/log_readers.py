@@ -117,7 +117,7 @@ def _offsets(queue: Queue, body: ProgressBody) -> dict[int, int]:
     for number, offset in body.offsets.items():
         if not (number.isdecimal() and len(number) < 4 and int(number) < len(queue.partitions)):
             raise bad_request(f"offsets: queue '{queue.name}' has no partition {number}")
-        if not 0 <= offset <= queue.partitions[int(number)].log.ready_end:
+        if not 0 <= offset <= queue.partitions[int(number)].log.visible_end:
             raise bad_request(f"offsets: partition {number} has not reached offset {offset}")
         found[int(number)] = offset
     return found

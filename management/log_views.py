@@ -71,7 +71,7 @@ def get_log(call: Call) -> Answer:
         {
             "first_offset": extents[0].start,
             "end_offset": extents[-1].end,
-            "next_offset": log.next_offset,
+            "next_offset": log.visible_end,
             "segments": extents,
             "number": log.number,
             "remote": _remote(log),

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from log_backend import Hold, PartitionLog, Reason
 from vhosts.comeback import Comeback
 from vhosts.consumer import Consumer
+from vhosts.delivery import Delivery
 from vhosts.dispatch_turns import DispatchTurns
 from vhosts.dispatcher import HEADED_BYTES_MIN, HEADED_COUNT_MAX, Dispatcher
 from vhosts.group_record import GroupRecord
@@ -47,6 +48,15 @@ class ConsumerGroup(Dispatcher):
         """See `Dispatcher`."""
         super().add_consumer(consumer)
         self.idle_since = None
+
+    def _ends(self) -> int:
+        return sum(partition.log.visible_end for partition in self.partitions)
+
+    def _dispatch(self) -> None:
+        super()._dispatch()
+        if self.consumers and self.ready <= 0:
+            for partition in self.partitions:
+                partition.log.when_visible(self.wake)
 
     @property
     def is_used(self) -> bool:
@@ -95,6 +105,19 @@ class GroupPartition(QueuePartition):
         self.log.held.pop(cursor, None)
         if bytes_max is not None:
             self.log.held[cursor] = Hold(bytes_max, self.lapse)
+
+    @property
+    def ready(self) -> int:
+        """See `QueuePartition`; deliveries tell offsets, so only what is visible is handed out."""
+        return super().ready - (self.log.ready_end - self.log.visible_end)
+
+    def take(self, count_max: int, bytes_max: int) -> Delivery | None:
+        """See `QueuePartition`."""
+        if not self.returned:
+            count_max = min(count_max, self.log.visible_end - self._skip_settled())
+            if count_max <= 0:
+                return None
+        return super().take(count_max, bytes_max)
 
     @property
     def bytes_behind(self) -> int:

@@ -155,13 +155,15 @@ class Dispatcher:
 
     def _look_at_ends(self) -> int:
         # How many messages have come since the last look.
-        partitions = self.partitions
-        if len(partitions) == 1:
-            ends = partitions[0].log.ready_end
-        else:
-            ends = sum(partition.log.ready_end for partition in partitions)
+        ends = self._ends()
         came, self._ends_seen = ends - self._ends_seen, ends
         return came
+
+    def _ends(self) -> int:
+        partitions = self.partitions
+        if len(partitions) == 1:
+            return partitions[0].log.ready_end
+        return sum(partition.log.ready_end for partition in partitions)
 
     def _next_with_credit(self) -> tuple[Consumer | None, int]:
         # Those of the highest priority that have credit take turns.

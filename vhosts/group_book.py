@@ -138,7 +138,7 @@ class GroupBook:
             if partition.log.retention is None:
                 raise NotReadable(queue.name, self._vhost)
             begin = stream_position(partition.log, wanted, now).offset
-            begins.append(min(begin, partition.log.ready_end))
+            begins.append(min(begin, partition.log.visible_end))
         return begins
 
     def _make(self, queue: Queue, record: GroupRecord, gone: list[Change]) -> ConsumerGroup:

@@ -40,6 +40,11 @@ class PartitionedReader:
         self._look()
         return self._take_next(count_max, bytes_max)
 
+    def wait(self) -> None:
+        """See `StreamReader`."""
+        for each in self._readers:
+            each.wait()
+
     def _look(self) -> None:
         readers, first = self._readers, self._next
         places = chain(range(first, len(readers)), range(first))

@@ -230,7 +230,7 @@ class Queue(Dispatcher):
     def ready(self) -> int:
         """Messages that wait for a consumer; of a stream, those that it keeps."""
         if self.is_stream:
-            return sum(p.log.ready_end - p.log.first_offset for p in self.partitions)
+            return sum(p.log.visible_end - p.log.first_offset for p in self.partitions)
         return sum(partition.ready for partition in self.partitions)
 
     @property
@@ -475,6 +475,7 @@ class Queue(Dispatcher):
             if delivery is None:
                 if reader.stopped:
                     reader.consumer.queue_stopped(self._why_stopped())
+                reader.wait()
                 break
             sent += delivery_cost(delivery, HEADED_BYTES_MIN)
             reader.consumer.deliver(delivery)

@@ -43,7 +43,7 @@ def stream_position(log: PartitionLog, wanted: object, now: int) -> StreamPositi
     if wanted == "last":
         return StreamPosition(log.last_batch_offset)
     if wanted == "next":
-        return StreamPosition(log.ready_end)
+        return StreamPosition(log.visible_end)
     age = age_microseconds(wanted)
     if age is None:
         raise InvalidStreamOffset(wanted, field_type(wanted))
@@ -51,7 +51,7 @@ def stream_position(log: PartitionLog, wanted: object, now: int) -> StreamPositi
 
 
 def _position_at(log: PartitionLog, time: int) -> StreamPosition:
-    return StreamPosition(log.offset_at(time), time)
+    return StreamPosition(min(log.offset_at(time), log.visible_end), time)
 
 
 class StreamReader:
@@ -83,7 +83,7 @@ class StreamReader:
     @property
     def ready(self) -> int:
         """See `DeliverySource`."""
-        return max(0, self.log.ready_end - self.next_offset)
+        return max(0, self.log.visible_end - self.next_offset)
 
     @property
     def at_damage(self) -> bool:
@@ -103,6 +103,10 @@ class StreamReader:
     def on_ready(self) -> None:
         """See `DeliverySource`."""
         self._wake()
+
+    def wait(self) -> None:
+        """Nothing is left to take: wake when there is more, if something is on its way."""
+        self.log.when_visible(self._wake)
 
     def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
         """See `DeliverySource`: what was read stays in the log."""
@@ -150,13 +154,16 @@ class StreamReader:
 
     def take(self, count_max: int, bytes_max: int) -> Delivery | None:
         """Hand out the next records of one batch; None at the end, or while they are loaded."""
-        while self.ready:
+        end = self.log.visible_end
+        while self.next_offset < end:
             # What retention removed meanwhile is skipped.
             self.next_offset = max(self.next_offset, self.log.first_offset)
             batch = self.log.read(self.next_offset)
             if batch is None:
                 if self.log.needs_load(self.next_offset):
                     self.log.load(self.next_offset, self._wake)
+                return None
+            if batch.base_offset >= end:
                 return None
             if batch.records.last_time < self._not_before:
                 self.next_offset = batch.end_offset

@@ -20,18 +20,26 @@ class BodyDamaged(Exception):
 
 
 class NumberedMessages:
-    """The persistent publishes of one queue, encoded.
+    """The publishes of one queue, encoded.
 
     Args:
         keys: with more than one, message n goes through an exchange of the queue's name, with the
             routing key `key-` and n modulo this; otherwise straight to the queue.
     """
 
-    def __init__(self, queue: str, number: int, body_bytes: int, keys: int = 1) -> None:
+    def __init__(
+        self,
+        queue: str,
+        number: int,
+        body_bytes: int,
+        keys: int = 1,
+        *,
+        persistent: bool = True,
+    ) -> None:
         self.queue = queue
         self.number = number
         self.body_bytes = max(body_bytes, BODY_BYTES_MIN)
-        properties = commands.Basic.Properties(delivery_mode=2)
+        properties = commands.Basic.Properties(delivery_mode=2 if persistent else 1)
         content_header = header.ContentHeader(body_size=self.body_bytes, properties=properties)
         ways = [("", queue)] if keys == 1 else [(queue, f"key-{key}") for key in range(keys)]
         self._prefixes = [
