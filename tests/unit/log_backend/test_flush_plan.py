@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import content, durable, start_store
+from unit.log_backend.open_store import content, durable, flushed, start_store
 from unit.log_backend.test_eviction import HastyClock
 
 from log_backend import partition_log
@@ -44,7 +44,7 @@ async def test_many_batches_are_planned_in_turns_and_what_comes_meanwhile_is_for
     else:
         plan.write(store._writer, lambda size: None)
         partition.flushed()
-    await store.flush()
+    await flushed(store)
     assert partition.unflushed_bytes == 0
     await store.aclose()
     assert await content(data) == list(enumerate([*bodies, b"meanwhile"]))
