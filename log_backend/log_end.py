@@ -188,6 +188,7 @@ class LogEnd:
         if batch.base_offset < self.open_from:
             self.open_from = batch.base_offset
         return 0
+
     def _take_offsets(self, batch: RecordBatch) -> int:
         # Records that a crash takes: the journal has to know which offsets readers have seen.
         taken = JournalEntry(self.number, HandedOut(NO_CURSOR, batch.end_offset))

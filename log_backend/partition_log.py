@@ -170,7 +170,7 @@ class PartitionLog(QuarantinedLog):
     def last_batch_offset(self) -> int:
         """Offset at which the newest visible batch begins, or one not far before it."""
         end = self.visible_end
-        last = self._tail.last_below(end)
+        last: RecordBatch | None = self._tail.last_below(end)
         if last is not None:
             return last.base_offset
         return self.segments[-1].last_indexed_offset if self.segments else end

@@ -145,7 +145,6 @@ class Policy:
         known = CHECKS.keys() & OPERATOR_KEYS if self.is_operator else CHECKS.keys()
         return [key for key in self.definition if key not in known]
 
-
     def applies_to_exchange(self, name: str, budget: MatchBudget) -> bool:
         """Tell whether an exchange has this policy, if no other comes first."""
         return self.is_for_exchanges() and self._pattern.matches(name, budget)

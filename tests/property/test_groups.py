@@ -289,7 +289,7 @@ class GroupMachine(RuleBasedStateMachine):
             barrier.open_cursor().settle(0, barrier.next_offset)
             barrier.release()
             if flushed:
-                await logs.flush()
+                await flushed(logs)
             await asyncio.gather(*logs._background.tasks)
             for executor in (logs.journal._executor, logs._flusher):
                 await self.loop.run_in_executor(executor, str)

@@ -261,7 +261,7 @@ class LogMachine(RuleBasedStateMachine):
         async def died() -> Path:
             await self._all_durable()
             if flushed:
-                await self.store.flush()
+                await flushed(self.store)
             await self._quiet()
             self.copies += 1
             left = self.root / str(self.copies)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queue_samples import Node, bodies, give_back, running_node, settle
 from unit.log_backend.log_records import records
+from unit.log_backend.open_store import flushed
 
 from log_backend import LogOptions, key_partition
 from vhosts import Delivery, Queue, QueueProperties
@@ -130,7 +131,7 @@ async def carry_out(node: Node, model: QueueModel, work: list[tuple[str, object]
             case "purge", _:
                 model.purge(queue)
             case "flush", _:
-                await node.logs.flush()
+                await flushed(node.logs)
             case _:
                 return True
         model.check(queue)

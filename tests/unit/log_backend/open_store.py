@@ -94,6 +94,13 @@ async def durable(store: LogStore, position: int) -> None:
             await asyncio.sleep(0.001)
 
 
+async def flushed(store: LogStore) -> None:
+    """Have all that was appended so far in segments: the journal has it first."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        await store.journal.drain()
+    await store.flush()
+
+
 async def unsettled(partition: PartitionLog) -> Bodies:
     """Offset and body of every record that the queue's cursor has not settled, from the log."""
     cursor = partition.open_cursor()

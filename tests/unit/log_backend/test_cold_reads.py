@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import MIB, numbered, start_store, unsettled, until
+from unit.log_backend.open_store import MIB, flushed, numbered, start_store, unsettled, until
 from unit.log_backend.watched_disk import WatchedDisk
 
 from log_backend import cold_reads
@@ -22,7 +22,7 @@ async def on_disk(data: Path, disk: WatchedDisk) -> tuple[LogStore, PartitionLog
     """A partition whose three records are in a segment only."""
     store, (partition,) = start_store(data, options=OPTIONS, disk=disk)
     partition.append(records([b"0", b"1", b"2"]))
-    await store.flush()
+    await flushed(store)
     partition.evict(MIB)
     assert partition.needs_load(0)
     return store, partition

@@ -8,6 +8,7 @@ from unit.log_backend.open_store import (
     append,
     crash,
     durable,
+    flushed,
     numbered,
     start_store,
     unsettled,
@@ -83,7 +84,7 @@ async def test_settlements_are_written_and_not_synced(data: Path, level: Durabil
     store, (partition,) = start_store(data, disk=disk, durabilities=[level])
     position = append(partition, 3)
     await until(lambda: store.journal.written == position)
-    await store.flush()
+    await flushed(store)
     partition.open_cursor().settle(0, 2)
     await until(lambda: store.journal.written > position)
     assert disk.count("sync", "*.journal") == 0
@@ -97,7 +98,7 @@ async def test_settlements_are_written_and_not_synced(data: Path, level: Durabil
 async def test_memory_loses_in_a_crash_what_no_segment_has(data: Path) -> None:
     store, partition = start(data, MEMORY)
     append(partition, 3)
-    await store.flush()
+    await flushed(store)
     append(partition, 2)
     left = await crash(store, data)
     await store.aclose()

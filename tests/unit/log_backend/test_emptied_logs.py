@@ -11,6 +11,7 @@ from unit.log_backend.open_store import (
     crash,
     durable,
     fill_journal_file,
+    flushed,
     numbered,
     start_store,
     unsettled,
@@ -42,7 +43,7 @@ def empty(partition: PartitionLog) -> None:
 
 async def filled(store: LogStore, partition: PartitionLog, count: int = 3) -> None:
     await durable(store, append(partition, count))
-    await store.flush()
+    await flushed(store)
 
 
 async def test_a_log_that_is_emptied_and_filled_again_goes_on_in_its_file(data: Path) -> None:
@@ -116,7 +117,7 @@ async def test_sealed_segments_of_an_emptied_log_go_at_once(data: Path) -> None:
     store, (partition,) = start_store(data, options=options)
     for _ in range(4):
         partition.append(records([b"x" * 1_500]))
-    await store.flush()
+    await flushed(store)
     newest = partition.segments[-1]
     empty(partition)
     assert partition.segments == [newest]

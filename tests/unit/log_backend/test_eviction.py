@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import durable, start_store
+from unit.log_backend.open_store import durable, flushed, start_store
 from unit.log_backend.watched_disk import WatchedDisk
 
 from log_backend import eviction
@@ -37,7 +37,7 @@ async def filled(data: Path, sizes: tuple[int, ...]) -> tuple[LogStore, list[Par
         for _ in range(4):
             position = partition.append(records([bytes(size)]), waited=True)
     await durable(store, position)
-    await store.flush()
+    await flushed(store)
     return store, partitions
 
 
@@ -121,7 +121,8 @@ async def test_what_is_in_no_segment_is_counted_as_it_comes_and_goes(data: Path)
     partitions[0].release()
     assert counted()
     await durable(store, position)
-    partitions[1].hold_back(1)
+    store.journal.hold()
+    partitions[1].append(records([bytes(100)]))
     await store.flush()
     assert store.intake.unflushed_bytes == partitions[1].unflushed_bytes > 0
     partitions[2].append(records([bytes(100)]))
@@ -129,6 +130,7 @@ async def test_what_is_in_no_segment_is_counted_as_it_comes_and_goes(data: Path)
     for partition in (partitions[1], partitions[2]):
         store.close_partitions(partition)
     assert store.intake.unflushed_bytes == 0
+    store.journal.let_go()
     await store.aclose()
 
 

@@ -8,6 +8,7 @@ from unit.log_backend.open_store import (
     append,
     crash,
     durable,
+    flushed,
     numbered,
     start_store,
     unsettled,
@@ -171,7 +172,7 @@ async def test_what_was_let_go_is_not_missed(data: Path) -> None:
 async def test_a_segment_that_no_checkpoint_covers_is_not_promised(data: Path) -> None:
     store, (partition,) = start_store(data)
     await durable(store, append(partition, 5))
-    await store.flush()
+    await flushed(store)
     left = await crash(store, data)
     await store.aclose()
     (segment,) = left.glob("logs/*/*/*.log")

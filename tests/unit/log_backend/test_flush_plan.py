@@ -12,6 +12,7 @@ from unit.log_backend.open_store import (
     crash,
     durable,
     fill_journal_file,
+    flushed,
     start_store,
     until,
 )
@@ -60,7 +61,7 @@ async def test_many_batches_are_planned_in_turns_and_what_comes_meanwhile_is_for
     else:
         plan.write(store._writer, store.space)
         partition.flushed()
-    await store.flush()
+    await flushed(store)
     assert partition.unflushed_bytes == 0
     await store.aclose()
     assert await content(data) == list(enumerate([*bodies, b"meanwhile"]))

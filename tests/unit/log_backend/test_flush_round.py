@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import content, durable, start_store
+from unit.log_backend.open_store import content, durable, flushed, start_store
 
 from log_backend import flush_round as rounds
 from log_backend import log_store
@@ -67,7 +67,7 @@ async def test_a_flush_has_as_many_rounds_as_it_takes_and_memory_is_free_behind_
         await evict()
 
     monkeypatch.setattr(store, "_evict", watch)
-    await store.flush()
+    await flushed(store)
     assert [len(each) for each in unflushed] == [4, 0]
     assert 3 not in unflushed[0]
     await store.aclose()
@@ -104,13 +104,13 @@ async def test_a_flush_ends_though_a_transaction_keeps_all_of_them_back(data: Pa
         transaction.append(partial(partition.append, records([b"x"])))
     transaction.pause()
     async with asyncio.timeout(20):
-        await store.flush()
+        await flushed(store)
     assert all(partition.unflushed_bytes for partition in partitions)
     transaction.end()
     while transaction.show_some():
         pass
     await durable(store, transaction.position)
-    await store.flush()
+    await flushed(store)
     assert not any(partition.unflushed_bytes for partition in partitions)
     await store.aclose()
 

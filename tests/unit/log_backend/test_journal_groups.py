@@ -32,13 +32,11 @@ def test_a_block_that_would_grow_too_large_is_followed_by_another(groups: Journa
 
 def test_what_is_held_together_is_one_block_however_large(groups: JournalGroups) -> None:
     append(groups, COMMIT_BYTES_MAX - 100)
-    with groups.together() as entries:
+    with groups.together():
         assert append(groups, COMMIT_BYTES_MAX) == 1
-        with groups.together() as inner:
+        with groups.together():
             assert append(groups, COMMIT_BYTES_MAX) == 1
         assert append(groups, COMMIT_BYTES_MAX) == 1
-    assert inner is entries
-    assert len(entries) == 3
     assert append(groups, 8) == 2
     assert groups.first.bytes > 3 * COMMIT_BYTES_MAX
 
@@ -57,6 +55,31 @@ def test_what_some_steps_appended_is_taken_back_and_counts_no_more(groups: Journ
     assert (group.count, group.bytes) == (3, 3 * 24 + 8 + 2 * 24)
     assert groups.pending_bytes == group.bytes
     assert len(group.block(1, 2, 1, 0)) == 4_096
+
+
+def test_what_is_hidden_waits_for_the_first_block_that_has_something_of_it(
+    groups: JournalGroups,
+) -> None:
+    for position, offset in ((1, 5), (2, 9)):
+        assert append(groups, COMMIT_BYTES_MAX) == position
+        groups.hide(7, offset)
+    append(groups, COMMIT_BYTES_MAX)
+    assert groups.hiding(8) is None
+    assert hidden_from(groups, 7) == 5
+    first = groups.take_first()
+    assert hidden_from(groups, 7) == 5, "it is being written"
+    groups.put_back(first)
+    assert hidden_from(groups, 7) == 5, "there was no room"
+    groups.written(groups.take_first())
+    assert (groups.promised, hidden_from(groups, 7)) == (1, 9)
+    groups.written(groups.take_first())
+    assert groups.hiding(7) is None
+
+
+def hidden_from(groups: JournalGroups, partition: int) -> int:
+    group = groups.hiding(partition)
+    assert group is not None
+    return group.first_offsets[partition]
 
 
 def append(groups: JournalGroups, size: int) -> int:

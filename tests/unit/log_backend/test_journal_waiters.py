@@ -26,3 +26,13 @@ def test_a_call_may_wait_for_more() -> None:
     assert called == []
     waiters.reached(2, 2)
     assert called == [2]
+
+
+def test_calls_come_in_the_order_of_their_positions_whoever_asked_first() -> None:
+    waiters, called = JournalWaiters(), list[int]()
+    for position in (5, 3, 4, 3):
+        waiters.wait(position, lambda position=position: called.append(position), durable=False)
+    waiters.reached(4, 0)
+    assert called == [3, 3, 4]
+    waiters.reached(5, 0)
+    assert called == [3, 3, 4, 5]

@@ -12,6 +12,7 @@ from unit.log_backend.open_store import (
     append,
     crash,
     durable,
+    flushed,
     numbered,
     start_store,
     unsettled,
@@ -144,7 +145,7 @@ async def test_a_quarantine_ends_with_the_repair(data: Path, damage: str) -> Non
     if damage != "payload":
         assert partition.blocked_from <= 47
     await durable(store, append(partition, 3))
-    await store.flush()
+    await flushed(store)
     await store.aclose()
     steps = repair(data)
     lost = lost_offsets(steps)
@@ -192,7 +193,7 @@ async def compressed(data: Path) -> list[Path]:
     store, (partition,) = start_store(data, options=replace(SMALL_SEGMENTS, compression="zstd"))
     for _ in range(12):
         append(partition, 4)
-        await store.flush()
+        await flushed(store)
     await until(lambda: len(list((data / "logs").rglob("*.zlog"))) == 3)
     await store.aclose()
     return sorted((data / "logs").rglob("*.zlog"))
@@ -222,7 +223,7 @@ async def test_a_segment_that_an_emptied_log_keeps_is_whole_and_may_be_gone_unle
 ) -> None:
     store, (partition,) = start_store(data)
     await durable(store, append(partition, 3))
-    await store.flush()
+    await flushed(store)
     if is_synced:
         await store._checkpoint(None)
     partition.open_cursor().settle(0, 3)
@@ -240,6 +241,6 @@ async def test_a_segment_that_an_emptied_log_keeps_is_whole_and_may_be_gone_unle
     assert opened.damage.found == []  # what is settled is not missed
     assert await unsettled(opened) == []
     await durable(again, append(opened, 2))
-    await again.flush()
+    await flushed(again)
     await again.aclose()
     assert verify(left) == []

@@ -10,6 +10,7 @@ from unit.log_backend.open_store import (
     copy_of,
     crash,
     durable,
+    flushed,
     numbered,
     open_store,
     start_store,
@@ -55,7 +56,7 @@ async def test_offsets_go_on_after_a_restart(data: Path) -> None:
         partition.open_cursor().settle(0, partition.next_offset - run % 2)
         partition.release()
         if run < 2:
-            await store.flush()
+            await flushed(store)
         await store.aclose()
 
 
@@ -86,7 +87,7 @@ async def test_transient_records_end_with_the_run_and_persistent_ones_do_not(dat
     append(partition, 2)
     append(partition, 2, persistent=False)
     append(partition, 1)
-    await store.flush()
+    await flushed(store)
     append(partition, 2, persistent=False)
     await durable(store, append(partition, 1))
     left = await crash(store, data)
@@ -99,13 +100,13 @@ async def test_what_is_in_journal_and_segment_is_there_once(data: Path) -> None:
     store, (partition,) = start_store(data)
     append(partition, 3)
     await durable(store, append(partition, 2))
-    await store.flush()
+    await flushed(store)
     left = await crash(store, data)
     await store.aclose()
     store, (partition,) = start_store(left)
     assert await unsettled(partition) == numbered(0, 1, 2, 3, 4)
     append(partition)
-    await store.flush()
+    await flushed(store)
     left = await crash(store, left, "again")
     await store.aclose()
     assert await content(left) == numbered(0, 1, 2, 3, 4, 5)
@@ -121,7 +122,7 @@ async def test_removed_segments_whose_settlement_was_lost_leave_no_phantoms(
     for _ in range(6):
         position = append(partition, 4)
     await durable(store, position)
-    await store.flush()
+    await flushed(store)
     arrived, released = disk.hold("sync", "*.journal")
     append(partition)
     await until(arrived.is_set)
@@ -168,7 +169,7 @@ async def test_spilled_segments_of_an_earlier_run_are_removed(data: Path) -> Non
     spilled = store.open_partition(2, "/", "s", 0, durable=False)
     for _ in range(50):
         append(spilled, 10)
-    await store.flush()
+    await flushed(store)
     left = await crash(store, data)
     await store.aclose()
     assert list((left / "spill").rglob("*.log"))

@@ -10,6 +10,7 @@ from unit.log_backend.open_store import (
     crash,
     durable,
     fill_journal_file,
+    flushed,
     numbered,
     start_store,
     until,
@@ -63,7 +64,7 @@ async def test_what_is_appended_during_a_checkpoint_is_in_the_next(data: Path) -
     await durable(store, append(partition))
     released.set()
     await first
-    await store.flush()
+    await flushed(store)
     before = disk.count("sync", "*.log")
     await store._checkpoint(None)
     assert disk.count("sync", "*.log") > before
@@ -92,7 +93,7 @@ async def test_a_segment_that_a_killed_process_left_is_synced_before_its_journal
 ) -> None:
     store, (partition,) = start_store(data)
     await durable(store, append(partition, 3))
-    await store.flush()
+    await flushed(store)
     left = await crash(store, data)
     await store.aclose()
     disk = WatchedDisk()
@@ -109,7 +110,7 @@ async def test_a_sealed_segment_is_synced_before_the_next_is_there(data: Path) -
     store, (partition,) = start_store(data, options=options, disk=disk)
     for _ in range(30):
         append(partition, 5)
-    await store.flush()
+    await flushed(store)
     first, second, *_ = (segment.path for segment in partition.segments)
     synced = disk.events.index(("sync", first))
     assert synced < disk.events.index(("write", second))
@@ -120,7 +121,7 @@ async def test_a_directory_says_whose_it_is_before_it_holds_a_segment(data: Path
     disk = WatchedDisk()
     store, (partition,) = start_store(data, disk=disk)
     append(partition)
-    await store.flush()
+    await flushed(store)
     number_file = partition.directory / "PARTITION"
     order = [
         disk.events.index(("sync", number_file)),
@@ -143,7 +144,7 @@ async def test_a_crash_while_the_directory_is_made_costs_nothing(
     if left_behind == "empty number":
         (directory / "PARTITION").touch()
     store, (partition,) = start_store(left)
-    await store.flush()
+    await flushed(store)
     again = await crash(store, left, "again")
     await store.aclose()
     assert await content(again) == numbered(0, 1)

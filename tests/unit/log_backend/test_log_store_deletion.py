@@ -10,6 +10,7 @@ from unit.log_backend.open_store import (
     crash,
     durable,
     fill_journal_file,
+    flushed,
     numbered,
     open_store,
     start_store,
@@ -73,13 +74,13 @@ async def test_a_new_partition_of_the_same_name_does_not_see_the_old(
     store, (old,) = start_store(data)
     append(old, 5)
     if flushed:
-        await store.flush()
+        await flushed(store)
     store.metadata.apply(store.close_partitions(old))
     store.remove_files(old)
     new = store.open_partition(2, "/", "q", 0, durable=True)
     assert new.next_offset == 0
     await durable(store, append(new, 2))
-    await store.flush()
+    await flushed(store)
     left = await crash(store, data)
     await store.aclose()
     for directory in (left, data):
@@ -97,7 +98,7 @@ async def test_a_partition_can_be_made_again_while_the_old_one_is_being_removed(
     disk = WatchedDisk()
     store, (old,) = start_store(data, disk=disk)
     append(old, 5)
-    await store.flush()
+    await flushed(store)
     arrived, released = disk.hold("remove_tree", "q-0")
     store.metadata.apply(store.close_partitions(old))
     store.remove_files(old)
@@ -105,7 +106,7 @@ async def test_a_partition_can_be_made_again_while_the_old_one_is_being_removed(
     new = store.open_partition(2, "/", "q", 0, durable=True)
     await durable(store, append(new, 2))
     released.set()
-    await store.flush()
+    await flushed(store)
     assert (new.directory / "PARTITION").read_bytes() == encode_number(2)
     assert await unsettled(new) == numbered(0, 1)
     await store.aclose()
@@ -182,7 +183,7 @@ async def test_files_that_could_not_be_removed_are_not_taken_for_those_of_the_ne
     disk = WatchedDisk()
     store, (old,) = start_store(data, disk=disk)
     append(old, 5)
-    await store.flush()
+    await flushed(store)
     disk.fail("remove_tree", "q-0")
     store.metadata.apply(store.close_partitions(old))
     store.remove_files(old)
@@ -191,7 +192,7 @@ async def test_files_that_could_not_be_removed_are_not_taken_for_those_of_the_ne
     disk.repair()
     new.skip_to(2)
     append(new, 2)
-    await store.flush()
+    await flushed(store)
     await store.aclose()
     store = open_store(data)
     new = store.open_partition(2, "/", "q", 0, durable=True)
@@ -211,7 +212,7 @@ async def test_a_snapshot_under_way_while_a_partition_is_deleted_does_not_stay(d
         arrived.set()
         assert released.wait(20)
 
-    await store.flush()
+    await flushed(store)
     partition.open_cursor().settle(0, 1)
     checkpoint = asyncio.ensure_future(store._checkpoint(None))
     hold = disk.hold("sync", "*.log")
@@ -236,7 +237,7 @@ async def test_a_snapshot_under_way_while_a_partition_is_deleted_does_not_stay(d
 async def test_the_removal_of_a_partition_leaves_the_tombstone_of_its_successor(data: Path) -> None:
     store, (old,) = start_store(data)
     append(old, 3)
-    await store.flush()
+    await flushed(store)
     released = threading.Event()
     store._flusher.do(lambda: released.wait(20) or None)
     store.metadata.apply(store.close_partitions(old))

@@ -13,6 +13,7 @@ from unit.log_backend.open_store import (
     crash,
     durable,
     fill_journal_file,
+    flushed,
     numbered,
     start_store,
     unsettled,
@@ -37,12 +38,12 @@ async def test_a_segment_that_cannot_be_written_stops_the_node(data: Path) -> No
     store.on_failure = failures.append
     await durable(store, append(partition, 3))
     disk.fail("write", "*.log")
-    await store.flush()
+    await flushed(store)
     assert len(failures) == 1
     disk.repair()
     with pytest.raises(JournalFailed):
         append(partition)
-    await store.flush()
+    await flushed(store)
     assert disk.failed == 1
     assert await unsettled(partition) == numbered(0, 1, 2)
     left = await crash(store, data)
@@ -102,7 +103,7 @@ async def test_a_failed_journal_is_reported_once(data: Path) -> None:
     await until(lambda: failures)
     with pytest.raises(JournalFailed):
         append(partition)
-    await store.flush()
+    await flushed(store)
     await store.aclose()
     assert len(failures) == 1
 
@@ -117,7 +118,7 @@ async def test_a_cold_read_of_a_segment_that_is_being_written_sees_what_is_there
     store, (partition,) = start_store(data, options=options, disk=disk)
     for number in range(40):
         partition.append(records([b"%d " % number + b"x" * 1000]))
-    await store.flush()
+    await flushed(store)
     assert partition.needs_load(0)
     arrived, released = disk.hold("write", "*.log")
     partition.append(records([b"40 "]))
@@ -160,7 +161,7 @@ async def test_a_fault_of_ours_in_the_flusher_stops_the_node_like_one_of_the_dis
 
     await durable(store, append(partition, 3))
     monkeypatch.setattr(store._writer, "write", fail)
-    await store.flush()
+    await flushed(store)
     monkeypatch.undo()
     with pytest.raises(JournalFailed):
         append(partition)
@@ -223,7 +224,7 @@ async def test_a_read_of_a_segment_that_retention_removes_meanwhile_goes_on_behi
     store, (partition,) = start_store(data, options=options, disk=disk, retention=retention)
     for number in range(10):
         partition.append(records([b"%d " % number + b"x" * 1_500]))
-    await store.flush()
+    await flushed(store)
     arrived, released = disk.hold("open", "*.log")
     loaded = asyncio.Event()
     partition.load(0, loaded.set)
@@ -248,7 +249,7 @@ async def test_no_segment_begins_behind_one_that_could_not_be_removed(data: Path
     disk = WatchedDisk()
     store, (partition,) = start_store(data, disk=disk)
     await durable(store, append(partition, 3))
-    await store.flush()
+    await flushed(store)
     (left,) = (data / "logs").rglob("*.log")
     disk.fail("remove", left.name)
     partition.open_cursor().settle(0, 3)
@@ -257,7 +258,7 @@ async def test_no_segment_begins_behind_one_that_could_not_be_removed(data: Path
     assert left.exists()
     disk.repair()
     await durable(store, append(partition, 2))
-    await store.flush()
+    await flushed(store)
     assert not left.exists()
     assert await unsettled(partition) == numbered(3, 4)
     await store.aclose()
@@ -270,13 +271,13 @@ async def test_a_segment_that_can_never_be_removed_stops_the_node_before_the_nex
     disk = WatchedDisk()
     store, (partition,) = start_store(data, disk=disk)
     await durable(store, append(partition, 3))
-    await store.flush()
+    await flushed(store)
     (left,) = (data / "logs").rglob("*.log")
     disk.fail("remove", left.name)
     partition.open_cursor().settle(0, 3)
     partition.remove_settled_segments()
     await durable(store, append(partition, 2))
-    await store.flush()
+    await flushed(store)
     with pytest.raises(JournalFailed, match="remove made to fail"):
         append(partition)
     assert list((data / "logs").rglob("*.log")) == [left]
@@ -292,7 +293,7 @@ async def test_segments_behind_one_that_cannot_be_removed_stay_with_it(data: Pat
     store, (partition,) = start_store(data, options=options, disk=disk)
     for number in range(4):
         partition.append(records([b"%d" % number + b"x" * 1_500]))
-    await store.flush()
+    await flushed(store)
     first, *others = sorted((data / "logs").rglob("*.log"))
     disk.fail("remove", first.name)
     partition.open_cursor().settle(0, 4)
@@ -302,7 +303,7 @@ async def test_segments_behind_one_that_cannot_be_removed_stay_with_it(data: Pat
     assert all(each.exists() for each in [first, *others])
     disk.repair()
     append(partition)
-    await store.flush()
+    await flushed(store)
     assert not any(each.exists() for each in [first, *others])
     await store.aclose()
 
@@ -320,7 +321,7 @@ async def test_a_hole_in_a_sealed_segment_is_settled_also_when_its_settlement_wa
     append(partition)  # what is settled behind it is not in its commit
     await until(arrived.is_set)
     partition.open_cursor().settle(1, 2)
-    await store.flush()
+    await flushed(store)
     assert len(partition.segments) > 1
     assert partition.segments[0].end_offset > 2
     left = copy_of(data, data.parent / "crashed")

@@ -16,6 +16,7 @@ from unit.log_backend.open_store import (
     crash,
     durable,
     fill_journal_file,
+    flushed,
     numbered,
     open_store,
     start_store,
@@ -106,12 +107,12 @@ async def test_a_flush_that_finds_no_room_loses_nothing_and_is_done_when_there_i
     node: Node, obstacle: Obstacle
 ) -> None:
     await durable(node.store, append(node.partition, 3))
-    await node.store.flush()
+    await flushed(node.store)
     await durable(node.store, append(node.partition, 2))
     (path,) = (node.data / "logs").rglob("*.log")
     before = path.read_bytes()
     obstacle(node)
-    await node.store.flush()
+    await flushed(node.store)
     assert node.reasons[-1] == {"disk"}
     assert path.read_bytes() == before
     assert await unsettled(node.partition) == numbered(*range(5))
@@ -128,7 +129,7 @@ async def test_a_flush_that_finds_no_room_loses_nothing_and_is_done_when_there_i
 async def test_a_segment_that_was_only_begun_is_gone_again(node: Node) -> None:
     await durable(node.store, append(node.partition, 3))
     full_at_once(node)
-    await node.store.flush()
+    await flushed(node.store)
     assert node.blocked
     assert list((node.data / "logs").rglob("*.log")) == []
     assert await unsettled(node.partition) == numbered(0, 1, 2)
@@ -139,7 +140,7 @@ async def test_writes_that_were_done_before_the_disk_was_full_stay(node: Node) -
         await durable(node.store, node.partition.append(records([b"x" * 20_000]), waited=True))
     full = "*0000000006.log"
     node.disk.fail("allocate", full, errno.ENOSPC)
-    await node.store.flush()
+    await flushed(node.store)
     paths = sorted((node.data / "logs").rglob("*.log"))
     assert [int(path.stem) for path in paths] == [0, 3]
     assert [segment.base_offset for segment in node.partition.segments] == [0, 3]
@@ -199,7 +200,7 @@ async def test_a_checkpoint_that_finds_no_room_keeps_its_journal_file_until_ther
 async def test_settlements_need_no_room_and_make_some(node: Node) -> None:
     await durable(node.store, node.partition.append(records([b"x" * 100_000] * 3), waited=True))
     await durable(node.store, append(node.partition))
-    await node.store.flush()
+    await flushed(node.store)
     node.leave(CHANGE_BYTES)
     await until(lambda: node.blocked)
     node.partition.open_cursor().settle(0, 3)
@@ -385,7 +386,7 @@ async def test_a_segment_whose_index_finds_no_room_is_not_followed(node: Node) -
     node.disk.fail("allocate", "*.index", errno.ENOSPC)
     for _ in range(6):
         await durable(node.store, node.partition.append(records([b"x" * 20_000]), waited=True))
-    await node.store.flush()
+    await flushed(node.store)
     assert node.blocked
     assert len(list((node.data / "logs").rglob("*.log"))) <= 1
     left = await crash(node.store, node.data)
@@ -445,7 +446,7 @@ async def left_with_an_empty_segment(data: Path) -> Path:
         await durable(store, partition.append(records([b"x" * 7_000]), waited=True))
     partition.open_cursor().settle(2, 3)
     await durable(store, append(partition))
-    await store.flush()
+    await flushed(store)
     left = await crash(store, data)
     await store.aclose()
     (newest,) = (left / "logs").rglob("*.log")  # the one before is compressed

@@ -8,6 +8,7 @@ from unit.log_backend.open_store import (
     QUIET,
     crash,
     durable,
+    flushed,
     open_store,
     start_store,
     unsettled,
@@ -96,7 +97,7 @@ async def test_one_payload_may_be_in_several_partitions(
     shared = records([b"shared"])
     partition.append(shared)
     other.append(shared)
-    await store.flush()
+    await flushed(store)
     assert bodies_at(partition, 0) == bodies_at(other, 3) == [b"shared"]
 
 
@@ -108,7 +109,7 @@ async def test_a_closed_partition_takes_nothing(store: LogStore, partition: Part
     assert partition.read(0) is None
     assert partition.tail_bytes() == 0
     partition.load(0, lambda: pytest.fail("it is closed"))
-    await store.flush()
+    await flushed(store)
 
 
 # Settling
@@ -134,7 +135,7 @@ async def test_what_was_settled_before_the_flush_is_never_written(
         append(partition, 2)
     settle(partition, 2, 6)
     settle(partition, 7, 8)
-    await store.flush()
+    await flushed(store)
     (segment,) = partition.segments
     size = records([b"0", b"1"]).batch_bytes
     assert segment.path.stat().st_size == 2 * size
@@ -142,7 +143,7 @@ async def test_what_was_settled_before_the_flush_is_never_written(
     settle(partition, 0, 8)
     append(partition, 2)
     settle(partition, 8, 10)
-    await store.flush()
+    await flushed(store)
     assert segment.path.stat().st_size == 2 * size
 
 
@@ -151,15 +152,15 @@ async def test_settled_segments_are_deleted_with_their_indexes(
 ) -> None:
     for _ in range(10):
         append(partition, 2, 500)
-    await store.flush()
+    await flushed(store)
     assert len(partition.segments) > 2
     first, last = partition.segments[0], partition.segments[-1]
     settle(partition, 0, first.end_offset - 1)
-    await store.flush()
+    await flushed(store)
     assert first.path.exists()
     settle(partition, 0, last.base_offset)
     append(partition)
-    await store.flush()
+    await flushed(store)
     names = {path.name for path in partition.directory.iterdir()}
     assert names == {last.path.name, "PARTITION"}
 
@@ -171,7 +172,7 @@ async def test_segments_stay_for_their_retention(tmp_path: Path) -> None:
     for age in (2 * hour, hour // 2):
         partition.append(records([b"x"], time=now - age))
         settle(partition, 0, partition.next_offset)
-    await store.flush()
+    await flushed(store)
     assert len(partition.segments) == 1  # of two records, and the last is young
     assert partition.needs_load(0)
     assert len(await store.load(partition.segments[0], 0)) == 2
@@ -256,7 +257,7 @@ async def test_segments_roll_at_their_size(store: LogStore, partition: Partition
         append(partition, 1, 1000)
     append(partition, 1, 9000)
     append(partition, 1, 10)
-    await store.flush()
+    await flushed(store)
     sizes = [segment.path.stat().st_size for segment in partition.segments]
     assert all(size <= OPTIONS.segment_bytes for size in sizes[:-2])
     assert sizes[-2] > OPTIONS.segment_bytes
@@ -272,7 +273,7 @@ async def test_a_segment_rolls_before_its_offsets_outgrow_the_index(
     append(partition)
     partition.next_offset = 2**32 + 5
     append(partition)
-    await store.flush()
+    await flushed(store)
     bases = [segment.base_offset for segment in partition.segments]
     assert bases == [0, 2**32 + 5]
 
@@ -282,7 +283,7 @@ async def test_records_are_read_from_segments_when_memory_is_full(
 ) -> None:
     for _ in range(60):
         append(partition, 2, 500)
-    await store.flush()
+    await flushed(store)
     assert partition.tail_bytes() <= OPTIONS.memory_tail_bytes
     assert partition.needs_load(0)
     assert partition.read(0) is None
@@ -297,7 +298,7 @@ async def test_loads_at_the_same_time_share_one_read(
 ) -> None:
     for _ in range(60):
         append(partition, 2, 500)
-    await store.flush()
+    await flushed(store)
     done: list[int] = []
     for number in range(3):
         partition.load(0, lambda number=number: done.append(number))  # type: ignore[misc]
@@ -310,7 +311,7 @@ async def test_a_flushed_batch_stays_in_memory_while_there_is_room(
     store: LogStore, partition: PartitionLog
 ) -> None:
     append(partition, 3)
-    await store.flush()
+    await flushed(store)
     assert partition.read(0) is not None
     append(partition, 2)
     assert bodies_at(partition, 4) == [b"3", b"4"]
@@ -319,11 +320,11 @@ async def test_a_flushed_batch_stays_in_memory_while_there_is_room(
 async def test_transient_partitions_spill_only_when_memory_is_full(store: LogStore) -> None:
     spilled = store.open_partition(2, "/", "spilled", 0, durable=False)
     append(spilled, 2, 100)
-    await store.flush()
+    await flushed(store)
     assert not spilled.segments
     for _ in range(60):
         append(spilled, 2, 500, persistent=False)
-    await store.flush()
+    await flushed(store)
     assert spilled.segments
     assert "spill" in spilled.directory.parts
     assert [offset for offset, _ in await unsettled(spilled)] == list(range(122))
@@ -335,7 +336,7 @@ async def test_a_time_is_found_in_segments_and_in_the_tail(tmp_path: Path) -> No
     for number in range(40):
         log.append(records([bytes(1_000)], time=10 * number))
         if number == 29:
-            await store.flush()
+            await flushed(store)
             log.evict(10**9)
     assert log.offset_at(0) == 0
     assert [log.offset_at(time) for time in (300, 345, 390, 391)] == [30, 35, 39, 40]
@@ -394,7 +395,7 @@ async def test_a_segment_goes_although_its_index_cannot_be_deleted(tmp_path: Pat
     store, (log,) = start_store(tmp_path / "data", options=OPTIONS, disk=disk)
     for _ in range(4):
         append(log, 1, 2_500)
-    await store.flush()
+    await flushed(store)
     disk.fail("remove", "*.index")
     path = log.segments[0].path
     settle(log, 0, log.segments[0].end_offset)

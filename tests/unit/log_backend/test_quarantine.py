@@ -13,6 +13,7 @@ from unit.log_backend.open_store import (
     append,
     crash,
     durable,
+    flushed,
     numbered,
     start_store,
     unsettled,
@@ -52,7 +53,7 @@ async def segments(data: Path, *, count: int = 6) -> list[Path]:
     store, (partition,) = start_store(data, options=SMALL_SEGMENTS)
     for _ in range(count * 2):
         append(partition, 4)
-        await store.flush()
+        await flushed(store)
     await store.aclose()
     return sorted((data / "logs").rglob("*.log"))
 
@@ -96,7 +97,7 @@ async def test_a_damaged_sealed_segment_quarantines_its_partition_at_the_start(
     assert next_offset == 48
     await durable(store, append(partition, 2))
     await durable(store, append(other, 1))
-    await store.flush()
+    await flushed(store)
     await store.aclose()
     del left[paths[-1]]  # it is well, so it goes on
     assert {each: each.read_bytes() for each in left} == left
@@ -119,7 +120,7 @@ async def test_a_cut_newest_segment_quarantines_although_a_new_one_follows(data:
         assert partition.next_offset == 48 + run
         assert await readable(partition) == numbered(*range(int(path.stem)))
         await durable(store, append(partition, 1))
-        await store.flush()
+        await flushed(store)
         await store.aclose()
         assert path.read_bytes() == b""
 
@@ -191,7 +192,7 @@ async def test_damage_of_what_everybody_has_settled_blocks_nobody(data: Path) ->
     store, (partition,) = start_store(data, options=SMALL_SEGMENTS)
     for _ in range(8):
         append(partition, 4)
-    await store.flush()
+    await flushed(store)
     base = partition.segments[0].base_offset
     partition.quarantine(Damage("x", 0, "a test", base, base + 4))
     assert partition.blocked_from == base
@@ -222,7 +223,7 @@ async def test_a_log_that_is_kept_stays_blocked_where_it_is_damaged(data: Path) 
     store, (partition,) = start_store(data, options=SMALL_SEGMENTS, retention=keep)
     for _ in range(8):
         append(partition, 4)
-    await store.flush()
+    await flushed(store)
     partition.open_cursor().settle(0, 32)
     partition.quarantine(Damage("x", 0, "a test", 4, 8))
     partition.release()
@@ -252,7 +253,7 @@ async def test_a_compressed_segment_whose_successor_was_torn_away_is_not_written
     store, (partition,) = start_store(data, options=compressing)
     for _ in range(6):
         append(partition, 4)
-        await store.flush()
+        await flushed(store)
     await until(lambda: len(list((data / "logs").rglob("*.zlog"))) == 1)
     left = await crash(store, data)
     await store.aclose()
@@ -263,7 +264,7 @@ async def test_a_compressed_segment_whose_successor_was_torn_away_is_not_written
         assert partition.blocked_from > partition.next_offset == 24 + 4 * run
         assert await unsettled(partition) == numbered(*range(24 + 4 * run))
         append(partition, 4)
-        await store.flush()
+        await flushed(store)
         await store.aclose()
 
 
@@ -275,7 +276,7 @@ async def test_a_damaged_segment_is_not_taken_for_older_than_it_is(
     store, (partition,) = start_store(data, options=SMALL_SEGMENTS, retention=young)
     for _ in range(8):
         partition.append(records([b"x"] * 4, time=store.now()))
-        await store.flush()
+        await flushed(store)
     await store.aclose()
     path = sorted((data / "logs").rglob("*.log"))[0]
     flip(path, 20)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import MIB, start_store
+from unit.log_backend.open_store import MIB, flushed, start_store
 
 from log_backend import StoredRecord
 from log_backend.log_options import LogOptions
@@ -22,7 +22,7 @@ async def stored(data: Path, batches: int, size: int = 1) -> tuple[LogStore, Par
     for first in range(0, 5 * batches, 5):
         bodies = [(b"%d " % offset).ljust(size, b".") for offset in range(first, first + 5)]
         partition.append(records(bodies))
-    await store.flush()
+    await flushed(store)
     return store, partition
 
 
@@ -64,7 +64,7 @@ async def test_what_is_not_there_is_left_out(data: Path) -> None:
     store, partition = await stored(data, 2)
     partition.skip_to(100)
     partition.append(records([b"100"]))
-    await store.flush()
+    await flushed(store)
     assert numbers(await fetch(store, partition, [9, 50, 100, 101])) == [(9, 9), (100, 100)]
     await store.aclose()
 

@@ -10,6 +10,7 @@ from unit.log_backend.open_store import (
     append,
     crash,
     durable,
+    flushed,
     numbered,
     open_store,
     start_store,
@@ -37,7 +38,7 @@ async def test_a_number_file_that_a_killed_run_had_not_synced_is_durable_before_
 
     store, (partition,) = start_store(disk.root, disk=disk)
     append(partition)
-    await store.flush()
+    await flushed(store)
     images = [disk.image_after_power_cut(tmp_path / str(cut)).root for cut in range(POWER_CUTS)]
     await store.aclose()
 

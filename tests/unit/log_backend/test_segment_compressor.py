@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from unit.log_backend.log_records import records
-from unit.log_backend.open_store import MIB, Bodies, crash, start_store, unsettled, until
+from unit.log_backend.open_store import MIB, Bodies, crash, flushed, start_store, unsettled, until
 from unit.log_backend.watched_disk import WatchedDisk
 
 from log_backend.ballast import METADATA_BYTES
@@ -71,7 +71,7 @@ async def stopped(store: LogStore) -> None:
 async def test_sealed_segments_are_compressed_and_read_as_before(data: Path, codec: str) -> None:
     store, (partition,) = start_store(data, options=TINY, compression=codec)
     expected = fill(partition)
-    await store.flush()
+    await flushed(store)
     await idle(store)
     found = files(partition)
     assert len(found[".zlog"]) == len(partition.segments) - 1 >= 3
@@ -93,7 +93,7 @@ async def test_without_compression_nothing_is_compressed(data: Path) -> None:
     store, partitions = start_store(data, options=TINY, queues=("a", "b"))
     for partition in partitions:
         fill(partition)
-    await store.flush()
+    await flushed(store)
     await idle(store)
     assert all(".zlog" not in files(partition) for partition in partitions)
     await store.aclose()
@@ -105,7 +105,7 @@ async def test_a_partition_that_does_not_say_takes_the_default(data: Path) -> No
     told_none = store.open_partition(2, "/", "none", 0, durable=True, compression="none")
     for partition in (told_nothing, told_none):
         fill(partition)
-    await store.flush()
+    await flushed(store)
     await idle(store)
     assert ".zlog" in files(told_nothing)
     assert ".zlog" not in files(told_none)
@@ -127,7 +127,7 @@ async def test_what_was_sealed_before_a_restart_is_compressed_after_it(data: Pat
 async def test_compressed_segments_without_indexes_are_found_by_their_headers(data: Path) -> None:
     store, (partition,) = start_store(data, options=TINY, compression="zstd")
     expected = fill(partition)
-    await store.flush()
+    await flushed(store)
     await idle(store)
     left = await crash(store, data)
     await store.aclose()
@@ -141,7 +141,7 @@ async def test_compressed_segments_without_indexes_are_found_by_their_headers(da
 async def test_settled_segments_go_in_either_form(data: Path) -> None:
     store, (partition,) = start_store(data, options=TINY, compression="zstd")
     fill(partition)
-    await store.flush()
+    await flushed(store)
     await idle(store)
     partition.open_cursor().settle(0, partition.segments[-1].base_offset)
     partition.release()
@@ -156,7 +156,7 @@ async def test_segments_removed_while_they_are_compressed_do_not_come_back(data:
     store, (partition,) = start_store(data, options=TINY, disk=disk, compression="zstd")
     arrived, released = disk.hold("sync", "compressing")
     fill(partition)
-    await store.flush()
+    await flushed(store)
     await until(arrived.is_set)
     partition.open_cursor().settle(0, partition.segments[-1].base_offset)
     partition.release()
@@ -172,7 +172,7 @@ async def test_segments_removed_behind_their_change_of_form_do_not_come_back(dat
     store, (partition,) = start_store(data, options=TINY, disk=disk, compression="zstd")
     arrived, released = disk.hold("rename", "compressing")
     fill(partition)
-    await store.flush()
+    await flushed(store)
     await until(arrived.is_set)
     partition.open_cursor().settle(0, partition.segments[-1].base_offset)
     partition.release()
@@ -191,7 +191,7 @@ async def test_a_partition_deleted_while_it_is_compressed_is_gone(
     store, (partition,) = start_store(data, options=TINY, disk=disk, compression="zstd")
     arrived, released = disk.hold(operation, "compressing")
     fill(partition)
-    await store.flush()
+    await flushed(store)
     await until(arrived.is_set)
     store.metadata.apply(store.close_partitions(partition), synced=False)
     store.remove_files(partition)
@@ -200,7 +200,7 @@ async def test_a_partition_deleted_while_it_is_compressed_is_gone(
     assert not partition.directory.exists()
     successor = store.open_partition(2, "/", "q", 0, durable=True, compression="zstd")
     expected = fill(successor)
-    await store.flush()
+    await flushed(store)
     await idle(store)
     assert await unsettled(successor) == expected
     await store.aclose()
@@ -211,7 +211,7 @@ async def test_a_read_under_way_goes_on_in_the_form_it_has_opened(data: Path) ->
     disk = WatchedDisk()
     store, (partition,) = start_store(data, options=TINY, disk=disk)
     expected = fill(partition)
-    await store.flush()
+    await flushed(store)
     arrived, released = disk.hold("read", f"{0:020d}.log")
     loaded = asyncio.Event()
     partition.load(0, loaded.set)
@@ -234,7 +234,7 @@ async def test_a_stop_does_not_wait_for_compression_to_end(data: Path) -> None:
     store, (partition,) = start_store(data, options=options, disk=disk, compression="zstd")
     arrived, released = disk.hold("write", "compressing")
     expected = fill(partition, MIB // 4_000)
-    await store.flush()
+    await flushed(store)
     await until(arrived.is_set)
     closing = asyncio.ensure_future(store.aclose())
     await until(store._compressor._stopping.is_set)
@@ -278,7 +278,7 @@ async def test_what_fails_costs_space_and_nothing_else(
     disk = WatchedDisk()
     store, (partition,) = start_store(data, options=TINY, disk=disk)
     expected = fill(partition)
-    await store.flush()
+    await flushed(store)
     partition.compression = "zstd"
     disk.fail(operation, names, number)
     store._compressor.look(partition)
@@ -305,7 +305,7 @@ async def test_noise_stays_as_it_is_and_is_not_tried_again(data: Path, codec: st
     disk = WatchedDisk()
     store, (partition,) = start_store(data, options=TINY, disk=disk, compression=codec)
     fill(partition, noise=True)
-    await store.flush()
+    await flushed(store)
     await idle(store)
     tried = disk.count("truncate", "compressing")
     assert tried == len(partition.segments) - 1
@@ -320,7 +320,7 @@ async def test_noise_stays_as_it_is_and_is_not_tried_again(data: Path, codec: st
 async def test_a_cut_segment_is_left_for_its_readers_to_complain_about(data: Path) -> None:
     store, (partition,) = start_store(data, options=TINY)
     fill(partition)
-    await store.flush()
+    await flushed(store)
     path = partition.segments[0].path
     path.write_bytes(path.read_bytes()[:-1])
     partition.compression = "zstd"
@@ -334,7 +334,7 @@ async def test_a_cut_segment_is_left_for_its_readers_to_complain_about(data: Pat
 async def test_a_checkpoint_passes_over_what_was_compressed_meanwhile(data: Path) -> None:
     store, (partition,) = start_store(data, options=TINY, compression="zstd")
     expected = fill(partition)
-    await store.flush()
+    await flushed(store)
     await idle(store)
     assert all(segment.unsynced for segment in partition.segments)
     await store._checkpoint(None)
@@ -353,7 +353,7 @@ async def test_the_limit_of_a_stream_counts_what_the_disk_holds(data: Path) -> N
             data / compression, options=TINY, retention=STREAM, compression=compression
         )
         fill(partition, 30)
-        await store.flush()
+        await flushed(store)
         await idle(store)
         partition.retention = limit
         partition.expire()
@@ -370,7 +370,7 @@ async def test_partitions_take_turns(data: Path) -> None:
     )
     for partition in partitions:
         fill(partition)
-    await store.flush()
+    await flushed(store)
     await idle(store)
     renamed = [path.parent.name for operation, path in disk.events if operation == "rename"]
     renamed = [name for name in renamed if name in ("a-0", "b-0")]
@@ -383,7 +383,7 @@ async def test_what_spills_from_a_queue_that_is_not_durable_is_compressed_too(da
     store, _ = start_store(data, options=TINY)
     spilling = store.open_partition(2, "/", "s", 0, durable=False, compression="zstd")
     expected = fill(spilling)
-    await store.flush()
+    await flushed(store)
     await idle(store)
     assert len(files(spilling)[".zlog"]) == len(spilling.segments) - 1 >= 3
     assert await unsettled(spilling) == expected
@@ -397,10 +397,10 @@ async def test_nothing_is_compressed_when_the_disk_has_failed(data: Path) -> Non
     disk = WatchedDisk()
     store, (partition,) = start_store(data, options=TINY, disk=disk)
     fill(partition)
-    await store.flush()
+    await flushed(store)
     disk.fail("write", "*.log")
     fill(partition, 1)
-    await store.flush()
+    await flushed(store)
     assert store._failure is not None
     disk.repair()
     partition.compression = "zstd"
@@ -416,7 +416,7 @@ async def test_compression_leaves_the_last_space_to_what_cannot_wait(data: Path)
     disk.capacity = 64 * MIB
     store, (partition,) = start_store(data, options=TINY, disk=disk)
     fill(partition)
-    await store.flush()
+    await flushed(store)
     partition.compression = "zstd"
     await until(lambda: not store.journal._in_making)  # it is not counted when it is given its name
     disk.others = disk.free_bytes(data) - METADATA_BYTES - 1_000

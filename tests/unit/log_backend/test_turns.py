@@ -3,7 +3,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from unit.log_backend.open_store import append, crash, durable, numbered, start_store, unsettled
+from unit.log_backend.open_store import (
+    append,
+    crash,
+    durable,
+    flushed,
+    numbered,
+    start_store,
+    unsettled,
+)
 
 from log_backend import log_store
 from log_backend.checkpoint import Snapshot, snapshot
@@ -99,7 +107,7 @@ async def test_segments_removed_while_snapshots_are_taken_are_not_said_to_be_the
 
     monkeypatch.setattr(log_store, "snapshot", seen)
     await hasty(store)._checkpoint(None)
-    await store.flush()
+    await flushed(store)
     assert not any(partition.segments for partition in partitions)
     for partition in partitions:
         stored = load_first_kept(store.metadata, partition.number)
@@ -127,7 +135,7 @@ async def test_what_is_appended_while_a_flush_is_planned_is_in_the_next(data: Pa
 
     after_first_turn(append_more)
     await hasty(store).flush()
-    await store.flush()
+    await flushed(store)
     assert [partition.unflushed_bytes for partition in partitions] == [0, 0]
     for partition in partitions:
         assert await unsettled(partition) == numbered(0, 1)

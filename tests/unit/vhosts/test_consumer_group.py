@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from queue_samples import Node, Taker, give_back, numbered, records, running_node, settle
+from unit.log_backend.open_store import flushed
 
 from log_backend import LogOptions, RecordBatch
 from log_backend.segment import Segment
@@ -40,7 +41,7 @@ async def fill_segments(node: Node, queue: Queue, count: int = 40) -> None:
     """Batches of 100 records and 10 KiB, about six a segment."""
     for _ in range(count):
         queue.publish(records(*(bytes(100) for _ in range(100))), waited=False)
-        await node.logs.flush()
+        await flushed(node.logs)
 
 
 def offsets(taker: Taker) -> list[int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 from queue_samples import Node, running_node
-from unit.log_backend.open_store import copy_of
+from unit.log_backend.open_store import copy_of, flushed
 from unit.vhosts.test_post import HastyClock
 
 from exchanges import ExchangeNotFound
@@ -136,7 +136,7 @@ async def test_what_is_not_in_memory_any_more_is_read_before_it_is_due(node: Nod
     held, queue = await later(node)
     for delay in range(60_000, 61_000, 5):
         held.publish(message(delay, size=2_000), False)
-    await node.logs.flush()
+    await flushed(node.logs)
     for log in held.logs:
         log.evict(1 << 30)
     assert held.logs[2].needs_load(0)
@@ -224,7 +224,7 @@ async def test_pages_follow_each_other_and_pass_over_what_is_settled(node: Node)
     delays = [DAY + at for at in range(50)]
     held.publish(message(*delays[25:]), False)
     held.publish(message(*delays[:25]), False)
-    await node.logs.flush()
+    await flushed(node.logs)
     for log in held.logs:
         log.evict(1 << 30)  # the next page reads from the disk
     first = await node.vhost.delays.page(held, NOTHING_BEFORE, 20)
@@ -311,7 +311,7 @@ async def test_an_exchange_that_is_deleted_holds_nothing_and_its_name_begins_ane
     async with running_node(tmp_path / "data", SMALL, clocked=True) as node:
         held, queue = await later(node)
         held.publish(message(3_000, DAY), False)
-        await node.logs.flush()
+        await flushed(node.logs)
         directory = held.logs[0].directory
         done = node.vhost.delete_exchange("later", if_unused=False)
         assert done is not None

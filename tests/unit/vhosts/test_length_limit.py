@@ -16,6 +16,7 @@ from queue_samples import (
     running_node,
     settle,
 )
+from unit.log_backend.open_store import flushed
 
 from log_backend import LogOptions
 from vhosts import PublishRefused, Queue, QueueProperties
@@ -148,7 +149,7 @@ async def test_a_limit_of_bytes_counts_what_is_there_also_on_the_disk(node: Node
     await durable
     for _ in range(60):
         queue.publish(records("x" * 10_000, "y" * 5_000), waited=False)
-    await node.logs.flush()
+    await flushed(node.logs)
     partition = queue.partitions[0]
     assert partition.log.needs_load(0)
     delivery = None
@@ -178,7 +179,7 @@ async def test_a_message_that_comes_back_from_the_disk_counts_as_it_did(node: No
     assert delivery is not None
     for _ in range(10):
         queue.publish(records("f" * 50_000), waited=False)
-    await node.logs.flush()
+    await flushed(node.logs)
     assert partition.log.needs_load(0)
     assert queue.rules is not None
     length = queue.rules.length

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from queue_samples import Node, Taker, bodies, give_back, records, running_node, settle
+from unit.log_backend.open_store import flushed
 
 from log_backend import PERSISTENT, LogOptions, Records, encode_records, key_partition
 from vhosts import Delivery, Queue, QueueNotEmpty, QueueProperties
@@ -114,7 +115,7 @@ async def test_a_deleted_queue_leaves_no_files_and_gives_no_number_again(tmp_pat
         assert queue.declaring is not None
         await queue.declaring
         spread(queue, 3)
-        await node.logs.flush()
+        await flushed(node.logs)
         directories = [partition.log.directory for partition in queue.partitions]
         assert all(directory.is_dir() for directory in directories)
         numbers = [partition.log.number for partition in queue.partitions]
@@ -248,7 +249,7 @@ async def filled_on_disk(node: Node, name: str = "q") -> Queue:
         for number in range(3):
             text = f"p{partition}.{number} ".ljust(20_000)
             queue.publish(keyed((partition, text)), waited=False)
-    await node.logs.flush()
+    await flushed(node.logs)
     assert queue.get() is None
     return queue
 
@@ -296,7 +297,7 @@ async def test_a_partition_that_cannot_be_read_does_not_stop_the_others(tmp_path
             for number in range(3):
                 text = f"p{partition}.{number} ".ljust(20_000)
                 queue.publish(keyed((partition, text)), waited=False)
-        await node.logs.flush()
+        await flushed(node.logs)
         (segment,) = queue.partitions[2].log.segments
         content = bytearray(segment.path.read_bytes())
         content[200] ^= 1
@@ -321,7 +322,7 @@ async def test_who_is_served_from_elsewhere_meanwhile_is_called_once_by_a_load(
         log = declare(node).partitions[0].log
         log.append(records("x" * 60_000))
         log.append(records("y" * 60_000))
-        await node.logs.flush()
+        await flushed(node.logs)
         calls: list[None] = []
         loaded = asyncio.Event()
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 from queue_samples import Node, bodies, give_back, running_node
+from unit.log_backend.open_store import flushed
 
 from log_backend import PERSISTENT, LogOptions, Records, encode_records
 from vhosts import Queue, QueueProperties
@@ -120,7 +121,7 @@ async def test_what_is_on_the_disk_is_looked_at_too(node: Node) -> None:
     for number in range(100):
         body = f"{number} ".ljust(20_000, ".")
         queue.publish(urgent((number % 4, body)), waited=False)
-    await node.logs.flush()
+    await flushed(node.logs)
     assert queue.partitions[0].log.needs_load(0)
     found = [int(body.split()[0]) for body in await left(node, queue)]
     assert found == sorted(range(100), key=lambda number: -(number % 4))

@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from queue_samples import Taker, bodies, fill, numbered, records, running_node
+from unit.log_backend.open_store import flushed
 
 from log_backend import LogOptions, PartitionLog, Reason
 from log_backend.checkpoint import snapshot
@@ -178,7 +179,7 @@ async def test_messages_on_disk_are_loaded(tmp_path: Path) -> None:
         bulk = "x" * 4000
         for number in range(40):
             queue.publish(records(f"m{number}", bulk), waited=False)
-        await node.logs.flush()
+        await flushed(node.logs)
         assert queue.partitions[0].log.tail_bytes() < 40 * 4000
         assert queue.partitions[0].take(1, 1 << 20) is None
         assert queue.ready == 80
@@ -197,7 +198,7 @@ async def test_what_is_handed_out_again_is_loaded_first(tmp_path: Path) -> None:
         (partition,) = queue.partitions
         while partition.take(1, 1 << 20):
             pass
-        await node.logs.flush()
+        await flushed(node.logs)
         assert partition.log.needs_load(0)
         loaded = asyncio.Event()
         assert partition.redeliver(0, 3, 1 << 20, loaded.set) is None
@@ -213,7 +214,7 @@ async def test_the_queue_is_woken_when_its_messages_are_loaded(tmp_path: Path) -
         queue, _ = node.vhost.declare_queue(QueueProperties("q", durable=True), object())
         queue.publish(records("x" * 60_000), waited=False)
         queue.publish(records("y" * 60_000), waited=False)
-        await node.logs.flush()
+        await flushed(node.logs)
         taker = Taker()
         queue.add_consumer(taker)
         async with asyncio.timeout(60):
@@ -228,7 +229,7 @@ async def test_who_waits_for_a_load_hears_of_the_end_of_the_queue(tmp_path: Path
         queue, _ = node.vhost.declare_queue(QueueProperties("q", durable=True), object())
         for letter in "xyz":
             queue.publish(records(letter * 60_000), waited=False)
-        await node.logs.flush()
+        await flushed(node.logs)
         told = asyncio.Event()
         assert queue.get() is None
         assert queue.when_loaded(told.set)
@@ -377,7 +378,7 @@ async def test_an_ack_after_the_end_of_a_queue_leaves_its_successors_files_alone
             assert done is not None
             await done
             fill(queue, 10, 10)
-            await node.logs.flush()
+            await flushed(node.logs)
             return queue
 
         old = await filled()

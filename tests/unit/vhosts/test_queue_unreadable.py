@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from queue_samples import Node, Taker, bodies, fill, numbered, records, running_node, settle
-from unit.log_backend.open_store import until
+from unit.log_backend.open_store import flushed, until
 
 from vhosts import GroupOptions, Queue, QueueProperties, QueueUnreadable
 
@@ -23,7 +23,7 @@ async def on_disk(node: Node, **arguments: object) -> Queue:
     assert durable is not None
     await durable
     fill(queue, 10)
-    await node.logs.flush()
+    await flushed(node.logs)
     for partition in queue.partitions:
         partition.log.evict(10**9)
     return queue

@@ -16,6 +16,7 @@ from queue_samples import (
     running_node,
     settle,
 )
+from unit.log_backend.open_store import flushed
 
 from log_backend import LogOptions
 from vhosts import (
@@ -150,7 +151,7 @@ def test_a_queue_that_keeps_no_log_cannot_be_read(node: Node) -> None:
 
 async def test_a_reader_far_behind_reads_from_the_disk(node: Node, stream: Queue) -> None:
     fill(stream, 20_000, batch=50)
-    await node.logs.flush()
+    await flushed(node.logs)
     taker = read(stream)
     log = stream.partitions[0].log
     for _ in range(1_000):
@@ -177,7 +178,7 @@ async def test_the_oldest_segments_go_when_the_log_is_too_large(node: Node) -> N
     log = stream.partitions[0].log
     for _ in range(40):
         fill(stream, 500, batch=50)
-        await node.logs.flush()
+        await flushed(node.logs)
     assert sum(segment.size for segment in log.segments) < 150_000 + 65_536
     assert 0 < log.first_offset < log.next_offset == 20_000
     assert stream.ready == log.next_offset - log.first_offset
@@ -193,7 +194,7 @@ async def test_a_stream_keeps_transient_records_over_a_restart(tmp_path: Path) -
         await stream.declaring
         for _ in range(20):
             stream.publish(records(*numbered(0, 500), persistent=False), waited=False)
-            await node.logs.flush()
+            await flushed(node.logs)
     async with running_node(tmp_path, SMALL, clocked=True) as node:
         stream = node.vhost.queues["s"]
         stream.partitions[0].log.release()

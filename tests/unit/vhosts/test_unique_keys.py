@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 from queue_samples import Node, running_node
+from unit.log_backend.open_store import flushed
 
 from log_backend import PERSISTENT, LogOptions, Reason, Records, encode_records
 from vhosts import Queue, QueueProperties
@@ -95,7 +96,7 @@ async def test_keys_are_read_from_segments_after_a_restart(tmp_path: Path) -> No
         queue = await declared(node)
         for name in names:
             queue.publish(keyed(name, padding=1_000), waited=True)
-        await node.logs.flush()
+        await flushed(node.logs)
     async with running_node(tmp_path, SMALL) as node:
         queue = node.vhost.queues["q"]
         assert queue.partitions[0].log.needs_load(0)
