@@ -33,7 +33,7 @@ from scenarios.raw_client import (
     short,
 )
 
-MESSAGE_BYTES_MAX = 16 * 1_048_576
+MESSAGE_BYTES_MAX = 128 * 1_048_576
 EMPTY_BODIES_MAX = 1_000  # body frames without a byte, one after another
 HAS_HEADERS, HAS_DELIVERY_MODE, HAS_REPLY_TO, HAS_EXPIRATION, HAS_USER_ID = (
     struct.pack(">H", 1 << bit) for bit in (13, 12, 9, 8, 4)
