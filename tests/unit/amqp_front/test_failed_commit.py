@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 from frame_samples import publish, some_properties
+from intake_samples import share
 from loop_services import rota_of
 from queue_samples import Node, Taker, records, running_node
 from unit.amqp_front.publishing_channel import Channel, HastyClock, runs
@@ -160,7 +161,7 @@ class Scene:
 
     def kept(self) -> Sequence[Kept]:
         """What the transaction keeps."""
-        transaction = Transaction()
+        transaction = Transaction(share())
         for message in self.messages:
             for run in runs(message):
                 for checked in self.publisher.check(run):
