@@ -34,7 +34,7 @@ from vhosts.dispatcher import (
 )
 from vhosts.stream_reader import StreamPosition, stream_position
 
-STREAM = {"x-queue-type": "stream"}
+STREAM = {"x-queue-type": "stream", "x-durability": "memory"}  # visible at once
 HOUR = 3_600_000_000
 SMALL = LogOptions(journal_file_bytes=1024 * 1024, segment_bytes=65_536, memory_tail_bytes=65_536)
 
@@ -129,7 +129,7 @@ def test_no_batch_older_than_the_time_asked_for_is_read(node: Node, stream: Queu
 
 
 def test_a_queue_is_consumed_and_read_at_the_same_time(node: Node) -> None:
-    queue = declare(node, **{"x-retention": "1h"})
+    queue = declare(node, **{"x-retention": "1h", "x-durability": "memory"})
     consumer = Taker()
     queue.add_consumer(consumer)
     fill(queue, 6, batch=2)
