@@ -171,3 +171,14 @@ def test_very_many_are_forgotten_now_and_freed_by_somebody_else(flushed: int, dr
         tail.append(each)
     assert [tail.find(offset) for offset in (0, 304)] == [batches[dropped], batches[304]]
     assert taken(tail) == batches[max(dropped, flushed) :]
+
+
+def test_the_newest_batch_below_an_offset_is_found() -> None:
+    tail = Tail()
+    assert tail.last_below(9) is None
+    for first in (0, 5, 10):
+        tail.append(batch([b"x"] * 5, first))
+    found = [tail.last_below(end) for end in (0, 1, 5, 6, 11, 99)]
+    assert [each and each.base_offset for each in found] == [None, 0, 0, 5, 10, 10]
+    tail.drop_first()
+    assert tail.last_below(5) is None

@@ -199,11 +199,13 @@ async def test_a_group_has_a_cursor_in_each_partition_of_its_queue(node: Node) -
     logs = [partition.log for partition in queue.partitions]
     for log, count in zip(logs, (5, 8), strict=True):
         log.append(records(*numbered(0, count)))
+    await node.logs.journal.drain()
     group = await join(node, queue, "g", 6)
     assert group.record.begins == [5, 6]
     assert group.ready == 2
     taker = consume(queue, group)
     logs[0].append(records("later"))
+    await node.logs.journal.drain()
     group.wake()
     node.turns.run()
     assert sorted(taker.bodies()) == ["later", "m6", "m7"]
@@ -408,3 +410,32 @@ async def test_a_move_to_nowhere_changes_nothing(node: Node) -> None:
     with pytest.raises(InvalidStreamOffset):
         node.vhost.groups.move(group, "somewhere", 0)
     assert (queue.groups["g"], group.ready, group.deleted) == (group, 2, False)
+
+
+async def test_a_group_is_given_what_is_durable_as_soon_as_it_is(node: Node) -> None:
+    queue = await declare(node, **KEPT)
+    journal = node.logs.journal
+    fill(queue, 3)
+    await journal.drain()
+    early = await join(node, queue, "early")
+    first = consume(queue, early)
+    node.turns.run()
+    journal.hold()
+    fill(queue, 2)
+    late = await join(node, queue, "late", "next")
+    beyond = await join(node, queue, "beyond", 99)
+    assert late.record.begins == beyond.record.begins == [3]
+    second = consume(queue, late)
+    node.turns.run()
+    assert (early.ready, late.ready) == (0, 0)
+    assert (first.bodies(), second.bodies()) == (numbered(0, 3), [])
+    for delivery in first.take():
+        delivery.partition.give_back(delivery.offset, delivery.offset + delivery.count)
+    early.wake()
+    node.turns.run()
+    assert first.bodies() == numbered(0, 3), "what comes back does not wait"
+    journal.let_go()
+    await journal.drain()
+    node.turns.run()
+    assert first.bodies() == [*numbered(0, 3), *numbered(0, 2)]
+    assert second.bodies() == numbered(0, 2)
