@@ -1,11 +1,17 @@
 """Which partitions one flush writes: of very many a part, so that others need not wait for all of them."""
 
-from collections.abc import Collection
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
 
 from log_backend.clock import Clock
 from log_backend.largest_first import largest_first
+from log_backend.metadata import MetadataUnavailable
 from log_backend.partition_log import PartitionLog
 from log_backend.turns import in_turns
+
+log = logging.getLogger(__name__)
 
 PARTITIONS_MAX = 1_024  # each may be a new directory and a new file: 0.3 to 0.5 ms
 BYTES_MAX = 64 * 1024 * 1024  # of the largest, but one of them in any case
@@ -38,3 +44,21 @@ async def flush_round(due: Collection[PartitionLog], clock: Clock) -> list[Parti
             break
         chosen[partition] = None
     return list(chosen)
+
+
+@asynccontextmanager
+async def flushing(lock: asyncio.Lock, failed: Callable[[Exception], None]) -> AsyncIterator[None]:
+    """Flush, one at a time.
+
+    Args:
+        failed: takes an error, which stops the node: what was planned is perhaps on no disk, and full journal
+            files must not wait for ever.
+    """
+    async with lock:
+        try:
+            yield
+        except (OSError, MetadataUnavailable) as error:
+            failed(error)
+        except Exception as error:
+            log.error("an error of the broker, while it wrote segments", exc_info=error)
+            failed(error)

@@ -142,6 +142,11 @@ class JournalGroups:
         return bool(self._groups)
 
     @property
+    def is_idle(self) -> bool:
+        """Nothing has gathered, and nothing is being written."""
+        return not (self._writing or (self._groups and self.first.count))
+
+    @property
     def first(self) -> JournalGroup:
         """The group to be written next."""
         return self._groups[0]

@@ -15,9 +15,9 @@ lets go of full journal files: what they hold is in synced segments, or settled 
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -35,7 +35,7 @@ from log_backend.durability import Durability
 from log_backend.emptied_logs import EmptiedLogs
 from log_backend.eviction import evict
 from log_backend.flush_plan import FlushPlan
-from log_backend.flush_round import PARTITIONS_MAX, due, flush_round
+from log_backend.flush_round import PARTITIONS_MAX, due, flush_round, flushing
 from log_backend.flusher import Flusher
 from log_backend.journal import Journal
 from log_backend.journal_extent import JournalExtent
@@ -131,6 +131,7 @@ class LogStore:
             extent=JournalExtent(self.metadata),
         )
         self.journal.on_disk_full = self._refused_by_disk
+        self.waiters = self.journal.waiters
         self._tail_bytes_max = watched = options.memory_tail_bytes
         let_go = LettingGo(loop.call_soon, clock).add
         self.intake = LogIntake(self.journal.groups, watched, self._tails_changed, let_go)
@@ -329,10 +330,6 @@ class LogStore:
         self._changed.add(partition)
         self.journal.wake_later()
 
-    def when_written(self, position: int, done: Callable[[], None]) -> None:
-        """See `LogOwner`."""
-        self.journal.waiters.wait(position, done, durable=False)
-
     def has_unflushed(self, partition: PartitionLog) -> None:
         """See `LogOwner`."""
         self._with_unflushed.add(partition)
@@ -362,14 +359,19 @@ class LogStore:
     async def flush(self) -> None:
         """Write what is needed of every durable partition to its segments (not synced), in rounds."""
         for _ in range(1 + len(self._with_unflushed) // PARTITIONS_MAX):  # some may have to stay
-            async with self._flushing():
+            async with flushing(self._flush_lock, self._failed):
                 self._flush_soon = False  # here, or whoever grows meanwhile asks for another one
                 unflushed = await self._due()
                 some = await flush_round(unflushed, self.clock)
                 await self._write(some, to_sync=())
                 await self._evict()
             if self._refused or self._failure is not None or len(some) == len(unflushed):
-                return
+                break
+        # What is not visible yet had to stay: when memory is short, publishers may wait for it to go.
+        groups, over = self.journal.groups, self.intake.tail_bytes > self._tail_bytes_max
+        if over and self._with_unflushed and not (self._refused or groups.is_idle):
+            self._flush_soon = True
+            self.waiters.wait(groups.promised + 1, lambda: self._run(self.flush()), durable=False)
 
     async def _due(self) -> list[PartitionLog]:
         over_budget = self.intake.tail_bytes > self._tail_bytes_max
@@ -379,19 +381,6 @@ class LogStore:
         self._flush_timer = self._loop.call_later(self._options.flush_seconds, self._flush_later)
         if self._with_unflushed:
             self._run(self.flush())
-
-    @asynccontextmanager
-    async def _flushing(self) -> AsyncIterator[None]:
-        # One at a time. An error stops the node: what was planned is perhaps on no disk, and full journal
-        # files must not wait for ever.
-        async with self._flush_lock:
-            try:
-                yield
-            except (OSError, MetadataUnavailable) as error:
-                self._failed(error)
-            except Exception as error:
-                log.error("an error of the broker, while it wrote segments", exc_info=error)
-                self._failed(error)
 
     async def _write(self, due: list[PartitionLog], to_sync: Collection[PartitionLog]) -> None:
         if self._failure is not None:
@@ -429,7 +418,7 @@ class LogStore:
         Args:
             file: one of `_full_files`; when an earlier checkpoint gave it back, nothing is done.
         """
-        async with self._flushing():
+        async with flushing(self._flush_lock, self._failed):
             if file is not None and file not in self._full_files:
                 return
             files, self._full_files = self._full_files, []  # in the order of their numbers

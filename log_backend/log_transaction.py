@@ -1,8 +1,8 @@
 """Changes of several partitions that survive a crash together, or not at all.
 
 One block of the journal holds them, and a block is whole or no block. Until it is durable, no other file may
-tell of them: their batches are not visible, so that no segment has them, and what they settle is settled in
-memory afterwards, so that no snapshot of a cursor knows it earlier.
+tell of them: their batches are not visible, so no segment has them, and what they settle is settled in memory
+afterwards, so that no snapshot of a cursor knows it earlier.
 
 What takes several turns of the event loop keeps its block open. What others append meanwhile is in it, too: an
 entry of a partition is never in a later block than one behind it. Until all is appended nobody is handed any of

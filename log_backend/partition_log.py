@@ -17,6 +17,8 @@ from log_backend.clock import Clock, moment
 from log_backend.cursor import Cursor
 from log_backend.durability import Durability
 from log_backend.journal_block import Reason
+from log_backend.journal_groups import JournalGroup
+from log_backend.journal_waiters import JournalWaiters
 from log_backend.loaded_pieces import LoadedPieces, PieceBudget
 from log_backend.log_intake import LogIntake
 from log_backend.quarantine import QuarantinedLog
@@ -42,12 +44,10 @@ class LogOwner(Protocol):
     intake: LogIntake
     segment_bytes: int
     loaded_pieces: PieceBudget
+    waiters: JournalWaiters
 
     def has_state(self, partition: "PartitionLog") -> None:
         """A cursor of the partition has something for the journal."""
-
-    def when_written(self, position: int, done: Callable[[], None]) -> None:
-        """Call `done` when the journal is written up to a position that it has not reached."""
 
     def has_unflushed(self, partition: "PartitionLog") -> None:
         """The partition has batches that are in no segment."""
@@ -169,7 +169,7 @@ class PartitionLog(QuarantinedLog):
     @property
     def last_batch_offset(self) -> int:
         """Offset at which the newest visible batch begins, or one not far before it."""
-        end = self.visible_end
+        end: int = self.visible_end
         last: RecordBatch | None = self._tail.last_below(end)
         if last is not None:
             return last.base_offset
@@ -180,10 +180,10 @@ class PartitionLog(QuarantinedLog):
         if done in self._awaiting_visible:
             return
         if not self._awaiting_visible:
-            group = self.hiding()
+            group: JournalGroup | None = self.hiding()
             if group is None:
                 return
-            self._owner.when_written(group.position, self._became_visible)
+            self._owner.waiters.wait(group.position, self._became_visible, durable=False)
         self._awaiting_visible += (done,)
 
     def _became_visible(self) -> None:

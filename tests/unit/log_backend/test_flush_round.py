@@ -104,7 +104,7 @@ async def test_a_flush_ends_though_a_transaction_keeps_all_of_them_back(data: Pa
         transaction.append(partial(partition.append, records([b"x"])))
     transaction.pause()
     async with asyncio.timeout(20):
-        await flushed(store)
+        await store.flush()
     assert all(partition.unflushed_bytes for partition in partitions)
     transaction.end()
     while transaction.show_some():

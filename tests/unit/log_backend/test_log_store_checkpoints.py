@@ -57,7 +57,7 @@ async def test_a_checkpoint_syncs_segments_before_the_journal_file_goes(data: Pa
 async def test_what_is_appended_during_a_checkpoint_is_in_the_next(data: Path) -> None:
     disk = WatchedDisk()
     store, (partition,) = start_store(data, disk=disk)
-    append(partition)
+    await durable(store, append(partition))
     arrived, released = disk.hold("write", "*.log")
     first = asyncio.ensure_future(store._checkpoint(None))
     await until(arrived.is_set)

@@ -47,7 +47,7 @@ async def test_a_deleted_partition_leaves_nothing(data: Path) -> None:
 async def test_a_deletion_is_finished_after_a_crash(data: Path) -> None:
     disk = WatchedDisk()
     store, (partition,) = start_store(data, disk=disk)
-    append(partition, 3)
+    await durable(store, append(partition, 3))
     await store._checkpoint(None)
     arrived, released = disk.hold("remove_tree", "q-0")
     store.metadata.apply(store.close_partitions(partition))
@@ -67,13 +67,13 @@ async def test_a_deletion_is_finished_after_a_crash(data: Path) -> None:
     await store.aclose()
 
 
-@pytest.mark.parametrize("flushed", [False, True])
+@pytest.mark.parametrize("in_segment", [False, True])
 async def test_a_new_partition_of_the_same_name_does_not_see_the_old(
-    data: Path, flushed: bool
+    data: Path, in_segment: bool
 ) -> None:
     store, (old,) = start_store(data)
     append(old, 5)
-    if flushed:
+    if in_segment:
         await flushed(store)
     store.metadata.apply(store.close_partitions(old))
     store.remove_files(old)

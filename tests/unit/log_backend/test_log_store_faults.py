@@ -121,7 +121,7 @@ async def test_a_cold_read_of_a_segment_that_is_being_written_sees_what_is_there
     await flushed(store)
     assert partition.needs_load(0)
     arrived, released = disk.hold("write", "*.log")
-    partition.append(records([b"40 "]))
+    await durable(store, partition.append(records([b"40 "]), waited=True))
     flush = asyncio.ensure_future(store.flush())
     await until(arrived.is_set)
     found = await unsettled(partition)
@@ -321,7 +321,7 @@ async def test_a_hole_in_a_sealed_segment_is_settled_also_when_its_settlement_wa
     append(partition)  # what is settled behind it is not in its commit
     await until(arrived.is_set)
     partition.open_cursor().settle(1, 2)
-    await flushed(store)
+    await store.flush()
     assert len(partition.segments) > 1
     assert partition.segments[0].end_offset > 2
     left = copy_of(data, data.parent / "crashed")

@@ -85,7 +85,7 @@ async def test_what_is_not_for_the_journal_has_no_position(tmp_path: Path) -> No
 
 async def test_no_segment_has_a_record_of_it_before_it_is_durable(tmp_path: Path) -> None:
     store, (a, b) = start_store(tmp_path, queues=("a", "b"))
-    a.append(records([b"before"], persistent=True))
+    await durable(store, a.append(records([b"before"], persistent=True), waited=True))
     position = committed(store, appending(a, b))
     a.append(records([b"behind"], persistent=True))
     plans = [

@@ -376,6 +376,7 @@ async def test_what_is_on_its_way_to_a_segment_and_kept_stays_readable(tmp_path:
         tmp_path / "data", options=OPTIONS, disk=disk, retention=Retention(2**60)
     )
     append(log, 2)
+    await store.journal.drain()
     arrived, released = disk.hold("write", "*.log")
     flushing = asyncio.ensure_future(store.flush())
     await until(arrived.is_set)

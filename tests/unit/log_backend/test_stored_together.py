@@ -27,7 +27,8 @@ async def test_nothing_of_it_is_in_a_segment_before_the_journal_has_all_of_it(
     data: Path, levels: list[Durability]
 ) -> None:
     store, (one, other) = start_store(data, queues=("one", "other"), durabilities=levels)
-    append(one)
+    before = append(one)
+    await until(lambda: store.journal.written >= before)
     with store.together():
         position = append(one, 2)
         append(other)

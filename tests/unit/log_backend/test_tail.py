@@ -187,3 +187,14 @@ def test_unflushed_batches_are_taken_back_by_their_offsets() -> None:
     assert [tail.find(offset) for offset in (2, 3, 5, 7)] == [batches[at] for at in (2, 4, 7, 7)]
     assert taken(tail) == [batches[4], batches[7]]
     assert tail.unflushed_bytes == 0
+
+
+def test_the_newest_batch_below_an_offset_is_found() -> None:
+    tail = Tail()
+    assert tail.last_below(9) is None
+    for first in (0, 5, 10):
+        tail.append(batch([b"x"] * 5, first))
+    found = [tail.last_below(end) for end in (0, 1, 5, 6, 11, 99)]
+    assert [each and each.base_offset for each in found] == [None, 0, 0, 5, 10, 10]
+    tail.drop_first()
+    assert tail.last_below(5) is None

@@ -27,6 +27,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 
 
 async def begin(node: Node, arguments: dict[str, object]) -> tuple[Queue, ConsumerGroup]:
+    arguments = arguments | {"x-durability": "memory"}  # visible at once
     properties = QueueProperties("q", durable=True, arguments=arguments)
     queue, declared = node.vhost.declare_queue(properties, object())
     group, made = node.vhost.groups.join(queue, GroupOptions("g"), "first", 0)

@@ -208,7 +208,8 @@ async def test_another_time_can_be_given_to_what_is_there(node: Node) -> None:
 
 
 async def test_a_stream_and_its_readers_know_no_expiration(node: Node) -> None:
-    properties = QueueProperties("s", durable=True, arguments={"x-queue-type": "stream"})
+    arguments = {"x-queue-type": "stream", "x-durability": "memory"}
+    properties = QueueProperties("s", durable=True, arguments=arguments)
     stream, durable = node.vhost.declare_queue(properties, None)
     assert durable is not None
     await durable

@@ -65,9 +65,11 @@ def settle_offsets(taker: Taker, *offsets: int) -> None:
 async def test_each_group_has_a_cursor_of_its_own(node: Node, arguments: dict[str, str]) -> None:
     queue = await declare(node, **arguments)
     fill(queue, 10, batch=3)
+    await node.logs.journal.drain()
     one, two = await join(node, queue, "one"), await join(node, queue, "two")
     first, second = consume(queue, one), consume(queue, two)
     fill(queue, 2)
+    await node.logs.journal.drain()
     node.turns.run()
     everything = numbered(0, 10) + numbered(0, 2)
     assert first.bodies() == second.bodies() == everything
@@ -83,6 +85,7 @@ async def test_each_group_has_a_cursor_of_its_own(node: Node, arguments: dict[st
 async def test_a_new_group_begins_where_it_is_told(node: Node, wanted: object, begin: int) -> None:
     queue = await declare(node, **STREAM)
     fill(queue, 10, batch=3)
+    await node.logs.journal.drain()
     group = await join(node, queue, "g", wanted)
     assert group.record.begins == [begin]
     assert group.ready == 10 - begin
@@ -91,6 +94,7 @@ async def test_a_new_group_begins_where_it_is_told(node: Node, wanted: object, b
 async def test_a_group_that_exists_goes_on_where_it_is(node: Node) -> None:
     queue = await declare(node, **STREAM)
     fill(queue, 10)
+    await node.logs.journal.drain()
     group = await join(node, queue, "g", "next")
     again, made = node.vhost.groups.join(queue, GroupOptions("g", None), "first", 0)
     assert (again, made) == (group, None)
@@ -165,6 +169,7 @@ async def test_a_queue_that_is_not_stored_has_groups_for_the_run(tmp_path: Path)
         properties = QueueProperties("q", arguments=KEPT)
         queue, _ = node.vhost.declare_queue(properties, object())
         fill(queue, 3)
+        await node.logs.journal.drain()
         group, made = node.vhost.groups.join(queue, GroupOptions("g"), "first", 0)
         assert made is None
         taker = consume(queue, group)
@@ -194,11 +199,13 @@ async def test_a_group_has_a_cursor_in_each_partition_of_its_queue(node: Node) -
     logs = [partition.log for partition in queue.partitions]
     for log, count in zip(logs, (5, 8), strict=True):
         log.append(records(*numbered(0, count)))
+    await node.logs.journal.drain()
     group = await join(node, queue, "g", 6)
     assert group.record.begins == [5, 6]
     assert group.ready == 2
     taker = consume(queue, group)
     logs[0].append(records("later"))
+    await node.logs.journal.drain()
     group.wake()
     node.turns.run()
     assert sorted(taker.bodies()) == ["later", "m6", "m7"]
@@ -228,6 +235,7 @@ async def test_progress_survives_a_restart(tmp_path: Path, checkpoint: bool) -> 
     async with running_node(tmp_path, OPTIONS) as node:
         queue = await declare(node, **KEPT)
         fill(queue, 10)
+        await node.logs.journal.drain()
         for name, done in (("a", (0, 1, 5)), ("b", range(10)), ("c", ())):
             taker = consume(queue, await join(node, queue, name))
             node.turns.run()
@@ -247,6 +255,7 @@ async def test_what_the_journal_says_of_a_deleted_group_is_no_group(tmp_path: Pa
     async with running_node(tmp_path, OPTIONS) as node:
         queue = await declare(node, **KEPT)
         fill(queue, 10)
+        await node.logs.journal.drain()
         taker = consume(queue, await join(node, queue, "g"))
         node.turns.run()
         settle_offsets(taker, 0, 1, 2)
@@ -283,6 +292,7 @@ async def test_a_deletion_that_a_crash_takes_back_has_taken_nothing_from_the_gro
     async with running_node(tmp_path / "data", OPTIONS) as node:
         queue = await declare(node, **KEPT)
         fill(queue, 10)
+        await node.logs.journal.drain()
         group = await join(node, queue, "g")
         taker = consume(queue, group)
         node.turns.run()
@@ -329,6 +339,7 @@ async def test_a_group_begins_after_a_crash_where_it_was_told(
         queue = await declare(node, **KEPT)
         for _ in range(2):
             queue.publish(records(*numbered(0, 5), persistent=persistent), waited=False)
+            await node.logs.journal.drain()
         _, made = node.vhost.groups.join(queue, GroupOptions("g"), "next", 0)
         # Only the record of the group is stored, nothing of its cursor.
         queue.partitions[0].log.cursors[1].take_changes()
@@ -341,6 +352,7 @@ async def test_a_group_begins_after_a_crash_where_it_was_told(
         taker = consume(queue, group)
         assert (group.ready, queue.partitions[0].log.next_offset) == (0, 10)
         fill(queue, 2)
+        await node.logs.journal.drain()
         node.turns.run()
         assert taker.bodies() == numbered(0, 2)
 
@@ -349,6 +361,7 @@ async def test_the_journal_hears_nothing_of_a_group_that_a_crash_may_take_back(n
     """Its cursor's number may be the next group's then, and old entries would settle that one's."""
     queue = await declare(node, **STREAM)
     fill(queue, 10)
+    await node.logs.journal.drain()
     group, durable = node.vhost.groups.join(queue, GroupOptions("g"), "next", 0)
     assert (group.record.begins, group.ready) == ([10], 0)
     assert queue.partitions[0].log.cursors[group.record.cursor].take_changes() == []
@@ -364,6 +377,7 @@ async def test_a_moved_group_goes_on_there_after_a_restart_too(
     async with running_node(tmp_path, OPTIONS) as node:
         queue = await declare(node, **KEPT)
         fill(queue, 10)
+        await node.logs.journal.drain()
         group = await join(node, queue, "g")
         taker = consume(queue, group)
         node.turns.run()
@@ -391,7 +405,37 @@ async def test_a_moved_group_goes_on_there_after_a_restart_too(
 async def test_a_move_to_nowhere_changes_nothing(node: Node) -> None:
     queue = await declare(node, **STREAM)
     fill(queue, 3)
+    await node.logs.journal.drain()
     group = await join(node, queue, "g", 1)
     with pytest.raises(InvalidStreamOffset):
         node.vhost.groups.move(group, "somewhere", 0)
     assert (queue.groups["g"], group.ready, group.deleted) == (group, 2, False)
+
+
+async def test_a_group_is_given_what_is_durable_as_soon_as_it_is(node: Node) -> None:
+    queue = await declare(node, **KEPT)
+    journal = node.logs.journal
+    fill(queue, 3)
+    await journal.drain()
+    early = await join(node, queue, "early")
+    first = consume(queue, early)
+    node.turns.run()
+    journal.hold()
+    fill(queue, 2)
+    late = await join(node, queue, "late", "next")
+    beyond = await join(node, queue, "beyond", 99)
+    assert late.record.begins == beyond.record.begins == [3]
+    second = consume(queue, late)
+    node.turns.run()
+    assert (early.ready, late.ready) == (0, 0)
+    assert (first.bodies(), second.bodies()) == (numbered(0, 3), [])
+    for delivery in first.take():
+        delivery.partition.give_back(delivery.offset, delivery.offset + delivery.count)
+    early.wake()
+    node.turns.run()
+    assert first.bodies() == numbered(0, 3), "what comes back does not wait"
+    journal.let_go()
+    await journal.drain()
+    node.turns.run()
+    assert first.bodies() == [*numbered(0, 3), *numbered(0, 2)]
+    assert second.bodies() == numbered(0, 2)

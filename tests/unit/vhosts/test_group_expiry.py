@@ -59,7 +59,8 @@ def clock(node: Node) -> Clock:
 
 @pytest.fixture
 async def queue(node: Node) -> Queue:
-    properties = QueueProperties("q", durable=True, arguments={"x-retention": "1h"})
+    arguments = {"x-retention": "1h", "x-durability": "memory"}
+    properties = QueueProperties("q", durable=True, arguments=arguments)
     queue, declared = node.vhost.declare_queue(properties, object())
     assert declared is not None
     await declared

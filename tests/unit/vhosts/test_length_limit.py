@@ -287,7 +287,11 @@ async def test_a_purge_makes_room(node: Node) -> None:
 
 
 async def test_a_queue_of_streams_knows_no_length_but_its_retention(node: Node) -> None:
-    arguments = {"x-queue-type": "stream", "x-max-length-bytes": 10}
+    arguments = {
+        "x-queue-type": "stream",
+        "x-max-length-bytes": 10,
+        "x-durability": "memory",
+    }
     properties = QueueProperties("s", durable=True, arguments=arguments)
     stream, durable = node.vhost.declare_queue(properties, None)
     assert durable is not None

@@ -43,6 +43,8 @@ def declare(
     **arguments: object,
 ) -> Queue:
     named = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
+    if "x-queue-type" in named:
+        named["x-durability"] = "memory"  # visible at once
     properties = QueueProperties(
         name, durable, exclusive, arguments={"x-partitions": partitions, **named}
     )

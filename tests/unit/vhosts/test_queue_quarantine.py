@@ -92,7 +92,7 @@ def test_a_purge_ends_the_quarantine(node: Node, queue: Queue) -> None:
 
 
 async def test_a_reader_is_told_when_it_has_settled_what_lies_before(node: Node) -> None:
-    arguments = {"x-queue-type": "stream"}
+    arguments = {"x-queue-type": "stream", "x-durability": "memory"}
     properties = QueueProperties("s", durable=True, arguments=arguments)
     queue, durable = node.vhost.declare_queue(properties, object())
     assert durable is not None
@@ -119,7 +119,7 @@ async def test_a_reader_is_told_when_it_has_settled_what_lies_before(node: Node)
 
 
 async def test_a_group_stops_at_the_damage_as_a_queue_does(node: Node) -> None:
-    arguments = {"x-queue-type": "stream"}
+    arguments = {"x-queue-type": "stream", "x-durability": "memory"}
     properties = QueueProperties("s", durable=True, arguments=arguments)
     queue, durable = node.vhost.declare_queue(properties, object())
     assert durable is not None
@@ -149,7 +149,7 @@ async def test_a_group_stops_at_the_damage_as_a_queue_does(node: Node) -> None:
 
 
 async def test_the_other_partitions_go_on(node: Node) -> None:
-    arguments = {"x-queue-type": "stream", "x-partitions": 2}
+    arguments = {"x-queue-type": "stream", "x-partitions": 2, "x-durability": "memory"}
     properties = QueueProperties("s", durable=True, arguments=arguments)
     queue, durable = node.vhost.declare_queue(properties, object())
     assert durable is not None

@@ -34,7 +34,7 @@ from vhosts.dispatcher import (
 )
 from vhosts.stream_reader import StreamPosition, stream_position
 
-STREAM = {"x-queue-type": "stream"}
+STREAM = {"x-queue-type": "stream", "x-durability": "memory"}  # visible at once
 HOUR = 3_600_000_000
 SMALL = LogOptions(journal_file_bytes=1024 * 1024, segment_bytes=65_536, memory_tail_bytes=65_536)
 
@@ -129,7 +129,7 @@ def test_no_batch_older_than_the_time_asked_for_is_read(node: Node, stream: Queu
 
 
 def test_a_queue_is_consumed_and_read_at_the_same_time(node: Node) -> None:
-    queue = declare(node, **{"x-retention": "1h"})
+    queue = declare(node, **{"x-retention": "1h", "x-durability": "memory"})
     consumer = Taker()
     queue.add_consumer(consumer)
     fill(queue, 6, batch=2)
@@ -251,3 +251,51 @@ async def test_many_readers_are_fed_in_several_turns_and_each_in_its_turn(
         node.turns.one()
         met = [before + bool(taker.take()) for before, taker in zip(met, takers, strict=True)]
     assert min(met) > 0
+
+
+async def test_a_reader_gets_what_is_durable_as_soon_as_it_is(node: Node) -> None:
+    stream = declare(node, **{"x-queue-type": "stream"})
+    journal, log = node.logs.journal, stream.partitions[0].log
+    fill(stream, 2)
+    await journal.drain()
+    journal.hold()
+    stream.publish(records("a", "b"), waited=False)
+    early, late = read(stream, "first"), read(stream, "next")
+    assert stream_position(log, "next", 0) == StreamPosition(2)
+    assert stream_position(log, "last", 0) == StreamPosition(1)
+    assert stream_position(log, datetime.fromtimestamp(5, UTC), 0) == StreamPosition(2, 5_000_000)
+    node.turns.run()
+    assert (early.bodies(), late.bodies(), stream.ready) == (numbered(0, 2), [], 2)
+    journal.let_go()
+    await journal.drain()
+    node.turns.run()
+    assert (early.bodies(), late.bodies()) == ([*numbered(0, 2), "a", "b"], ["a", "b"])
+    assert stream.ready == 4
+
+
+async def test_a_queue_s_own_consumers_go_ahead_of_the_readers_of_its_log(node: Node) -> None:
+    queue = declare(node, **{"x-retention": "1h"})
+    consumer = Taker(no_ack=True)
+    queue.add_consumer(consumer)
+    reader = read(queue)
+    node.logs.journal.hold()
+    fill(queue, 2)
+    node.turns.run()
+    assert (consumer.bodies(), reader.bodies()) == (numbered(0, 2), [])
+    node.logs.journal.let_go()
+    await node.logs.journal.drain()
+    node.turns.run()
+    assert reader.bodies() == numbered(0, 2)
+
+
+async def test_readers_of_several_partitions_are_woken_by_each(node: Node) -> None:
+    stream = declare(node, **{"x-queue-type": "stream", "x-partitions": 3})
+    reader = read(stream)
+    for partition in stream.partitions:
+        node.turns.run()
+        partition.log.append(records("m"), waited=False)
+        stream.wake()
+        node.turns.run()
+        await node.logs.journal.drain()
+    node.turns.run()
+    assert reader.bodies() == ["m"] * 3

@@ -41,6 +41,8 @@ def declare(
 ) -> Queue:
     named = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
     durable = "x-queue-type" in named
+    if durable:
+        named["x-durability"] = "memory"  # visible at once
     properties = QueueProperties(name, durable, arguments={"x-partitions": partitions, **named})
     return node.vhost.declare_queue(properties, None)[0]
 
