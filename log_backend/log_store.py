@@ -46,7 +46,7 @@ from log_backend.log_intake import LogIntake
 from log_backend.log_options import LogOptions
 from log_backend.log_transaction import LogTransaction, together
 from log_backend.memory_watch import MemoryWatch
-from log_backend.metadata import Change, MetadataStore, MetadataUnavailable
+from log_backend.metadata import Change, MetadataStore
 from log_backend.partition_log import PartitionLog
 from log_backend.partition_removal import PartitionRemoval, empty_spill
 from log_backend.partition_table import PartitionTable

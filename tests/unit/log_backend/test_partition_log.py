@@ -242,7 +242,7 @@ async def test_a_segment_is_as_young_as_the_youngest_in_it_and_its_times_are_fou
     for age in (2, 0.5, 3, 0.25):
         body = b"x" * 5_000  # an entry of the index each
         partition.append(records([body], time=now - round(age * HOUR)), waited=True)
-    await store.flush()
+    await flushed(store)
     (segment,) = partition.segments
     assert segment.last_time == now - HOUR // 4
     assert [segment.offset_at(now - round(age * HOUR)) for age in (2.5, 0.5, 0.4)] == [0, 0, 2]
