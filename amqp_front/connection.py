@@ -41,7 +41,8 @@ from amqp_front.login import PROTOCOL, offered
 from amqp_front.methods import encode_method
 from amqp_front.proxy_header import Endpoint
 from amqp_front.publishing_hold import PublishingHold
-from amqp_front.refusals import broker_failure, note_refusal, refusal
+from amqp_front.refusal_note import note_refusal
+from amqp_front.refusals import broker_failure, refusal
 from amqp_front.services import Services
 from log_backend import Octets
 from vhosts import Actor, PermissionCache, VirtualHost, acts
