@@ -8,8 +8,8 @@ from log_backend.cursor_snapshot import Marks, SnapshotWriter, read_snapshot
 from log_backend.delivery_counts import CountedRange, DeliveryCounts
 from log_backend.journal_block import HandedOut, Reason, Redelivered, Settlement, StateChange
 from log_backend.metadata import Change
-from log_backend.settled import SettledSet, settlements_of
-from log_backend.settled_entries import SettledPart
+from log_backend.settled import SettledSet
+from log_backend.settled_entries import SettledPart, settlements_of
 
 REDELIVERED_MAX = 4_096  # ranges that wait for the journal: it may stand still for hours
 # Ranges settled out of order that wait likewise, 0.2 MB of them: more are packed, in 1 ms, to at most a bit an

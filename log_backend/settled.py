@@ -6,7 +6,6 @@ Offsets settle out of order, so above the mark there are holes. They are kept in
 
 from collections.abc import Iterator
 
-from log_backend.journal_block import Reason, Settlement
 from log_backend.settled_chunk import BITMAP_BYTES, CHUNK_OFFSETS, Bitmap, Chunk, Runs
 
 _CHUNK_MASK = (1 << CHUNK_OFFSETS) - 1
@@ -173,16 +172,3 @@ def pieces(first: int, end: int) -> Iterator[tuple[int, int, int]]:
         high = min(CHUNK_OFFSETS, end - number * CHUNK_OFFSETS)
         yield number, low, high
         first = number * CHUNK_OFFSETS + high
-
-
-def settlements_of(settled: SettledSet, cursor: int, reason: Reason) -> Iterator[Settlement]:
-    """What the journal has to know of all that a set holds: an entry a chunk."""
-    if settled.low_water:
-        yield Settlement(cursor, [(0, settled.low_water)], reason)
-    for number, chunk in settled.chunks.items():
-        base = number * CHUNK_OFFSETS
-        if isinstance(chunk, Runs):
-            ranges = [(base + first, base + end) for first, end in chunk.runs()]
-            yield Settlement(cursor, ranges, reason)
-        else:
-            yield Settlement.of_bits(cursor, base, chunk.encode(), reason)

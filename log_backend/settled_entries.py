@@ -1,10 +1,12 @@
 """What a transaction settles, before it is settled: of which cursors, and as it stands in the journal."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from log_backend.journal_block import Settlement
+from log_backend.journal_block import Reason, Settlement
 from log_backend.journal_entry import JournalEntry
+from log_backend.settled import SettledSet
+from log_backend.settled_chunk import CHUNK_OFFSETS, Runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +45,16 @@ class SettledEntries:
         """Add an entry."""
         self.content += settled.entry().encode()
         self.count += 1
+
+
+def settlements_of(settled: SettledSet, cursor: int, reason: Reason) -> Iterator[Settlement]:
+    """What the journal has to know of all that a set holds: an entry a chunk."""
+    if settled.low_water:
+        yield Settlement(cursor, [(0, settled.low_water)], reason)
+    for number, chunk in settled.chunks.items():
+        base = number * CHUNK_OFFSETS
+        if isinstance(chunk, Runs):
+            ranges = [(base + first, base + end) for first, end in chunk.runs()]
+            yield Settlement(cursor, ranges, reason)
+        else:
+            yield Settlement.of_bits(cursor, base, chunk.encode(), reason)
