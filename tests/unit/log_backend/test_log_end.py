@@ -139,7 +139,7 @@ async def test_who_waits_is_told_once_when_more_is_visible(data: Path) -> None:
 
 async def test_memory_is_freed_as_soon_as_what_was_hidden_is_visible(data: Path) -> None:
     store, (log,) = start_store(data, retention=KEPT)
-    store.intake.tail_bytes_watched = store._tail_bytes_max = 10_000
+    store.intake.tail_bytes_watched = store._tail_bytes_max = store.memory._tail_bytes_max = 10_000
     store.journal.hold()
     for _ in range(25):
         log.append(records([bytes(1_000)]))
