@@ -104,7 +104,7 @@ class LogEnd:
 
     @cython.locals(records=Records, waited=cython.bint)
     def append(self, records: Records, waited: bool = False) -> int:
-        """Append records to the end, in order; they are in memory at once, and visible when `visible_end` says so.
+        """Append records to the end, in order; they are in memory at once, and visible below `visible_end`.
 
         Args:
             records: their buffer is kept, not copied.
