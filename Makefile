@@ -58,7 +58,7 @@ crash: setup ## N=2000: kill -9, power cuts and disk faults, all of them; an hou
 	@.ci/system-packages crash
 	@ROUTELOG_TEST_KILLS=$(N) ROUTELOG_TEST_CUTS=all ROUTELOG_TEST_CUT_OUTCOMES=2 ROUTELOG_TEST_FAULTS=all \
 		ROUTELOG_TEST_POWER_CUTS=400 ROUTELOG_TEST_EXT4_CUTS=50 ROUTELOG_TEST_DAMAGES=2500 \
-		ROUTELOG_TEST_EVERY_BYTE=1 $(TESTS) \
+		ROUTELOG_TEST_READER_KILLS=100 ROUTELOG_TEST_EVERY_BYTE=1 $(TESTS) \
 		-o faulthandler_timeout=0 -m crash tests/crash
 
 model: setup ## STEPS=1000000: random clients against a model of queues and settlement; an hour

@@ -253,6 +253,12 @@ class JournalGroups:
                 return group
         return None
 
+    def hasten(self, group: JournalGroup) -> None:
+        """Somebody waits for a group that he has added nothing to."""
+        if not group.waited:
+            group.waited = True
+            self._on_entry(True)
+
     @contextmanager
     def together(self) -> Iterator[None]:
         """What is appended meanwhile is one block, however large; once more within, the same one."""

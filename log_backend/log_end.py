@@ -123,7 +123,7 @@ class LogEnd:
 
     @cython.locals(records=Records, waited=cython.bint)
     def append(self, records: Records, waited: bool = False) -> int:
-        """Append records to the end, in order; they are readable at once, but for `open_from`.
+        """Append records to the end, in order; see `ready_end` and `visible_end`.
 
         Args:
             records: their buffer is kept, not copied.

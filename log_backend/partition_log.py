@@ -176,7 +176,7 @@ class PartitionLog(QuarantinedLog):
         return self.segments[-1].last_indexed_offset if self.segments else end
 
     def when_visible(self, done: Callable[[], None]) -> None:
-        """Call `done` when more than now is visible, of what is not; when all is, nothing is to come."""
+        """Call `done` as soon as more than now is visible, which the journal hastens; when all is, never."""
         if done in self._awaiting_visible:
             return
         if not self._awaiting_visible:
@@ -184,6 +184,7 @@ class PartitionLog(QuarantinedLog):
             if group is None:
                 return
             self._owner.waiters.wait(group.position, self._became_visible, durable=False)
+            self._owner.intake.groups.hasten(group)
         self._awaiting_visible += (done,)
 
     def _became_visible(self) -> None:

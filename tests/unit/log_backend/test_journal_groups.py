@@ -76,6 +76,20 @@ def test_what_is_hidden_waits_for_the_first_block_that_has_something_of_it(
     assert groups.hiding(7) is None
 
 
+def test_who_waits_for_an_entry_of_others_hastens_it() -> None:
+    woken: list[bool] = []
+    groups = JournalGroups(woken.append, lambda pressed: None)
+    groups.start(1)
+    groups.append(JournalEntry(1, Blob(8)), False, True)
+    groups.hide(1, 0)
+    group = groups.hiding(1)
+    assert group is not None
+    for _ in range(2):
+        groups.hasten(group)
+    assert woken == [False, True]
+    assert group.waited
+
+
 def hidden_from(groups: JournalGroups, partition: int) -> int:
     group = groups.hiding(partition)
     assert group is not None
