@@ -67,6 +67,7 @@ class FullLogMachine(LogMachine):
     def make_room(self) -> None:
         """There is room again, and the store uses it."""
         self.writes = self.disk.writes = None
+        self._run(self._all_durable())  # only what is visible goes to segments
         self._run(self.store.flush())
         assert not self.store._refused
         assert all(not log.unflushed_bytes for log in self.partitions)

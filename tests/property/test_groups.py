@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from queue_samples import Node, Taker, records, running_node
 from unit.log_backend.open_store import MIB, copy_of, durable, until
+from unit.log_backend.open_store import flushed as flush_visible
 
 from log_backend import LogOptions, PartitionLog
 from vhosts import GroupOptions, Queue, QueueProperties
@@ -137,6 +138,7 @@ class GroupMachine(RuleBasedStateMachine):
 
         async def published() -> None:
             self.queue.publish(records(*bodies, persistent=persistent), waited=False)
+            await self.node.logs.journal.drain()  # groups see what is visible
 
         self._run(published())
         self.next_offset = offsets.stop
@@ -289,7 +291,7 @@ class GroupMachine(RuleBasedStateMachine):
             barrier.open_cursor().settle(0, barrier.next_offset)
             barrier.release()
             if flushed:
-                await flushed(logs)
+                await flush_visible(logs)
             await asyncio.gather(*logs._background.tasks)
             for executor in (logs.journal._executor, logs._flusher):
                 await self.loop.run_in_executor(executor, str)

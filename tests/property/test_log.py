@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, copy_of, durable, open_store, unsettled, until
+from unit.log_backend.open_store import flushed as flush_visible
 
 from log_backend.log_options import LogOptions
 from log_backend.partition_log import PartitionLog
@@ -261,7 +262,7 @@ class LogMachine(RuleBasedStateMachine):
         async def died() -> Path:
             await self._all_durable()
             if flushed:
-                await flushed(self.store)
+                await flush_visible(self.store)
             await self._quiet()
             self.copies += 1
             left = self.root / str(self.copies)
