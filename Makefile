@@ -33,7 +33,7 @@ N := 2000
 STEPS := 1000000
 BROKER := routelog
 
-.PHONY: help setup java demo serve test test-spark-all crash model interop check format bench clean
+.PHONY: help setup java demo serve test test-spark-all crash model interop check coverage release-check format bench clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
@@ -71,8 +71,14 @@ interop: setup ## BROKER=routelog: the integration suites of py-amqp, kombu and 
 check: setup ## format, lint, strict types, architecture, unit tests
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
-	@$(BIN)/mypy setup.py $(wildcard pyspark_routelog.py) $(PACKAGES)
+	@$(BIN)/mypy setup.py src
 	@$(IN_MEMORY) $(TESTS) -q tests/test_architecture.py tests/test_links.py tests/unit
+
+coverage: setup ## which lines the unit tests reach, in build/coverage; the kernel uncompiled
+	@ROUTELOG_PURE=1 $(IN_MEMORY) $(TESTS) -q --cov=src/routelog --cov-report=html:build/coverage --cov-report=term:skip-covered tests/unit
+
+release-check: setup ## sdist and wheel, and the wheel in an empty environment: a broker and a client
+	@.ci/release-check
 
 format: setup ## rewrite the sources in the project's format
 	@$(BIN)/ruff format .
@@ -80,7 +86,7 @@ format: setup ## rewrite the sources in the project's format
 
 bench: setup ## compare with RabbitMQ, side by side: docs/performance.md
 	@.ci/system-packages bench
-	@$(BIN)/python -m benchmarks --peer rabbitmq --page docs/performance.md
+	@$(BIN)/python -m routelog.benchmarks --peer rabbitmq --page docs/performance.md
 
 clean: ## remove what was compiled and cached (keeps .venv and ./data)
 	@rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis $(COMPILED)

@@ -7,42 +7,41 @@ Everything else about the distribution stands in pyproject.toml.
 
 import os
 import platform
-from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 # Ordinary typed Python that also runs uncompiled (ROUTELOG_PURE=1).
 HOT_MODULES = (
-    "log_backend/checksum.py",
-    "log_backend/record_batch.py",
-    "log_backend/record_encoding.py",
-    "log_backend/record_selection.py",
-    "log_backend/gathering.py",
-    "log_backend/journal_entry.py",
-    "log_backend/journal_groups.py",
-    "log_backend/placement.py",
-    "log_backend/log_end.py",
-    "log_backend/log_intake.py",
-    "log_backend/tail.py",
-    "log_backend/single_record.py",
-    "amqp_front/property_walk.py",
-    "amqp_front/frame_cutter.py",
-    "amqp_front/body_inlet.py",
-    "amqp_front/inlet.py",
-    "amqp_front/deliver_frames.py",
-    "amqp_front/confirms.py",
-    "amqp_front/confirm_sender.py",
-    "vhosts/appending.py",
-    "vhosts/sharing_out.py",
-    "amqp_front/record_attributes.py",
-    "amqp_front/route_search.py",
-    "amqp_front/publisher.py",
-    "vhosts/queue.py",
-    "exchanges/route_walk.py",
-    "exchanges/topic_lanes.py",
-    "exchanges/topic_trie.py",
-    "exchanges/equal_weights.py",
+    "log_backend/records/checksum.py",
+    "log_backend/records/record_batch.py",
+    "log_backend/records/record_encoding.py",
+    "log_backend/records/record_selection.py",
+    "log_backend/records/gathering.py",
+    "log_backend/journal/journal_entry.py",
+    "log_backend/journal/journal_groups.py",
+    "log_backend/records/placement.py",
+    "log_backend/partitions/log_end.py",
+    "log_backend/partitions/log_intake.py",
+    "log_backend/partitions/tail.py",
+    "log_backend/records/single_record.py",
+    "amqp_front/wire/property_walk.py",
+    "amqp_front/wire/frame_cutter.py",
+    "amqp_front/connections/body_inlet.py",
+    "amqp_front/connections/inlet.py",
+    "amqp_front/wire/deliver_frames.py",
+    "amqp_front/publishing/confirms.py",
+    "amqp_front/publishing/confirm_sender.py",
+    "vhosts/posting/appending.py",
+    "vhosts/posting/sharing_out.py",
+    "amqp_front/wire/record_attributes.py",
+    "amqp_front/publishing/route_search.py",
+    "amqp_front/publishing/publisher.py",
+    "vhosts/queues/queue.py",
+    "exchanges/routes/route_walk.py",
+    "exchanges/indexes/topic_lanes.py",
+    "exchanges/indexes/topic_trie.py",
+    "exchanges/indexes/equal_weights.py",
 )
 
 # -O3 without -march=native: a wheel runs on machines other than the one that built it. All processors of the
@@ -59,17 +58,16 @@ DIRECTIVES = {
 
 
 def kernel_extensions() -> list[Extension]:
-    """The hot modules that exist, as extensions to compile."""
+    """The hot modules, as extensions to compile."""
     if os.environ.get("ROUTELOG_PURE"):
         return []
     return [
         Extension(
-            source.removesuffix(".py").replace("/", "."),
-            [source],
+            "routelog." + source.removesuffix(".py").replace("/", "."),
+            [f"src/routelog/{source}"],
             extra_compile_args=COMPILE_ARGUMENTS,
         )
         for source in HOT_MODULES
-        if Path(source).exists()
     ]
 
 

@@ -1,3 +1,3 @@
 """Connections, channels and frames: what RabbitMQ clients talk to."""
 
-import log_backend  # noqa: F401  (first: it decides whether the kernel runs compiled)
+from routelog import log_backend  # noqa: F401  (first: it decides whether the kernel runs compiled)

@@ -19,27 +19,31 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from amqp_front.acceptor import Acceptor
-from amqp_front.broker import Broker, BrokerAddress, StartError, run
-from amqp_front.configuration import BrokerConfig, ConfigurationError, load_configuration
-from amqp_front.firehose import Firehose
-from amqp_front.listeners import listening_sockets, tls_options
-from amqp_front.logs import escape_control, set_up_logs
-from amqp_front.memory_allocator import give_large_blocks_back
-from amqp_front.open_files import (
+from routelog.amqp_front.node.configuration import (
+    BrokerConfig,
+    ConfigurationError,
+    load_configuration,
+)
+from routelog.amqp_front.process.broker import Broker, BrokerAddress, StartError, run
+from routelog.amqp_front.process.logs import escape_control, set_up_logs
+from routelog.amqp_front.process.memory_allocator import give_large_blocks_back
+from routelog.amqp_front.process.open_files import (
     make_room_for_open_files,
     open_files_limit,
     raise_open_files_limit,
 )
-from amqp_front.service_manager import ServiceManager
-from amqp_front.stalled_sockets import StalledSockets
-from amqp_front.tls import CertificateUnusable, TlsCertificates
-from log_backend import StoredLogs, SystemDisk, random_key, random_name
-from mirror_cluster import claim_epoch
-from vhosts import Definitions, InvalidDefinition, VirtualHost, read_definitions
+from routelog.amqp_front.process.service_manager import ServiceManager
+from routelog.amqp_front.publishing.firehose import Firehose
+from routelog.amqp_front.server.acceptor import Acceptor
+from routelog.amqp_front.server.listeners import listening_sockets, tls_options
+from routelog.amqp_front.server.stalled_sockets import StalledSockets
+from routelog.amqp_front.server.tls import CertificateUnusable, TlsCertificates
+from routelog.log_backend import StoredLogs, SystemDisk, random_key, random_name
+from routelog.mirror_cluster import claim_epoch
+from routelog.vhosts import Definitions, InvalidDefinition, VirtualHost, read_definitions
 
 if TYPE_CHECKING:
-    from management import ManagementServer
+    from routelog.management import ManagementServer
 
 log = logging.getLogger(__name__)
 
@@ -64,11 +68,11 @@ class CommandLine(TyperGroup):
 
 
 def _tools() -> TyperGroup:
-    from amqp_front.log_commands import log_commands
-    from benchmarks.perf import perf_commands
-    from management import operator_commands
-    from spark_bridge.export_commands import export_commands
-    from spark_bridge.index_commands import index_commands
+    from routelog.amqp_front.process.log_commands import log_commands
+    from routelog.benchmarks.perf.perf import perf_commands
+    from routelog.management import operator_commands
+    from routelog.spark_bridge.index.index_commands import index_commands
+    from routelog.spark_bridge.lakes.export_commands import export_commands
 
     tools = typer.Typer()
     tools.add_typer(log_commands)
@@ -212,7 +216,7 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
     if not config.management:
         yield
         return
-    from management import BrokerSide, ManagementServer, NodeFacts
+    from routelog.management import BrokerSide, ManagementServer, NodeFacts
 
     token = random_name()
     listeners = {"amqp": (address.host, address.port)}

@@ -10,19 +10,19 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks.broker_process import Broker, rabbitmq, routelog
-from benchmarks.cases import Case, Window, cases_named
-from benchmarks.connection import Connection
-from benchmarks.folder import scratch
-from benchmarks.growth import CURVES, Curve, measure_growth
-from benchmarks.machine import Machine, measure_machine
-from benchmarks.null_broker import null_broker
-from benchmarks.outcome import refusals
-from benchmarks.performance_page import PerformancePage
-from benchmarks.publish_run import publishes_to
-from benchmarks.report import Report
-from benchmarks.session import CEILING, Session
-from benchmarks.unexpected import EXIT_WRONG, BadRequest
+from routelog.benchmarks.brokers.broker_process import Broker, rabbitmq, routelog
+from routelog.benchmarks.brokers.null_broker import null_broker
+from routelog.benchmarks.comparison.cases import Case, Window, cases_named
+from routelog.benchmarks.comparison.growth import CURVES, Curve, measure_growth
+from routelog.benchmarks.comparison.performance_page import PerformancePage
+from routelog.benchmarks.comparison.report import Report
+from routelog.benchmarks.comparison.session import CEILING, Session
+from routelog.benchmarks.perf.outcome import refusals
+from routelog.benchmarks.traffic.connection import Connection
+from routelog.benchmarks.traffic.folder import scratch
+from routelog.benchmarks.traffic.machine import Machine, measure_machine
+from routelog.benchmarks.traffic.publish_run import publishes_to
+from routelog.benchmarks.traffic.unexpected import EXIT_WRONG, BadRequest
 
 _MACHINE_SECONDS = 1.0  # of each of its limits
 
@@ -76,7 +76,7 @@ def main(
     """Measure brokers side by side with pre-encoded frames, in turns, and print medians."""
     console = Console()
     window = Window(warm_up, seconds, backlog)
-    command = shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]])
+    command = shlex.join(["python", "-m", "routelog.benchmarks", *sys.argv[1:]])
     with refusals(), ExitStack() as stack:
         cases, curves = cases_named(case or []), _curves_named(curve or [])
         data = stack.enter_context(scratch(folder, "bench-"))

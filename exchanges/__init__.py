@@ -4,22 +4,8 @@
 turns (exchange, routing key, headers) into names of queues.
 """
 
-from exchanges.binding import Binding, DestinationKind
-from exchanges.binding_index import BindingIndex
-from exchanges.deduplication_index import (
-    DEDUPLICATION,
-    DeduplicationOptions,
-    deduplication_options,
-    whole_number,
-)
-from exchanges.delayed_index import (
-    DELAY_HEADER,
-    DELAYED_TYPE,
-    delay_milliseconds,
-    held_name,
-    holding_exchange,
-)
-from exchanges.errors import (
+from routelog.exchanges.bindings.binding import Binding, DestinationKind
+from routelog.exchanges.bindings.errors import (
     DefaultExchangeProtected,
     ExchangeInequivalent,
     ExchangeInUse,
@@ -34,19 +20,38 @@ from exchanges.errors import (
     SystemExchangeProtected,
     UnknownExchangeType,
 )
-from exchanges.exchange import Exchange
-from exchanges.exchange_types import EXCHANGE_TYPES, IndexFactory, type_table
-from exchanges.field_values import comparable, field_type, octets
-from exchanges.message import BARE_MESSAGE, Message
-from exchanges.name_table import NameTable
-from exchanges.names import DEFAULT_EXCHANGE, NAME_BYTES_MAX, check_name, check_not_reserved
-from exchanges.recent_history_index import RECENT_HISTORY, history_length
-from exchanges.route import Route
-from exchanges.route_walk import Visit
-from exchanges.routing_table import RoutingTable
-from exchanges.stale_routes import StaleRoutes
-from exchanges.topology import NODE_EXCHANGES, PREDECLARED
-from exchanges.topology_change import NO_CHANGE, TopologyChange
+from routelog.exchanges.bindings.exchange import Exchange
+from routelog.exchanges.bindings.field_values import comparable, field_type, octets
+from routelog.exchanges.bindings.message import BARE_MESSAGE, Message
+from routelog.exchanges.bindings.name_table import NameTable
+from routelog.exchanges.bindings.names import (
+    DEFAULT_EXCHANGE,
+    NAME_BYTES_MAX,
+    check_name,
+    check_not_reserved,
+)
+from routelog.exchanges.bindings.route import Route
+from routelog.exchanges.bindings.topology_change import NO_CHANGE, TopologyChange
+from routelog.exchanges.indexes.binding_index import BindingIndex
+from routelog.exchanges.indexes.deduplication_index import (
+    DEDUPLICATION,
+    DeduplicationOptions,
+    deduplication_options,
+    whole_number,
+)
+from routelog.exchanges.indexes.delayed_index import (
+    DELAY_HEADER,
+    DELAYED_TYPE,
+    delay_milliseconds,
+    held_name,
+    holding_exchange,
+)
+from routelog.exchanges.indexes.exchange_types import EXCHANGE_TYPES, IndexFactory, type_table
+from routelog.exchanges.indexes.recent_history_index import RECENT_HISTORY, history_length
+from routelog.exchanges.routes.route_walk import Visit
+from routelog.exchanges.routes.routing_table import RoutingTable
+from routelog.exchanges.routes.stale_routes import StaleRoutes
+from routelog.exchanges.topology.topology import NODE_EXCHANGES, PREDECLARED
 
 __all__ = [
     "BARE_MESSAGE",

@@ -1,39 +1,22 @@
 """Records, segments, partitions, journal and cursors: the log behind every queue."""
 
 # ruff: noqa: E402  (the finder must be in place before a hot module is imported)
-from log_backend import pure_mode
+from routelog.log_backend.records import pure_mode
 
 pure_mode.install()
 
-from log_backend.ballast import BALLAST_BYTES
-from log_backend.bucket import BadBucket, Bucket
-from log_backend.bucket_address import check_address, open_bucket, without_secrets
-from log_backend.clock import Clock, SystemClock
-from log_backend.cursor import Cursor
-from log_backend.cursor_snapshot import SnapshotDamaged
-from log_backend.data_directory import (
-    DataDirectory,
-    NoDataDirectory,
-    StoredPartition,
-    open_metadata,
-)
-from log_backend.disk import DirectoryLocked, Disk, SystemDisk, read_small
-from log_backend.disk_space import DiskSpace
-from log_backend.durability import Durability
-from log_backend.file_system import doubt
-from log_backend.journal import JournalFailed
-from log_backend.journal_block import Reason, Settlement, UnknownEntry
-from log_backend.journal_positions import NOTHING, JournalPositions
-from log_backend.journal_reader import JournalDamaged
-from log_backend.log_directory import EXCHANGE_MARK
-from log_backend.log_dump import journal_reports, partition_report, stored_records
-from log_backend.log_end import PartitionClosed
-from log_backend.log_options import LogOptions
-from log_backend.log_repair import Repair, Repaired
-from log_backend.log_store import LogStore
-from log_backend.log_transaction import LogTransaction
-from log_backend.log_verification import Finding, Verification
-from log_backend.metadata import (
+from routelog.log_backend.doors.ballast import BALLAST_BYTES
+from routelog.log_backend.doors.clock import Clock, SystemClock
+from routelog.log_backend.doors.disk import DirectoryLocked, Disk, SystemDisk, read_small
+from routelog.log_backend.doors.file_system import doubt
+from routelog.log_backend.doors.private_files import keep_private, narrow, others_may_read
+from routelog.log_backend.doors.randomness import random_below, random_key, random_name
+from routelog.log_backend.journal.journal import JournalFailed
+from routelog.log_backend.journal.journal_block import Reason, Settlement, UnknownEntry
+from routelog.log_backend.journal.journal_positions import NOTHING, JournalPositions
+from routelog.log_backend.journal.journal_reader import JournalDamaged
+from routelog.log_backend.log_store import LogStore
+from routelog.log_backend.metadata.metadata import (
     Change,
     Entry,
     MetadataCorrupt,
@@ -41,11 +24,17 @@ from log_backend.metadata import (
     MetadataUnavailable,
     RevisionConflict,
 )
-from log_backend.metadata_writer import MetadataWriter, unawaited
-from log_backend.partition_log import PartitionLog
-from log_backend.private_files import keep_private, narrow, others_may_read
-from log_backend.randomness import random_below, random_key, random_name
-from log_backend.record_batch import (
+from routelog.log_backend.metadata.metadata_writer import MetadataWriter, unawaited
+from routelog.log_backend.metadata.schedule import Schedule
+from routelog.log_backend.metadata.schedule_store import ScheduledRecord, ScheduleStore
+from routelog.log_backend.partitions.cursor import Cursor
+from routelog.log_backend.partitions.log_end import PartitionClosed
+from routelog.log_backend.partitions.log_options import LogOptions
+from routelog.log_backend.partitions.log_transaction import LogTransaction
+from routelog.log_backend.partitions.partition_log import PartitionLog
+from routelog.log_backend.partitions.settled_entries import SettledEntries, SettledPart
+from routelog.log_backend.records.durability import Durability
+from routelog.log_backend.records.record_batch import (
     BLIND_COPIES,
     EXPIRING,
     PERSISTENT,
@@ -54,17 +43,32 @@ from log_backend.record_batch import (
     Records,
     new_buffer,
 )
-from log_backend.record_encoding import encode_parts, encode_records, routing_keys
-from log_backend.record_fetch import StoredRecord, record_at
-from log_backend.record_selection import key_partition, split_by_routing_key, split_records
-from log_backend.remote_storage import RemoteStorage
-from log_backend.retention import Hold, Retention
-from log_backend.schedule import Schedule
-from log_backend.schedule_store import ScheduledRecord, ScheduleStore
-from log_backend.segment import Segment, SegmentDamaged
-from log_backend.settled_entries import SettledEntries, SettledPart
-from log_backend.single_record import SingleRecord
-from log_backend.stored_log import StoredExtent, StoredLogs, StoredStretch
+from routelog.log_backend.records.record_encoding import encode_parts, encode_records, routing_keys
+from routelog.log_backend.records.record_selection import (
+    key_partition,
+    split_by_routing_key,
+    split_records,
+)
+from routelog.log_backend.records.single_record import SingleRecord
+from routelog.log_backend.remote.bucket import BadBucket, Bucket
+from routelog.log_backend.remote.bucket_address import check_address, open_bucket, without_secrets
+from routelog.log_backend.segments.log_directory import EXCHANGE_MARK
+from routelog.log_backend.segments.record_fetch import StoredRecord, record_at
+from routelog.log_backend.segments.retention import Hold, Retention
+from routelog.log_backend.segments.segment import Segment, SegmentDamaged
+from routelog.log_backend.settlement.cursor_snapshot import SnapshotDamaged
+from routelog.log_backend.tools.data_directory import (
+    DataDirectory,
+    NoDataDirectory,
+    StoredPartition,
+    open_metadata,
+)
+from routelog.log_backend.tools.log_dump import journal_reports, partition_report, stored_records
+from routelog.log_backend.tools.log_repair import Repair, Repaired
+from routelog.log_backend.tools.log_verification import Finding, Verification
+from routelog.log_backend.upkeep.disk_space import DiskSpace
+from routelog.log_backend.upkeep.remote_storage import RemoteStorage
+from routelog.log_backend.upkeep.stored_log import StoredExtent, StoredLogs, StoredStretch
 
 __all__ = [
     "BALLAST_BYTES",

@@ -21,44 +21,44 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
-from log_backend.background import Background
-from log_backend.ballast import Ballast
-from log_backend.checkpoint import snapshot, store, store_snapshots
-from log_backend.clock import Clock
-from log_backend.cold_reads import ColdReads
-from log_backend.cursor import NO_CURSORS
-from log_backend.cursor_changes import journal_changes
-from log_backend.damage import damage_change
-from log_backend.disk import Disk, DiskFull
-from log_backend.disk_space import DiskSpace
-from log_backend.durability import Durability
-from log_backend.emptied_logs import EmptiedLogs
-from log_backend.eviction import evict
-from log_backend.flush_plan import FlushPlan
-from log_backend.flush_round import PARTITIONS_MAX, due, flush_round, flushing
-from log_backend.flusher import Flusher
-from log_backend.journal import Journal
-from log_backend.journal_extent import JournalExtent
-from log_backend.journal_files import JournalFile
-from log_backend.letting_go import LettingGo
-from log_backend.log_directory import partition_directory_name
-from log_backend.log_intake import LogIntake
-from log_backend.log_options import LogOptions
-from log_backend.log_transaction import LogTransaction, together
-from log_backend.memory_watch import MemoryWatch
-from log_backend.metadata import Change, MetadataStore
-from log_backend.partition_log import PartitionLog
-from log_backend.partition_removal import PartitionRemoval, empty_spill
-from log_backend.partition_table import PartitionTable
-from log_backend.recovery import Recovery
-from log_backend.retention import Retention
-from log_backend.retention_timer import RetentionTimer
-from log_backend.schedule_store import ScheduleStore
-from log_backend.scrub import Scrub
-from log_backend.segment import Segment
-from log_backend.segment_compressor import SegmentCompressor
-from log_backend.segment_writer import SegmentWriter
-from log_backend.turns import in_turns
+from routelog.log_backend.doors.ballast import Ballast
+from routelog.log_backend.doors.clock import Clock
+from routelog.log_backend.doors.disk import Disk, DiskFull
+from routelog.log_backend.journal.journal import Journal
+from routelog.log_backend.journal.journal_extent import JournalExtent
+from routelog.log_backend.journal.journal_files import JournalFile
+from routelog.log_backend.loop.background import Background
+from routelog.log_backend.loop.turns import in_turns
+from routelog.log_backend.metadata.metadata import Change, MetadataStore
+from routelog.log_backend.metadata.schedule_store import ScheduleStore
+from routelog.log_backend.partitions.cold_reads import ColdReads
+from routelog.log_backend.partitions.cursor import NO_CURSORS
+from routelog.log_backend.partitions.cursor_changes import journal_changes
+from routelog.log_backend.partitions.letting_go import LettingGo
+from routelog.log_backend.partitions.log_intake import LogIntake
+from routelog.log_backend.partitions.log_options import LogOptions
+from routelog.log_backend.partitions.log_transaction import LogTransaction, together
+from routelog.log_backend.partitions.partition_log import PartitionLog
+from routelog.log_backend.partitions.partition_table import PartitionTable
+from routelog.log_backend.records.durability import Durability
+from routelog.log_backend.recovery import Recovery
+from routelog.log_backend.segments.damage import damage_change
+from routelog.log_backend.segments.log_directory import partition_directory_name
+from routelog.log_backend.segments.retention import Retention
+from routelog.log_backend.segments.segment import Segment
+from routelog.log_backend.segments.segment_writer import SegmentWriter
+from routelog.log_backend.upkeep.checkpoint import snapshot, store, store_snapshots
+from routelog.log_backend.upkeep.disk_space import DiskSpace
+from routelog.log_backend.upkeep.emptied_logs import EmptiedLogs
+from routelog.log_backend.upkeep.eviction import evict
+from routelog.log_backend.upkeep.flush_plan import FlushPlan
+from routelog.log_backend.upkeep.flush_round import PARTITIONS_MAX, due, flush_round, flushing
+from routelog.log_backend.upkeep.flusher import Flusher
+from routelog.log_backend.upkeep.memory_watch import MemoryWatch
+from routelog.log_backend.upkeep.partition_removal import PartitionRemoval, empty_spill
+from routelog.log_backend.upkeep.retention_timer import RetentionTimer
+from routelog.log_backend.upkeep.scrub import Scrub
+from routelog.log_backend.upkeep.segment_compressor import SegmentCompressor
 
 log = logging.getLogger(__name__)
 

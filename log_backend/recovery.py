@@ -6,22 +6,33 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
-from log_backend.cursor import Cursor
-from log_backend.cursor_snapshot import Marks, SnapshotWriter, cursor_number, partition_prefix
-from log_backend.damage import EVERYTHING_BEHIND, Damage, load_damage
-from log_backend.disk import Disk, DiskFull
-from log_backend.first_kept import expected_bases, load_first_kept
-from log_backend.journal_block import Block, JournalEntry, Reason
-from log_backend.log_directory import base_offsets, segment_path
-from log_backend.metadata import Change, MetadataStore
-from log_backend.partition_file import PARTITION_FILE
-from log_backend.partition_log import PartitionLog
-from log_backend.record_batch import RecordBatch
-from log_backend.segment import OpenedSegment, Segment, holes, open_active, open_sealed
-from log_backend.segment_file import SegmentDamaged
-from log_backend.segment_forms import leave_one_form
-from log_backend.segment_removal import remove_segment
-from log_backend.segment_writer import SegmentWriter
+from routelog.log_backend.doors.disk import Disk, DiskFull
+from routelog.log_backend.journal.journal_block import Block, JournalEntry, Reason
+from routelog.log_backend.metadata.metadata import Change, MetadataStore
+from routelog.log_backend.partitions.cursor import Cursor
+from routelog.log_backend.partitions.partition_log import PartitionLog
+from routelog.log_backend.records.record_batch import RecordBatch
+from routelog.log_backend.segments.damage import EVERYTHING_BEHIND, Damage, load_damage
+from routelog.log_backend.segments.first_kept import expected_bases, load_first_kept
+from routelog.log_backend.segments.log_directory import base_offsets, segment_path
+from routelog.log_backend.segments.partition_file import PARTITION_FILE
+from routelog.log_backend.segments.segment import (
+    OpenedSegment,
+    Segment,
+    holes,
+    open_active,
+    open_sealed,
+)
+from routelog.log_backend.segments.segment_file import SegmentDamaged
+from routelog.log_backend.segments.segment_forms import leave_one_form
+from routelog.log_backend.segments.segment_removal import remove_segment
+from routelog.log_backend.segments.segment_writer import SegmentWriter
+from routelog.log_backend.settlement.cursor_snapshot import (
+    Marks,
+    SnapshotWriter,
+    cursor_number,
+    partition_prefix,
+)
 
 log = logging.getLogger(__name__)
 

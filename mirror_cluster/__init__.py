@@ -1,5 +1,5 @@
 """Replicas, leaders and epochs: who may append to a partition."""
 
-from mirror_cluster.standalone import claim_epoch
+from routelog.mirror_cluster.standalone import claim_epoch
 
 __all__ = ["claim_epoch"]

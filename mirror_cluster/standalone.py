@@ -4,7 +4,7 @@ The epoch stands in every batch, so that the logs of a node that is joined to ot
 compared with theirs. The data directory's lock keeps a second process from leading.
 """
 
-from log_backend import Change, MetadataStore
+from routelog.log_backend import Change, MetadataStore
 
 EPOCH_KEY = b"epoch"
 

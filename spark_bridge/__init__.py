@@ -1,6 +1,6 @@
 """Spark reads the logs, in batches and as streams: a Python data source, no jar.
 
-from spark_bridge import register
+from routelog.spark_bridge import register
 
 register(spark)
 spark.read.format("routelog").options(path="/var/lib/routelog", subscribe="audit").load()
@@ -8,9 +8,9 @@ spark.read.format("routelog").options(path="/var/lib/routelog", subscribe="audit
 
 from typing import TYPE_CHECKING
 
-from spark_bridge.delta_batches import delta_batches
-from spark_bridge.index_views import index_views
-from spark_bridge.parquet_batches import parquet_batches
+from routelog.spark_bridge.index.index_views import index_views
+from routelog.spark_bridge.lakes.delta_batches import delta_batches
+from routelog.spark_bridge.lakes.parquet_batches import parquet_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,8 +30,8 @@ def register(spark: "SparkSession") -> None:
     # PySpark is an optional extra, and Spark's workers import this package for its modules.
     from pyspark.errors import AnalysisException
 
-    from spark_bridge.data_source import RouteLogDataSource
-    from spark_bridge.worker_interpreter import choose_worker_interpreter
+    from routelog.spark_bridge.data_source import RouteLogDataSource
+    from routelog.spark_bridge.reading.worker_interpreter import choose_worker_interpreter
 
     context = getattr(spark, "sparkContext", None)
     if context is not None:  # over Spark Connect the server has the workers

@@ -24,8 +24,8 @@ class RouteLogDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of a query that gives no schema: all, unless options choose."""
-        from spark_bridge.envelope import chosen_columns, offered_columns
-        from spark_bridge.read_options import parse_read_options
+        from routelog.spark_bridge.columns.envelope import chosen_columns, offered_columns
+        from routelog.spark_bridge.reading.read_options import parse_read_options
 
         # A mistake shows in load() rather than in the first action.
         options = parse_read_options(self.options)
@@ -34,15 +34,15 @@ class RouteLogDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch query; the schema is its choice of columns."""
-        from spark_bridge.batch_reader import BatchReader
-        from spark_bridge.read_options import parse_read_options
+        from routelog.spark_bridge.reading.batch_reader import BatchReader
+        from routelog.spark_bridge.reading.read_options import parse_read_options
 
         options = parse_read_options(self.options)
         if options.pushdown:
             try:
-                from spark_bridge.pushdown_reader import PushdownReader
+                from routelog.spark_bridge.reading.pushdown_reader import PushdownReader
             except ImportError:
-                from spark_bridge.errors import BadOption
+                from routelog.spark_bridge.logs.errors import BadOption
 
                 raise BadOption("pushdown", "needs Spark 4.1 or later") from None
             return PushdownReader(options, schema)
@@ -50,15 +50,15 @@ class RouteLogDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """A streaming query; the schema is its choice of columns."""
-        from spark_bridge.read_options import parse_read_options
-        from spark_bridge.stream_reader import StreamReader
+        from routelog.spark_bridge.reading.read_options import parse_read_options
+        from routelog.spark_bridge.reading.stream_reader import StreamReader
 
         return StreamReader(parse_read_options(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A batch of rows as messages to an exchange."""
-        from spark_bridge.exchange_writer import ExchangeWriter
-        from spark_bridge.write_options import parse_write_options
+        from routelog.spark_bridge.writing.exchange_writer import ExchangeWriter
+        from routelog.spark_bridge.writing.write_options import parse_write_options
 
         options = parse_write_options(self.options)
         return ExchangeWriter(options, schema, overwrite, is_stream=False)
@@ -67,8 +67,8 @@ class RouteLogDataSource(DataSource):
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
         """Micro-batches of rows as messages to an exchange."""
-        from spark_bridge.exchange_writer import ExchangeWriter
-        from spark_bridge.write_options import parse_write_options
+        from routelog.spark_bridge.writing.exchange_writer import ExchangeWriter
+        from routelog.spark_bridge.writing.write_options import parse_write_options
 
         options = parse_write_options(self.options)
         return ExchangeWriter(options, schema, overwrite, is_stream=True)

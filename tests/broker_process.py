@@ -141,7 +141,7 @@ class BrokerProcess:
     def _command(self) -> list[str]:
         program = shlex.split(os.environ.get(COMMAND_VARIABLE, ""))
         return [
-            *(program or [sys.executable, "-m", "amqp_front"]),
+            *(program or [sys.executable, "-m", "routelog"]),
             "serve",
             *("--host", self.host),
             *("--port", str(self.port)),
@@ -149,7 +149,7 @@ class BrokerProcess:
         ]
 
     def _process_environment(self) -> dict[str, str]:
-        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+        path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
         return {**os.environ, "PYTHONPATH": path, **TEST_LIMITS, **self._environment}
 
     def _read(self, stream: object) -> threading.Thread:

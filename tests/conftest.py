@@ -18,7 +18,7 @@ from hypothesis import settings
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 from pika_client import Clients
 
-import log_backend  # noqa: F401 -- with ROUTELOG_PURE=1, hot modules of all packages are their sources from here on
+from routelog import log_backend  # noqa: F401 -- with ROUTELOG_PURE=1, hot modules of all packages are their sources from here on
 
 FOREIGN_URL = os.environ.get("ROUTELOG_TEST_URL", "")
 

@@ -19,7 +19,8 @@ from pamqp import base, body, commands, header, heartbeat
 from pamqp import frame as pamqp_frame
 from source_tree import ROOT
 
-from amqp_front.command import (
+from routelog.amqp_front.publishing.content import PartialContent
+from routelog.amqp_front.wire.command import (
     CARBON_COPY,
     BegunPublish,
     Command,
@@ -27,10 +28,9 @@ from amqp_front.command import (
     PublishRun,
     SettleRun,
 )
-from amqp_front.content import PartialContent
-from amqp_front.errors import AmqpError, HardError
-from amqp_front.methods import decode_method
-from amqp_front.properties import Properties
+from routelog.amqp_front.wire.errors import AmqpError, HardError
+from routelog.amqp_front.wire.methods import decode_method
+from routelog.amqp_front.wire.properties import Properties
 
 ACK, REQUEUE, DISCARD, REFUSE = range(4)
 

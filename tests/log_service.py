@@ -8,9 +8,9 @@ from collections.abc import Callable
 from broker_process import BrokerProcess
 from management_door import ManagementDoor
 
-from spark_bridge.http_endpoint import HttpEndpoint, parse_endpoint
-from spark_bridge.http_logs import HttpLogs
-from spark_bridge.log_store import LogPartition, LogStore, OffsetRange
+from routelog.spark_bridge.logs.http_endpoint import HttpEndpoint, parse_endpoint
+from routelog.spark_bridge.logs.http_logs import HttpLogs
+from routelog.spark_bridge.logs.log_store import LogPartition, LogStore, OffsetRange
 
 WAIT_SECONDS = 60.0
 

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from queue_samples import SetClock
 
-from amqp_front.cork import Cork
-from amqp_front.rota import Rota
+from routelog.amqp_front.sockets.cork import Cork
+from routelog.amqp_front.sockets.rota import Rota
 
 
 def rota_of(loop: object) -> Rota:

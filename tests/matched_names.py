@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from exchanges.binding import Binding
-from exchanges.destinations import Match
+from routelog.exchanges.bindings.binding import Binding
+from routelog.exchanges.bindings.destinations import Match
 
 
 def matched_names(found: Iterable[Match]) -> list[str]:

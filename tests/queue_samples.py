@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from log_backend import (
+from routelog.log_backend import (
     PERSISTENT,
     Change,
     LogOptions,
@@ -19,7 +19,7 @@ from log_backend import (
     SystemDisk,
     encode_records,
 )
-from vhosts import (
+from routelog.vhosts import (
     CREDIT_UNLIMITED,
     Delivery,
     Queue,
@@ -27,7 +27,7 @@ from vhosts import (
     VhostDirectory,
     VirtualHost,
 )
-from vhosts.node_loop import NodeLoop
+from routelog.vhosts.turns.node_loop import NodeLoop
 
 OPTIONS = LogOptions(journal_file_bytes=1024 * 1024)
 

@@ -11,6 +11,9 @@ ROOT = Path(__file__).parents[1]
 # Cython reads declarations of another module under this prefix.
 CIMPORTS = "cython.cimports."
 
+# All packages are imported under one name; here they are called as their folders are.
+DISTRIBUTION = "routelog"
+
 
 @dataclass(frozen=True)
 class Import:
@@ -31,7 +34,7 @@ class SourceModule:
 
     @property
     def name(self) -> str:
-        """The dotted name it is imported by: `log_backend.journal`; `exchanges` for a package."""
+        """The dotted name it is imported by: `exchanges.routes.route`, without `routelog`."""
         return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
     @property
@@ -62,6 +65,9 @@ class SourceModule:
             elif isinstance(node, ast.ImportFrom):
                 module = _declared(self._absolute(node))
                 for item in node.names:
+                    if module == DISTRIBUTION:  # from routelog import vhosts
+                        yield Import(node.lineno, item.name, "", item.asname or item.name)
+                        continue
                     yield Import(node.lineno, module, item.name, item.asname or item.name)
 
     @cached_property
@@ -104,7 +110,7 @@ class SourceModule:
 
 
 def _declared(module: str) -> str:
-    return module.removeprefix(CIMPORTS)
+    return module.removeprefix(CIMPORTS).removeprefix(f"{DISTRIBUTION}.")
 
 
 def _attribute_chain(node: ast.Attribute) -> list[str]:

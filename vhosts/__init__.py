@@ -1,16 +1,26 @@
 """Virtual hosts: queues, consumers, policies, users and permissions."""
 
-from vhosts.actor import Actor, acts, current_actor
-from vhosts.admission import Admission
-from vhosts.appending import Appending
-from vhosts.broker_message import EVENT_EXCHANGE, LOG_EXCHANGE, TRACE_EXCHANGE, tell
-from vhosts.comeback import Comeback
-from vhosts.compatibility import RABBITMQ_PRODUCT, RABBITMQ_VERSION
-from vhosts.consumer import CREDIT_UNLIMITED, Consumer
-from vhosts.consumer_group import ConsumerGroup
-from vhosts.definition_entries import ARGON2ID, PolicyEntry, split_tags
-from vhosts.definitions import Definitions, read_definitions, read_definitions_in_turns
-from vhosts.definitions_export import (
+from routelog.vhosts.actor import Actor, acts, current_actor
+from routelog.vhosts.arguments.effective_arguments import EffectiveArguments, merged_definitions
+from routelog.vhosts.arguments.group_options import GROUP, GROUP_EXPIRES, GroupOptions, wanted_group
+from routelog.vhosts.arguments.json_arguments import (
+    checked_arguments,
+    encoded_arguments,
+    plain_arguments,
+)
+from routelog.vhosts.arguments.limits import USER_LIMITS, VHOST_LIMITS, Limits, checked_limits
+from routelog.vhosts.arguments.match_budget import MatchBudget, OutOfTime
+from routelog.vhosts.arguments.pattern import BadPattern, Pattern
+from routelog.vhosts.arguments.policy import Policy
+from routelog.vhosts.arguments.queue_properties import QueueProperties
+from routelog.vhosts.compatibility import RABBITMQ_PRODUCT, RABBITMQ_VERSION
+from routelog.vhosts.definitions.definition_entries import ARGON2ID, PolicyEntry, split_tags
+from routelog.vhosts.definitions.definitions import (
+    Definitions,
+    read_definitions,
+    read_definitions_in_turns,
+)
+from routelog.vhosts.definitions.definitions_export import (
     described_parameter,
     described_permission,
     described_policy,
@@ -19,11 +29,10 @@ from vhosts.definitions_export import (
     described_vhost,
     exported_definitions,
 )
-from vhosts.definitions_import import DefinitionsImport
-from vhosts.delivery import Delivery, DeliverySource
-from vhosts.dispatcher import delivery_cost
-from vhosts.effective_arguments import EffectiveArguments, merged_definitions
-from vhosts.errors import (
+from routelog.vhosts.definitions.definitions_import import DefinitionsImport
+from routelog.vhosts.delays.held_messages import HeldMessages
+from routelog.vhosts.delays.held_page import NOTHING_BEFORE, HeldMessage
+from routelog.vhosts.errors import (
     AccessRefused,
     AuthenticationBusy,
     AuthenticationRefused,
@@ -66,40 +75,53 @@ from vhosts.errors import (
     VhostAccessRefused,
     VhostNotFound,
 )
-from vhosts.event_feed import EventFeed, TellEvent
-from vhosts.global_parameters import CLUSTER_NAME, GlobalParameters
-from vhosts.group_expiry import GroupExpiry
-from vhosts.group_options import GROUP, GROUP_EXPIRES, GroupOptions, wanted_group
-from vhosts.held_messages import HeldMessages
-from vhosts.held_page import NOTHING_BEFORE, HeldMessage
-from vhosts.imported_password import DEFAULT_ALGORITHM, imported_hash, split_imported_hash
-from vhosts.json_arguments import checked_arguments, encoded_arguments, plain_arguments
-from vhosts.limits import USER_LIMITS, VHOST_LIMITS, Limits, checked_limits
-from vhosts.loopback import may_connect_from
-from vhosts.match_budget import MatchBudget, OutOfTime
-from vhosts.passage import Passage
-from vhosts.password import PasswordVerifier
-from vhosts.pattern import BadPattern, Pattern
-from vhosts.permission import FULL_PERMISSION, Permission, Verb
-from vhosts.permission_book import PermissionBook, ResourceKind
-from vhosts.permission_cache import PermissionCache
-from vhosts.policy import Policy
-from vhosts.queue import Queue
-from vhosts.queue_declaration import server_name
-from vhosts.queue_partition import QueuePartition
-from vhosts.queue_properties import QueueProperties
-from vhosts.recipient import Recipient
-from vhosts.sharing_out import by_route, disjoint
-from vhosts.snapshot import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot, TakenMessage
-from vhosts.source_network import source_of
-from vhosts.timer import Timer
-from vhosts.topic_permission import TopicPermission
-from vhosts.topology_keeper import Durable
-from vhosts.topology_record import VhostRecord, partition_names
-from vhosts.user import User
-from vhosts.user_directory import UserDirectory
-from vhosts.vhost import VirtualHost
-from vhosts.vhost_directory import VhostDirectory
+from routelog.vhosts.messages.comeback import Comeback
+from routelog.vhosts.messages.consumer import CREDIT_UNLIMITED, Consumer
+from routelog.vhosts.messages.delivery import Delivery, DeliverySource
+from routelog.vhosts.messages.recipient import Recipient
+from routelog.vhosts.messages.snapshot import (
+    ChannelSnapshot,
+    ConnectionSnapshot,
+    ConsumerSnapshot,
+    TakenMessage,
+)
+from routelog.vhosts.partitions.queue_partition import QueuePartition
+from routelog.vhosts.people.admission import Admission
+from routelog.vhosts.people.imported_password import (
+    DEFAULT_ALGORITHM,
+    imported_hash,
+    split_imported_hash,
+)
+from routelog.vhosts.people.loopback import may_connect_from
+from routelog.vhosts.people.password import PasswordVerifier
+from routelog.vhosts.people.permission_book import PermissionBook, ResourceKind
+from routelog.vhosts.people.permission_cache import PermissionCache
+from routelog.vhosts.people.user_directory import UserDirectory
+from routelog.vhosts.posting.appending import Appending
+from routelog.vhosts.posting.broker_message import (
+    EVENT_EXCHANGE,
+    LOG_EXCHANGE,
+    TRACE_EXCHANGE,
+    tell,
+)
+from routelog.vhosts.posting.passage import Passage
+from routelog.vhosts.posting.sharing_out import by_route, disjoint
+from routelog.vhosts.queues.consumer_group import ConsumerGroup
+from routelog.vhosts.queues.dispatcher import delivery_cost
+from routelog.vhosts.queues.event_feed import EventFeed, TellEvent
+from routelog.vhosts.queues.queue import Queue
+from routelog.vhosts.queues.queue_declaration import server_name
+from routelog.vhosts.source_network import source_of
+from routelog.vhosts.stored.global_parameters import CLUSTER_NAME, GlobalParameters
+from routelog.vhosts.stored.permission import FULL_PERMISSION, Permission, Verb
+from routelog.vhosts.stored.topic_permission import TopicPermission
+from routelog.vhosts.stored.topology_record import VhostRecord, partition_names
+from routelog.vhosts.stored.user import User
+from routelog.vhosts.timer import Timer
+from routelog.vhosts.vhost.group_expiry import GroupExpiry
+from routelog.vhosts.vhost.topology_keeper import Durable
+from routelog.vhosts.vhost.vhost import VirtualHost
+from routelog.vhosts.vhost.vhost_directory import VhostDirectory
 
 __all__ = [
     "ARGON2ID",

@@ -77,7 +77,7 @@ class BrokerProcess:
 
     def _command(self) -> list[str]:
         return [
-            *(sys.executable, "-m", "amqp_front", "serve"),
+            *(sys.executable, "-m", "routelog", "serve"),
             *("--host", "127.0.0.1", "--port", "0"),
             *("--data-dir", str(self._data)),
         ]

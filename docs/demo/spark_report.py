@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 from spark_counts import SparkCounts
 from topology import ALL_QUEUE
 
-from spark_bridge import register
+from routelog.spark_bridge import register
 
 OPENED_FILES_SHOWN = 10
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from log_backend import disk_pace
+from routelog.log_backend.journal import disk_pace
 
 COMMITTERS = ("thread", "loop")
 

@@ -12,7 +12,13 @@ from crash.node import LIMITS, Node
 from crash.transaction_promise import Ranges, TransactionPromise
 from unit.log_backend.log_records import records
 
-from log_backend import LogTransaction, SettledEntries, SettledPart, Settlement, SystemClock
+from routelog.log_backend import (
+    LogTransaction,
+    SettledEntries,
+    SettledPart,
+    Settlement,
+    SystemClock,
+)
 
 
 def commit(node: Node, appends: Mapping[str, int], settles: Ranges, size: int = 100) -> int:

@@ -14,9 +14,9 @@ from crash.load_queue import Cursor, LoadQueue
 from crash.numbered_message import NumberedMessages
 from pamqp import commands, frame
 
-from benchmarks.connection import Connection
-from benchmarks.frames import CHANNEL, ack_frame
-from benchmarks.unexpected import BrokerStalled, RunFailed
+from routelog.benchmarks.traffic.connection import Connection
+from routelog.benchmarks.traffic.frames import CHANNEL, ack_frame
+from routelog.benchmarks.traffic.unexpected import BrokerStalled, RunFailed
 
 IN_FLIGHT_MAX = 400
 IN_FLIGHT_BYTES_MAX = 1024 * 1024  # below one commit: then a confirm covers acks processed before

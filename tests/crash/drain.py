@@ -9,8 +9,8 @@ from crash.load_queue import LoadQueue
 from crash.numbered_message import NumberedMessages
 from pamqp import commands
 
-from benchmarks.connection import Connection
-from benchmarks.frames import ack_frame
+from routelog.benchmarks.traffic.connection import Connection
+from routelog.benchmarks.traffic.frames import ack_frame
 
 Records = list[tuple[int, int]]  # offset, or -1 in a queue; sequence number
 Until = Callable[[Sequence[tuple[int, int]]], bool]

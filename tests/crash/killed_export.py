@@ -14,15 +14,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from log_backend import SystemClock, SystemDisk
-from spark_bridge.delta_lake import DeltaLake
-from spark_bridge.exporter import Exporter
-from spark_bridge.iceberg_lake import IcebergLake
-from spark_bridge.lake_table import LakeTable
-from spark_bridge.log_directory import LogDirectory
-from spark_bridge.parquet_lake import ParquetLake
-from spark_bridge.queue_selection import parse_selection
-from spark_bridge.record_table import RecordRows, TableLayout
+from routelog.log_backend import SystemClock, SystemDisk
+from routelog.spark_bridge.columns.record_table import RecordRows, TableLayout
+from routelog.spark_bridge.lakes.delta_lake import DeltaLake
+from routelog.spark_bridge.lakes.exporter import Exporter
+from routelog.spark_bridge.lakes.iceberg_lake import IcebergLake
+from routelog.spark_bridge.lakes.lake_table import LakeTable
+from routelog.spark_bridge.lakes.parquet_lake import ParquetLake
+from routelog.spark_bridge.logs.log_directory import LogDirectory
+from routelog.spark_bridge.logs.queue_selection import parse_selection
 
 STEPS = ("write", "sync", "rename", "remove", "sync_directory")
 TRANSACTION_BYTES = 400

@@ -10,7 +10,7 @@ from crash.frame_stream import Delivered
 from crash.load_queue import LoadQueue
 from pamqp import commands, frame
 
-from benchmarks.frames import CHANNEL, ack_frame
+from routelog.benchmarks.traffic.frames import CHANNEL, ack_frame
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from log_backend.disk import SystemDisk
+from routelog.log_backend.doors.disk import SystemDisk
 
 
 class MemoryDisk(SystemDisk):

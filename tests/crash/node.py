@@ -15,7 +15,7 @@ from crash.promises import NOT_KNOWN, Promises, QueuePromises
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import unsettled as unsettled_records
 
-from log_backend import (
+from routelog.log_backend import (
     Change,
     LogOptions,
     LogStore,
@@ -23,10 +23,10 @@ from log_backend import (
     MetadataWriter,
     SystemClock,
 )
-from log_backend.partition_log import PartitionLog
-from mirror_cluster import claim_epoch
-from vhosts import Queue, QueueProperties, VhostDirectory, VirtualHost
-from vhosts.vhost import Durable
+from routelog.log_backend.partitions.partition_log import PartitionLog
+from routelog.mirror_cluster import claim_epoch
+from routelog.vhosts import Queue, QueueProperties, VhostDirectory, VirtualHost
+from routelog.vhosts.vhost.vhost import Durable
 
 WAIT_SECONDS = 20  # for what must come: a node that hangs is a broken promise, too
 Answer = Awaitable[int]  # declare-ok and the like: the revision that is durable

@@ -7,7 +7,7 @@ import zlib
 
 from pamqp import commands, frame, header
 
-from benchmarks.frames import CHANNEL
+from routelog.benchmarks.traffic.frames import CHANNEL
 
 _HEAD = struct.Struct(">HQ")  # number of the queue, sequence number within it
 _CRC = struct.Struct(">I")

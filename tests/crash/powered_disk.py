@@ -16,7 +16,7 @@ from pathlib import Path
 
 from crash.fault_plan import FaultPlan
 
-from log_backend.disk import Buffer, SystemDisk
+from routelog.log_backend.doors.disk import Buffer, SystemDisk
 
 SECTOR_BYTES = 512  # a disk writes these whole or not at all
 

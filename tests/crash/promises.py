@@ -7,7 +7,7 @@ from typing import Self
 
 from crash.transaction_promise import PromiseBroken, TransactionPromise
 
-from log_backend.partition_log import PartitionLog
+from routelog.log_backend.partitions.partition_log import PartitionLog
 
 NOT_KNOWN = 0  # number of a partition that is being declared
 

@@ -12,10 +12,10 @@ import pytest
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import crash, durable, open_store, start_store, until
 
-from log_backend.journal_reader import JournalDamaged
-from log_backend.log_options import LogOptions
-from log_backend.log_store import LogStore
-from log_backend.partition_log import PartitionLog
+from routelog.log_backend.journal.journal_reader import JournalDamaged
+from routelog.log_backend.log_store import LogStore
+from routelog.log_backend.partitions.log_options import LogOptions
+from routelog.log_backend.partitions.partition_log import PartitionLog
 
 QUEUES = ("a", "b", "c")
 OPTIONS = LogOptions(

@@ -17,7 +17,7 @@ from crash.powered_disk import PoweredDisk
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import unsettled
 
-from log_backend import Reason
+from routelog.log_backend import Reason
 
 pytestmark = pytest.mark.crash
 

@@ -25,8 +25,8 @@ from crash.test_power_cut_at_every_call import work_on
 from crash.workloads import WORKLOADS
 from unit.log_backend.open_store import unsettled
 
-from log_backend import MetadataUnavailable
-from log_backend.journal import JournalFailed
+from routelog.log_backend import MetadataUnavailable
+from routelog.log_backend.journal.journal import JournalFailed
 
 pytestmark = pytest.mark.crash
 

@@ -12,7 +12,7 @@ import pytest
 from crash.node import Node, NodeStill, recovered
 from crash.powered_disk import PoweredDisk
 
-from log_backend.journal import JournalFailed
+from routelog.log_backend.journal.journal import JournalFailed
 
 pytestmark = pytest.mark.crash
 

@@ -17,14 +17,14 @@ from pathlib import Path
 import pytest
 from crash.stored_log import QUEUES, Messages, build, check, read_all
 
-from log_backend.disk import SystemDisk
-from log_backend.journal_block import BLOCK_ALIGNMENT, FileMark, decode_block
-from log_backend.journal_files import JournalFiles, find_end
-from log_backend.journal_reader import whole_blocks
-from log_backend.partition_file import decode_number
-from log_backend.record_batch import CorruptBatch, decode_batch
-from log_backend.segment_index import decode_index
-from log_backend.segment_scan import scan
+from routelog.log_backend.doors.disk import SystemDisk
+from routelog.log_backend.journal.journal_block import BLOCK_ALIGNMENT, FileMark, decode_block
+from routelog.log_backend.journal.journal_files import JournalFiles, find_end
+from routelog.log_backend.journal.journal_reader import whole_blocks
+from routelog.log_backend.records.record_batch import CorruptBatch, decode_batch
+from routelog.log_backend.segments.partition_file import decode_number
+from routelog.log_backend.segments.segment_index import decode_index
+from routelog.log_backend.segments.segment_scan import scan
 
 pytestmark = pytest.mark.crash
 

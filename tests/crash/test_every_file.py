@@ -16,14 +16,18 @@ from crash.memory_disk import MemoryDisk
 from crash.stored_log import Messages, build
 from crash.test_every_byte import files, segments
 
-from log_backend.compressed_segment import CODECS, SegmentPacker, cut_blocks
-from log_backend.journal_block import BLOCK_ALIGNMENT, JournalEntry, aligned, decode_block
-from log_backend.journal_files import JournalFiles, find_end
-from log_backend.journal_reader import JournalDamaged, JournalReader, whole_blocks
-from log_backend.log_directory import compressed_path
-from log_backend.log_verification import SegmentCheck
-from log_backend.record_batch import RecordBatch
-from log_backend.segment import (
+from routelog.log_backend.journal.journal_block import (
+    BLOCK_ALIGNMENT,
+    JournalEntry,
+    aligned,
+    decode_block,
+)
+from routelog.log_backend.journal.journal_files import JournalFiles, find_end
+from routelog.log_backend.journal.journal_reader import JournalDamaged, JournalReader, whole_blocks
+from routelog.log_backend.records.record_batch import RecordBatch
+from routelog.log_backend.segments.compressed_segment import CODECS, SegmentPacker, cut_blocks
+from routelog.log_backend.segments.log_directory import compressed_path
+from routelog.log_backend.segments.segment import (
     SegmentDamaged,
     headers,
     open_active,
@@ -31,8 +35,9 @@ from log_backend.segment import (
     read_batch,
     read_batches,
 )
-from log_backend.segment_file import open_segment_file
-from log_backend.segment_index import read_index
+from routelog.log_backend.segments.segment_file import open_segment_file
+from routelog.log_backend.segments.segment_index import read_index
+from routelog.log_backend.tools.log_verification import SegmentCheck
 
 pytestmark = pytest.mark.crash
 

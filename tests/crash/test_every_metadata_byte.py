@@ -14,9 +14,14 @@ import pytest
 from crash.test_every_byte import flipped
 from crash.test_every_file import EVERY_BYTE, STEP
 
-from log_backend.disk import SystemDisk
-from log_backend.metadata import Change, MetadataCorrupt, MetadataStore, MetadataUnavailable
-from log_backend.metadata_log import find_damage
+from routelog.log_backend.doors.disk import SystemDisk
+from routelog.log_backend.metadata.metadata import (
+    Change,
+    MetadataCorrupt,
+    MetadataStore,
+    MetadataUnavailable,
+)
+from routelog.log_backend.metadata.metadata_log import find_damage
 
 pytestmark = pytest.mark.crash
 

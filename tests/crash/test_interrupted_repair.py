@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from unit.log_backend.test_log_repair import (
+from unit.log_backend.partitions.test_quarantine import segments
+from unit.log_backend.tools.test_log_repair import (
     DAMAGES,
     damaged_journal,
     lost_offsets,
     remaining,
     repair,
 )
-from unit.log_backend.test_quarantine import segments
 
-from log_backend.disk import Buffer, SystemDisk
+from routelog.log_backend.doors.disk import Buffer, SystemDisk
 
 pytestmark = pytest.mark.crash
 

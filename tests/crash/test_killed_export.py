@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from unit.spark_bridge.lakes.test_exporter import FORMATS, places
 from unit.spark_bridge.log_files import LogFiles
-from unit.spark_bridge.test_exporter import FORMATS, places
 
 ROOT = Path(__file__).parents[2]
 KILLS_MIN = {"delta": 20, "parquet": 20, "iceberg": 8}  # iceberg has no steps between its commits
@@ -29,7 +29,7 @@ def test_an_export_that_is_killed_at_each_step_is_exact(kind: str, tmp_path: Pat
     program = [sys.executable, str(Path(__file__).with_name("killed_export.py"))]
     done = subprocess.run(
         [*program, str(tmp_path / "data"), str(table), kind],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])},
         capture_output=True,
         text=True,
         check=False,

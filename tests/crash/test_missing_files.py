@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from crash.stored_log import QUEUES, Messages, Outcome, build, check, read_all
 
-from log_backend.data_directory import DataDirectory, open_metadata
-from log_backend.disk import SystemDisk
-from log_backend.log_repair import Repair, Repaired
-from log_backend.log_verification import Finding, Verification
-from log_backend.metadata import MetadataCorrupt, MetadataUnavailable
+from routelog.log_backend.doors.disk import SystemDisk
+from routelog.log_backend.metadata.metadata import MetadataCorrupt, MetadataUnavailable
+from routelog.log_backend.tools.data_directory import DataDirectory, open_metadata
+from routelog.log_backend.tools.log_repair import Repair, Repaired
+from routelog.log_backend.tools.log_verification import Finding, Verification
 
 pytestmark = pytest.mark.crash
 

@@ -15,10 +15,10 @@ from crash.powered_disk import PoweredDisk
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, start_store, unsettled
 
-from log_backend.durability import Durability
-from log_backend.log_options import LogOptions
-from log_backend.metadata import Change, MetadataStore
-from log_backend.partition_log import PartitionLog
+from routelog.log_backend.metadata.metadata import Change, MetadataStore
+from routelog.log_backend.partitions.log_options import LogOptions
+from routelog.log_backend.partitions.partition_log import PartitionLog
+from routelog.log_backend.records.durability import Durability
 
 pytestmark = pytest.mark.crash
 

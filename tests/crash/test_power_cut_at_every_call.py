@@ -19,7 +19,7 @@ from crash.node import Node, NodeStill
 from crash.powered_disk import PoweredDisk
 from crash.workloads import WORKLOADS
 
-from log_backend import metadata
+from routelog.log_backend.metadata import metadata
 
 pytestmark = pytest.mark.crash
 

@@ -18,7 +18,7 @@ from crash.log_reader import LogReader, ReadLog
 from crash.numbered_message import NumberedMessages
 from pamqp import commands
 
-from benchmarks.connection import Connection
+from routelog.benchmarks.traffic.connection import Connection
 
 pytestmark = pytest.mark.crash
 

@@ -11,9 +11,7 @@ from pathlib import Path
 from unit.log_backend.compressed_bytes import packed
 from unit.log_backend.log_records import records
 
-from log_backend.compressed_segment import LZ4, ZSTD
-from log_backend.cursor_snapshot import Marks, SnapshotWriter
-from log_backend.journal_block import (
+from routelog.log_backend.journal.journal_block import (
     FileMark,
     HandedOut,
     JournalEntry,
@@ -22,12 +20,14 @@ from log_backend.journal_block import (
     Settlement,
     encode_block,
 )
-from log_backend.journal_files import encode_end
-from log_backend.metadata import Change
-from log_backend.partition_file import encode_number
-from log_backend.record_batch import RecordBatch
-from log_backend.segment import Segment
-from log_backend.settled_chunk import BITMAP_BYTES, Bitmap, Runs
+from routelog.log_backend.journal.journal_files import encode_end
+from routelog.log_backend.metadata.metadata import Change
+from routelog.log_backend.records.record_batch import RecordBatch
+from routelog.log_backend.segments.compressed_segment import LZ4, ZSTD
+from routelog.log_backend.segments.partition_file import encode_number
+from routelog.log_backend.segments.segment import Segment
+from routelog.log_backend.settlement.cursor_snapshot import Marks, SnapshotWriter
+from routelog.log_backend.settlement.settled_chunk import BITMAP_BYTES, Bitmap, Runs
 
 FOLDER = Path(__file__).parent
 TIME = 1_700_000_000_000_000

@@ -22,21 +22,21 @@ from golden.log_formats import (
 )
 from unit.log_backend.compressed_bytes import packed, reader
 
-from log_backend.compressed_segment import LZ4, ZSTD
-from log_backend.cursor_snapshot import read_snapshot
-from log_backend.journal_block import (
+from routelog.log_backend.journal.journal_block import (
     HandedOut,
     Reason,
     Redelivered,
     Settlement,
     decode_block,
 )
-from log_backend.journal_files import find_end
-from log_backend.partition_file import decode_number
-from log_backend.record_batch import RecordBatch, decode_batch
-from log_backend.segment import Segment
-from log_backend.segment_index import decode_index
-from log_backend.settled_chunk import Runs
+from routelog.log_backend.journal.journal_files import find_end
+from routelog.log_backend.records.record_batch import RecordBatch, decode_batch
+from routelog.log_backend.segments.compressed_segment import LZ4, ZSTD
+from routelog.log_backend.segments.partition_file import decode_number
+from routelog.log_backend.segments.segment import Segment
+from routelog.log_backend.segments.segment_index import decode_index
+from routelog.log_backend.settlement.cursor_snapshot import read_snapshot
+from routelog.log_backend.settlement.settled_chunk import Runs
 
 SUFFIXES = (".bin", ".index", ".timeindex", ".zlog")
 # Another release of a codec may write other bytes; what was written must be read for ever.

@@ -21,12 +21,13 @@ def spark() -> Iterator[SparkSession]:
     """The one Spark session of all tests, which knows our format."""
     from pyspark.sql import SparkSession
 
-    from spark_bridge import register
+    from routelog.spark_bridge import register
 
     with pytest.MonkeyPatch.context() as patch:
         # Workers are processes of their own and import the packages from where they are.
         patch.setenv(
-            "PYTHONPATH", os.pathsep.join(filter(None, [str(ROOT), os.getenv("PYTHONPATH")]))
+            "PYTHONPATH",
+            os.pathsep.join(filter(None, [str(ROOT / "src"), os.getenv("PYTHONPATH")])),
         )
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")

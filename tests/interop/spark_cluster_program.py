@@ -22,8 +22,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import concat_ws, udf
 from pyspark.sql.types import StringType
 
-from spark_bridge import register
-from spark_bridge.exchange_writer import BATCH_PROPERTY
+from routelog.spark_bridge import register
+from routelog.spark_bridge.writing.exchange_writer import BATCH_PROPERTY
 
 GIVEN = json.loads(sys.argv[1])
 MARKS = GIVEN["marks"]
@@ -60,7 +60,7 @@ def troubled(place: str) -> str:
 
 
 def package_path(number: int) -> str:
-    import spark_bridge
+    from routelog import spark_bridge
 
     return str(spark_bridge.__file__)
 

@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import concat_ws
 from pyspark.sql.streaming import DataStreamWriter
 
-from spark_bridge import delta_batches, register
+from routelog.spark_bridge import register
+from routelog.spark_bridge.lakes import delta_batches
 
 GIVEN = json.loads(sys.argv[1])
 

@@ -29,7 +29,7 @@ class SparkDriver:
     def __init__(self, program: str, given: dict[str, object], **environment: str) -> None:
         self._lines: Queue[str] = Queue()
         self._heard: list[str] = []
-        paths = [str(ROOT), str(ROOT / "tests"), os.getenv("PYTHONPATH")]
+        paths = [str(ROOT / "src"), str(ROOT / "tests"), os.getenv("PYTHONPATH")]
         self._process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name(program)), json.dumps(given)],
             env={

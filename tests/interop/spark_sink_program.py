@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 from pyspark.sql.types import BinaryType
 
-from spark_bridge import register
-from spark_bridge.exchange_writer import BATCH_PROPERTY
+from routelog.spark_bridge import register
+from routelog.spark_bridge.writing.exchange_writer import BATCH_PROPERTY
 
 FAILS_AT = 2_000  # rows of a task
 

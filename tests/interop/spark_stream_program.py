@@ -20,11 +20,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from spark_bridge import parquet_batches
-from spark_bridge.data_source import RouteLogDataSource
-from spark_bridge.read_options import parse_read_options
-from spark_bridge.stream_reader import StoredOffsets, StreamReader
-from spark_bridge.task_reader import TaskPartition
+from routelog.spark_bridge.data_source import RouteLogDataSource
+from routelog.spark_bridge.lakes import parquet_batches
+from routelog.spark_bridge.reading.read_options import parse_read_options
+from routelog.spark_bridge.reading.stream_reader import StoredOffsets, StreamReader
+from routelog.spark_bridge.reading.task_reader import TaskPartition
 
 GIVEN = json.loads(sys.argv[1])
 

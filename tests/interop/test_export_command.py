@@ -16,12 +16,12 @@ from deltalake import DeltaTable
 from log_service import http_logs, service_url, wait_until, wait_until_stored
 from pika_client import Clients
 
-from spark_bridge.log_store import LogPartition
+from routelog.spark_bridge.logs.log_store import LogPartition
 
 pytestmark = pytest.mark.interop
 
 COUNT = len(ORDERS)
-PROGRAM = (sys.executable, "-m", "amqp_front", "export")
+PROGRAM = (sys.executable, "-m", "routelog", "export")
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

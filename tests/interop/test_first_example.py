@@ -32,7 +32,12 @@ def run(program: str, folder: Path, **environment: str) -> str:
     ended = subprocess.run(
         [sys.executable, "-c", program],
         cwd=folder,
-        env={**inherited, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1", **environment},
+        env={
+            **inherited,
+            "PYTHONPATH": str(ROOT / "src"),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            **environment,
+        },
         capture_output=True,
         text=True,
         timeout=SECONDS_MAX,

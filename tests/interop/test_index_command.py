@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 from unit.spark_bridge.log_files import LogFiles, records
 
-from amqp_front.__main__ import command_line
+from routelog.amqp_front.__main__ import command_line
 
 pytestmark = pytest.mark.interop
 
@@ -86,7 +86,7 @@ def test_what_is_no_index_is_refused(tmp_path: Path, arguments: list[str], reaso
 
 def test_the_command_line_starts_without_the_extra(tmp_path: Path) -> None:
     """What the extra brings is imported by the commands that need it alone."""
-    program = "import amqp_front.__main__, sys; print(*sorted(sys.modules))"
+    program = "import routelog.amqp_front.__main__, sys; print(*sorted(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )

@@ -17,8 +17,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from unit.spark_bridge.log_files import LogFiles, numbered, records
 
-from log_backend import key_partition
-from spark_bridge import register
+from routelog.log_backend import key_partition
+from routelog.spark_bridge import register
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 

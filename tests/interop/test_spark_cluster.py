@@ -15,7 +15,7 @@ from log_service import http_logs, service_url, wait_until
 from pika.adapters.blocking_connection import BlockingChannel
 from pika_client import PERSISTENT, Clients
 
-from spark_bridge.log_store import LogPartition
+from routelog.spark_bridge.logs.log_store import LogPartition
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 

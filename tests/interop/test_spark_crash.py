@@ -17,7 +17,7 @@ from pika_client import PERSISTENT, Clients
 from pyspark.sql import DataFrame, SparkSession
 from unit.spark_bridge.log_files import LogFiles
 
-from spark_bridge.log_store import LogPartition
+from routelog.spark_bridge.logs.log_store import LogPartition
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 

@@ -23,10 +23,10 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from unit.spark_bridge.log_files import LogFiles, records
 
-from spark_bridge import exchange_writer
-from spark_bridge.data_source import RouteLogDataSource
-from spark_bridge.errors import PublishFailed
-from spark_bridge.exchange_writer import ExchangeWriter
+from routelog.spark_bridge.data_source import RouteLogDataSource
+from routelog.spark_bridge.logs.errors import PublishFailed
+from routelog.spark_bridge.writing import exchange_writer
+from routelog.spark_bridge.writing.exchange_writer import ExchangeWriter
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
@@ -198,7 +198,7 @@ def test_micro_batches_that_a_function_writes_have_rows_of_their_own(
 
 def _run(given: dict[str, object], channel: BlockingChannel, kill_at: int | None) -> int:
     """Run the driver to its end, or until the queue has so many; returns how many it has then."""
-    paths = [str(ROOT), str(ROOT / "tests"), os.getenv("PYTHONPATH")]
+    paths = [str(ROOT / "src"), str(ROOT / "tests"), os.getenv("PYTHONPATH")]
     driver = subprocess.Popen(
         [sys.executable, str(PROGRAM), json.dumps(given)],
         env={

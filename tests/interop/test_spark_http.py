@@ -14,9 +14,9 @@ from pika_client import Clients
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_bridge.lag import StreamLag
-from spark_bridge.lag_listener import LagListener
-from spark_bridge.log_store import LogPartition
+from routelog.spark_bridge.logs.log_store import LogPartition
+from routelog.spark_bridge.reading.lag import StreamLag
+from routelog.spark_bridge.reading.lag_listener import LagListener
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 

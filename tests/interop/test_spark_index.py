@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 from unit.spark_bridge.log_files import TIME, LogFiles, records
 
-from amqp_front.__main__ import command_line
-from spark_bridge import index_views
+from routelog.amqp_front.__main__ import command_line
+from routelog.spark_bridge.index import index_views
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 

@@ -14,7 +14,7 @@ from pika_client import Clients
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_bridge.log_store import LogPartition
+from routelog.spark_bridge.logs.log_store import LogPartition
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 

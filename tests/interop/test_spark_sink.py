@@ -19,10 +19,10 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from unit.spark_bridge.log_files import LogFiles
 
-from spark_bridge.confirmed_publisher import WINDOW_BYTES, WINDOW_MESSAGES
-from spark_bridge.data_source import RouteLogDataSource
-from spark_bridge.errors import BadOption, BadRow, PublishFailed
-from spark_bridge.exchange_writer import ExchangeWriter, Published
+from routelog.spark_bridge.data_source import RouteLogDataSource
+from routelog.spark_bridge.logs.errors import BadOption, BadRow, PublishFailed
+from routelog.spark_bridge.writing.confirmed_publisher import WINDOW_BYTES, WINDOW_MESSAGES
+from routelog.spark_bridge.writing.exchange_writer import ExchangeWriter, Published
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 

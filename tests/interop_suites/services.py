@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from broker_process import BrokerProcess
 from interop_suites.certificates import write_certificates
 
-from benchmarks.broker_process import rabbitmq
+from routelog.benchmarks.brokers.broker_process import rabbitmq
 
 REDIS_START_SECONDS = 10
 NO_TLS = "1"  # a port where nobody listens

@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.log_backend.log_records import batch
 
-from log_backend import checksum, journal_entry, journal_groups, record_encoding, tail
-from log_backend.journal_block import HandedOut
+from routelog.log_backend.journal import journal_entry, journal_groups
+from routelog.log_backend.journal.journal_block import HandedOut
+from routelog.log_backend.partitions import tail
+from routelog.log_backend.records import checksum, record_encoding
 
-FOLDER = Path(__file__).parents[2] / "log_backend"
+FOLDER = Path(__file__).parents[2] / "log_backend" / "partitions"
 
 pytestmark = pytest.mark.skipif(
     not str(tail.__file__).endswith(".so"), reason="the kernel is not compiled"

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from unit.log_backend.compressed_bytes import packed, pieces_of, reader
 from unit.log_backend.log_records import batch, encoded
 
-from log_backend import compressed_segment
-from log_backend.compressed_segment import LZ4, ZSTD, CorruptCompression
-from log_backend.disk import SystemDisk
-from log_backend.log_directory import compressed_path, segment_path
-from log_backend.record_batch import RecordBatch
-from log_backend.segment import Segment, SegmentDamaged, open_sealed, read_batches
+from routelog.log_backend.doors.disk import SystemDisk
+from routelog.log_backend.records.record_batch import RecordBatch
+from routelog.log_backend.segments import compressed_segment
+from routelog.log_backend.segments.compressed_segment import LZ4, ZSTD, CorruptCompression
+from routelog.log_backend.segments.log_directory import compressed_path, segment_path
+from routelog.log_backend.segments.segment import Segment, SegmentDamaged, open_sealed, read_batches
 
 CODECS = st.sampled_from((ZSTD, LZ4))
 BODIES = st.one_of(

@@ -27,13 +27,13 @@ from hypothesis import strategies as st
 from pamqp import body, commands, header
 from pamqp import frame as pamqp_frame
 
-from amqp_front import deliver_frames, frame_cutter
-from amqp_front.command import Command
-from amqp_front.errors import AmqpError
-from log_backend import Records, encode_records
+from routelog.amqp_front.wire import deliver_frames, frame_cutter
+from routelog.amqp_front.wire.command import Command
+from routelog.amqp_front.wire.errors import AmqpError
+from routelog.log_backend import Records, encode_records
 
-uncompiled_cutter = source_module("amqp_front.frame_cutter")
-uncompiled_deliver = source_module("amqp_front.deliver_frames")
+uncompiled_cutter = source_module("routelog.amqp_front.wire.frame_cutter")
+uncompiled_deliver = source_module("routelog.amqp_front.wire.deliver_frames")
 
 is_compiled = not str(frame_cutter.__file__).endswith(".py")
 needs_compiled = pytest.mark.skipif(not is_compiled, reason="the kernel runs uncompiled")

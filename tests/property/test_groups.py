@@ -18,9 +18,9 @@ from queue_samples import Node, Taker, records, running_node
 from unit.log_backend.open_store import MIB, copy_of, durable, until
 from unit.log_backend.open_store import flushed as flush_visible
 
-from log_backend import LogOptions, PartitionLog
-from vhosts import GroupOptions, Queue, QueueProperties
-from vhosts.dispatcher import Dispatcher
+from routelog.log_backend import LogOptions, PartitionLog
+from routelog.vhosts import GroupOptions, Queue, QueueProperties
+from routelog.vhosts.queues.dispatcher import Dispatcher
 
 EXAMPLES = int(os.environ.get("ROUTELOG_TEST_EXAMPLES", "12"))
 LIMITS = LogOptions(

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from log_backend import record_batch as compiled
-from log_backend import record_encoding as compiled_encoding
+from routelog.log_backend.records import record_batch as compiled
+from routelog.log_backend.records import record_encoding as compiled_encoding
 
-FOLDER = Path(__file__).parents[2] / "log_backend"
+FOLDER = Path(__file__).parents[2] / "log_backend" / "records"
 
 pytestmark = pytest.mark.skipif(
     not str(compiled.__file__).endswith(".so"), reason="the kernel is not compiled"

@@ -17,8 +17,8 @@ from unit.log_backend.log_records import records
 from unit.log_backend.open_store import MIB, copy_of, durable, open_store, unsettled, until
 from unit.log_backend.open_store import flushed as flush_visible
 
-from log_backend.log_options import LogOptions
-from log_backend.partition_log import PartitionLog
+from routelog.log_backend.partitions.log_options import LogOptions
+from routelog.log_backend.partitions.partition_log import PartitionLog
 
 EXAMPLES = int(os.environ.get("ROUTELOG_TEST_EXAMPLES", "40"))
 QUEUES = ("plain", "a queue/with ~ a name", "third")

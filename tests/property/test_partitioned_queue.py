@@ -13,8 +13,8 @@ from queue_samples import Node, bodies, give_back, running_node, settle
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import flushed
 
-from log_backend import LogOptions, key_partition
-from vhosts import Delivery, Queue, QueueProperties
+from routelog.log_backend import LogOptions, key_partition
+from routelog.vhosts import Delivery, Queue, QueueProperties
 
 PARTITIONS = 3
 SMALL = LogOptions(

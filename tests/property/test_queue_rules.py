@@ -24,19 +24,19 @@ from hypothesis.stateful import (
 from pamqp import commands
 from queue_samples import Alarm, Turns
 
-from log_backend import EXPIRING, PartitionLog, Reason, Records, encode_records
-from log_backend.journal_groups import JournalGroups
-from log_backend.loaded_pieces import PieceBudget
-from log_backend.log_intake import LogIntake
-from vhosts import Delivery, PublishRefused, Queue, QueuePartition, QueueProperties
-from vhosts.backlog_turns import BacklogTurns
-from vhosts.death import Death
-from vhosts.dispatch_turns import DispatchTurns
-from vhosts.post import Done
-from vhosts.posting import Posted
-from vhosts.priority_looks import PriorityLooks
-from vhosts.priority_partition import PriorityPartition
-from vhosts.ready_bytes import ReadyBytesWalks
+from routelog.log_backend import EXPIRING, PartitionLog, Reason, Records, encode_records
+from routelog.log_backend.journal.journal_groups import JournalGroups
+from routelog.log_backend.partitions.loaded_pieces import PieceBudget
+from routelog.log_backend.partitions.log_intake import LogIntake
+from routelog.vhosts import Delivery, PublishRefused, Queue, QueuePartition, QueueProperties
+from routelog.vhosts.partitions.priority_looks import PriorityLooks
+from routelog.vhosts.partitions.priority_partition import PriorityPartition
+from routelog.vhosts.posting.post import Done
+from routelog.vhosts.posting.posting import Posted
+from routelog.vhosts.rules.death import Death
+from routelog.vhosts.rules.ready_bytes import ReadyBytesWalks
+from routelog.vhosts.turns.backlog_turns import BacklogTurns
+from routelog.vhosts.turns.dispatch_turns import DispatchTurns
 
 PRIORITY_MAX = 3
 

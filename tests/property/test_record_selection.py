@@ -12,11 +12,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from log_backend import record_selection as imported
-from log_backend.record_batch import PERSISTENT, Records
-from log_backend.record_encoding import encode_records
+from routelog.log_backend.records import record_selection as imported
+from routelog.log_backend.records.record_batch import PERSISTENT, Records
+from routelog.log_backend.records.record_encoding import encode_records
 
-SOURCE = Path(__file__).parents[2] / "log_backend" / "record_selection.py"
+SOURCE = Path(__file__).parents[2] / "log_backend" / "records" / "record_selection.py"
 
 Message = tuple[bytes, bytes, bytes]  # key, properties, body
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from exchanges import (
+from routelog.exchanges import (
     Binding,
     DestinationKind,
     Exchange,
@@ -19,8 +19,8 @@ from exchanges import (
     RoutingError,
     RoutingTable,
     TopologyChange,
-    binding_graph,
 )
+from routelog.exchanges.topology import binding_graph
 
 Fields = Mapping[str, object]
 

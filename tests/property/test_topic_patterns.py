@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from exchanges.binding import Binding
-from exchanges.message import BARE_MESSAGE
-from exchanges.topic_index import TopicIndex
+from routelog.exchanges.bindings.binding import Binding
+from routelog.exchanges.bindings.message import BARE_MESSAGE
+from routelog.exchanges.indexes.topic_index import TopicIndex
 from tests.matched_names import matched_names
 
 Words = tuple[str, ...]

@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from amqp_front.unacked import Unacked, UnackedRun, UnknownDeliveryTag
-from log_backend import Reason
+from routelog.amqp_front.consuming.unacked import Unacked, UnackedRun, UnknownDeliveryTag
+from routelog.log_backend import Reason
 
 
 class Source:

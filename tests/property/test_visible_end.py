@@ -8,10 +8,10 @@ import random
 import pytest
 from unit.log_backend.log_records import records
 
-from log_backend.durability import Durability
-from log_backend.journal_groups import JournalGroup, JournalGroups
-from log_backend.log_end import LogEnd
-from log_backend.log_intake import LogIntake
+from routelog.log_backend.journal.journal_groups import JournalGroup, JournalGroups
+from routelog.log_backend.partitions.log_end import LogEnd
+from routelog.log_backend.partitions.log_intake import LogIntake
+from routelog.log_backend.records.durability import Durability
 
 SEEDS = int(os.environ.get("ROUTELOG_TEST_EXAMPLES", "40"))
 STEPS = 300

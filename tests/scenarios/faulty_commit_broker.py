@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 from collections import Counter
 
-from amqp_front.__main__ import main
-from amqp_front.commit_plan import CommitPlan
-from log_backend import Clock
+from routelog.amqp_front.__main__ import main
+from routelog.amqp_front.transactions.commit_plan import CommitPlan
+from routelog.log_backend import Clock
 
 STEP = int(os.environ["ROUTELOG_TEST_STEP"])
 carry_out = CommitPlan.carry_out

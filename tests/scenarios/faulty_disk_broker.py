@@ -12,8 +12,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from amqp_front.__main__ import main
-from log_backend.disk import Buffer, SystemDisk
+from routelog.amqp_front.__main__ import main
+from routelog.log_backend.doors.disk import Buffer, SystemDisk
 
 FAULTS = Path(os.environ["ROUTELOG_TEST_FAULTS"])
 

@@ -1,8 +1,9 @@
 """A broker that waits for a moment only, until HTTP answers are read and clients leave: run as a program."""
 
-from amqp_front import broker, client_socket, connection
-from amqp_front.__main__ import main
-from management import server
+from routelog.amqp_front.__main__ import main
+from routelog.amqp_front.connections import client_socket, connection
+from routelog.amqp_front.process import broker
+from routelog.management.server import server
 
 CLOSE_SECONDS = 0.5
 

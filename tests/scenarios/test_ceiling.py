@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmarks.cases import CASES, Case, Kind, Window
-from benchmarks.null_broker import null_broker
+from routelog.benchmarks.brokers.null_broker import null_broker
+from routelog.benchmarks.comparison.cases import CASES, Case, Kind, Window
 
 PLAIN = [case for case in CASES if case.is_plain and not case.with_tls]
 

@@ -11,11 +11,11 @@ from typing import Any
 import pika
 import pytest
 
-from amqp_front.broker import Broker
-from amqp_front.channel import Channel
-from amqp_front.configuration import BrokerConfig
-from amqp_front.connection import Connection
-from mirror_cluster import claim_epoch
+from routelog.amqp_front.connections.channel import Channel
+from routelog.amqp_front.connections.connection import Connection
+from routelog.amqp_front.node.configuration import BrokerConfig
+from routelog.amqp_front.process.broker import Broker
+from routelog.mirror_cluster import claim_epoch
 
 WAIT_SECONDS = 20
 

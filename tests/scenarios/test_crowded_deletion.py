@@ -11,7 +11,7 @@ from pika.exceptions import ChannelClosedByBroker, UnroutableError
 from pika_client import Clients, exists, send, wait_until
 from scenarios.raw_client import Dropped, RawClient
 
-from exchanges.binding_graph import LOOSENED_MAX
+from routelog.exchanges.topology.binding_graph import LOOSENED_MAX
 
 COUNT = 3 * LOOSENED_MAX + 5
 

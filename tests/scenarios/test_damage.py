@@ -23,7 +23,7 @@ def body(number: int) -> bytes:
 
 
 def routelog(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "amqp_front", "log", *arguments]
+    command = [sys.executable, "-m", "routelog", "log", *arguments]
     return subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from benchmarks.delayed import tool
+from routelog.benchmarks.studies.delayed import tool
 
 
 def test_after_a_kill_none_is_lost_and_none_early(tmp_path: Path) -> None:

@@ -391,7 +391,7 @@ def test_the_command_line_lists_and_cancels(fresh_broker):
     round_trip(channel)
 
     def routelog(*arguments: str) -> str:
-        command = [sys.executable, "-m", "amqp_front", "delayed", *arguments]
+        command = [sys.executable, "-m", "routelog", "delayed", *arguments]
         run = subprocess.run(
             [*command, "--data-dir", str(broker.data_dir)],
             capture_output=True, text=True, cwd=ROOT, check=True,

@@ -25,7 +25,7 @@ from scenarios.small_disk import (
 )
 from typer.testing import CliRunner
 
-from amqp_front.__main__ import command_line
+from routelog.amqp_front.__main__ import command_line
 
 
 def wait_for_more(publisher: ConfirmedPublisher) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.fairness import main
+from routelog.benchmarks.storms.fairness import main
 
 
 def test_a_bystander_is_measured_beside_each_storm(

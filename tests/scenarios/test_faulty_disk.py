@@ -15,8 +15,8 @@ from pika.spec import BasicProperties
 from pika_client import PERSISTENT, Clients, drain, ready_count, wait_until
 from scenarios.raw_client import message
 
-from benchmarks.confirms import ConfirmTally
-from benchmarks.connection import Connection
+from routelog.benchmarks.traffic.confirms import ConfirmTally
+from routelog.benchmarks.traffic.connection import Connection
 
 pytestmark = pytest.mark.differs_from_rabbitmq("its disk cannot be made to fail from here")
 

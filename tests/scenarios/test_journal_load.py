@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pika_client import ready_count
 
-from benchmarks.journal_load import journal_load
+from routelog.benchmarks.traffic.journal_load import journal_load
 
 pytestmark = pytest.mark.differs_from_rabbitmq("it has no x-durability")
 

@@ -19,7 +19,7 @@ SECRET = "tr0ub4dor"  # in the addresses of shovels there
 
 
 def import_by_command(broker: BrokerProcess, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "amqp_front", "definitions", "import", str(RABBITMQ)]
+    command = [sys.executable, "-m", "routelog", "definitions", "import", str(RABBITMQ)]
     command += ["--data-dir", str(broker.data_dir), *options]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 

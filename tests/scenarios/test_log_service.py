@@ -24,11 +24,16 @@ from log_service import contents, endpoint, http_logs, service_url, wait_until, 
 from management_door import ManagementDoor
 from pika_client import Clients
 
-from log_backend import SystemClock
-from spark_bridge.errors import BadOption, DamagedSegment, RecordsLost, ServiceUnreachable
-from spark_bridge.http_logs import HttpLogs
-from spark_bridge.log_directory import LogDirectory
-from spark_bridge.log_store import LogPartition, OffsetRange
+from routelog.log_backend import SystemClock
+from routelog.spark_bridge.logs.errors import (
+    BadOption,
+    DamagedSegment,
+    RecordsLost,
+    ServiceUnreachable,
+)
+from routelog.spark_bridge.logs.http_logs import HttpLogs
+from routelog.spark_bridge.logs.log_directory import LogDirectory
+from routelog.spark_bridge.logs.log_store import LogPartition, OffsetRange
 
 pytestmark = pytest.mark.differs_from_rabbitmq("has no such service")
 

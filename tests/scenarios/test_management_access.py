@@ -13,7 +13,7 @@ from broker_process import BrokerProcess
 from management_door import ManagementDoor
 from pika_client import Clients, wait_until
 
-from management.routes import ROUTES
+from routelog.management.server.routes import ROUTES
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
 

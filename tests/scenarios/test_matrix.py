@@ -9,10 +9,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from benchmarks.__main__ import main
-from benchmarks.broker_process import Broker, routelog
-from benchmarks.cases import CASES, Kind, Window
-from benchmarks.growth import CURVES
+from routelog.benchmarks.__main__ import main
+from routelog.benchmarks.brokers.broker_process import Broker, routelog
+from routelog.benchmarks.comparison.cases import CASES, Kind, Window
+from routelog.benchmarks.comparison.growth import CURVES
 
 BENCH = typer.Typer(pretty_exceptions_enable=False)
 BENCH.command()(main)
@@ -35,7 +35,7 @@ def test_every_case_gives_a_figure_or_says_why_not(broker, case):
 
 
 def test_memory_is_that_of_a_broker_started_for_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("benchmarks.cases.IDLE_CONNECTIONS", 20)
+    monkeypatch.setattr("routelog.benchmarks.comparison.cases.IDLE_CONNECTIONS", 20)
     with routelog(tmp_path) as busy:
         for case in (c for c in CASES if c.kind is Kind.IDLE):
             figure = case.measure(busy, WINDOW)
@@ -105,7 +105,7 @@ def test_what_cannot_be_measured_is_said_in_one_line(options, reason):
 def test_a_case_that_fails_is_told_and_ends_nothing_else(broker, tmp_path, monkeypatch):
     refused = replace(CASES[1].workload, queue_arguments=(("x-max-priority", "no"),))
     cases = (replace(CASES[0], workload=refused), CASES[1])
-    monkeypatch.setattr("benchmarks.__main__.cases_named", lambda names: cases)
+    monkeypatch.setattr("routelog.benchmarks.__main__.cases_named", lambda names: cases)
     result = bench("--target", broker.url, "--no-machine")
     assert result.exit_code == 1, result.output
     assert "406" in result.output

@@ -27,7 +27,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 def move(broker: BrokerProcess, to: str, name: str = "billing") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "amqp_front", "reader", "move", "audit", name, "--to", to]
+    command = [sys.executable, "-m", "routelog", "reader", "move", "audit", name, "--to", to]
     return subprocess.run(
         [*command, "--data-dir", broker.data_dir],
         capture_output=True,

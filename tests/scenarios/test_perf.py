@@ -13,14 +13,14 @@ from pika_client import wait_until
 from scenarios.tls_proxy import tls_proxy
 from typer.testing import CliRunner
 
-from amqp_front.__main__ import command_line
-from benchmarks import consumer
-from benchmarks.frames import body_of
-from benchmarks.idle import measure_idle
-from benchmarks.latency import measure_latency
-from benchmarks.run import started
-from benchmarks.unexpected import EXIT_UNUSABLE, EXIT_WRONG, RunFailed
-from benchmarks.workload import ExchangeType, Workload
+from routelog.amqp_front.__main__ import command_line
+from routelog.benchmarks.perf.idle import measure_idle
+from routelog.benchmarks.perf.latency import measure_latency
+from routelog.benchmarks.traffic import consumer
+from routelog.benchmarks.traffic.frames import body_of
+from routelog.benchmarks.traffic.run import started
+from routelog.benchmarks.traffic.unexpected import EXIT_UNUSABLE, EXIT_WRONG, RunFailed
+from routelog.benchmarks.traffic.workload import ExchangeType, Workload
 
 TRANSIENT = BasicProperties(delivery_mode=1)
 SHORT = ("--seconds", "0.2", "--warm-up", "0.05", "--no-machine")
@@ -283,7 +283,7 @@ def _failure_of_a_slow_run(uri, producers, disturb):
 
 
 def test_latency_without_its_extra_says_what_to_install(monkeypatch):
-    monkeypatch.delitem(sys.modules, "benchmarks.latency")
+    monkeypatch.delitem(sys.modules, "routelog.benchmarks.perf.latency")
     monkeypatch.setitem(sys.modules, "hdrh", None)
     monkeypatch.setitem(sys.modules, "hdrh.histogram", None)
     result = perf("latency")

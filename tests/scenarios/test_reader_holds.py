@@ -16,8 +16,8 @@ from log_service import http_logs, wait_until, wait_until_stored
 from management_door import ManagementDoor
 from pika_client import Clients
 
-from spark_bridge.errors import HoldLapsed
-from spark_bridge.log_store import LogPartition
+from routelog.spark_bridge.logs.errors import HoldLapsed
+from routelog.spark_bridge.logs.log_store import LogPartition
 
 pytestmark = pytest.mark.differs_from_rabbitmq("has no such readers")
 
@@ -145,7 +145,7 @@ def test_readers_are_listed_and_deleted_by_command(broker: BrokerProcess) -> Non
 
 
 def routelog(broker: BrokerProcess, *words: str) -> str:
-    command = [sys.executable, "-m", "amqp_front", "reader", *words]
+    command = [sys.executable, "-m", "routelog", "reader", *words]
     done = subprocess.run(
         [*command, "--data-dir", str(broker.data_dir)], cwd=ROOT, capture_output=True, text=True
     )

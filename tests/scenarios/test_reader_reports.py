@@ -13,10 +13,10 @@ from management_door import ManagementDoor
 from pika_client import PERSISTENT, Clients
 from pyspark.sql.types import StructType
 
-from spark_bridge.data_source import RouteLogDataSource
-from spark_bridge.envelope import ENVELOPE
-from spark_bridge.log_store import LogPartition
-from spark_bridge.stream_reader import StoredOffsets, StreamReader
+from routelog.spark_bridge.columns.envelope import ENVELOPE
+from routelog.spark_bridge.data_source import RouteLogDataSource
+from routelog.spark_bridge.logs.log_store import LogPartition
+from routelog.spark_bridge.reading.stream_reader import StoredOffsets, StreamReader
 
 pytestmark = pytest.mark.differs_from_rabbitmq("has no such readers")
 

@@ -21,16 +21,21 @@ from management_door import ManagementDoor
 from object_server import ObjectServer
 from pika_client import Clients
 
-from log_backend import SystemDisk
-from log_backend.bucket import Bucket
-from log_backend.bucket_address import open_bucket
-from spark_bridge.errors import BadOption, DamagedSegment, RecordsLost, StorageUnreachable
-from spark_bridge.log_directory import LogDirectory
-from spark_bridge.log_store import LogPartition, LogStore, OffsetRange
-from spark_bridge.object_logs import ObjectLogs
-from spark_bridge.record_columns import arrow_batch
-from spark_bridge.row_group import row_groups
-from spark_bridge.tiered_logs import TieredLogs
+from routelog.log_backend import SystemDisk
+from routelog.log_backend.remote.bucket import Bucket
+from routelog.log_backend.remote.bucket_address import open_bucket
+from routelog.spark_bridge.columns.record_columns import arrow_batch
+from routelog.spark_bridge.columns.row_group import row_groups
+from routelog.spark_bridge.logs.errors import (
+    BadOption,
+    DamagedSegment,
+    RecordsLost,
+    StorageUnreachable,
+)
+from routelog.spark_bridge.logs.log_directory import LogDirectory
+from routelog.spark_bridge.logs.log_store import LogPartition, LogStore, OffsetRange
+from routelog.spark_bridge.logs.object_logs import ObjectLogs
+from routelog.spark_bridge.logs.tiered_logs import TieredLogs
 
 pytestmark = pytest.mark.differs_from_rabbitmq("has no such thing")
 

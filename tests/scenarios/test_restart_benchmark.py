@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.restart import tool
+from routelog.benchmarks.studies.restart import tool
 
 
 @pytest.mark.parametrize(

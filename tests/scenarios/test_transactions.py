@@ -7,7 +7,7 @@ import pytest
 from pika.exceptions import ChannelClosedByBroker
 from pika_client import declare, drain, ready_count, send, wait_until
 
-from log_backend.randomness import random_name
+from routelog.log_backend.doors.randomness import random_name
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 

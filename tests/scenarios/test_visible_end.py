@@ -12,8 +12,8 @@ from log_service import http_logs
 from management_door import ManagementDoor
 from pika_client import PERSISTENT, Clients, Inbox, ready_count
 
-from spark_bridge.log_directory import LogDirectory
-from spark_bridge.log_store import LogPartition
+from routelog.spark_bridge.logs.log_directory import LogDirectory
+from routelog.spark_bridge.logs.log_store import LogPartition
 
 pytestmark = pytest.mark.differs_from_rabbitmq("its disk cannot be held from here")
 

@@ -10,15 +10,15 @@ from pamqp import commands
 from pamqp import frame as pamqp_frame
 from queue_samples import Node, bodies, running_node
 
-from amqp_front.command import PublishRun
-from amqp_front.commit_plan import CommitPlan
-from amqp_front.confirm_board import ConfirmBoard
-from amqp_front.direct_reply import DirectReplies
-from amqp_front.frame_cutter import FrameCutter
-from amqp_front.planning import TURN_SECONDS
-from amqp_front.publisher import Publisher
-from log_backend import LogTransaction, SystemClock
-from vhosts import (
+from routelog.amqp_front.node.confirm_board import ConfirmBoard
+from routelog.amqp_front.node.direct_reply import DirectReplies
+from routelog.amqp_front.publishing.publisher import Publisher
+from routelog.amqp_front.transactions.commit_plan import CommitPlan
+from routelog.amqp_front.transactions.planning import TURN_SECONDS
+from routelog.amqp_front.wire.command import PublishRun
+from routelog.amqp_front.wire.frame_cutter import FrameCutter
+from routelog.log_backend import LogTransaction, SystemClock
+from routelog.vhosts import (
     FULL_PERMISSION,
     PermissionBook,
     PermissionCache,

@@ -19,17 +19,17 @@ from queue_samples import Node, Taker, records, running_node
 from unit.amqp_front.publishing_channel import Channel, HastyClock, runs
 from unit.log_backend.open_store import crash, until
 
-from amqp_front import commit_plan
-from amqp_front.commit import Commit
-from amqp_front.confirm_board import ConfirmBoard
-from amqp_front.planning import Planning
-from amqp_front.publisher import Publisher
-from amqp_front.transaction import Kept, Transaction
-from log_backend import PartitionLog, SettledEntries, SettledPart, Settlement
-from vhosts import Queue, QueueProperties
-from vhosts.held_messages import HeldMessages
-from vhosts.recent_history import RecentHistory
-from vhosts.seen_keys import SeenKeys
+from routelog.amqp_front.node.confirm_board import ConfirmBoard
+from routelog.amqp_front.publishing.publisher import Publisher
+from routelog.amqp_front.transactions import commit_plan
+from routelog.amqp_front.transactions.commit import Commit
+from routelog.amqp_front.transactions.planning import Planning
+from routelog.amqp_front.transactions.transaction import Kept, Transaction
+from routelog.log_backend import PartitionLog, SettledEntries, SettledPart, Settlement
+from routelog.vhosts import Queue, QueueProperties
+from routelog.vhosts.delays.held_messages import HeldMessages
+from routelog.vhosts.posting.recent_history import RecentHistory
+from routelog.vhosts.posting.seen_keys import SeenKeys
 
 ARGUMENTS: dict[str, dict[str, object]] = {
     "plain": {},

@@ -10,18 +10,18 @@ import pytest
 from frame_samples import publish
 from loop_services import rota_of
 from queue_samples import Node, Taker, running_node
+from unit.amqp_front.publishing.test_publisher import outcomes
 from unit.amqp_front.publishing_channel import Channel, held, runs
-from unit.amqp_front.test_planning import HastyClock, commit, kept
-from unit.amqp_front.test_publisher import outcomes
+from unit.amqp_front.transactions.test_planning import HastyClock, commit, kept
 
-from amqp_front.command import PublishRun
-from amqp_front.confirm_board import ConfirmBoard
-from amqp_front.piecework import Piecework
-from amqp_front.planning import Planning
-from amqp_front.publisher import Publisher
-from log_backend import JournalFailed
-from vhosts import QueueProperties
-from vhosts.appending import QUEUES_BETWEEN_LOOKS, WEIGHT_MAX, WOKEN_WEIGHT
+from routelog.amqp_front.node.confirm_board import ConfirmBoard
+from routelog.amqp_front.publishing.publisher import Publisher
+from routelog.amqp_front.sockets.piecework import Piecework
+from routelog.amqp_front.transactions.planning import Planning
+from routelog.amqp_front.wire.command import PublishRun
+from routelog.log_backend import JournalFailed
+from routelog.vhosts import QueueProperties
+from routelog.vhosts.posting.appending import QUEUES_BETWEEN_LOOKS, WEIGHT_MAX, WOKEN_WEIGHT
 
 TURN = 2 * QUEUES_BETWEEN_LOOKS  # the hasty clock ends a turn when it is looked at once more
 QUEUES = [f"q{number:03}" for number in range(5 * TURN)]
@@ -131,7 +131,7 @@ def test_behind_a_long_way_that_took_its_time_a_run_is_cut(
         node.vhost.bind_queue(name, "amq.headers", "", {"x-match": "all"})
     frames = b"".join(publish(1, exchange, key, b"m") for key in ("k1", "k2", "k3"))
     (run,) = runs(frames)
-    monkeypatch.setattr("amqp_front.route_search.LONG_ROUTE", 1)
+    monkeypatch.setattr("routelog.amqp_front.publishing.route_search.LONG_ROUTE", 1)
     assert publisher.carry(run) == 1
     assert sum(counts(node)) == (2 if by_headers else QUEUES_BETWEEN_LOOKS)
 
@@ -191,8 +191,8 @@ def two_ways(
     node: Node, last: None, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[], list[PublishRun]]:
     """Makes a run whose keys lead to all queues and to the later ones, which may be shared out in turns."""
-    monkeypatch.setattr("amqp_front.publisher.SHARED_AT_ONCE", 1)
-    monkeypatch.setattr("vhosts.sharing_out.NAMES_AT_ONCE", TURN)
+    monkeypatch.setattr("routelog.amqp_front.publishing.publisher.SHARED_AT_ONCE", 1)
+    monkeypatch.setattr("routelog.vhosts.posting.sharing_out.NAMES_AT_ONCE", TURN)
     for name in QUEUES:
         node.vhost.bind_queue(name, "amq.direct", "all", {})
         if name >= QUEUES[TURN]:

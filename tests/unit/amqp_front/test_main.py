@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from amqp_front import __main__ as command
-from amqp_front.broker import BrokerAddress, ClaimEpoch, StartError
-from amqp_front.configuration import BrokerConfig
-from vhosts import Definitions
+from routelog.amqp_front import __main__ as command
+from routelog.amqp_front.node.configuration import BrokerConfig
+from routelog.amqp_front.process.broker import BrokerAddress, ClaimEpoch, StartError
+from routelog.vhosts import Definitions
 
 OnReady = Callable[[BrokerAddress], None]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from amqp_front import __main__ as command
-from amqp_front.configuration import BrokerConfig
-from amqp_front.open_files import FILES_WANTED
+from routelog.amqp_front import __main__ as command
+from routelog.amqp_front.node.configuration import BrokerConfig
+from routelog.amqp_front.process.open_files import FILES_WANTED
 
 ROOT = Path(__file__).parents[3]
 UNIT = ROOT / "contrib" / "routelog.service"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from exchanges import (
+from routelog.exchanges import (
     DEDUPLICATION,
     RECENT_HISTORY,
     DeduplicationOptions,
@@ -13,8 +13,8 @@ from exchanges import (
     deduplication_options,
     history_length,
 )
-from exchanges.deduplication_index import CACHE_SIZE_MAX
-from exchanges.recent_history_index import HISTORY_LENGTH_MAX
+from routelog.exchanges.indexes.deduplication_index import CACHE_SIZE_MAX
+from routelog.exchanges.indexes.recent_history_index import HISTORY_LENGTH_MAX
 
 
 def deduplicating(**arguments: object) -> Exchange:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from log_backend.compressed_segment import CompressedSegment, SegmentPacker
+from routelog.log_backend.segments.compressed_segment import CompressedSegment, SegmentPacker
 
 
 def packed(codec: int, base_offset: int, blocks: Iterable[bytes]) -> bytes:

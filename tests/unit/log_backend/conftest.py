@@ -5,7 +5,7 @@ import pytest
 from unit.log_backend.journal_owner import Owner
 from unit.log_backend.watched_disk import WatchedDisk
 
-from log_backend import journal as journal_module
+from routelog.log_backend.journal import journal as journal_module
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from pathlib import Path
 from unit.log_backend.log_records import batch
 from unit.log_backend.watched_disk import WatchedDisk
 
-from log_backend.clock import Clock, SystemClock
-from log_backend.journal import Journal
-from log_backend.journal_block import BLOCK_ALIGNMENT, Block, JournalEntry
-from log_backend.journal_files import JournalFile
-from log_backend.record_batch import RecordBatch
+from routelog.log_backend.doors.clock import Clock, SystemClock
+from routelog.log_backend.journal.journal import Journal
+from routelog.log_backend.journal.journal_block import BLOCK_ALIGNMENT, Block, JournalEntry
+from routelog.log_backend.journal.journal_files import JournalFile
+from routelog.log_backend.records.record_batch import RecordBatch
 
 FILE_BYTES = 17 * BLOCK_ALIGNMENT
 SYSTEM_CLOCK = SystemClock()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
-from log_backend.record_batch import PERSISTENT, RecordBatch, Records
-from log_backend.record_encoding import encode_records
+from routelog.log_backend.records.record_batch import PERSISTENT, RecordBatch, Records
+from routelog.log_backend.records.record_encoding import encode_records
 
 NO_PROPERTIES = b"\x00\x00"
 TIME = 1_700_000_000_000_000

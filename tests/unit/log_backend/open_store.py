@@ -9,14 +9,14 @@ from pathlib import Path
 
 from unit.log_backend.log_records import records
 
-from log_backend.clock import SystemClock
-from log_backend.cursor import NO_CURSORS
-from log_backend.disk import Disk, SystemDisk
-from log_backend.durability import Durability
-from log_backend.log_options import LogOptions
-from log_backend.log_store import LogStore
-from log_backend.partition_log import PartitionLog
-from log_backend.retention import Retention
+from routelog.log_backend.doors.clock import SystemClock
+from routelog.log_backend.doors.disk import Disk, SystemDisk
+from routelog.log_backend.log_store import LogStore
+from routelog.log_backend.partitions.cursor import NO_CURSORS
+from routelog.log_backend.partitions.log_options import LogOptions
+from routelog.log_backend.partitions.partition_log import PartitionLog
+from routelog.log_backend.records.durability import Durability
+from routelog.log_backend.segments.retention import Retention
 
 Bodies = list[tuple[int, bytes]]
 

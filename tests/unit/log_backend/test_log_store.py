@@ -19,10 +19,10 @@ from unit.log_backend.open_store import (
 )
 from unit.log_backend.watched_disk import WatchedDisk
 
-from log_backend import journal
-from log_backend.disk import DirectoryLocked
-from log_backend.log_options import LogOptions
-from log_backend.log_store import LogStore
+from routelog.log_backend.doors.disk import DirectoryLocked
+from routelog.log_backend.journal import journal
+from routelog.log_backend.log_store import LogStore
+from routelog.log_backend.partitions.log_options import LogOptions
 
 
 async def test_records_and_settlements_survive_a_clean_restart(data: Path) -> None:

@@ -19,9 +19,9 @@ from unit.log_backend.open_store import (
 )
 from unit.log_backend.watched_disk import WatchedDisk, recycled
 
-from log_backend.journal import JournalFailed
-from log_backend.metadata import MetadataUnavailable
-from log_backend.partition_file import encode_number
+from routelog.log_backend.journal.journal import JournalFailed
+from routelog.log_backend.metadata.metadata import MetadataUnavailable
+from routelog.log_backend.segments.partition_file import encode_number
 
 
 async def test_a_deleted_partition_leaves_nothing(data: Path) -> None:

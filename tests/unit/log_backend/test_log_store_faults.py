@@ -21,12 +21,12 @@ from unit.log_backend.open_store import (
 )
 from unit.log_backend.watched_disk import WatchedDisk, recycled
 
-from log_backend.cursor import UNTOLD_MAX
-from log_backend.journal import JournalFailed
-from log_backend.log_options import LogOptions
-from log_backend.metadata import MetadataUnavailable
-from log_backend.partition_log import PartitionLog
-from log_backend.retention import Retention
+from routelog.log_backend.journal.journal import JournalFailed
+from routelog.log_backend.metadata.metadata import MetadataUnavailable
+from routelog.log_backend.partitions.cursor import UNTOLD_MAX
+from routelog.log_backend.partitions.log_options import LogOptions
+from routelog.log_backend.partitions.partition_log import PartitionLog
+from routelog.log_backend.segments.retention import Retention
 
 SCATTERED_MAX = 20_000
 

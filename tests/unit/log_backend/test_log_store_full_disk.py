@@ -25,9 +25,9 @@ from unit.log_backend.open_store import (
 )
 from unit.log_backend.watched_disk import WatchedDisk, recycled
 
-from log_backend.ballast import CHANGE_BYTES, METADATA_BYTES
-from log_backend.log_options import LogOptions
-from log_backend.metadata import Change
+from routelog.log_backend.doors.ballast import CHANGE_BYTES, METADATA_BYTES
+from routelog.log_backend.metadata.metadata import Change
+from routelog.log_backend.partitions.log_options import LogOptions
 
 CAPACITY = 64 * MIB
 OPTIONS = LogOptions(

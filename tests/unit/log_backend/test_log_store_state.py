@@ -17,15 +17,15 @@ from unit.log_backend.open_store import (
     until,
 )
 
-from log_backend.cursor import Cursor
-from log_backend.cursor_snapshot import SnapshotDamaged, partition_prefix
-from log_backend.disk import SystemDisk
-from log_backend.journal_block import HandedOut, Reason, Settlement
-from log_backend.journal_files import JournalFiles
-from log_backend.journal_reader import whole_blocks
-from log_backend.log_store import LogStore
-from log_backend.metadata import Change, MetadataStore
-from log_backend.partition_log import PartitionLog
+from routelog.log_backend.doors.disk import SystemDisk
+from routelog.log_backend.journal.journal_block import HandedOut, Reason, Settlement
+from routelog.log_backend.journal.journal_files import JournalFiles
+from routelog.log_backend.journal.journal_reader import whole_blocks
+from routelog.log_backend.log_store import LogStore
+from routelog.log_backend.metadata.metadata import Change, MetadataStore
+from routelog.log_backend.partitions.cursor import Cursor
+from routelog.log_backend.partitions.partition_log import PartitionLog
+from routelog.log_backend.settlement.cursor_snapshot import SnapshotDamaged, partition_prefix
 
 
 async def committed(store: LogStore, partition: PartitionLog) -> None:

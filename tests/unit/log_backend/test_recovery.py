@@ -17,10 +17,10 @@ from unit.log_backend.open_store import (
     unsettled,
 )
 
-from log_backend.first_kept import first_kept_change
-from log_backend.log_directory import partition_directory, segment_path
-from log_backend.partition_file import PARTITION_FILE, encode_number
-from log_backend.record_batch import batch_bytes
+from routelog.log_backend.records.record_batch import batch_bytes
+from routelog.log_backend.segments.first_kept import first_kept_change
+from routelog.log_backend.segments.log_directory import partition_directory, segment_path
+from routelog.log_backend.segments.partition_file import PARTITION_FILE, encode_number
 
 POWER_CUTS = 40  # with other luck each
 

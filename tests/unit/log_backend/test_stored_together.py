@@ -7,11 +7,11 @@ import pytest
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import append, content, durable, start_store, until
 
-from log_backend.durability import Durability
-from log_backend.journal_groups import COMMIT_BYTES_MAX
-from log_backend.log_options import LogOptions
-from log_backend.partition_log import PartitionLog
-from log_backend.record_batch import Records
+from routelog.log_backend.journal.journal_groups import COMMIT_BYTES_MAX
+from routelog.log_backend.partitions.log_options import LogOptions
+from routelog.log_backend.partitions.partition_log import PartitionLog
+from routelog.log_backend.records.durability import Durability
+from routelog.log_backend.records.record_batch import Records
 
 LEVELS = [[Durability.DISK, Durability.OS], [Durability.OS, Durability.OS]]
 

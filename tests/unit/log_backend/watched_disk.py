@@ -9,7 +9,7 @@ from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
-from log_backend.disk import Buffer, NoDescriptor, SystemDisk
+from routelog.log_backend.doors.disk import Buffer, NoDescriptor, SystemDisk
 
 
 class WatchedDisk(SystemDisk):

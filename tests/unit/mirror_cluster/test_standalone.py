@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from log_backend import Change, MetadataStore, RevisionConflict
-from mirror_cluster import claim_epoch
-from mirror_cluster.standalone import EPOCH_KEY
+from routelog.log_backend import Change, MetadataStore, RevisionConflict
+from routelog.mirror_cluster import claim_epoch
+from routelog.mirror_cluster.standalone import EPOCH_KEY
 
 
 def test_every_start_has_a_higher_epoch(tmp_path: Path) -> None:

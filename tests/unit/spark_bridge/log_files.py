@@ -7,10 +7,10 @@ from array import array
 from collections.abc import Sequence
 from pathlib import Path
 
-from log_backend.log_directory import partition_directory, segment_path
-from log_backend.record_batch import RecordBatch, Records
-from log_backend.record_encoding import encode_records
-from log_backend.segment_index import HEADER_BYTES
+from routelog.log_backend.records.record_batch import RecordBatch, Records
+from routelog.log_backend.records.record_encoding import encode_records
+from routelog.log_backend.segments.log_directory import partition_directory, segment_path
+from routelog.log_backend.segments.segment_index import HEADER_BYTES
 
 NO_PROPERTIES = b"\x00\x00"
 TIME = 1_700_000_000_000_000

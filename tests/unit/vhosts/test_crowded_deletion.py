@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from queue_samples import Node, Taker, running_node
 
-from exchanges import QueueNotFound
-from exchanges.binding_graph import AT_ONCE_MAX, LOOSENED_MAX
-from log_backend import Change, MetadataUnavailable
-from vhosts import Durable, QueueProperties, VirtualHost
-from vhosts.topology_record import prefix
+from routelog.exchanges import QueueNotFound
+from routelog.exchanges.topology.binding_graph import AT_ONCE_MAX, LOOSENED_MAX
+from routelog.log_backend import Change, MetadataUnavailable
+from routelog.vhosts import Durable, QueueProperties, VirtualHost
+from routelog.vhosts.stored.topology_record import prefix
 
 COUNT = AT_ONCE_MAX + LOOSENED_MAX + 5
 CONNECTION = object()

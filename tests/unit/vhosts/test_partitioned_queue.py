@@ -11,10 +11,10 @@ import pytest
 from queue_samples import Node, Taker, bodies, give_back, records, running_node, settle
 from unit.log_backend.open_store import flushed
 
-from log_backend import PERSISTENT, LogOptions, Records, encode_records, key_partition
-from vhosts import Delivery, Queue, QueueNotEmpty, QueueProperties
-from vhosts.dispatcher import DELIVERY_COUNT_MAX
-from vhosts.vhost import DELETIONS_MAX
+from routelog.log_backend import PERSISTENT, LogOptions, Records, encode_records, key_partition
+from routelog.vhosts import Delivery, Queue, QueueNotEmpty, QueueProperties
+from routelog.vhosts.queues.dispatcher import DELIVERY_COUNT_MAX
+from routelog.vhosts.vhost.vhost import DELETIONS_MAX
 
 PARTITIONS = 4
 CONNECTION = object()

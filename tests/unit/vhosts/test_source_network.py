@@ -1,6 +1,6 @@
 import pytest
 
-from vhosts.source_network import source_of
+from routelog.vhosts.source_network import source_of
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 from pamqp import commands
 from queue_samples import Node, Taker, records, running_node
 
-from log_backend import PERSISTENT, encode_records, key_partition
-from vhosts import (
+from routelog.log_backend import PERSISTENT, encode_records, key_partition
+from routelog.vhosts import (
     DefinitionsImport,
     GlobalParameters,
     Policy,
@@ -22,10 +22,10 @@ from vhosts import (
     UserDirectory,
     read_definitions,
 )
-from vhosts.priority_looks import MESSAGES_MAX
-from vhosts.queue_arguments import WIDE_PARTITIONS
-from vhosts.ready_bytes import BATCHES_MAX
-from vhosts.stream_reader import StreamReader
+from routelog.vhosts.arguments.queue_arguments import WIDE_PARTITIONS
+from routelog.vhosts.partitions.priority_looks import MESSAGES_MAX
+from routelog.vhosts.partitions.stream_reader import StreamReader
+from routelog.vhosts.rules.ready_bytes import BATCHES_MAX
 
 PARTITIONS = WIDE_PARTITIONS + 1
 

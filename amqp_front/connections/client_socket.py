@@ -1,0 +1,312 @@
+"""The socket of a connection: who is at the other end, what is unsent, and how it ends."""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from routelog.amqp_front.connections.client_certificate import Certificate
+from routelog.amqp_front.node.intake_budget import IntakeShare
+from routelog.amqp_front.sockets.cork import Cork
+from routelog.amqp_front.sockets.long_write import OUTBOX_BYTES_HIGH, TURN_BYTES_MAX, LongWrite
+from routelog.amqp_front.sockets.rota import Rota
+from routelog.amqp_front.wire.proxy_header import Endpoint
+from routelog.log_backend import Octets
+
+KEPT_BYTES_MAX = 65_536  # while the cork is in: the transport is to see that a client does not read
+OUTBOX_BYTES_MAX = 64 * 1024 * 1024  # unsent: the client reads nothing; no more commands either
+# For the client to answer connection.close, to read what is unsent, to end its side behind ours: as RabbitMQ.
+CLOSE_SECONDS_MAX = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClientIdentity:
+    """What a client said of itself, for operators.
+
+    Attributes:
+        mechanism: how it logged in.
+        properties: its client properties, as JSON: kept small, and rarely read.
+        connected_at: milliseconds since 1970.
+    """
+
+    mechanism: str
+    properties: bytes
+    connected_at: int
+
+
+class SocketOwner(Protocol):
+    """The connection."""
+
+    def pause_writing(self) -> None:
+        """The client does not read, or not as fast as it is sent to: deliver nothing more."""
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+
+
+class SocketServices(Protocol):
+    """What of a broker's services it needs."""
+
+    loop: asyncio.AbstractEventLoop
+    cork: Cork
+    rota: Rota
+
+
+class ClientSocket:
+    """A connected socket. The event loop has set TCP_NODELAY on it.
+
+    Attributes:
+        peer: address of the client, of a Unix socket its path, mostly empty; None when it cannot be told.
+        identity: of the client; None until it has introduced itself.
+        name: of the connection, for the log.
+        intake: where it counts what a client leaves unread; None: its user is not known yet.
+        end_reason: why it ends; empty as long as nobody has said so.
+        certificate: what the client proved to be its own; None without TLS or without one.
+
+    Args:
+        proxied: the client, when the other end is a proxy that speaks for it.
+    """
+
+    __slots__ = (
+        "_cork",
+        "_deadline",
+        "_is_stalled",
+        "_keeps",
+        "_kept",
+        "_kept_bytes",
+        "_long",
+        "_owner",
+        "_reading",
+        "_services",
+        "_transport",
+        "certificate",
+        "end_reason",
+        "identity",
+        "intake",
+        "name",
+        "peer",
+    )
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        services: SocketServices,
+        owner: SocketOwner,
+        proxied: Endpoint | None = None,
+    ) -> None:
+        self._transport = transport
+        self._services = services
+        self._cork = services.cork
+        self._keeps = False  # what is written, until the cork is out
+        self._kept: list[Octets] = []
+        self._kept_bytes = 0
+        self._deadline: asyncio.TimerHandle | None = None
+        self._owner = owner
+        self._long: LongWrite | None = None
+        self._reading = True
+        self.identity: ClientIdentity | None = None
+        self.intake: IntakeShare | None = None
+        self._is_stalled = False
+        self.end_reason = ""
+        transport.set_write_buffer_limits(high=OUTBOX_BYTES_HIGH)
+        self.certificate: Certificate | None = transport.get_extra_info("peercert") or None
+        address = transport.get_extra_info("peername")
+        self.peer: str | None = None
+        self.name = "local"
+        if proxied is not None:
+            address = (proxied.address, proxied.port)
+        if isinstance(address, tuple):
+            self.peer, self.name = address[0], f"{address[0]}:{address[1]}"
+        elif isinstance(address, str):
+            self.peer = address
+
+    @property
+    def is_tls(self) -> bool:
+        """Whether nobody on the way can read along."""
+        return self._transport.get_extra_info("sslcontext") is not None
+
+    def ends(self) -> tuple[tuple[str, int], tuple[str, int]]:
+        """Address and port of the client's end and of ours; empty when it is no network socket."""
+        return _end(self._transport, "peername"), _end(self._transport, "sockname")
+
+    def keep_alive(self) -> None:
+        """Let the system notice when the client is gone: it wants no heartbeats."""
+        handle = self._transport.get_extra_info("socket")
+        if handle is not None and handle.family in (socket.AF_INET, socket.AF_INET6):
+            handle.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+    def write(self, parts: Sequence[Octets]) -> None:
+        """Send what lies in parts, or keep it: until the cork is out, but the first, or the client reads."""
+        if not self._cork.is_in:
+            self._send(parts)
+        elif not self._keeps:
+            # The client is at work on it while we make the rest.
+            self._keeps = True
+            self._cork.sockets.append(self)
+            self._send(parts)
+        else:
+            self._kept += parts
+            self._kept_bytes += sum(map(len, parts))
+            if self._kept_bytes > KEPT_BYTES_MAX:
+                self._send_kept()
+
+    def uncork(self) -> None:
+        """See `Corked`."""
+        self._keeps = False
+        if self._kept:
+            self._send_kept()
+
+    def _send_kept(self) -> None:
+        parts, self._kept, self._kept_bytes = self._kept, [], 0
+        self._send(parts)
+
+    def _send(self, parts: Sequence[Octets]) -> None:
+        if self._long is not None:
+            self._long.add(parts)
+        elif len(parts) == 1:
+            self._transport.write(parts[0])
+        elif sum(map(len, parts)) <= TURN_BYTES_MAX:
+            self._transport.writelines(parts)
+        else:
+            self._long = LongWrite(self._transport, self._services.rota, self)
+            self._long.add(parts)
+            self._owner.pause_writing()
+            self._long.go_on()
+        if self._is_stalled:
+            self._leave_unread(self.unsent_bytes)
+
+    def stall(self) -> None:
+        """The client does not read: what is unsent counts until it does."""
+        self._is_stalled = True
+        self._leave_unread(self.unsent_bytes)
+
+    def resumed(self) -> bool:
+        """The system takes more; returns whether other things may be sent, too."""
+        if self._long is None:
+            self._is_stalled = False
+            self._leave_unread(0)
+            return True
+        self._long.go_on()
+        return False
+
+    def _leave_unread(self, size: int) -> None:
+        if self.intake is not None:
+            self.intake.leave_unread(size)
+
+    def write_ended(self) -> None:
+        """See `LongWriteOwner`."""
+        self._long = None
+        if self._transport.get_write_buffer_size() <= OUTBOX_BYTES_HIGH:
+            self._owner.resume_writing()
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the system has not taken, because the client does not read."""
+        waiting = 0 if self._long is None else self._long.bytes
+        return waiting + self._transport.get_write_buffer_size()
+
+    @property
+    def outbox_full(self) -> bool:
+        """More is unsent than a client that reads would leave, or anything when there is no memory for it."""
+        if self._is_stalled and self.intake is not None and self.intake.level_is_full:
+            return True
+        return self.unsent_bytes > OUTBOX_BYTES_MAX
+
+    def set_reading(self, reading: bool) -> None:
+        """Read from the client, or leave what it sends in its hands."""
+        if reading is self._reading or self._transport.is_closing():
+            return
+        self._reading = reading
+        if reading:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    # -- the end
+
+    def hand_over(self) -> None:
+        """Leave what is unsent to the system: the socket is about to be closed."""
+        if self._kept:
+            self._send_kept()
+        if self._long is not None:
+            self._long.hand_over()
+            self._long = None
+
+    def end(self) -> None:
+        """Send what is unsent and end our side; what the client sends until it ends its own is read.
+
+        A socket that is closed with something unread, or to which more comes, is reset: then the client
+        fails at what it still sends, and may lose the last that it was sent.
+        """
+        self.hand_over()
+        self.set_reading(True)
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        else:
+            self._transport.close()  # TLS: it says goodbye and waits for the client's by itself
+        self.abort_after(CLOSE_SECONDS_MAX)
+
+    def close(self) -> None:
+        """Send what is unsent, then close; a client that does not read it is dropped."""
+        self.hand_over()
+        self._transport.close()
+        self.abort_after(CLOSE_SECONDS_MAX)
+
+    def abort(self) -> None:
+        """Drop the socket and what is unsent."""
+        self._kept, self._kept_bytes = [], 0
+        self._transport.abort()
+
+    def abort_after(self, seconds: float) -> None:
+        """Drop the socket unless another deadline, or none, is set in time."""
+        self.stop()
+        self._deadline = self._services.loop.call_later(seconds, self._overdue)
+
+    def _overdue(self) -> None:
+        ends_for(self, "the client took too long")
+        self.abort()
+
+    def lost(self) -> None:
+        """It is closed."""
+        self._leave_unread(0)
+        self.stop()
+
+    def stop(self) -> None:
+        """Forget the deadline."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+def _end(transport: asyncio.Transport, which: str) -> tuple[str, int]:
+    address = transport.get_extra_info(which)
+    return (str(address[0]), int(address[1])) if isinstance(address, tuple) else ("", 0)
+
+
+def client_described(client: ClientSocket | None) -> dict[str, object]:
+    """What the log says of a client: how it came in, and what it calls itself."""
+    if client is None or client.identity is None:
+        return {}
+    properties = msgspec.json.decode(client.identity.properties)
+    said = (properties.get(each) for each in ("product", "version"))
+    return {
+        "client": properties.get("connection_name"),
+        "library": " ".join(each for each in said if isinstance(each, str)),
+        "mechanism": client.identity.mechanism,
+        "tls": client.is_tls,
+    }
+
+
+def ends_for(client: ClientSocket | None, reason: str) -> None:
+    """Say why a socket ends; what is said first counts, as the rest follows from it."""
+    if client is not None:
+        client.end_reason = client.end_reason or reason
+
+
+def ends_name(client: ClientSocket | None) -> str:
+    """What RabbitMQ calls a connection: the client's end, then ours."""
+    peer, own = client.ends() if client is not None else (("", 0), ("", 0))
+    return f"{peer[0]}:{peer[1]} -> {own[0]}:{own[1]}"

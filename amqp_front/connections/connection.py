@@ -1,0 +1,510 @@
+"""A client's connection: bytes in, commands carried out in order, frames out.
+
+States: `connection_methods.py` says which class-10 method is expected where.
+
+    AWAIT_HEADER -> AWAIT_START_OK -> AUTHENTICATING -> AWAIT_TUNE_OK -> AWAIT_OPEN -> OPEN
+    any -> CLOSING (we sent connection.close, or shall answer one) -> CLOSED (what comes is thrown away)
+
+Reads go to the receive buffer that all connections share, so a read is handled whole before control
+returns to the event loop; only the end of its turn, or a command that must wait (for a disk, a thread), ends
+it early, and then the connection reads nothing more until it has another, or until that is done.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, cast
+
+from pamqp import commands
+
+from routelog.amqp_front.connections.channel import Channel
+from routelog.amqp_front.connections.channel_connection import RefusingChannel
+from routelog.amqp_front.connections.channel_table import ChannelTable
+from routelog.amqp_front.connections.client_socket import CLOSE_SECONDS_MAX, ClientSocket, ends_for
+from routelog.amqp_front.connections.connection_keeper import ConnectionKeeper
+from routelog.amqp_front.connections.connection_methods import connection_method
+from routelog.amqp_front.connections.connection_state import State
+from routelog.amqp_front.connections.handshake import (
+    ACCEPTED_HEADERS,
+    FRAME_BEFORE_TUNE,
+    PROTOCOL_HEADER,
+    start_frame,
+)
+from routelog.amqp_front.connections.inlet import Inlet
+from routelog.amqp_front.connections.login import PROTOCOL, offered
+from routelog.amqp_front.connections.publishing_hold import PublishingHold
+from routelog.amqp_front.connections.refusal_note import note_refusal
+from routelog.amqp_front.node.accepted_sockets import AcceptedSocket
+from routelog.amqp_front.node.intake_budget import IntakeShare
+from routelog.amqp_front.node.services import Services
+from routelog.amqp_front.sockets.command_turn import CommandTurn
+from routelog.amqp_front.sockets.heartbeat import Heartbeat
+from routelog.amqp_front.wire.command import (
+    RUN_RECORDS_MAX,
+    BegunPublish,
+    Frame,
+    PublishRun,
+    SettleRun,
+)
+from routelog.amqp_front.wire.errors import (
+    UNEXPECTED_FRAME,
+    AmqpError,
+    HardError,
+    SoftError,
+    reply_text,
+)
+from routelog.amqp_front.wire.frame_cutter import FRAME_HEARTBEAT, FRAME_METHOD
+from routelog.amqp_front.wire.methods import encode_method
+from routelog.amqp_front.wire.proxy_header import Endpoint
+from routelog.amqp_front.wire.refusals import broker_failure, refusal
+from routelog.log_backend import Octets
+from routelog.vhosts import Actor, PermissionCache, VirtualHost, acts
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The protocol of one client socket; `proxied` is the client that a proxy speaks for."""
+
+    __slots__ = (
+        "_choked",
+        "_keeper",
+        "_left",
+        "_proxied",
+        "_turn",
+        "_waiting",
+        "accepted",
+        "admitted",
+        "body_frame_max",
+        "cancel_notify",
+        "channels",
+        "consumers",
+        "heartbeat",
+        "heartbeat_seconds",
+        "hold",
+        "inlet",
+        "intake",
+        "name",
+        "permissions",
+        "services",
+        "socket",
+        "stalled",
+        "state",
+        "told_refusals",
+        "user",
+        "vhost",
+    )
+
+    vhost: VirtualHost
+    permissions: PermissionCache
+    intake: IntakeShare
+
+    def __init__(
+        self,
+        services: Services,
+        keeper: ConnectionKeeper,
+        proxied: Endpoint | None = None,
+    ) -> None:
+        self.services = services
+        self._proxied = proxied
+        self._keeper = keeper
+        self.state = State.AWAIT_HEADER
+        self.socket: ClientSocket | None = None
+        self.accepted: AcceptedSocket | None = None  # where its socket is counted
+        self._turn = CommandTurn(services.rota, services.clock)
+        self._waiting = False
+        self._left = False  # nobody counts it any more
+        self._choked = False  # nothing is read until the client has read of what is unsent
+        self.hold = PublishingHold(self)
+        self.channels = ChannelTable(self)
+        self.inlet = Inlet(services, self.channels)
+        self.heartbeat: Heartbeat | None = None
+        self.heartbeat_seconds = 0
+        self.told_refusals = False
+        self.body_frame_max = FRAME_BEFORE_TUNE - 8
+        self.cancel_notify = False
+        self.consumers = 0
+        self.stalled = False
+        self.admitted = False  # into a vhost
+        self.user = ""
+        self.name = ""
+
+    # -- transport (asyncio.BufferedProtocol)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket is connected."""
+        services = self.services
+        # uvloop's transport is one in all but its base class.
+        transport = cast(asyncio.Transport, transport)
+        self.socket = ClientSocket(transport, services, self, self._proxied)
+        self.name = self.socket.name
+        if self.state is State.CLOSED:  # refused before it was connected
+            self.socket.abort()
+        else:
+            self.socket.abort_after(self.services.config.handshake_seconds)
+            self.services.vhosts.events.note("connection.accepted", address=self.name)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next read goes."""
+        return self._turn.room(self.inlet.room())
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """A read is in the buffer."""
+        if self.state is State.CLOSED:
+            return
+        if self.heartbeat is not None:
+            self.heartbeat.received = True
+        is_late = self._turn.received(nbytes)
+        has_commands = self.inlet.received(nbytes)
+        if has_commands and not is_late:
+            return self._turn.carry_out(self.services.cork, self._process)
+        if has_commands:
+            self.inlet.keep()
+        if is_late or self._turn.commands_left <= 0:
+            self.rest()
+            self._update_reading()
+
+    def eof_received(self) -> bool:
+        """The client has ended its side: so do we; without TLS, the socket stays until then."""
+        self.state = State.CLOSED
+        self.stalled = True  # nothing more is delivered
+        self.services.farewells.take(self._dropped)
+        return self.socket is not None and not self.socket.is_tls
+
+    def _dropped(self) -> None:
+        if not self._left:
+            self.release()
+        self.drop()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The socket is gone."""
+        if self.accepted is not None:
+            self.accepted.closed()
+            self.accepted = None
+        if self.socket is not None:
+            self.socket.lost()
+        self.state = State.CLOSED
+        if self._left:
+            self.socket = None
+        else:
+            self.services.farewells.take(self._lost)
+
+    def never_connected(self) -> None:
+        """See `ServedSocket`."""
+        self._keeper.closed(self)
+
+    def _lost(self) -> None:
+        self._leave()
+        self.socket = None
+
+    def pause_writing(self) -> None:
+        """The client does not read: deliver nothing more."""
+        self.stalled = True
+        if self.socket is not None:
+            self.socket.stall()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        if self.socket is not None and not self.socket.resumed():
+            return
+        if self.state is State.CLOSED:
+            return
+        self.stalled = False
+        for channel in self.channels:
+            channel.consumption.wake()
+        self._go_on()
+
+    # -- sending
+
+    def write(self, frames: bytes | bytearray) -> None:
+        """Send frames to the client."""
+        self.write_parts((frames,))
+
+    def write_parts(self, parts: Sequence[Octets]) -> None:
+        """Send frames to the client that lie in parts; none of them changes any more."""
+        if self.socket is not None and self.state is not State.CLOSED:
+            self.socket.write(parts)
+            if self.heartbeat is not None:
+                self.heartbeat.sent = True
+
+    def send_method(self, kind: type[Any], **values: Any) -> None:
+        """Send a method on channel 0."""
+        self.write(encode_method(0, kind, **values))
+
+    # -- reading
+
+    def _process(self) -> None:
+        try:
+            if self.state is not State.AWAIT_HEADER or self._protocol_header():
+                self._commands()
+        except Exception as error:
+            self.fail(error)
+        if self.state is State.CLOSED:
+            return
+        self.inlet.keep()
+        self._update_reading()
+
+    def _commands(self) -> None:
+        services, turn = self.services, self._turn
+        cutter, gate, now = services.cutter, services.gate, services.clock.monotonic
+        intake, channels = services.intake, self.channels
+        while not self._waiting and self.state is not State.CLOSED:
+            if self.stalled and self.outbox_full:
+                return
+            if turn.commands_left <= 0:
+                return self.rest()
+            command = cutter.next(channels.is_assembling())
+            if command is None:
+                return
+            if (gate.closed or intake.full) and (closed := channels.closed_gate(command)):
+                cutter.give_back()
+                self.hold.begin(closed)
+                return
+            turn.commands_left -= command.weight
+            if isinstance(command, Frame):
+                self._frame(command)
+            else:
+                self._run(command)
+            if now() >= turn.until:
+                turn.end()
+
+    def opened(self) -> None:
+        """The client is in its vhost."""
+        if self.accepted is not None:
+            self.accepted.authenticated()
+        self._keeper.opened(self)
+
+    @property
+    def outbox_full(self) -> bool:
+        """The client has not read for long, or it does not when memory is short: it is told no more."""
+        return self.socket is not None and self.socket.outbox_full
+
+    def rest(self, then: Callable[[], None] | None = None) -> None:
+        """Carry out no further commands until others had their turns, then call `then`."""
+        self._waiting = True
+        self._turn.wait(lambda: self._wake(None, then))
+
+    def _go_on(self) -> None:
+        # After a pause: first what was read before it.
+        if self._waiting or self.state is State.CLOSED:
+            return
+        if self.heartbeat is not None:
+            self.heartbeat.received = True  # nobody could have been heard
+        self.inlet.again()
+        self._turn.carry_out(self.services.cork, self._process)
+
+    def _update_reading(self) -> None:
+        if self.socket is not None:
+            self._choked = self.stalled and self.outbox_full
+            self.socket.set_reading(not (self._waiting or self.hold.active or self._choked))
+
+    def wait_for(self, done: Awaitable[object], then: Callable[[], None] | None = None) -> None:
+        """Read no further commands until `done`, then call `then`."""
+        self._waiting = True
+
+        def wake(finished: "asyncio.Future[Any]") -> None:
+            self._waiting = False
+            if not finished.cancelled():
+                self._wake(finished.exception(), then)
+
+        asyncio.ensure_future(done).add_done_callback(wake)
+
+    def _wake(self, error: BaseException | None, then: Callable[[], None] | None) -> None:
+        self._waiting = False
+        if self.state is State.CLOSED:
+            return
+        try:
+            if error is not None:
+                raise error
+            if then is not None:
+                then()
+        except Exception as failure:
+            self.fail(failure)
+        self._go_on()
+
+    def hold_changed(self) -> None:
+        """See `HoldOwner`."""
+        if not self.hold.active:
+            # Not here: a command may be under way in the buffer that all share.
+            self.services.rota.wait(self._go_on)
+
+    # -- commands
+
+    def _protocol_header(self) -> bool:
+        header = (cutter := self.services.cutter).take_header()
+        if header in ACCEPTED_HEADERS:
+            self.state = State.AWAIT_START_OK
+            assert self.socket is not None
+            offers = offered(self.services, self.socket)
+            self.write(start_frame(self.services.cluster_name(), offers))
+            return True
+        if header is not None or not PROTOCOL_HEADER.startswith(cutter.unread()[:4]):
+            self.write(PROTOCOL_HEADER)
+            self.drop("it speaks another protocol")
+        return False
+
+    def _run(self, run: PublishRun | BegunPublish | SettleRun) -> None:
+        if self.state is State.CLOSING:
+            return
+        self._check_open()
+        if (channel := self.channels.for_run(run.channel)) is None:
+            return
+        try:
+            if isinstance(run, PublishRun):
+                carried = channel.publish(run)
+                if carried < run.count:
+                    self.services.cutter.give_back(run.begin(carried))
+                    self._turn.end()
+                    self.inlet.run_limit = 2 * carried
+                elif self.inlet.run_limit < RUN_RECORDS_MAX:
+                    self.inlet.run_limit = RUN_RECORDS_MAX
+                    self._turn.end()  # many short runs would be a long turn
+            elif isinstance(run, SettleRun):
+                channel.settle(run)
+            else:
+                channel.begin(run)
+                self.channels.note(channel)
+        except Exception as error:
+            self.fail(error, 60, run.method_id, channel)
+
+    def _check_open(self) -> None:
+        if self.state is not State.OPEN:
+            raise HardError(UNEXPECTED_FRAME, "a channel frame before connection.open")
+
+    def _frame(self, frame: Frame) -> None:
+        if frame.kind == FRAME_HEARTBEAT:
+            return
+        if frame.channel == 0:
+            connection_method(self, frame)
+        elif self.state is not State.CLOSING:
+            self._check_open()
+            self._channel_frame(frame)
+
+    def _channel_frame(self, frame: Frame) -> None:
+        index = int.from_bytes(frame.payload[:4], "big") if frame.kind == FRAME_METHOD else 0
+        channel: Channel | None = None
+        try:
+            channel = self.channels.for_frame(frame)
+            if channel is not None:
+                channel.frame(frame)
+        except Exception as error:
+            self.fail(error, index >> 16, index & 0xFFFF, channel)
+        if channel is not None:
+            self.channels.note(channel)
+
+    def end_turn(self) -> None:
+        """What comes next is for another turn of the loop: what was done was long."""
+        self._turn.end()
+
+    def reached(self, weight: int, arrived: Awaitable[None] | None) -> None:
+        """See `PublishingChannel`: others have their turn the sooner."""
+        self._turn.reached(weight)
+        if arrived is not None:
+            self.wait_for(arrived)
+
+    def channel_closed(self, number: int) -> None:
+        """The channel is closed on both sides."""
+        self.channels.closed(number)
+
+    # -- heartbeat (HeartbeatOwner)
+
+    def send_heartbeat(self) -> None:
+        """See `HeartbeatOwner`."""
+        self.write(b"\x08\x00\x00\x00\x00\x00\x00\xce")
+
+    def missed_heartbeats(self) -> None:
+        """See `HeartbeatOwner`."""
+        if self._waiting or self.hold.active or self._choked:
+            return  # it is the broker that does not listen
+        self.abort("missed heartbeats from the client")
+
+    # -- the end
+
+    def fail(
+        self,
+        error: Exception,
+        class_id: int = 0,
+        method_id: int = 0,
+        channel: RefusingChannel | None = None,
+    ) -> None:
+        """Answer an error: close the channel, the connection, or just drop it."""
+        answer = refusal(error) or broker_failure(error, self.name)
+        note_refusal(self, answer, class_id << 16 | method_id, channel)
+        if isinstance(answer, SoftError) and channel is not None:
+            return channel.refuse(answer, class_id, method_id)
+        untold = self.state is State.AUTHENTICATING and not self.told_refusals
+        if untold or self.state in (State.AWAIT_START_OK, State.AWAIT_HEADER):
+            self.drop(str(answer))
+        else:
+            self._close(answer, class_id, method_id)
+
+    def _close(self, error: AmqpError, class_id: int, method_id: int) -> None:
+        if self.state in (State.CLOSING, State.CLOSED):
+            return self.end()  # what comes is not read, and must not cost the client our close
+        self.release()
+        self.state = State.CLOSING
+        ends_for(self.socket, str(error))
+        self.send_method(
+            commands.Connection.Close,
+            reply_code=error.code,
+            reply_text=reply_text(error.code, error.reason),
+            class_id=class_id,
+            method_id=method_id,
+        )
+        if self.socket is not None:
+            self.socket.abort_after(CLOSE_SECONDS_MAX)
+        self.hold.leave()  # close-ok is behind what was not read
+
+    def shut_down(self, error: HardError) -> None:
+        """Close from our side because the broker stops."""
+        if self.state is State.OPEN:
+            self._close(error, 0, 0)
+        elif self.state is not State.CLOSING:
+            self.drop(str(error))
+
+    def abort(self, reason: str = "dropped by the broker") -> None:
+        """Drop the socket and what is unsent, at the latest when it is connected."""
+        ends_for(self.socket, reason)
+        if self.socket is not None:
+            self.socket.abort()
+        else:
+            self.state = State.CLOSED
+
+    def release(self) -> list[Awaitable[None]]:
+        """Let go of the channels, and of the vhost; returns what is not done at once."""
+        under_way = self.channels.release()
+        if self.admitted:
+            with acts(Actor(self.user, self.name, PROTOCOL)):
+                self.vhost.connection_closed(self)
+        return under_way
+
+    def end(self) -> None:
+        """Both sides have said that they close: send what is unsent, and let the client end its side.
+
+        Nobody counts the socket meanwhile, so that of a client who was not let in is closed at once.
+        """
+        if self._left:
+            return
+        self._leave()
+        if not self.admitted:
+            self.drop()
+        elif self.socket is not None:
+            self.socket.end()
+
+    def _leave(self) -> None:
+        if self._left:
+            return
+        self._left = True
+        self.state = State.CLOSED
+        self.inlet.clear()
+        if self.heartbeat is not None:
+            self.heartbeat.stop()
+        self._keeper.closed(self)
+        self.release()
+        self.hold.end()
+        self.channels.end()
+
+    def drop(self, reason: str = "") -> None:
+        """Send what is unsent, then close the socket."""
+        ends_for(self.socket, reason)
+        self.state = State.CLOSED
+        self.inlet.clear()
+        if self.socket is not None:
+            self.socket.close()

@@ -1,0 +1,202 @@
+"""The methods of class connection: logging in, tuning, opening a vhost, closing.
+
+The table `_HANDLERS` says which of them is expected in which state.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from pamqp import commands
+
+from routelog.amqp_front.connections.channel_table import ChannelTable
+from routelog.amqp_front.connections.client_socket import ClientSocket, ends_for
+from routelog.amqp_front.connections.connection_state import HANDSHAKE, State
+from routelog.amqp_front.connections.handshake import (
+    agreed_tuning,
+    client_capability,
+    client_identity,
+    tune_frame,
+)
+from routelog.amqp_front.connections.inlet import Inlet
+from routelog.amqp_front.connections.login import log_in, refused
+from routelog.amqp_front.connections.publishing_hold import PublishingHold
+from routelog.amqp_front.node.intake_budget import IntakeShare
+from routelog.amqp_front.node.services import Services
+from routelog.amqp_front.sockets.heartbeat import Heartbeat
+from routelog.amqp_front.wire.command import Frame
+from routelog.amqp_front.wire.errors import CHANNEL_ERROR, HardError
+from routelog.amqp_front.wire.methods import decode_method
+from routelog.amqp_front.wire.sasl import MalformedResponse
+from routelog.vhosts import PermissionCache, User, VirtualHost
+
+
+class MethodConnection(Protocol):
+    """What these methods need of their connection."""
+
+    services: Services
+    socket: ClientSocket | None
+    state: State
+    name: str
+    user: str
+    vhost: VirtualHost
+    permissions: PermissionCache
+    admitted: bool
+    told_refusals: bool
+    cancel_notify: bool
+    heartbeat: Heartbeat | None
+    heartbeat_seconds: int
+    body_frame_max: int
+    channels: ChannelTable
+    inlet: Inlet
+    hold: PublishingHold
+    intake: IntakeShare
+
+    def write(self, frames: bytes) -> None:
+        """Send frames to the client."""
+
+    def send_method(self, kind: type[Any], **values: Any) -> None:
+        """Send a method on channel 0."""
+
+    def wait_for(self, done: Awaitable[object], then: Callable[[], None]) -> None:
+        """Read no further commands until `done`, then call `then`."""
+
+    def opened(self) -> None:
+        """The client is in its vhost."""
+
+    def fail(self, error: Exception, class_id: int = 0, method_id: int = 0) -> None:
+        """Answer an error."""
+
+    def release(self) -> list[Awaitable[None]]:
+        """Let go of the channels, and of the vhost."""
+
+    def drop(self, reason: str = "") -> None:
+        """Close the socket."""
+
+    def end(self) -> None:
+        """Both sides have said that they close."""
+
+    def send_heartbeat(self) -> None:
+        """See `HeartbeatOwner`."""
+
+    def missed_heartbeats(self) -> None:
+        """See `HeartbeatOwner`."""
+
+
+_Handler = Callable[[MethodConnection, Any], None]
+
+
+def connection_method(connection: MethodConnection, frame: Frame) -> None:
+    """Carry out what came on channel 0."""
+    class_id, method_id = frame.payload[1], frame.payload[3]
+    try:
+        method = decode_method(frame.payload)
+        if frame.payload[:2] != b"\x00\x0a":
+            raise HardError(CHANNEL_ERROR, "a channel method on channel 0")
+        if connection.state is State.CLOSING:
+            _while_closing(connection, method)
+            return
+        handler = _HANDLERS.get((connection.state, type(method)))
+        if handler is not None:
+            handler(connection, method)
+        elif connection.state in HANDSHAKE:
+            connection.drop(f"{method.name} in the middle of the handshake")
+        else:
+            raise HardError(CHANNEL_ERROR, f"{method.name} is not expected here")
+    except Exception as error:
+        connection.fail(error, class_id, method_id)
+
+
+def _while_closing(connection: MethodConnection, method: Any) -> None:
+    if isinstance(method, commands.Connection.Close):
+        connection.send_method(commands.Connection.CloseOk)
+    elif isinstance(method, commands.Connection.CloseOk):
+        connection.end()
+
+
+def _start_ok(connection: MethodConnection, method: Any) -> None:
+    properties = method.client_properties
+    connection.told_refusals = client_capability(properties, "authentication_failure_close")
+    connection.cancel_notify = client_capability(properties, "consumer_cancel_notify")
+    connection.hold.tells = client_capability(properties, "connection.blocked")
+    connection.state = State.AUTHENTICATING
+    assert connection.socket is not None
+    services = connection.services
+    try:
+        login = log_in(services, connection.socket, method.mechanism, method.response)
+    except MalformedResponse as error:
+        refused(services, connection.socket, method.mechanism, "", str(error))
+        return connection.drop("login refused")
+    connection.socket.identity = client_identity(method, services.clock.now())
+    task = services.loop.create_task(login)
+    connection.wait_for(task, lambda: _logged_in(connection, task.result()))
+
+
+def _logged_in(connection: MethodConnection, user: User) -> None:
+    connection.user = user.name
+    connection.state = State.AWAIT_TUNE_OK
+    connection.write(tune_frame(connection.services.config))
+
+
+def _tune_ok(connection: MethodConnection, method: Any) -> None:
+    tuning = agreed_tuning(connection.services.config, method)
+    connection.inlet.frame_limit = tuning.frame_max
+    connection.body_frame_max = tuning.body_frame_max
+    connection.channels.channel_max = tuning.channel_max
+    connection.heartbeat_seconds = tuning.heartbeat
+    connection.state = State.AWAIT_OPEN
+
+
+def _open(connection: MethodConnection, method: Any) -> None:
+    services = connection.services
+    connection.vhost = vhost = services.admission.admit(connection.user, method.virtual_host)
+    connection.admitted = True
+    permissions = services.users.permissions
+    connection.permissions = PermissionCache(permissions, connection.user, vhost.name)
+    connection.intake = services.intake.share(connection.user)
+    connection.state = State.OPEN
+    assert connection.socket is not None
+    connection.socket.intake = connection.intake
+    connection.socket.stop()
+    if connection.heartbeat_seconds:
+        connection.heartbeat = Heartbeat(connection.heartbeat_seconds, connection)
+        services.heartbeats.add(connection.heartbeat)
+    else:
+        connection.socket.keep_alive()
+    connection.send_method(commands.Connection.OpenOk)
+    connection.opened()
+
+
+def _close(connection: MethodConnection, method: Any) -> None:
+    connection.state = State.CLOSING  # what it says behind this is not heard
+    ends_for(connection.socket, f"closed by the client: {method.reply_text}")
+    connection.services.farewells.take(lambda: _take_leave(connection))
+
+
+def _take_leave(connection: MethodConnection) -> None:
+    under_way = connection.release()
+    if under_way:
+        connection.wait_for(asyncio.gather(*under_way), lambda: _say_goodbye(connection))
+    else:
+        _say_goodbye(connection)
+
+
+def _say_goodbye(connection: MethodConnection) -> None:
+    connection.send_method(commands.Connection.CloseOk)
+    connection.end()
+
+
+def _update_secret(connection: MethodConnection, method: Any) -> None:
+    # Users of our own have secrets that do not end: as in RabbitMQ, nothing changes.
+    connection.send_method(commands.Connection.UpdateSecretOk)
+
+
+_HANDLERS: dict[tuple[State, type[Any]], _Handler] = {
+    (State.AWAIT_START_OK, commands.Connection.StartOk): _start_ok,
+    (State.AWAIT_TUNE_OK, commands.Connection.TuneOk): _tune_ok,
+    (State.AWAIT_OPEN, commands.Connection.Open): _open,
+    (State.OPEN, commands.Connection.Close): _close,
+    (State.AWAIT_TUNE_OK, commands.Connection.Close): _close,
+    (State.AWAIT_OPEN, commands.Connection.Close): _close,
+    (State.OPEN, commands.Connection.UpdateSecret): _update_secret,
+}

@@ -1,0 +1,48 @@
+"""What the log says of a channel or a connection that ends with an error."""
+
+from typing import Any, Protocol
+
+from pamqp import commands
+
+from routelog.amqp_front.connections.channel_connection import RefusingChannel
+from routelog.amqp_front.node.services import Services
+from routelog.amqp_front.wire.errors import AmqpError, LoginRefused, SoftError
+from routelog.vhosts import VirtualHost
+
+
+class RefusedConnection(Protocol):
+    """What is said in the log of a connection that is refused something."""
+
+    services: Services
+    name: str
+    user: str
+    vhost: VirtualHost
+    admitted: bool
+
+
+def note_refusal(
+    connection: RefusedConnection,
+    answer: AmqpError,
+    index: int,
+    channel: RefusingChannel | None,
+) -> None:
+    """Say in the log that a channel, or the connection, ends with an error.
+
+    Args:
+        index: class and method, as in a method frame; 0: it was no method.
+        channel: where it happened; it alone ends when the error says so.
+    """
+    if isinstance(answer, LoginRefused):
+        return
+    method: Any = commands.INDEX_MAPPING.get(index)
+    number = channel.number if channel is not None and isinstance(answer, SoftError) else None
+    connection.services.vhosts.events.note(
+        "connection.refused" if number is None else "channel.refused",
+        connection=connection.name,
+        channel=number,
+        user=connection.user,
+        vhost=connection.vhost.name if connection.admitted else None,
+        code=answer.code,
+        reason=answer.reason,
+        method=None if method is None else method.name,
+    )

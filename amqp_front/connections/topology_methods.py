@@ -1,0 +1,271 @@
+"""The methods of the exchange and queue classes."""
+
+from collections.abc import Awaitable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from pamqp import commands
+
+from routelog.amqp_front.node.direct_reply import ADDRESS_PREFIX, PSEUDO_QUEUE
+from routelog.amqp_front.node.services import Services
+from routelog.amqp_front.wire.errors import (
+    ACCESS_REFUSED,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
+    HardError,
+    SoftError,
+)
+from routelog.exchanges import DefaultExchangeProtected
+from routelog.vhosts import (
+    Durable,
+    PermissionCache,
+    Queue,
+    QueueProperties,
+    ResourceKind,
+    Verb,
+    VirtualHost,
+    server_name,
+)
+
+EXCHANGE, QUEUE = ResourceKind.EXCHANGE, ResourceKind.QUEUE
+CONFIGURE, WRITE, READ = Verb.CONFIGURE, Verb.WRITE, Verb.READ
+_LINE_ENDS = {ord("\r"): None, ord("\n"): None}  # left out of names, as RabbitMQ does
+
+
+class TopologyChannel(Protocol):
+    """What topology methods need of their channel."""
+
+    services: Services
+    vhost: VirtualHost
+    permissions: PermissionCache
+    connection_id: object
+    last_queue: str
+
+    def cancels_behind_reply(self) -> AbstractContextManager[None]:
+        """Consumers of the channel that end meanwhile are told so behind the next reply."""
+
+    def reply(self, durable: Durable, nowait: bool, kind: type[Any], **values: Any) -> None:
+        """Answer when the change is durable."""
+
+    def end_turn(self) -> None:
+        """What comes next is for another turn of the loop."""
+
+    def again_behind(self, done: Awaitable[None], method: Any) -> None:
+        """Read no further commands until something is done, then carry out a method once more."""
+
+
+def queue_name(channel: TopologyChannel, name: str) -> str:
+    """The queue meant: an empty name is the one last declared on the channel.
+
+    Raises:
+        SoftError: 404, none was.
+    """
+    name = name.translate(_LINE_ENDS)
+    if name:
+        return name
+    if not channel.last_queue:
+        raise SoftError(NOT_FOUND, "no previously declared queue")
+    return channel.last_queue
+
+
+def exchange_declare(channel: TopologyChannel, method: Any) -> None:
+    """Declare an exchange, or ask whether there is one."""
+    vhost = channel.vhost
+    name = method.exchange.translate(_LINE_ENDS)
+    done: Durable = None
+    if method.passive:
+        if not name:
+            raise DefaultExchangeProtected(vhost.name)
+        channel.permissions.authorize_any(EXCHANGE, name)
+        done = vhost.exchange_declared(name)
+    else:
+        channel.permissions.authorize(EXCHANGE, name, CONFIGURE)
+        _authorize_alternate(channel, name, method.arguments)
+        if vhost.routing.has_departed("exchange", name):
+            channel.again_behind(vhost.until_free("exchange", name), method)
+            return
+        done = vhost.declare_exchange(
+            name,
+            method.exchange_type,
+            durable=method.durable,
+            auto_delete=method.auto_delete,
+            internal=method.internal,
+            arguments=method.arguments,
+        )
+    channel.reply(done, method.nowait, commands.Exchange.DeclareOk)
+
+
+def exchange_delete(channel: TopologyChannel, method: Any) -> None:
+    """Delete an exchange."""
+    name = method.exchange.translate(_LINE_ENDS)
+    channel.permissions.authorize(EXCHANGE, name, CONFIGURE)
+    done = channel.vhost.delete_exchange(name, if_unused=method.if_unused)
+    channel.reply(done, method.nowait, commands.Exchange.DeleteOk)
+
+
+def exchange_bind(channel: TopologyChannel, method: Any) -> None:
+    """Bind an exchange to an exchange."""
+    _authorize_binding(channel, EXCHANGE, method.destination, method.source, method.routing_key)
+    done = channel.vhost.bind_exchange(*_exchange_ends(method))
+    channel.reply(done, method.nowait, commands.Exchange.BindOk)
+
+
+def exchange_unbind(channel: TopologyChannel, method: Any) -> None:
+    """Remove a binding between exchanges."""
+    _authorize_binding(channel, EXCHANGE, method.destination, method.source, method.routing_key)
+    done = channel.vhost.unbind_exchange(*_exchange_ends(method))
+    channel.reply(done, method.nowait, commands.Exchange.UnbindOk)
+
+
+def queue_declare(channel: TopologyChannel, method: Any) -> None:
+    """Declare a queue, or ask for its counts."""
+    vhost = channel.vhost
+    done: Durable = None
+    if method.queue == PSEUDO_QUEUE or method.queue.encode().startswith(ADDRESS_PREFIX):
+        _reply_queue(channel, method)
+        return
+    if method.passive:
+        name = queue_name(channel, method.queue)
+        channel.permissions.authorize_any(QUEUE, name)
+        queue = vhost.queue(name, channel.connection_id)
+        done = queue.declaring
+        queue.used()
+    else:
+        name = method.queue.translate(_LINE_ENDS) or server_name(method.arguments)
+        channel.permissions.authorize(QUEUE, name, CONFIGURE)
+        _authorize_dead_letters(channel, name, method.arguments)
+        if vhost.routing.has_departed("queue", name):
+            channel.again_behind(vhost.until_free("queue", name), method)
+            return
+        durable = method.durable and not method.exclusive  # which ends with its connection
+        properties = QueueProperties(
+            name, durable, method.exclusive, method.auto_delete, method.arguments
+        )
+        queue, done = vhost.declare_queue(
+            properties, channel.connection_id, server_named=not method.queue
+        )
+    channel.last_queue = queue.name
+    _look_at(channel, queue)
+    queue.serve_due()
+    channel.reply(
+        done,
+        method.nowait,
+        commands.Queue.DeclareOk,
+        queue=queue.name,
+        message_count=queue.ready,
+        consumer_count=queue.consumer_count,
+    )
+
+
+def _reply_queue(channel: TopologyChannel, method: Any) -> None:
+    # Whoever is to reply may ask whether somebody waits for it still.
+    name = method.queue
+    if name != PSEUDO_QUEUE and channel.services.replies.find(name.encode()) is None:
+        raise SoftError(NOT_FOUND, f"no queue '{name}' in vhost '{channel.vhost.name}'")
+    channel.reply(None, method.nowait, commands.Queue.DeclareOk, queue=name, consumer_count=1)
+
+
+def queue_bind(channel: TopologyChannel, method: Any) -> None:
+    """Bind a queue to an exchange."""
+    queue = _bound_queue(channel, method)
+    _authorize_binding(channel, QUEUE, queue, method.exchange, method.routing_key)
+    done = channel.vhost.bind_queue(queue, method.exchange, method.routing_key, method.arguments)
+    channel.reply(done, method.nowait, commands.Queue.BindOk)
+
+
+def queue_unbind(channel: TopologyChannel, method: Any) -> None:
+    """Remove a binding of a queue; one that is not there is as good as removed."""
+    queue = _bound_queue(channel, method)
+    _authorize_binding(channel, QUEUE, queue, method.exchange, method.routing_key)
+    done = channel.vhost.unbind_queue(queue, method.exchange, method.routing_key, method.arguments)
+    channel.reply(done, False, commands.Queue.UnbindOk)
+
+
+def queue_purge(channel: TopologyChannel, method: Any) -> None:
+    """Drop all messages that are ready."""
+    name = queue_name(channel, method.queue)
+    channel.permissions.authorize(QUEUE, name, READ)
+    queue = channel.vhost.queue(name, channel.connection_id)
+    if queue.is_stream:
+        raise HardError(NOT_IMPLEMENTED, f"purge of stream '{queue.name}'")
+    _look_at(channel, queue)
+    count = queue.purge()
+    channel.reply(None, method.nowait, commands.Queue.PurgeOk, message_count=count)
+
+
+def queue_delete(channel: TopologyChannel, method: Any) -> None:
+    """Delete a queue; one that is not there is as good as deleted."""
+    name = queue_name(channel, method.queue)
+    channel.permissions.authorize(QUEUE, name, CONFIGURE)
+    count, done = 0, channel.vhost.undecided()
+    if name in channel.vhost.queues:
+        queue = channel.vhost.queue(name, channel.connection_id)
+        _look_at(channel, queue)
+        with channel.cancels_behind_reply():
+            count, done = channel.vhost.delete_queue(
+                queue, if_unused=method.if_unused, if_empty=method.if_empty
+            )
+    channel.reply(done, method.nowait, commands.Queue.DeleteOk, message_count=count)
+
+
+def _look_at(channel: TopologyChannel, queue: Queue) -> None:
+    # All of its partitions are looked at: that may be enough for one turn.
+    if queue.is_wide:
+        channel.end_turn()
+
+
+def _bound_queue(channel: TopologyChannel, method: Any) -> str:
+    name = queue_name(channel, method.queue)
+    if name.startswith(PSEUDO_QUEUE):
+        reason = f"cannot bind reply queue '{name}' in vhost '{channel.vhost.name}'"
+        raise SoftError(ACCESS_REFUSED, reason)
+    if name in channel.vhost.queues:
+        channel.vhost.queue(name, channel.connection_id)
+    if not method.routing_key and not method.queue:
+        method.routing_key = name  # the specification's rule for both left empty
+    return name
+
+
+def _exchange_ends(method: Any) -> tuple[str, str, str, Mapping[str, object]]:
+    return method.destination, method.source, method.routing_key, method.arguments
+
+
+def _authorize_binding(
+    channel: TopologyChannel, kind: ResourceKind, destination: str, source: str, routing_key: str
+) -> None:
+    channel.permissions.authorize(kind, destination, WRITE)
+    channel.permissions.authorize(EXCHANGE, source, READ)
+    if channel.vhost.routing.routes_by_topic(source):
+        channel.permissions.authorize_topic(source, READ, routing_key)
+
+
+def _authorize_alternate(
+    channel: TopologyChannel, name: str, arguments: Mapping[str, object]
+) -> None:
+    for argument in ("alternate-exchange", "x-alternate-exchange"):
+        alternate = arguments.get(argument)
+        if isinstance(alternate, str):
+            channel.permissions.authorize(EXCHANGE, name, READ)
+            channel.permissions.authorize(EXCHANGE, alternate, WRITE)
+
+
+def _authorize_dead_letters(
+    channel: TopologyChannel, name: str, arguments: Mapping[str, object]
+) -> None:
+    exchange = arguments.get("x-dead-letter-exchange")
+    if isinstance(exchange, str):
+        channel.permissions.authorize(QUEUE, name, READ)
+        channel.permissions.authorize(EXCHANGE, exchange, WRITE)
+
+
+HANDLERS = {
+    commands.Exchange.Declare: exchange_declare,
+    commands.Exchange.Delete: exchange_delete,
+    commands.Exchange.Bind: exchange_bind,
+    commands.Exchange.Unbind: exchange_unbind,
+    commands.Queue.Declare: queue_declare,
+    commands.Queue.Bind: queue_bind,
+    commands.Queue.Unbind: queue_unbind,
+    commands.Queue.Purge: queue_purge,
+    commands.Queue.Delete: queue_delete,
+}

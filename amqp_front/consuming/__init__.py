@@ -1,0 +1,1 @@
+"""Credit, deliveries and settlement."""

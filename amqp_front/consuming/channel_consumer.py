@@ -1,0 +1,203 @@
+"""A consumer of a channel, as its queue sees it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+from routelog.amqp_front.consuming.consumer_timeout import lease_seconds
+from routelog.amqp_front.consuming.delivery_lease import DeliveryLease
+from routelog.amqp_front.consuming.unacked import UnackedRun
+from routelog.amqp_front.wire.content_frames import deliveries_in_parts, is_large
+from routelog.amqp_front.wire.deliver_frames import encode_deliveries
+from routelog.amqp_front.wire.properties import Properties, visible_properties
+from routelog.log_backend import BLIND_COPIES, Octets
+from routelog.vhosts import (
+    CREDIT_UNLIMITED,
+    ConsumerGroup,
+    Delivery,
+    Queue,
+    QueueStopped,
+    VirtualHost,
+)
+
+COUNT_HEADER = b"x-delivery-count"
+
+
+class ConsumingChannel(Protocol):
+    """What a consumer needs of its channel's consumption."""
+
+    number: int
+    body_frame_max: int
+    next_tag: int
+    vhost: VirtualHost
+
+    def trace(self, queue: str, delivery: Delivery) -> None:
+        """Tell the firehose of a delivery."""
+
+    def credit(self) -> int:
+        """How many deliveries the channel as a whole takes now."""
+
+    def write_parts(self, parts: Sequence[Octets]) -> None:
+        """Send frames to the client that lie in parts."""
+
+    def add_unacked(self, run: UnackedRun) -> None:
+        """Remember deliveries until they are settled."""
+
+    def fail(self, error: Exception) -> None:
+        """Close the connection because of a fault of ours."""
+
+    def consumer_failed(self, consumer: "ChannelConsumer", error: Exception) -> None:
+        """The queue cannot go on: close the channel."""
+
+    def consumer_ended(self, consumer: "ChannelConsumer") -> None:
+        """The queue is gone."""
+
+
+class ChannelConsumer:
+    """One basic.consume.
+
+    Attributes:
+        source: what it is served by: its queue, or a group of it.
+        tag: consumer tag.
+        prefetch: deliveries it may have unsettled; 0 is no limit.
+        unacked: deliveries it has unsettled.
+        lease: ends the time that it has for them; None: it has all the time there is.
+        timeout: milliseconds that it may take, as it said itself; None: it did not.
+        timed_out: deliveries that were taken back.
+    """
+
+    __slots__ = (
+        "_channel",
+        "_wire_tag",
+        "exclusive",
+        "lapsed",
+        "lease",
+        "no_ack",
+        "prefetch",
+        "priority",
+        "queue",
+        "source",
+        "tag",
+        "timed_out",
+        "timeout",
+        "unacked",
+    )
+
+    def __init__(
+        self,
+        channel: ConsumingChannel,
+        queue: Queue,
+        tag: str,
+        *,
+        no_ack: bool,
+        exclusive: bool,
+        priority: int,
+        prefetch: int,
+    ) -> None:
+        self._channel = channel
+        self._wire_tag = tag.encode()
+        self.queue = queue
+        self.source: Queue | ConsumerGroup = queue
+        self.tag = tag
+        self.no_ack = no_ack
+        self.exclusive = exclusive
+        self.priority = priority
+        self.prefetch = prefetch
+        self.unacked = 0
+        self.lapsed = 0  # of them, taken back: not settled in time
+        self.lease: DeliveryLease[ChannelConsumer] | None = None
+        self.timeout: int | None = None
+        self.timed_out = 0
+
+    @property
+    def group(self) -> str:
+        """Name of the group that it is in; empty when it is in none."""
+        return self.source.record.name if isinstance(self.source, ConsumerGroup) else ""
+
+    def credit(self) -> int:
+        """See `Consumer`."""
+        credit = self._channel.credit()
+        if self.no_ack:
+            return CREDIT_UNLIMITED if credit > 0 else 0
+        if self.prefetch:
+            credit = min(credit, self.prefetch - self.unacked)
+        return credit
+
+    def deliver(self, delivery: Delivery) -> None:
+        """See `Consumer`."""
+        channel = self._channel
+        first_tag, count = channel.next_tag, delivery.count
+        channel.next_tag = end_tag = first_tag + count
+        if not self.no_ack:
+            self.unacked += count
+            run = UnackedRun(first_tag, end_tag, delivery.partition, delivery.offset, self)
+            channel.add_unacked(run)
+            if self.lease is not None and not self.lease.runs:
+                self.lease.begin()
+        try:
+            parts = self._parts(delivery, first_tag)
+        except Exception as error:  # a fault of ours: it must not stop the queue for others
+            channel.fail(error)
+        else:
+            channel.write_parts(parts)
+            if channel.vhost.firehose is not None:
+                channel.trace(self.queue.name, delivery)
+
+    def lease_seconds(self, default: float) -> float | None:
+        """How long it may hold a delivery, by its own word or its queue's; None: for ever."""
+        return lease_seconds(self.timeout, self.queue.effective.values, default)
+
+    def end_lease(self) -> None:
+        """See `Holder`."""
+        if self.lease is not None:
+            self.lease.stop()
+            self.lease = None  # they know each other: nothing is left for the garbage collector
+
+    def queue_stopped(self, error: QueueStopped) -> None:
+        """See `Consumer`."""
+        self._channel.consumer_failed(self, error)
+
+    def _parts(self, delivery: Delivery, first_tag: int) -> Sequence[Octets]:
+        records, channel = delivery.records, self._channel
+        arguments = (
+            records,
+            delivery.index,
+            delivery.count,
+            channel.number,
+            self._wire_tag,
+            first_tag,
+            delivery.redelivered,
+            channel.body_frame_max,
+        )
+        property_lists = self._property_lists(delivery)
+        if is_large(records):
+            return deliveries_in_parts(*arguments, property_lists)
+        if property_lists is None:
+            return (encode_deliveries(*arguments),)
+        return (b"".join(deliveries_in_parts(*arguments, property_lists)),)
+
+    def _property_lists(self, delivery: Delivery) -> Iterable[bytes] | None:
+        """What stands for the properties that the messages were published with; None: these."""
+        if delivery.redelivered and self.queue.counts_deliveries:
+            return _counted_property_lists(delivery)
+        records = delivery.records
+        if records.attributes & BLIND_COPIES:
+            indexes = range(delivery.index, delivery.index + delivery.count)
+            return (visible_properties(records, index) for index in indexes)
+        return None
+
+    def queue_deleted(self) -> None:
+        """See `Consumer`."""
+        self._channel.consumer_ended(self)
+
+
+def _counted_property_lists(delivery: Delivery) -> Iterator[bytes]:
+    for index, count in enumerate(delivery_counts(delivery), delivery.index):
+        yield Properties(visible_properties(delivery.records, index)).with_integers(
+            {COUNT_HEADER: count}
+        )
+
+
+def delivery_counts(delivery: Delivery) -> list[int]:
+    """How often each message of a delivery was delivered again, this one included."""
+    offsets = range(delivery.offset, delivery.offset + delivery.count)
+    return [delivery.partition.delivery_count(offset) for offset in offsets]

@@ -1,0 +1,508 @@
+"""The consuming side of a channel: consumers, prefetch, unsettled deliveries, basic.get."""
+
+import asyncio
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+
+from pamqp import commands
+
+from routelog.amqp_front.consuming.channel_consumer import (
+    COUNT_HEADER,
+    ChannelConsumer,
+    delivery_counts,
+)
+from routelog.amqp_front.consuming.client_channel import ClientChannel
+from routelog.amqp_front.consuming.consumer_timeout import wanted_timeout
+from routelog.amqp_front.consuming.delivery_lease import DeliveryLease
+from routelog.amqp_front.consuming.lease_ends import LeaseEnds
+from routelog.amqp_front.consuming.redelivery import Redelivery
+from routelog.amqp_front.consuming.settling import LEAVING_MAX, Settling, are_few, settled_in_turns
+from routelog.amqp_front.consuming.stream_consumer import StreamConsumer
+from routelog.amqp_front.consuming.tag_order import TagOrder
+from routelog.amqp_front.consuming.unacked import (
+    Holder,
+    Taken,
+    Unacked,
+    UnackedRun,
+    UnknownDeliveryTag,
+)
+from routelog.amqp_front.wire.command import ACK, DISCARD, REFUSE, REQUEUE, SettleRun
+from routelog.amqp_front.wire.content_frames import body_view, content_frames
+from routelog.amqp_front.wire.deliver_frames import encode_deliveries
+from routelog.amqp_front.wire.errors import (
+    NOT_ALLOWED,
+    NOT_IMPLEMENTED,
+    PRECONDITION_FAILED,
+    HardError,
+    SoftError,
+)
+from routelog.amqp_front.wire.methods import encode_method
+from routelog.amqp_front.wire.properties import Properties, visible_properties
+from routelog.log_backend import Octets, Reason, Records, random_name
+from routelog.vhosts import (
+    CREDIT_UNLIMITED,
+    GROUP,
+    Comeback,
+    ConsumerGroup,
+    Delivery,
+    Durable,
+    Queue,
+    wanted_group,
+)
+
+STREAM_OFFSET = "x-stream-offset"
+CONSUMERS_MAX = 4_096  # of one channel; each costs memory on the word of a stranger
+CONNECTION_CONSUMERS_MAX = 16_384  # of all channels: when they go at once, nobody else has a turn
+
+_OUTCOMES: Mapping[int, Reason | Comeback] = {
+    ACK: Reason.ACKED,
+    DISCARD: Reason.REJECTED,
+    REQUEUE: Comeback.RETURNED,
+    REFUSE: Comeback.FAILED,
+}
+
+_GET_EMPTY = struct.pack(">HHB", 60, 72, 0)
+
+
+class Consumption:
+    """Consumers and deliveries of one channel.
+
+    Attributes:
+        consumers: by tag; changed only here.
+        next_tag: delivery tag of the next delivery.
+        prefetch: for consumers that begin from now on.
+        channel_prefetch: for all consumers together; 0 is no limit.
+    """
+
+    def __init__(self, channel: ClientChannel) -> None:
+        self._channel = channel
+        self.number = channel.number
+        self.body_frame_max = channel.body_frame_max
+        self.vhost = channel.vhost
+        self.next_tag = 1
+        self.prefetch = 0
+        self.channel_prefetch = 0
+        self.unacked = Unacked()
+        self._partitioned: set[Holder] = set()  # consumers of queues with several partitions
+        self._held = 0  # unsettled deliveries of consumers, not of basic.get
+        self.consumers: dict[str, ChannelConsumer] = {}
+        self._reply_tag: str | None = None
+        self._first_woken = 0
+        self._redelivery: Redelivery | None = None
+        self._settling: asyncio.Future[None] | None = None
+        self._is_closed = False
+        self._lease_ends: LeaseEnds | None = None
+
+    # -- what consumers need (ConsumingChannel)
+
+    def credit(self) -> int:
+        """See `ConsumingChannel`."""
+        channel = self._channel
+        if self._is_closed or channel.stalled or not channel.flow_active:
+            return 0
+        if not self.channel_prefetch:
+            return CREDIT_UNLIMITED
+        return max(0, self.channel_prefetch - self._held)  # it may have been larger before
+
+    @property
+    def stalled(self) -> bool:
+        """See `RecoveringConsumption`."""
+        return self._channel.stalled
+
+    def write(self, frames: bytes | bytearray) -> None:
+        """See `ConsumingChannel`."""
+        self._channel.write(frames)
+
+    def write_parts(self, parts: Sequence[Octets]) -> None:
+        """See `ConsumingChannel`."""
+        self._channel.write_parts(parts)
+
+    def add_unacked(self, run: UnackedRun) -> None:
+        """See `ConsumingChannel`."""
+        self._held += run.end_tag - run.first_tag
+        self.unacked.add(run)
+
+    def trace(self, queue: str, delivery: Delivery) -> None:
+        """See `ConsumingChannel`."""
+        self.vhost.firehose.delivered(self._channel, queue, delivery)
+
+    def fail(self, error: Exception) -> None:
+        """See `ConsumingChannel`."""
+        self._channel.fail(error)
+
+    def end_leases(self, holder: ChannelConsumer, end_tag: int) -> int:
+        """See `LeasedConsumption`."""
+        if self.unacked.first_below(end_tag) is not None:
+            if self._lease_ends is None:
+                self._lease_ends = LeaseEnds(self, self._channel.services)
+            self._lease_ends.end(holder, end_tag)
+        return holder.unacked - holder.lapsed
+
+    def consumer_failed(self, consumer: ChannelConsumer, error: Exception) -> None:
+        """See `ConsumingChannel`."""
+        # The channel may just have been closed for another.
+        if consumer.tag in self.consumers and not self._is_closed:
+            self._channel.refuse_consume(error)
+
+    def consumer_ended(self, consumer: ChannelConsumer) -> None:
+        """See `ConsumingChannel`."""
+        is_told = self._channel.cancel_notify and not self._is_closed
+        if self._forget(consumer.tag) is not None and is_told:
+            self._channel.cancelled(
+                encode_method(
+                    self.number, commands.Basic.Cancel, consumer_tag=consumer.tag, nowait=True
+                )
+            )
+
+    # -- consumers
+
+    def consume(
+        self,
+        queue: Queue,
+        tag: str,
+        arguments: Mapping[str, object],
+        *,
+        no_ack: bool,
+        exclusive: bool,
+    ) -> ChannelConsumer:
+        """Make a consumer; deliveries begin when it is added to its queue.
+
+        Args:
+            tag: a free one.
+
+        Raises:
+            SoftError: 406, a priority or a timeout that cannot be.
+        """
+        priority = arguments.get("x-priority", 0)
+        if isinstance(priority, bool) or not isinstance(priority, int):
+            raise SoftError(PRECONDITION_FAILED, "x-priority is not an integer")
+        timeout = wanted_timeout(arguments)
+        if GROUP in arguments:
+            kind: type[ChannelConsumer] = StreamConsumer
+            self._check_prefetch(queue, needed=queue.is_stream and not no_ack)
+        elif queue.is_stream or STREAM_OFFSET in arguments:
+            kind = StreamConsumer
+            self._check_reader(queue, no_ack=no_ack)
+        else:
+            kind = ChannelConsumer
+        consumer = kind(
+            self,
+            queue,
+            tag,
+            no_ack=no_ack,
+            exclusive=exclusive,
+            priority=priority,
+            prefetch=self.prefetch,
+        )
+        consumer.timeout = timeout
+        return consumer
+
+    def _check_reader(self, queue: Queue, *, no_ack: bool) -> None:
+        if no_ack:
+            where = f"'{queue.name}' in vhost '{queue.vhost}'"
+            raise HardError(NOT_IMPLEMENTED, f"automatic acknowledgement of stream {where}")
+        self._check_prefetch(queue, needed=True)
+
+    def _check_prefetch(self, queue: Queue, *, needed: bool) -> None:
+        if needed and not self.prefetch:
+            where = f"'{queue.name}' in vhost '{queue.vhost}'"
+            reason = f"consumer prefetch count is not set for stream {where}"
+            raise SoftError(PRECONDITION_FAILED, reason)
+
+    def join_group(
+        self, queue: Queue, arguments: Mapping[str, object]
+    ) -> tuple[ConsumerGroup | None, Durable]:
+        """The group that a consumer wants to join, if it wants one, made when there is none.
+
+        Returns:
+            The group, and what to await first when it is being made.
+
+        Raises:
+            InvalidConsumerArgument, NotReadable, InvalidStreamOffset, TooManyGroups.
+        """
+        options = wanted_group(arguments)
+        if options is None:
+            return None, None
+        wanted = arguments.get(STREAM_OFFSET, "next")
+        now = self._channel.services.clock.now()
+        return self._channel.vhost.groups.join(queue, options, wanted, now)
+
+    def start(
+        self,
+        consumer: ChannelConsumer,
+        arguments: Mapping[str, object],
+        group: ConsumerGroup | None = None,
+    ) -> None:
+        """Let deliveries begin.
+
+        Raises:
+            ConsumptionRefused: an exclusive consumer stands in the way.
+            NotReadable, InvalidStreamOffset, QueueQuarantined: the queue cannot be read from there.
+        """
+        if group is not None:
+            consumer.source = group
+            consumer.queue.join_group(group, consumer)
+        elif isinstance(consumer, StreamConsumer):
+            wanted = arguments.get(STREAM_OFFSET, "next")
+            consumer.queue.add_reader(consumer, wanted, self._channel.services.clock.now())
+        else:
+            consumer.queue.add_consumer(consumer)
+        if not consumer.no_ack and not (isinstance(consumer, StreamConsumer) and group is None):
+            consumer.lease = self._lease(consumer)
+        self.consumers[consumer.tag] = consumer
+        if len(consumer.queue.partitions) > 1:
+            self._partitioned.add(consumer)
+        self._channel.connection.consumers += 1
+
+    def _lease(self, consumer: ChannelConsumer) -> DeliveryLease[ChannelConsumer]:
+        services = self._channel.services
+        seconds = partial(consumer.lease_seconds, services.config.consumer_timeout_seconds)
+        now, call_later = services.clock.monotonic, services.loop.call_later
+        return DeliveryLease(self, consumer, seconds, now, call_later)
+
+    def cancel(self, tag: str) -> ChannelConsumer | None:
+        """Forget a consumer; the caller takes it off its queue. Its deliveries stay unsettled."""
+        if tag == self._reply_tag:
+            self._close_replies()
+        return self._forget(tag)
+
+    def _forget(self, tag: str) -> ChannelConsumer | None:
+        consumer = self.consumers.pop(tag, None)
+        if consumer is not None:
+            self._partitioned.discard(consumer)
+            self._channel.connection.consumers -= 1
+            if not consumer.unacked:
+                consumer.end_lease()
+        return consumer
+
+    def free_tag(self, tag: str) -> str:
+        """A tag for another consumer: this one, or one of our own when it is empty.
+
+        Raises:
+            HardError: 530, the tag is in use or there are too many consumers.
+        """
+        tag = tag or f"amq.ctag-{random_name()}"
+        if tag in self.consumers or tag == self._reply_tag:
+            raise HardError(NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'")
+        if len(self.consumers) >= CONSUMERS_MAX:
+            raise HardError(NOT_ALLOWED, f"a channel has at most {CONSUMERS_MAX} consumers")
+        if self._channel.connection.consumers >= CONNECTION_CONSUMERS_MAX:
+            reason = f"a connection has at most {CONNECTION_CONSUMERS_MAX} consumers"
+            raise HardError(NOT_ALLOWED, reason)
+        return tag
+
+    # -- direct reply-to
+
+    def consume_replies(self, tag: str, *, no_ack: bool) -> None:
+        """Consume from the pseudo-queue under a free tag.
+
+        Raises:
+            SoftError: 406, it must be without acks, and once for a channel.
+        """
+        if not no_ack:
+            raise SoftError(PRECONDITION_FAILED, "reply consumer cannot acknowledge")
+        if self._reply_tag is not None:
+            raise SoftError(PRECONDITION_FAILED, "reply consumer already set")
+        self._reply_tag = tag
+        self._channel.reply_address = self._channel.services.replies.open(self)
+
+    def reply(self, records: Records) -> None:
+        """See `ReplyConsumer`. Replies to a client that does not read them are lost."""
+        assert self._reply_tag is not None
+        if self._channel.outbox_full:
+            return
+        tag = self._reply_tag.encode()
+        first = self.next_tag
+        self.next_tag += records.count
+        limit = self.body_frame_max
+        self.write(
+            encode_deliveries(records, 0, records.count, self.number, tag, first, False, limit)
+        )
+
+    def _close_replies(self) -> None:
+        if self._channel.reply_address is not None:
+            self._channel.services.replies.close(self._channel.reply_address)
+        self._channel.reply_address = self._reply_tag = None
+
+    # -- basic.get
+
+    def get(self, queue: Queue, *, no_ack: bool, when_loaded: Callable[[], None]) -> bool:
+        """Answer a basic.get.
+
+        Returns:
+            False when the message has to be loaded first: ask again when `when_loaded` is called.
+        """
+        delivery = queue.get()
+        if delivery is None:
+            if queue.ready and queue.when_loaded(when_loaded):
+                return False
+            self.write(struct.pack(">BHI", 1, self.number, 5) + _GET_EMPTY + b"\xce")
+            return True
+        self._send_got(delivery, queue)
+        if self.vhost.firehose is not None:
+            self.trace(queue.name, delivery)
+        if no_ack:
+            delivery.partition.settle(delivery.offset, delivery.offset + 1)
+        else:
+            tag = self.next_tag
+            self.unacked.add(UnackedRun(tag, tag + 1, delivery.partition, delivery.offset, None))
+        self.next_tag += 1
+        return True
+
+    def _send_got(self, delivery: Delivery, queue: Queue) -> None:
+        records, index = delivery.records, delivery.index
+        properties = visible_properties(records, index)
+        if queue.counts_deliveries:  # 0 as well, as RabbitMQ's quorum queues answer a basic.get
+            (count,) = delivery_counts(delivery)
+            properties = Properties(properties).with_integers({COUNT_HEADER: count})
+        self.write_parts(
+            content_frames(
+                self.number,
+                self.body_frame_max,
+                properties,
+                body_view(records, index),
+                commands.Basic.GetOk,
+                delivery_tag=self.next_tag,
+                redelivered=delivery.redelivered,
+                exchange=records.exchange,
+                routing_key=records.routing_key(index),
+                message_count=queue.ready,
+            )
+        )
+
+    # -- settling
+
+    def settle(self, run: SettleRun) -> asyncio.Future[None] | None:
+        """Settle or return deliveries; what is not done at once is awaited before anything else.
+
+        Raises:
+            SoftError: 406, a delivery tag is unknown.
+        """
+        return self.finish(self.take(run))
+
+    def finish(self, taken: Taken) -> asyncio.Future[None] | None:
+        """Settle or return deliveries that were taken; None: that is done, else it is when this is."""
+        runs, outcome = taken
+        if are_few(runs):
+            self.begin_turn()
+            self._end_runs(runs, outcome)
+            return None
+        self._settling = settled_in_turns(Settling(self, runs, outcome, self._channel.services))
+        return self._settling
+
+    def take(self, run: SettleRun) -> Taken:
+        """Take deliveries off the unsettled ones; `finish` them.
+
+        Raises:
+            SoftError: 406, a delivery tag is unknown.
+        """
+        unacked, last = self.unacked, run.last
+        try:
+            runs = unacked.take_up_to(last) if run.multiple else unacked.take(run.first, last)
+        except UnknownDeliveryTag as error:
+            raise SoftError(PRECONDITION_FAILED, str(error)) from None
+        return Taken(runs, _OUTCOMES[run.outcome])
+
+    def recover(self) -> asyncio.Future[None] | None:
+        """Return everything that is unsettled; see `settle`."""
+        return self.finish(Taken(self.unacked.take_all(), Comeback.RETURNED))
+
+    def redeliver(self) -> Redelivery:
+        """Deliver what is unsettled to its consumers once more; what has none is returned."""
+        self._redelivery = Redelivery(self, self._channel.services)
+        return self._redelivery
+
+    def deliver_again(self, run: UnackedRun, deliveries: Iterable[Delivery]) -> None:
+        """See `RecoveringConsumption`."""
+        self.unacked.take(run.first_tag, run.end_tag - 1)
+        consumer = self.redeliverable(run)
+        assert consumer is not None
+        self.let_go(consumer, len(run))
+        for delivery in deliveries:
+            if consumer in self._partitioned:
+                logs = [partition.log for partition in consumer.queue.partitions]
+                delivery.partition_index = logs.index(run.partition.log)
+            consumer.deliver(delivery)
+
+    def redeliverable(self, run: UnackedRun) -> ChannelConsumer | None:
+        """See `RecoveringConsumption`."""
+        consumer = run.consumer
+        if isinstance(consumer, ChannelConsumer) and self.consumers.get(consumer.tag) is consumer:
+            return consumer
+        return None
+
+    def begin_turn(self) -> None:
+        """See `Holdings`."""
+        if self.channel_prefetch:
+            self.wake()  # ahead of the queues that the deliveries are of: each has its turn
+
+    def let_go(self, holder: Holder, count: int) -> None:
+        """See `Holdings`."""
+        holder.unacked -= count
+        self._held -= count
+        if self._is_closed:
+            holder.end_lease()  # of a cancelled one, too
+
+    def _end_runs(self, runs: Iterable[UnackedRun], outcome: Reason | Comeback) -> None:
+        for run in runs:
+            count = run.end_tag - run.first_tag
+            consumer, partition, offset = run.consumer, run.partition, run.offset
+            if consumer is not None:
+                self.let_go(consumer, count)
+            if isinstance(outcome, Comeback):
+                partition.give_back(offset, offset + count, outcome)
+            else:
+                partition.settle(offset, offset + count, outcome)
+            if partition.ready or (self._partitioned and consumer in self._partitioned):
+                partition.on_ready()  # the queue's other partitions may have what is ready
+
+    def wake(self) -> None:
+        """There may be credit again: let the queues of all consumers look, another one first each time."""
+        if self._redelivery is not None:
+            self._redelivery.wake()
+        consumers = list(self.consumers.values())
+        first = self._first_woken = (self._first_woken + 1) % max(1, len(consumers))
+        for consumer in consumers[first:] + consumers[:first]:
+            if isinstance(consumer, StreamConsumer) or consumer.source.ready:  # readers may lag
+                consumer.source.wake()
+
+    def close(self, taken: Sequence[list[UnackedRun]] = ()) -> asyncio.Future[None] | None:
+        """Return everything unsettled and end all consumers; None: that is done, else it is when this is.
+
+        Args:
+            taken: see `leave`.
+        """
+        few = len(self.consumers) <= LEAVING_MAX
+        is_first = self._settling is None or self._settling.done()
+        settling = self.leave(taken)
+        if is_first and few and settling.are_few:
+            settling.go_on(whole=True)
+            return None
+        return settled_in_turns(settling)
+
+    def stop(self) -> None:
+        """Deliver nothing more; what is unsettled and the consumers stay until they `leave`."""
+        self._is_closed = True  # who is in the middle of delivering stops
+        self._lease_ends = None
+        if self._reply_tag is not None:
+            self._close_replies()
+
+    def leave(self, taken: Sequence[list[UnackedRun]] = ()) -> Settling:
+        """End all consumers; they leave their queues, and all that is unsettled comes back, as this goes on.
+
+        Args:
+            taken: of what is unsettled, what a transaction had taken, in any order.
+        """
+        self.stop()
+        consumers = list(self.consumers.values())
+        self.consumers.clear()
+        self._partitioned.clear()
+        self._channel.connection.consumers -= len(consumers)
+        for consumer in consumers:
+            consumer.end_lease()
+        order = None
+        if not self.unacked.put_back_few(taken):
+            order = TagOrder([*taken, self.unacked.take_all()])
+        runs = self.unacked.take_all()
+        return Settling(self, runs, Comeback.FAILED, self._channel.services, consumers, order)

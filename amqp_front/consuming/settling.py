@@ -1,0 +1,304 @@
+"""What a channel held on its way out: very many deliveries take several turns of the event loop.
+
+They are settled, or come back to their queues, because the client says so or the channel ends. Neighbours
+within a queue leave as one, whoever held them and whatever was delivered between them. A queue hands out
+nothing while its own come back, so that nothing behind them goes first; other queues may have another turn:
+as in RabbitMQ, they hear of a closed channel one after the other. Until then a queue counts what is on its way
+as unsettled, and the consumers keep their places, so that an exclusive or single active one is not followed
+too early; they are handed nothing.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Protocol
+
+from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer
+from routelog.amqp_front.consuming.tag_order import TagOrder
+from routelog.amqp_front.consuming.unacked import Holder, UnackedRun
+from routelog.amqp_front.node.services import Services
+from routelog.amqp_front.sockets.piecework import Piecework
+from routelog.log_backend import Reason, SettledEntries, SettledPart
+from routelog.vhosts import Comeback, DeliverySource, Queue, VirtualHost
+
+TURN_SECONDS = 0.0005
+RUNS_MAX = 256  # that are settled at once: 1 to 6 us each
+MESSAGES_MAX = 4_096  # of them: what the rules of a queue do with one of them takes up to 2 us
+LEAVING_MAX = (
+    32  # consumers that leave their queues at once: 2 to 5 us each, 40 when the queue ends, too
+)
+SORTED_RUNS = 1_024  # between two looks at the clock: 0.4 ms
+PREPARED_RANGES = 512  # likewise
+FORGOTTEN_RUNS = 4_096  # likewise
+PIECE_RANGES = 64  # between two looks, likewise
+PIECE_MESSAGES = 512
+
+
+class Holdings(Protocol):
+    """Who held what leaves: a channel's consumption."""
+
+    vhost: VirtualHost
+
+    def begin_turn(self) -> None:
+        """Some leaves."""
+
+    def let_go(self, holder: Holder, count: int) -> None:
+        """A consumer holds so many deliveries less."""
+
+
+class _Share:
+    """What one queue, or partition of it, has to do with.
+
+    Attributes:
+        ranges: of offsets, [first, end).
+        held: how many its consumers held.
+        committed: what the journal knows of it before it is settled.
+        prepared: how many of the ranges are in that.
+    """
+
+    __slots__ = ("committed", "held", "prepared", "ranges", "source")
+
+    def __init__(self, source: DeliverySource) -> None:
+        self.source = source
+        self.ranges: list[tuple[int, int]] = []
+        self.held: dict[Holder, int] = {}
+        self.committed: list[SettledPart] = []
+        self.prepared = 0
+
+    def add(self, run: UnackedRun) -> None:
+        count = run.end_tag - run.first_tag
+        first, holder, ranges = run.offset, run.consumer, self.ranges
+        if holder is not None:
+            self.held[holder] = self.held.get(holder, 0) + count
+        if ranges and ranges[-1][1] == first:
+            ranges[-1] = (ranges[-1][0], first + count)
+        else:
+            ranges.append((first, first + count))
+
+    def prepare(self, outcome: Reason, entries: SettledEntries) -> bool:
+        """Encode some of what the journal may know; returns whether there is more."""
+        at, self.prepared = self.prepared, self.prepared + PREPARED_RANGES
+        ranges = self.ranges[at : self.prepared]
+        part = self.source.settlement(ranges, outcome) if ranges else None
+        if part is None:
+            return False
+        entries.add(part)
+        self.committed.append(part)
+        return self.prepared < len(self.ranges)
+
+    def end_piece(self, outcome: Reason | Comeback) -> None:
+        """Settle, or return, some of the ranges; those that are left are in falling order."""
+        ranges, source = self.ranges, self.source
+        count_left = PIECE_MESSAGES
+        for _ in range(min(PIECE_RANGES, len(ranges))):
+            first, end = ranges.pop()
+            if end - first > count_left:
+                ranges.append((first + count_left, end))
+                end = first + count_left
+            if isinstance(outcome, Comeback):
+                source.give_back(first, end, outcome)
+            else:
+                source.settle(first, end, outcome)
+            count_left -= end - first
+            if not count_left:
+                return
+
+
+class Settling:
+    """What a channel held on its way out; see `Work`.
+
+    Attributes:
+        are_few: all may leave at once.
+        entries: what the journal may know before they are settled, when all is prepared: see `prepare_some`.
+
+    Args:
+        runs: the list is not the caller's any more when it goes on.
+        outcome: why they are settled, or how they come back.
+        consumers: they leave their queues with it.
+        order: what leaves when it is in order, instead of runs.
+
+    Of all that are under way (`Services.settlings`), each begins when those in front have ended.
+    """
+
+    def __init__(
+        self,
+        holdings: Holdings,
+        runs: list[UnackedRun],
+        outcome: Reason | Comeback,
+        services: Services,
+        consumers: Iterable[ChannelConsumer] = (),
+        order: TagOrder | None = None,
+    ) -> None:
+        self.services = services
+        self._holdings = holdings
+        self._outcome = outcome
+        self.are_few = order is None and are_few(runs)
+        self._order = order
+        self._runs = runs
+        self._sorted = 0  # how many of them
+        self._shares: dict[DeliverySource, _Share] = {}
+        self.entries = SettledEntries()
+        self._unprepared: list[_Share] | None = None
+        self._leaving: defaultdict[Queue, set[ChannelConsumer]] = defaultdict(set)
+        for consumer in consumers:
+            self._leaving[consumer.queue].add(consumer)
+        self._due: list[_Share] = []  # of one queue
+        self._left: Queue | None = None  # its consumers have left, and what is due is not back
+        self._error: Exception | None = None
+
+    def go_on(self, whole: bool) -> bool:
+        """See `Work`.
+
+        Raises:
+            Exception: what the first queue raised that did; all others have had their share nevertheless.
+        """
+        line, clock = self.services.settlings, self.services.clock
+        if not whole and line[0] is not self:
+            return False
+        self._holdings.begin_turn()
+        until = clock.monotonic() + TURN_SECONDS
+        while (step := self._next_step()) is not None:
+            try:
+                step()
+            except Exception as error:
+                self._error = self._error or error
+            if not whole and clock.monotonic() >= until:
+                return False
+        if self in line:
+            line.remove(self)
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def _next_step(self) -> Callable[[], object] | None:
+        if self._order is not None:
+            return self._order_some
+        if self._runs:
+            return self._sort_some if self._sorted < len(self._runs) else self._forget_some
+        if self._due:
+            return self._end_piece if self._due[-1].ranges else self._end_share
+        if self._left is not None:
+            return self._tell_left
+        if self._leaving:
+            return self._leave_queue
+        return self._begin_share if self._shares else None
+
+    def _sort_some(self) -> None:
+        # Finds out where some of the deliveries come from.
+        shares = self._shares
+        at, self._sorted = self._sorted, self._sorted + SORTED_RUNS
+        for run in self._runs[at : self._sorted]:
+            share = shares.get(run.partition)
+            if share is None:
+                share = shares[run.partition] = _Share(run.partition)
+            share.add(run)
+
+    def _order_some(self) -> None:
+        order = self._order
+        if order is not None and not order.step():
+            self._runs, self._order = order.ordered, None
+
+    def _forget_some(self) -> None:
+        del self._runs[-FORGOTTEN_RUNS:]
+
+    # -- with a transaction
+
+    def prepare_some(self) -> bool:
+        """Do some of what has to be done before `entries` are all; returns whether there is more."""
+        if self._sorted < len(self._runs):
+            self._sort_some()
+            return True
+        if self._unprepared is None:
+            self._unprepared = list(self._shares.values())
+        outcome = self._outcome
+        if not self._unprepared or not isinstance(outcome, Reason):
+            return False
+        if not self._unprepared[-1].prepare(outcome, self.entries):
+            self._unprepared.pop()
+        return True
+
+    def is_prepared(self) -> bool:
+        """Whether queues still say of each share what they said; else all is to be prepared anew.
+
+        What a deleted queue has in the journal means nothing, so only rejects are looked at: a policy may say
+        that these become dead letters.
+        """
+        if self._outcome is not Reason.REJECTED:
+            return True
+        for share in self._shares.values():
+            if bool(share.committed) != (share.source.settlement((), Reason.REJECTED) is not None):
+                self._prepare_anew()
+                return False
+        return True
+
+    def _prepare_anew(self) -> None:
+        self.entries, self._unprepared = SettledEntries(), None
+        for share in self._shares.values():
+            share.committed.clear()
+            share.prepared = 0
+
+    def committed(self) -> None:
+        """The journal has what it may know, if there was any: no snapshot may know less from here on."""
+        for share in self._shares.values():
+            if share.committed:
+                share.source.committed(share.committed)
+
+    def failed(self) -> None:
+        """Nobody knows what the journal has: they come back."""
+        self._outcome = Comeback.FAILED
+        for share in self._shares.values():
+            share.committed.clear()
+
+    # -- in turns
+
+    def _leave_queue(self) -> None:
+        queue, gone = self._leaving.popitem()
+        groups = (group.partitions for group in queue.groups.values())
+        for source in chain(queue.partitions, *groups):
+            if (share := self._shares.pop(source, None)) is not None:
+                self._begin(share)
+        self._left = queue
+        if not queue.deleted:
+            queue.remove_consumers(gone)
+
+    def _begin_share(self) -> None:
+        # None of its consumers leaves: they stay, were cancelled, or it was basic.get; or the queue is deleted.
+        self._begin(self._shares.popitem()[1])
+
+    def _begin(self, share: _Share) -> None:
+        share.ranges.reverse()
+        self._due.append(share)
+        if isinstance(self._outcome, Comeback):
+            share.source.pause()
+
+    def _end_piece(self) -> None:
+        self._due[-1].end_piece(self._outcome)
+
+    def _end_share(self) -> None:
+        share = self._due.pop()
+        if share.committed:
+            share.source.carried_out(share.committed)
+        if isinstance(self._outcome, Comeback):
+            share.source.resume()
+        else:
+            share.source.on_ready()
+        for holder, count in share.held.items():  # who has credit again when it is dispatched
+            self._holdings.let_go(holder, count)
+
+    def _tell_left(self) -> None:
+        queue, self._left = self._left, None
+        if queue is not None:
+            self._holdings.vhost.consumers_left(queue)
+
+
+def settled_in_turns(settling: Settling) -> asyncio.Future[None]:
+    """Begin to settle or return; done when all of it is."""
+    services = settling.services
+    services.settlings.append(settling)
+    return Piecework(settling, services).done
+
+
+def are_few(runs: Sequence[UnackedRun]) -> bool:
+    """Whether deliveries may be settled at once."""
+    return len(runs) <= RUNS_MAX and sum(map(len, runs)) <= MESSAGES_MAX

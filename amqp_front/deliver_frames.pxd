@@ -1,5 +1,0 @@
-# What deliver_frames.py takes from C, and from the kernel, when it is compiled.
-from cpython.bytearray cimport PyByteArray_AS_STRING
-from libc.string cimport memcpy
-
-from log_backend.record_batch cimport Records, new_buffer, put_octets

@@ -1,5 +1,0 @@
-# C functions that frame_cutter.py calls when it is compiled.
-from amqp_front.property_walk cimport PropertyWalk
-from cpython.bytearray cimport PyByteArray_AS_STRING
-from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.string cimport memcmp

@@ -1,0 +1,1 @@
+"""What all connections of a broker share."""

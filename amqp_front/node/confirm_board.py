@@ -1,0 +1,70 @@
+"""Who waits for the journal: when it advances, their publishes are confirmed."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from routelog.log_backend import NOTHING, JournalPositions
+
+
+class Waiter(Protocol):
+    """Something that waits until the journal has come far enough."""
+
+    def journal_reached(self, reached: JournalPositions) -> bool:
+        """The journal has come so far; returns whether it waits for more."""
+
+    def journal_failed(self) -> None:
+        """The journal will come no further."""
+
+
+class ConfirmBoard:
+    """The channels that have unconfirmed publishes.
+
+    Attributes:
+        reached: how far the journal has come.
+
+    Args:
+        call_soon: runs a function after this turn of the event loop, so that the confirms of a
+            turn go out together.
+    """
+
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+        self.reached = NOTHING
+        self._call_soon = call_soon
+        self._waiters: set[Waiter] = set()
+        self._scheduled = False
+
+    def wait(self, waiter: Waiter, needed: JournalPositions) -> None:
+        """Tell a waiter when the journal covers what it needs, after this turn at the earliest."""
+        self._waiters.add(waiter)
+        if not self._scheduled and self.reached.cover(needed):
+            self._scheduled = True
+            self._call_soon(self._turn)
+
+    def forget(self, waiter: Waiter) -> None:
+        """Tell a waiter nothing more."""
+        self._waiters.discard(waiter)
+
+    def written(self, position: int) -> None:
+        """The journal is written up to a position."""
+        self._advance(JournalPositions(position, self.reached.durable))
+
+    def durable(self, position: int) -> None:
+        """The journal is written and durable up to a position."""
+        self._advance(JournalPositions(position, position))
+
+    def failed(self) -> None:
+        """The journal will come no further."""
+        waiters, self._waiters = self._waiters, set()
+        for waiter in waiters:
+            waiter.journal_failed()
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        self._advance(self.reached)
+
+    def _advance(self, reached: JournalPositions) -> None:
+        self.reached = reached
+        waiters = self._waiters
+        if waiters:
+            done = [waiter for waiter in waiters if not waiter.journal_reached(reached)]
+            waiters.difference_update(done)

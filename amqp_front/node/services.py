@@ -1,0 +1,55 @@
+"""What all connections of a broker share."""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+
+from routelog.amqp_front.node.configuration import BrokerConfig
+from routelog.amqp_front.node.confirm_board import ConfirmBoard
+from routelog.amqp_front.node.direct_reply import DirectReplies
+from routelog.amqp_front.node.farewells import Farewells
+from routelog.amqp_front.node.gate import PublisherGate
+from routelog.amqp_front.node.intake_budget import IntakeBudget
+from routelog.amqp_front.sockets.cork import Cork
+from routelog.amqp_front.sockets.heartbeat import HeartbeatWheel
+from routelog.amqp_front.sockets.piecework import Piecework, Work
+from routelog.amqp_front.sockets.rota import Rota
+from routelog.amqp_front.wire.frame_cutter import FrameCutter
+from routelog.log_backend import Clock
+from routelog.vhosts import (
+    Admission,
+    GlobalParameters,
+    PasswordVerifier,
+    UserDirectory,
+    VhostDirectory,
+)
+
+
+@dataclass(slots=True)
+class Services:
+    """The parts of a running broker that connections use."""
+
+    config: BrokerConfig
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    cork: Cork
+    rota: Rota
+    cutter: FrameCutter
+    vhosts: VhostDirectory
+    users: UserDirectory
+    passwords: PasswordVerifier
+    parameters: GlobalParameters
+    admission: Admission
+    confirms: ConfirmBoard
+    gate: PublisherGate
+    intake: IntakeBudget
+    heartbeats: HeartbeatWheel
+    node_name: str
+    farewells: Farewells
+    replies: DirectReplies = field(default_factory=DirectReplies)
+    piecework: set[Piecework] = field(default_factory=set)
+    settlings: deque[Work] = field(default_factory=deque)
+
+    def cluster_name(self) -> str:
+        """What clients are told that they have connected to."""
+        return self.parameters.cluster_name(self.node_name)

@@ -1,0 +1,1 @@
+"""One broker process: start, stop, logs, limits of the system."""

@@ -1,0 +1,495 @@
+"""A running broker: log store, vhosts, users, listener, and their start and stop in order."""
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvloop
+
+from routelog.amqp_front.connections.client_socket import client_described, ends_name
+from routelog.amqp_front.connections.connection import Connection
+from routelog.amqp_front.connections.login import PROTOCOL
+from routelog.amqp_front.node.accepted_sockets import AcceptedSocket, AcceptedSockets
+from routelog.amqp_front.node.configuration import BrokerConfig
+from routelog.amqp_front.node.confirm_board import ConfirmBoard
+from routelog.amqp_front.node.farewells import Farewells
+from routelog.amqp_front.node.gate import Gate
+from routelog.amqp_front.node.intake_budget import IntakeBudget, IntakeLimits
+from routelog.amqp_front.node.services import Services
+from routelog.amqp_front.process.event_log import EventLog
+from routelog.amqp_front.process.log_exchange import LogExchange
+from routelog.amqp_front.process.memory_allocator import MemoryTrim
+from routelog.amqp_front.process.open_files import open_files_limit, socket_limits
+from routelog.amqp_front.server.certificate_renewal import CertificateRenewal
+from routelog.amqp_front.server.listeners import CannotListen, Listeners
+from routelog.amqp_front.server.operator_messages import OperatorMessages
+from routelog.amqp_front.server.operator_view import OperatorView
+from routelog.amqp_front.server.stalled_sockets import StalledSockets
+from routelog.amqp_front.sockets.cork import Cork
+from routelog.amqp_front.sockets.garbage_pace import GarbagePace
+from routelog.amqp_front.sockets.heartbeat import HeartbeatWheel
+from routelog.amqp_front.sockets.loop_monitor import LoopMonitor
+from routelog.amqp_front.sockets.rota import Rota
+from routelog.amqp_front.wire.errors import CONNECTION_FORCED, HardError
+from routelog.amqp_front.wire.frame_cutter import FrameCutter
+from routelog.amqp_front.wire.proxy_header import Endpoint
+from routelog.exchanges import InvalidName
+from routelog.log_backend import (
+    BALLAST_BYTES,
+    BadBucket,
+    Bucket,
+    DirectoryLocked,
+    DiskSpace,
+    Durability,
+    JournalDamaged,
+    LogOptions,
+    LogStore,
+    MetadataCorrupt,
+    MetadataStore,
+    MetadataUnavailable,
+    MetadataWriter,
+    RemoteStorage,
+    SystemClock,
+    SystemDisk,
+    UnknownEntry,
+    doubt,
+    keep_private,
+    narrow,
+    open_bucket,
+    random_key,
+)
+from routelog.vhosts import (
+    Admission,
+    Definitions,
+    DefinitionsImport,
+    GlobalParameters,
+    GroupExpiry,
+    InvalidDefinition,
+    PasswordVerifier,
+    UserDirectory,
+    VhostDirectory,
+)
+
+log = logging.getLogger(__name__)
+
+STOP_SECONDS_MAX = 5.0  # for clients to answer connection.close when the broker stops
+SWITCH_SECONDS = 0.0005  # so that the journal's thread gets its turn soon after a sync
+
+# What the data directory may answer while it is read, and written for the first time.
+START_FAULTS = (
+    OSError,
+    JournalDamaged,
+    MetadataCorrupt,
+    MetadataUnavailable,
+    UnknownEntry,
+)
+
+ClaimEpoch = Callable[[MetadataStore], int]
+
+
+class StartError(Exception):
+    """The broker cannot start; the text says why, for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAddress:
+    """Where a broker listens, and what it keeps."""
+
+    host: str
+    port: int
+    data_dir: Path
+
+
+class Broker:
+    """The parts of a broker, started and stopped in order.
+
+    Attributes:
+        loop_monitor: from `start` on: how long the event loop was held.
+        renewal: of certificates, also those of other doors.
+        http_sockets: the sockets of the HTTP API, to be counted.
+        operators, messages: for the operators' doors; there from the start on.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        claim_epoch: ClaimEpoch,
+        definitions: Definitions | None = None,
+    ) -> None:
+        self._config = config
+        self._definitions = definitions
+        self._claim_epoch = claim_epoch
+        self._connections: set[Connection] = set()
+        self._opening: set[Connection] = set()  # those that have not logged in
+        self._all_closed: asyncio.Event | None = None
+        self._group_expiry: GroupExpiry | None = None
+        self._remote: RemoteStorage | None = None
+        self._umask = 0  # of who started the process
+
+    async def start(self) -> BrokerAddress:
+        """Recover, then listen.
+
+        Raises:
+            StartError: the data directory or the address cannot be used.
+        """
+        loop = asyncio.get_running_loop()
+        config = self._config
+        self._umask = keep_private()
+        narrow(config.data_dir)
+        try:
+            bucket = _bucket(config)
+            self._logs = logs = _open_logs(config, loop)
+        except BadBucket as error:
+            raise StartError(f"remote_storage: {error}") from None
+        except DirectoryLocked as error:
+            raise StartError(str(error)) from None
+        except START_FAULTS as error:
+            raise StartError(f"data directory {config.data_dir}: {error}") from None
+        clock = SystemClock()
+        cork = Cork(loop)
+        self._writer = MetadataWriter(logs.metadata, loop)
+        self._passwords = PasswordVerifier(clock.monotonic, key=random_key())
+        users = UserDirectory(self._writer, self._passwords.hash)
+        parameters = GlobalParameters(self._writer)
+        vhosts = VhostDirectory(
+            logs,
+            self._writer,
+            cork.call_soon,
+            loop.call_later,
+            default_durability=Durability(config.default_durability),
+            queues_max=config.queues_max,
+            default_vhost=config.default_vhost,
+            histories_bytes_max=config.histories_bytes_max,
+        )
+        self._event_log = EventLog(loop.call_later)
+        vhosts.events.watch = self._event_log.write
+        try:
+            users.load(logs.metadata)
+            parameters.load(logs.metadata)
+            vhosts.load(logs.metadata)
+            replayed = logs.recover()
+            vhosts.recovered()
+            gate = Gate(loop)
+            logs.on_pressure = gate.close_for
+            queues = sum(len(vhost.queues) for vhost in vhosts.all())
+            counts = len(vhosts.all()), queues, len(users.users()), replayed
+            text = "recovered: %d virtual hosts, %d queues, %d users, %d journal entries"
+            log.info(text, *counts)
+            logs.start(self._claim_epoch(logs.metadata))
+            self._start_remote(bucket, loop)
+            await vhosts.load_memories()
+            await self._populate(vhosts, users, parameters)
+        except START_FAULTS as error:
+            raise StartError(f"data directory {config.data_dir}: {error}") from None
+        except (InvalidDefinition, InvalidName) as error:
+            await self._close_stores()
+            raise StartError(str(error)) from None
+        self._group_expiry = GroupExpiry(vhosts.all, clock.monotonic, loop.call_later)
+        self._group_expiry.start()
+        confirms = ConfirmBoard(cork.call_soon)
+        confirms.durable(logs.journal.durable)
+        logs.on_durable = cork.around(confirms.durable)
+        logs.on_written = cork.around(confirms.written)
+        logs.on_failure = self._log_failed
+        self._services = Services(
+            config=config,
+            loop=loop,
+            clock=clock,
+            cork=cork,
+            rota=Rota(loop, clock, cork),
+            cutter=FrameCutter(config.frame_max, config.message_bytes_max),
+            vhosts=vhosts,
+            users=users,
+            passwords=self._passwords,
+            parameters=parameters,
+            admission=Admission(vhosts, users),
+            confirms=confirms,
+            gate=gate,
+            intake=IntakeBudget(loop, _intake_limits(config), logs.memory.hold),
+            heartbeats=HeartbeatWheel(loop),
+            node_name=node_name(config.node_name, socket.gethostname()),
+            farewells=Farewells(loop.call_soon),
+        )
+        self.operators = OperatorView(self._connections, self._opening)
+        self.messages = OperatorMessages(self._services)
+        users.on_deleted = self._user_deleted
+        users.tell = vhosts.events.tell
+        self._gate = gate
+        logs.on_pressure = self._pressed
+        self._log_exchange = LogExchange(vhosts, loop, self._services.node_name)
+        logging.getLogger().addHandler(self._log_exchange)
+        vhosts.on_deleted = self._vhost_deleted
+        self.loop_monitor = LoopMonitor(loop, clock)
+        amqp, http = socket_limits(config, open_files_limit())
+        self._amqp_sockets = AcceptedSockets("AMQP", amqp, clock.monotonic)
+        self.http_sockets = AcceptedSockets("HTTP", http, clock.monotonic)
+        address = await self._listen(loop)
+        self._stalled = StalledSockets(loop, self._amqp_sockets, config.send_timeout_seconds)
+        self.loop_monitor.start()
+        self._trim = MemoryTrim(loop, lambda: logs.memory.bytes + logs.loaded_pieces.bytes)
+        self._trim.start()
+        return address
+
+    def _start_remote(self, bucket: Bucket | None, loop: asyncio.AbstractEventLoop) -> None:
+        logs = self._logs
+        if bucket is None:
+            return
+        self._remote = RemoteStorage(
+            bucket,
+            logs.partitions,
+            logs.metadata,
+            SystemDisk(),
+            SystemClock(),
+            bytes_per_second=self._config.remote_storage_bytes_per_second,
+        )
+        logs.on_removed = self._remote.removed
+        self._remote.start(loop)
+
+    @property
+    def services(self) -> Services:
+        """What its doors share; there from the start on."""
+        return self._services
+
+    @property
+    def log_failure(self) -> Exception | None:
+        """Why the log takes no more writes until a restart; None while it does."""
+        return self._logs.journal.failure
+
+    @property
+    def connections_max(self) -> int:
+        """How many connections of AMQP there may be."""
+        return self._amqp_sockets.limits.all
+
+    @property
+    def disk_space(self) -> DiskSpace:
+        """What is free where the data are."""
+        return self._logs.space
+
+    def _user_deleted(self, name: str) -> None:
+        reason = f"user '{name}' was deleted"
+        self.operators.close_all(lambda connection: connection.user == name, reason)
+
+    def _vhost_deleted(self, name: str) -> None:
+        reason = f"vhost '{name}' is deleted"
+        self.operators.close_all(lambda connection: connection.vhost.name == name, reason)
+
+    async def _populate(
+        self, vhosts: VhostDirectory, users: UserDirectory, parameters: GlobalParameters
+    ) -> None:
+        config = self._config
+        if self._definitions is not None:
+            # Who brings his own users wants no guest.
+            await DefinitionsImport(vhosts, users, parameters).run(self._definitions)
+            return
+        if not vhosts.all():
+            await vhosts.add(config.default_vhost)
+        await users.create_default_user(
+            config.default_user, config.default_password.encode(), config.default_vhost
+        )
+
+    async def _listen(self, loop: asyncio.AbstractEventLoop) -> BrokerAddress:
+        self.renewal = CertificateRenewal(loop)
+        self._listeners = Listeners(
+            self._config,
+            loop,
+            self._amqp_sockets,
+            self._serve,
+            self.renewal,
+            self._umask,
+            self._services.vhosts.events.note,
+        )
+        try:
+            host, port = await self._listeners.open()
+        except CannotListen as error:
+            self.renewal.stop()
+            await self._close_stores()
+            raise StartError(str(error)) from None
+        return BrokerAddress(host, port, self._config.data_dir)
+
+    @property
+    def tls_address(self) -> tuple[str, int] | None:
+        """Where it listens for TLS; None: it does not."""
+        return self._listeners.tls_address
+
+    def _serve(self, accepted: AcceptedSocket, proxied: Endpoint | None) -> Connection:
+        connection = Connection(self._services, self, proxied)
+        connection.accepted = accepted
+        self._connections.add(connection)
+        self._opening.add(connection)
+        return connection
+
+    def opened(self, connection: Connection) -> None:
+        """See `ConnectionKeeper`."""
+        self._opening.discard(connection)
+        self._tell_of("connection.created", connection, client_described(connection.socket))
+
+    def _tell_of(self, what: str, connection: Connection, more: Mapping[str, object]) -> None:
+        said = {
+            "name": ends_name(connection.socket),
+            "user": connection.user,
+            "vhost": connection.vhost.name,
+            "protocol": PROTOCOL,
+            "node": self._services.node_name,
+        }
+        events = self._services.vhosts.events
+        events.publish(what, **said)
+        events.note(what, **said, **more)
+
+    def _pressed(self, reasons: frozenset[str]) -> None:
+        events, gate = self._services.vhosts.events, self._services.gate
+        before = frozenset(gate.reasons)
+        self._gate.close_for(reasons)
+        for what, changed in (("alarm.set", reasons - before), ("alarm.cleared", before - reasons)):
+            for each in sorted(changed):
+                events.tell(what, resource=each, node=self._services.node_name)
+
+    def _log_failed(self, error: Exception) -> None:
+        self._services.confirms.failed()
+        node = self._services.node_name
+        self._services.vhosts.events.tell("alarm.set", resource="log", node=node)
+
+    def closed(self, connection: Connection) -> None:
+        """See `ConnectionKeeper`."""
+        self._connections.discard(connection)
+        self._opening.discard(connection)
+        reason = "" if connection.socket is None else connection.socket.end_reason
+        reason = reason or "the client has closed its socket without connection.close"
+        if connection.admitted:
+            self._services.admission.left(connection.user, connection.vhost.name)
+            self._tell_of("connection.closed", connection, {"reason": reason})
+        elif connection.socket is not None:
+            events = self._services.vhosts.events
+            events.note("connection.dropped", address=connection.name, reason=reason)
+        if not self._connections and self._all_closed is not None:
+            self._all_closed.set()
+
+    async def stop(self) -> None:
+        """Accept nobody, close connections with 320, write what is needed, let go of the files."""
+        await self._listeners.close()
+        self._stalled.stop()
+        self.renewal.stop()
+        self.loop_monitor.stop()
+        self._trim.stop()
+        logging.getLogger().removeHandler(self._log_exchange)
+        reason = HardError(
+            CONNECTION_FORCED, "broker forced connection closure with reason 'shutdown'"
+        )
+        for connection in list(self._connections):
+            connection.shut_down(reason)
+        if self._connections:
+            self._all_closed = asyncio.Event()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._all_closed.wait(), STOP_SECONDS_MAX)
+        for connection in list(self._connections):
+            connection.abort()
+        for piecework in list(self._services.piecework):
+            piecework.finish()
+        self._event_log.stop()
+        for vhost in self._services.vhosts.all():
+            vhost.post.finish()
+        await self._close_stores()
+
+    async def _close_stores(self) -> None:
+        self._passwords.close()
+        if self._group_expiry is not None:
+            self._group_expiry.stop()
+        if self._remote is not None:
+            await self._remote.aclose()
+        await self._writer.aclose()
+        await self._logs.aclose()
+
+
+def run(
+    config: BrokerConfig,
+    on_ready: Callable[[BrokerAddress], None],
+    claim_epoch: ClaimEpoch,
+    *,
+    definitions: Definitions | None = None,
+    doors: Callable[[Broker, BrokerAddress], AbstractAsyncContextManager[None]] | None = None,
+) -> None:
+    """Run a broker until SIGTERM or SIGINT.
+
+    Args:
+        on_ready: called when connections are accepted.
+        claim_epoch: makes this node the leader of its partitions; returns the leader epoch.
+        definitions: what to import at the start, instead of making the default user and vhost.
+        doors: what else to open while it runs, and to close before it stops.
+
+    Raises:
+        StartError: it cannot start.
+    """
+    sys.setswitchinterval(SWITCH_SECONDS)
+
+    async def serve() -> None:
+        loop = asyncio.get_running_loop()
+        with GarbagePace(loop, SystemClock()) as garbage:
+            stopped = asyncio.Event()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, stopped.set)
+            broker = Broker(config, claim_epoch, definitions)
+            address = await broker.start()
+            reloads: set[asyncio.Task[None]] = set()
+
+            def reload() -> None:
+                task = loop.create_task(broker.renewal.reload())
+                reloads.add(task)
+                task.add_done_callback(reloads.discard)
+
+            loop.add_signal_handler(signal.SIGHUP, reload)
+            try:
+                async with doors(broker, address) if doors is not None else nullcontext():
+                    garbage.look_at_whole()  # once: what start made lives as long as the process
+                    on_ready(address)
+                    await stopped.wait()
+                    log.info("stopping")
+            finally:
+                await broker.stop()
+
+    uvloop.run(serve())
+
+
+def node_name(wanted: str, host: str) -> str:
+    """The node's name in full: a name without a host gets the first part of this one's, as RabbitMQ does it."""
+    return wanted if "@" in wanted else f"{wanted}@{host.partition('.')[0]}"
+
+
+def _intake_limits(config: BrokerConfig) -> IntakeLimits:
+    return IntakeLimits(
+        config.intake_connection_bytes_max, config.intake_user_bytes_max, config.intake_bytes_max
+    )
+
+
+def _bucket(config: BrokerConfig) -> Bucket | None:
+    url = config.remote_storage
+    return open_bucket(url, SystemDisk()) if url else None
+
+
+def _open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStore:
+    options = LogOptions(
+        journal_file_bytes=config.journal_file_bytes,
+        journal_files_max=config.journal_files_max,
+        segment_bytes=config.segment_bytes,
+        memory_tail_bytes=config.memory_tail_bytes,
+        memory_loaded_bytes=config.memory_loaded_bytes,
+        flush_seconds=config.flush_seconds,
+        scrub_bytes_per_second=config.scrub_bytes_per_second,
+        scrub_interval_seconds=config.scrub_interval_seconds,
+        disk_reserve_bytes=config.disk_reserve_bytes,
+        ballast_bytes=BALLAST_BYTES,
+        compression=config.default_compression,
+        retention_seconds=config.retention_seconds,
+        has_remote=bool(config.remote_storage),
+    )
+    disk = SystemDisk()
+    logs = LogStore(config.data_dir, disk, SystemClock(), loop, options)
+    kind = disk.file_system(config.data_dir)
+    reason = doubt(kind)
+    if reason is not None:
+        log.warning("data directory %s is on %s: %s", config.data_dir, kind, reason)
+    return logs

@@ -1,0 +1,107 @@
+"""The process's log: one line an event on stderr, in text or JSON, that no peer can forge."""
+
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal, TextIO
+
+# A peer chooses parts of what is logged (names, reasons): one event may not flood the log.
+MESSAGE_CHARACTERS_MAX = 8192
+
+# What moves the cursor, colours the terminal, breaks the line, or turns the reading direction.
+_UNSAFE_CODE_POINTS = (
+    *range(0x20),
+    *range(0x7F, 0xA0),
+    *range(0x2028, 0x202F),
+    *range(0x2066, 0x206A),
+)
+_ESCAPES = {point: ascii(chr(point))[1:-1] for point in _UNSAFE_CODE_POINTS}
+
+
+def escape_control(text: str) -> str:
+    """The text with control characters spelled out: a line feed becomes `\\n`."""
+    return text.translate(_ESCAPES)
+
+
+def set_up_logs(
+    level: Literal["debug", "info", "warning", "error"],
+    form: Literal["text", "json"],
+    stream: TextIO | None = None,
+) -> None:
+    """Send every logger's events to one stream; what was set up before is replaced.
+
+    Args:
+        stream: stderr when not given.
+    """
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+def event_extra(event: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The `extra` of a line that has fields: keys of their own in the JSON form."""
+    return {"event": event, "fields": fields}
+
+
+class TextFormatter(logging.Formatter):
+    """`2026-01-31T12:00:00.000Z INFO routelog.amqp_front.process.broker: text`, then a marked traceback if any.
+
+    Guarantees:
+        A line that starts with a time is an event of this process: traceback lines are marked
+        with `  | `, and a message is one line.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The event as text, without the closing line feed."""
+        head = f"{_time_of(record)} {record.levelname} {record.name}: "
+        lines = [head + escape_control(_message_of(record))]
+        lines += (f"  | {escape_control(line)}" for line in _trace_of(record).splitlines())
+        return "\n".join(lines)
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: `time`, `level`, `logger`, `message`, and `trace` after an error.
+
+    Of an event also `event`, which names it, and its fields.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The event as JSON, in ASCII, without the closing line feed."""
+        event = {
+            "time": _time_of(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": _message_of(record),
+        }
+        name: str | None = getattr(record, "event", None)
+        if name is not None:
+            fields: Mapping[str, Any] = getattr(record, "fields", {})
+            event = {**fields, **event, "event": name}
+        trace = _trace_of(record)
+        if trace:
+            event["trace"] = trace
+        return json.dumps(event)
+
+
+def _time_of(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _message_of(record: logging.LogRecord) -> str:
+    message = record.getMessage()
+    excess = len(message) - MESSAGE_CHARACTERS_MAX
+    if excess <= 0:
+        return message
+    return f"{message[:MESSAGE_CHARACTERS_MAX]}… ({excess} characters more)"
+
+
+def _trace_of(record: logging.LogRecord) -> str:
+    parts = []
+    if record.exc_info:
+        parts.append(logging.Formatter().formatException(record.exc_info))
+    if record.stack_info:
+        parts.append(record.stack_info)
+    return "\n".join(parts)

@@ -1,0 +1,87 @@
+"""The limit of open files: every connection is one, and so is every segment that is read or written.
+
+What the log needs is reserved: a commit that finds no descriptor would wait until a client leaves.
+"""
+
+import fcntl
+import logging
+import os
+import resource
+
+from routelog.amqp_front.node.accepted_sockets import SocketLimits
+from routelog.amqp_front.node.configuration import BrokerConfig
+
+log = logging.getLogger(__name__)
+
+FILES_WANTED = 65_536  # a hard limit may be a billion, and some systems walk through them all
+# Beside the files of the journal: 64 of RocksDB, 64 segments sent over HTTP, some 20 that are flushed, read,
+# compressed and copied to remote storage, and as many of the process: listening sockets, the loop, the logs.
+FILES_RESERVED = 192
+HTTP_SHARE = 4  # of what is left, HTTP has a quarter at most: messages are what the broker is for
+
+
+def raise_open_files_limit() -> int:
+    """Have the system allow this process as many open files as it may, up to FILES_WANTED.
+
+    Returns:
+        How many it allows.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_WANTED if hard == resource.RLIM_INFINITY else min(hard, FILES_WANTED)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError) as error:
+            log.warning("the limit of %d open files cannot be raised: %s", soft, error)
+            return soft
+        return wanted
+    return FILES_WANTED if soft == resource.RLIM_INFINITY else soft
+
+
+def make_room_for_open_files(allowed: int) -> None:
+    """Have the system's table of this process's open files be as large as it will be; before there are threads.
+
+    Later it is doubled when it is full, and whoever opens the next file, the event loop as well, waits for 5 to
+    20 ms, until no processor can be in the midst of reading the old one (`synchronize_rcu` in Linux).
+
+    Args:
+        allowed: by the system; there is no room for more than FILES_WANTED.
+    """
+    count = min(allowed, FILES_WANTED)
+    file = os.eventfd(0)
+    try:
+        os.close(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, count - 1))
+    except OSError as error:  # the table grows when it has to
+        log.warning("no room for %d open files before they are there: %s", count, error)
+    finally:
+        os.close(file)
+
+
+def open_files_limit() -> int:
+    """How many files this process may have open."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return FILES_WANTED if soft == resource.RLIM_INFINITY else soft
+
+
+def socket_limits(config: BrokerConfig, files: int) -> tuple[SocketLimits, SocketLimits]:
+    """How many sockets clients may have: those of AMQP, and those of the HTTP API.
+
+    Args:
+        files: that the process may have open; of very few, half are reserved.
+    """
+    reserved = min(FILES_RESERVED + config.journal_files_max, files // 2)
+    left = files - reserved
+    http = min(config.management_connections_max, left // HTTP_SHARE)
+    amqp = min(config.connections_max or left, left - http)
+    log.info(
+        "of %d open files %d are for AMQP, %d for HTTP, %d for the log", files, amqp, http, reserved
+    )
+    return (
+        _limits(amqp, config.connections_unauthenticated_max),
+        _limits(http, config.management_connections_unauthenticated_max),
+    )
+
+
+def _limits(count: int, unauthenticated: int) -> SocketLimits:
+    count = max(count, 1)
+    return SocketLimits(count, min(unauthenticated, max(1, count // 2)))

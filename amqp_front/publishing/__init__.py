@@ -1,0 +1,1 @@
+"""From a publish run to queues, returns and confirms."""

@@ -1,0 +1,32 @@
+# The publishing side of a channel, for the compiled kernel.
+from routelog.amqp_front.publishing.confirm_sender cimport ConfirmSender
+from routelog.amqp_front.wire.record_attributes cimport record_attributes
+from routelog.amqp_front.publishing.route_search cimport RouteSearch
+from routelog.vhosts.posting.appending cimport Appending
+
+
+cdef class Publisher:
+    cdef object _channel
+    cdef object _vhost
+    cdef object _clock
+    cdef public bint confirming
+    cdef public Py_ssize_t carried
+    cdef ConfirmSender _confirms
+    cdef readonly object returns
+    cdef bint _is_closed
+    cdef bytes _name
+    cdef str _exchange
+    cdef long long _known_version
+    cdef Appending _appending
+    cdef RouteSearch _search
+    cdef object _needed
+    cdef public object fan_out
+    cdef list _reached
+    cpdef publish(self, run)
+    cdef _publish(self, run)
+    cdef _to_routes(self, run, found)
+    cdef _to_route(self, run, route)
+    cdef _append(self, batches, bint whole=*)
+    cdef _arrived(self, needed)
+    cdef _check_flags(self, run)
+    cdef _check_exchange(self, name)

@@ -1,0 +1,38 @@
+"""What a publisher needs of its channel."""
+
+from collections.abc import Awaitable
+from typing import Protocol
+
+from routelog.amqp_front.node.services import Services
+from routelog.vhosts import PermissionCache, VirtualHost
+
+
+class PublishingChannel(Protocol):
+    """A channel, or what stands for one."""
+
+    number: int
+    services: Services
+    vhost: VirtualHost
+    user: str
+    permissions: PermissionCache
+    body_frame_max: int
+    reply_address: str | None
+
+    @property
+    def connection_name(self) -> str:
+        """What its connection is called."""
+
+    @property
+    def impersonates(self) -> bool:
+        """Its user may publish in another's name."""
+
+    def write(self, frames: bytes) -> None:
+        """Send frames to the client."""
+
+    def reached(self, weight: int, arrived: Awaitable[None] | None) -> None:
+        """A run went to several queues, which takes time.
+
+        Args:
+            weight: of those queues, see `Appending`.
+            arrived: done when the rest of them have it, and more may be published; None: all have it.
+        """

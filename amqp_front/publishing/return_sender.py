@@ -1,0 +1,43 @@
+"""The returns of a channel: mandatory messages that no queue gets go back to the client."""
+
+from collections.abc import Sequence
+
+from pamqp import commands
+
+from routelog.amqp_front.publishing.publishing_channel import PublishingChannel
+from routelog.amqp_front.wire.command import PublishRun
+from routelog.amqp_front.wire.content_frames import content_frames
+from routelog.amqp_front.wire.errors import NO_ROUTE
+from routelog.amqp_front.wire.single_run import without_blind_copies
+
+
+class ReturnSender:
+    """Sends messages back to the client of a channel, until that is closed."""
+
+    def __init__(self, channel: PublishingChannel) -> None:
+        self._channel = channel
+        self._is_closed = False
+
+    def send(self, run: PublishRun, indexes: Sequence[int]) -> None:
+        """Return messages of a run, by index, without their blind copies."""
+        if self._is_closed:
+            return
+        run = without_blind_copies(run)
+        keys = run.keys()
+        for at in indexes:
+            parts = content_frames(
+                self._channel.number,
+                self._channel.body_frame_max,
+                run.properties(at),
+                run.body(at),
+                commands.Basic.Return,
+                reply_code=NO_ROUTE,
+                reply_text="NO_ROUTE",
+                exchange=run.exchange,
+                routing_key=keys[at],
+            )
+            self._channel.write(b"".join(parts))
+
+    def close(self) -> None:
+        """The channel is gone: return nothing more."""
+        self._is_closed = True

@@ -1,0 +1,1 @@
+"""Listeners, TLS, and what operators see of connections."""

@@ -1,0 +1,86 @@
+"""Connections, channels and consumers as operators see them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from routelog.amqp_front.connections.channel import Channel
+from routelog.amqp_front.connections.client_socket import ClientSocket, ends_name
+from routelog.amqp_front.connections.connection import Connection
+from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer
+from routelog.amqp_front.wire.frame_cutter import FRAME_OVERHEAD
+from routelog.vhosts import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot
+
+
+def connection_name(connection: Connection) -> str:
+    """As RabbitMQ calls it: the client's end, then ours."""
+    return ends_name(connection.socket)
+
+
+def connection_snapshot(connection: Connection) -> ConnectionSnapshot:
+    """What there is to say of a connection that is in a vhost."""
+    peer, own = _ends(connection.socket)
+    identity = connection.socket.identity if connection.socket is not None else None
+    properties: dict[str, Any] = msgspec.json.decode(identity.properties) if identity else {}
+    return ConnectionSnapshot(
+        name=connection_name(connection),
+        user=connection.user,
+        vhost=connection.vhost.name,
+        peer_host=peer[0],
+        peer_port=peer[1],
+        host=own[0],
+        port=own[1],
+        state="blocked" if connection.hold.active else "running",
+        channels=len(connection.channels),
+        channel_max=connection.channels.channel_max,
+        frame_max=connection.body_frame_max + FRAME_OVERHEAD,
+        heartbeat=connection.heartbeat_seconds,
+        mechanism=identity.mechanism if identity else "",
+        connected_at=identity.connected_at if identity else 0,
+        client_properties=properties,
+        is_tls=connection.socket is not None and connection.socket.is_tls,
+    )
+
+
+def channel_snapshots(connection: Connection) -> Iterator[ChannelSnapshot]:
+    """The channels of a connection."""
+    for channel in connection.channels:
+        consumption = channel.consumption
+        yield ChannelSnapshot(
+            number=channel.number,
+            confirm=channel.publisher.confirming,
+            transactional=channel.transactional,
+            consumers=len(consumption.consumers),
+            unacknowledged=consumption.unacked.count,
+            prefetch=consumption.prefetch,
+            channel_prefetch=consumption.channel_prefetch,
+            is_flowing=channel.flow_active,
+        )
+
+
+def consumer_snapshots(connection: Connection) -> Iterator[ConsumerSnapshot]:
+    """The consumers of a connection."""
+    for channel in connection.channels:
+        for consumer in list(channel.consumption.consumers.values()):
+            yield _consumer_snapshot(channel, consumer)
+
+
+def _consumer_snapshot(channel: Channel, consumer: ChannelConsumer) -> ConsumerSnapshot:
+    return ConsumerSnapshot(
+        channel=channel.number,
+        queue=consumer.queue.name,
+        tag=consumer.tag,
+        group=consumer.group,
+        ack_required=not consumer.no_ack,
+        exclusive=consumer.exclusive,
+        prefetch=consumer.prefetch,
+        priority=consumer.priority,
+        activity=consumer.queue.activity(consumer),
+        unacknowledged=consumer.unacked,
+        timed_out=consumer.timed_out,
+    )
+
+
+def _ends(client: ClientSocket | None) -> tuple[tuple[str, int], tuple[str, int]]:
+    return client.ends() if client is not None else (("", 0), ("", 0))

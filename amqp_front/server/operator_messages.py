@@ -1,0 +1,267 @@
+"""Publishing and taking single messages for operators, through the same checks as clients meet."""
+
+import asyncio
+import struct
+from base64 import b64encode
+from collections.abc import Awaitable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from pamqp import commands
+
+from routelog.amqp_front.node.services import Services
+from routelog.amqp_front.publishing.publisher import Publisher
+from routelog.amqp_front.wire.errors import AmqpError, HardError, SoftError
+from routelog.amqp_front.wire.properties import Properties, visible_properties
+from routelog.amqp_front.wire.single_run import single_run
+from routelog.log_backend import Reason, Records
+from routelog.vhosts import (
+    FULL_PERMISSION,
+    Delivery,
+    DeliverySource,
+    PermissionBook,
+    PermissionCache,
+    Queue,
+    TakenMessage,
+    VirtualHost,
+    encoded_arguments,
+    plain_arguments,
+)
+
+_ACK, _NACK = b"\x00\x3c\x00\x50", b"\x00\x3c\x00\x78"
+_RETURN = b"\x00\x3c\x00\x32"
+_MANDATORY = 1
+
+SHORT_STRING_BYTES_MAX = 255  # AMQP 0-9-1, 4.2.5.3
+TAKEN_BYTES_MAX = 64 * 1024 * 1024  # of bodies: with the message that reaches it, no more are taken
+TURN_MESSAGES = 64  # taken in one turn of the loop: about 1 ms
+
+
+class MessageRefused(Exception):
+    """What an operator wanted with a message is refused; the text says why."""
+
+
+class OperatorMessages:
+    """The messages' side of the operators' doors.
+
+    Attributes:
+        refusals: how it refuses, besides the errors of the lower packages.
+    """
+
+    refusals: tuple[type[Exception], ...] = (MessageRefused, AmqpError)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def publish(
+        self,
+        vhost: VirtualHost,
+        user: str | None,
+        exchange: str,
+        routing_key: str,
+        properties: Mapping[str, object],
+        body: bytes,
+    ) -> bool:
+        """Publish a message and wait until it is confirmed.
+
+        Args:
+            user: whose permissions count; None: all is allowed.
+
+        Returns:
+            Whether it reached a queue.
+
+        Raises:
+            MessageRefused: the message cannot be, the broker takes none now, or it was not stored.
+            Errors of the lower packages: as a client would be refused.
+        """
+        if len(body) > self._services.config.message_bytes_max:
+            raise MessageRefused("the message is larger than message_bytes_max")
+        if self._services.gate.closed:
+            raise MessageRefused("publishers wait at the moment: see the broker's log")
+        if len(routing_key.encode(errors="replace")) > SHORT_STRING_BYTES_MAX:
+            raise MessageRefused(f"the routing key is longer than {SHORT_STRING_BYTES_MAX} bytes")
+        encoded = _encoded_properties(properties)
+        permissions = _permissions(self._services, vhost, user)
+        channel = _OperatorChannel(self._services, vhost, user or "", permissions)
+        run = single_run(0, exchange.encode(), routing_key.encode(), _MANDATORY, encoded, body)
+        try:
+            for checked in channel.publisher.check(run):
+                channel.publisher.publish(checked)
+            if not await channel.confirmed:
+                raise MessageRefused("the message was not stored: see the broker's log")
+        finally:
+            channel.publisher.close()
+        return not channel.returned
+
+    async def take(self, queue: Queue, count: int, *, requeue: bool) -> list[TakenMessage]:
+        """Take up to so many messages, and no more when their bodies come to TAKEN_BYTES_MAX.
+
+        Args:
+            requeue: put all of them back; otherwise they are gone.
+
+        Raises:
+            MessageRefused: the queue is a stream.
+            QueueQuarantined: damage lies ahead.
+        """
+        if queue.is_stream:
+            raise MessageRefused(f"basic.get from stream '{queue.name}'")
+        held: list[Delivery] = []
+        taken: list[TakenMessage] = []
+        size, goes_back = 0, True  # until all is known: nobody may see what was taken
+        try:
+            while len(taken) < count and size < TAKEN_BYTES_MAX:
+                delivery = queue.get()
+                if delivery is None:
+                    if not queue.ready or not await self._loaded(queue):
+                        break
+                    continue
+                held.append(delivery)
+                taken.append(_taken(queue, delivery))
+                size += len(taken[-1].body)
+                if len(taken) % TURN_MESSAGES == 0:
+                    await asyncio.sleep(0)
+            goes_back = requeue
+        finally:
+            for partition, first, end in _ranges(held):
+                if goes_back:
+                    partition.give_back(first, end)
+                    partition.on_ready()
+                else:
+                    partition.settle(first, end, Reason.ACKED)
+        return taken
+
+    async def _loaded(self, queue: Queue) -> bool:
+        loaded = asyncio.Event()
+        if not queue.when_loaded(loaded.set):
+            return False
+        await loaded.wait()
+        return True
+
+
+def _permissions(services: Services, vhost: VirtualHost, user: str | None) -> PermissionCache:
+    if user is not None:
+        return PermissionCache(services.users.permissions, user, vhost.name)
+    book = PermissionBook()
+    book.put("", vhost.name, FULL_PERMISSION)
+    return PermissionCache(book, "", vhost.name)
+
+
+class _OperatorChannel:
+    # What a publisher needs of its channel, with nobody at the other end.
+    number = 0
+    body_frame_max = 131_072
+    reply_address: str | None = None
+    connection_name = ""
+
+    def __init__(
+        self, services: Services, vhost: VirtualHost, user: str, permissions: PermissionCache
+    ) -> None:
+        self.services = services
+        self.vhost = vhost
+        self.user = user
+        self.permissions = permissions
+        self.returned = False
+        self.confirmed: asyncio.Future[bool] = services.loop.create_future()
+        self.publisher = Publisher(self)
+        self.publisher.confirming = True
+
+    @property
+    def impersonates(self) -> bool:
+        return not self.user or self.services.users.impersonates(self.user)
+
+    def reached(self, weight: int, arrived: Awaitable[None] | None) -> None:
+        pass  # there is one message, and its confirm is awaited
+
+    def write(self, frames: bytes) -> None:
+        method = frames[7:11]
+        if method == _RETURN:
+            self.returned = True
+        elif method in (_ACK, _NACK) and not self.confirmed.done():
+            self.confirmed.set_result(method == _ACK)
+
+
+def _ranges(held: Iterable[Delivery]) -> list[tuple[DeliverySource, int, int]]:
+    # Neighbours are one range: each costs as much as many do.
+    ranges: list[tuple[DeliverySource, int, int]] = []
+    for delivery in held:
+        partition, first, end = (
+            delivery.partition,
+            delivery.offset,
+            delivery.offset + delivery.count,
+        )
+        if ranges and ranges[-1][0] is partition and ranges[-1][2] == first:
+            first = ranges.pop()[1]
+        ranges.append((partition, first, end))
+    return ranges
+
+
+def _taken(queue: Queue, delivery: Delivery) -> TakenMessage:
+    records, index = delivery.records, delivery.index
+    return TakenMessage(
+        records.exchange.decode(errors="replace"),
+        records.routing_key(index).decode(errors="replace"),
+        delivery.redelivered,
+        _plain_properties(Properties(visible_properties(records, index))),
+        _body(records, index),
+        queue.ready,
+    )
+
+
+def _body(records: Records, index: int) -> memoryview:
+    at, offsets = records.bodies_at, records.offset_columns()
+    return memoryview(records.payload)[at + offsets[index] : at + offsets[index + 1]]
+
+
+def _plain_properties(properties: Properties) -> dict[str, object]:
+    plain: dict[str, object] = {}
+    for name in sorted(_NAMES):
+        value = properties.value(name)
+        if value is None:
+            continue
+        if name == "headers":
+            plain[name] = _plain_headers(properties, value)
+        elif name in _NUMBERS:
+            plain[name] = int.from_bytes(value, "big")
+        else:
+            plain[name] = value.decode(errors="replace")
+    return plain
+
+
+def _plain_headers(properties: Properties, table: bytes) -> dict[str, object]:
+    try:
+        return plain_arguments(properties.headers())
+    except HardError:
+        # Names that are no UTF-8, or very many fields: nobody had to read them so far.
+        return {"undecoded": b64encode(table).decode()}
+
+
+def _encoded_properties(properties: Mapping[str, object]) -> Properties:
+    values = dict(properties)
+    unknown = values.keys() - _NAMES
+    if unknown:
+        raise MessageRefused(f"there is no property '{min(unknown)}'")
+    if isinstance(values.get("timestamp"), int):
+        try:
+            values["timestamp"] = datetime.fromtimestamp(int(str(values["timestamp"])), UTC)
+        except (ValueError, OverflowError, OSError):
+            raise MessageRefused("the timestamp cannot be") from None
+    values["message_type"] = values.pop("type", "")
+    values.pop("cluster_id", None)
+    headers = values.pop("headers", {})
+    if not isinstance(headers, Mapping):
+        raise MessageRefused("the headers are no object")
+    try:
+        listed: Any = commands.Basic.Properties(**values)  # type: ignore[arg-type]
+        encoded = Properties(bytes(listed.marshal()))
+        if headers:
+            encoded = Properties(encoded.with_headers(encoded_arguments(headers)))
+        encoded.delivery_mode()
+    except (TypeError, ValueError, OverflowError, struct.error, SoftError) as error:
+        raise MessageRefused(f"the properties cannot be: {error}") from None
+    return encoded
+
+
+_NAMES = {"content_type", "content_encoding", "headers", "delivery_mode", "priority", "type"}
+_NAMES |= {"correlation_id", "reply_to", "expiration", "message_id", "timestamp", "user_id"}
+_NAMES |= {"app_id", "cluster_id"}
+_NUMBERS = {"delivery_mode", "priority", "timestamp"}

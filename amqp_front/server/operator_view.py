@@ -1,0 +1,64 @@
+"""The broker as the operators' doors see it: its connections, to list and to close."""
+
+from collections.abc import Callable, Collection, Iterator
+
+from routelog.amqp_front.connections.connection import Connection
+from routelog.amqp_front.connections.connection_state import State
+from routelog.amqp_front.server.connection_snapshot import (
+    channel_snapshots,
+    connection_name,
+    connection_snapshot,
+    consumer_snapshots,
+)
+from routelog.amqp_front.wire.errors import CONNECTION_FORCED, HardError
+from routelog.vhosts import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot
+
+
+class OperatorView:
+    """Connections that are in a vhost.
+
+    Args:
+        connections: all there are, as the broker keeps them.
+        opening: those of them that have not come so far.
+    """
+
+    def __init__(
+        self, connections: Collection[Connection], opening: Collection[Connection]
+    ) -> None:
+        self._connections = connections
+        self._opening = opening
+
+    @property
+    def count(self) -> int:
+        """How many connections there are."""
+        return len(self._connections) - len(self._opening)
+
+    def connections(self) -> list[Connection]:
+        """Handles of all connections but those that are being closed: what follows is asked with them."""
+        return [each for each in list(self._connections) if each.state is State.OPEN]
+
+    def name(self, connection: Connection) -> str:
+        """What a connection is called."""
+        return connection_name(connection)
+
+    def describe(self, connection: Connection) -> ConnectionSnapshot:
+        """What there is to say of a connection."""
+        return connection_snapshot(connection)
+
+    def channels(self, connection: Connection) -> Iterator[ChannelSnapshot]:
+        """The channels of a connection."""
+        return channel_snapshots(connection)
+
+    def consumers(self, connection: Connection) -> Iterator[ConsumerSnapshot]:
+        """The consumers of a connection."""
+        return consumer_snapshots(connection)
+
+    def close(self, connection: Connection, reason: str) -> None:
+        """Close a connection with 320."""
+        connection.shut_down(HardError(CONNECTION_FORCED, reason))
+
+    def close_all(self, belongs: Callable[[Connection], bool], reason: str) -> None:
+        """Close the connections that belong to what is gone."""
+        for connection in self.connections():
+            if belongs(connection):
+                self.close(connection, reason)

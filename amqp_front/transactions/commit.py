@@ -1,0 +1,176 @@
+"""A tx.commit that is carried out: appended, shown, told, and settled when it is durable.
+
+An error before all is appended leaves nothing of it, and the client is told. Behind that point it will be
+durable whatever happens but a failing disk, so an error there is only logged: a client that heard of it would
+send all of it again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from routelog.amqp_front.consuming.settling import Settling, settled_in_turns
+from routelog.amqp_front.node.services import Services
+from routelog.amqp_front.sockets.piecework import Piecework
+from routelog.amqp_front.transactions.commit_plan import CommitPlan
+from routelog.amqp_front.wire.errors import INTERNAL_ERROR, HardError
+from routelog.log_backend import JournalFailed, JournalPositions, LogTransaction
+
+log = logging.getLogger(__name__)
+
+TURN_SECONDS = 0.0005
+
+
+class Commit:
+    """A transaction from its first append on, whether its channel is still there or not.
+
+    Attributes:
+        reached: done when it is durable, and everybody was told.
+
+    Args:
+        transaction: of the log; nothing is in it.
+        settlings: of deliveries that it settles or returns when it is durable; prepared.
+
+    Raises:
+        Exception: of its first append; nothing has happened.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        transaction: LogTransaction,
+        plan: CommitPlan,
+        settlings: Sequence[Settling],
+    ) -> None:
+        self.reached = services.loop.create_future()
+        self._services = services
+        self._transaction = transaction
+        self._plan = plan
+        self._settlings = settlings
+        self._unsettled = 0  # settlings under way
+        self._needed = JournalPositions(0, 0)
+        self._told: Iterator[Callable[[], object]] | None = iter(plan.told)
+        self._waits = True
+        self._is_appended = False
+        settled = [settling.entries for settling in settlings]
+        try:
+            transaction.append(lambda: self._append(not plan.takes_turns), settled)
+            if not self._is_appended:
+                transaction.pause()
+        except BaseException:
+            transaction.take_back()
+            self._was_taken_back()
+            raise
+        if self._is_appended:
+            self._appended()
+            self._show(whole=True)
+        else:
+            Piecework(self, services)
+
+    def go_on(self, whole: bool) -> bool:
+        """Append more of it, or show it; see `Work`."""
+        if not self._is_appended:
+            try:
+                self._transaction.append(lambda: self._append(whole))
+            except JournalFailed:
+                self._was_taken_back()
+                self.journal_failed()
+                return True
+            except BaseException as error:  # or its channel would wait for ever
+                self._was_taken_back()
+                if not isinstance(error, Exception):
+                    error = HardError(INTERNAL_ERROR, repr(error))
+                self._fail(error)
+                return True
+            if not self._is_appended:
+                return False
+            self._appended()
+        return self._show(whole)
+
+    def _append(self, whole: bool) -> None:
+        self._is_appended = self._plan.carry_out(self._services.clock, whole=whole)
+
+    def _was_taken_back(self) -> None:
+        while self._plan.tell_some(failed=True):
+            pass
+
+    def _appended(self) -> None:
+        self._transaction.end()
+        for remember in self._plan.remembered:
+            _carry_out(remember)
+        needed = max(self._transaction.position, self._plan.durable)
+        self._needed = JournalPositions(needed, needed)
+        self._waits = needed > 0
+        if self._waits:
+            self._services.confirms.wait(self, self._needed)
+        else:
+            self._settle()
+
+    def _show(self, whole: bool) -> bool:
+        monotonic = self._services.clock.monotonic
+        until = monotonic() + TURN_SECONDS
+        while self._transaction.show_some() or self._plan.tell_some():
+            if not whole and monotonic() >= until:
+                return False
+        self._tell()
+        return True
+
+    def _tell(self) -> None:
+        monotonic = self._services.clock.monotonic
+        until = monotonic() + TURN_SECONDS
+        for tell in self._told or ():
+            _carry_out(tell)
+            if monotonic() >= until:
+                self._services.rota.work(self._tell)
+                return
+        self._told = None
+        self._progress()
+
+    def journal_reached(self, reached: JournalPositions) -> bool:
+        """See `Waiter`."""
+        if not reached.cover(self._needed):
+            return True
+        self._waits = False
+        self._settle()
+        self._progress()
+        return False
+
+    def _settle(self) -> None:
+        for settling in self._settlings:
+            if settling.are_few:
+                _carry_out(partial(settling.go_on, whole=True))
+            else:
+                settling.committed()
+                self._unsettled += 1
+                settled_in_turns(settling).add_done_callback(self._settled)
+
+    def _settled(self, done: asyncio.Future[None]) -> None:
+        self._unsettled -= 1
+        _carry_out(done.result)
+        self._progress()
+
+    def journal_failed(self) -> None:
+        """See `Waiter`."""
+        reason = "the journal failed before the transaction was durable"
+        self._fail(HardError(INTERNAL_ERROR, reason))
+
+    def _fail(self, error: Exception) -> None:
+        # Nothing of it is there, or nobody knows whether it is durable: nothing is settled.
+        for settling in self._settlings:
+            settling.failed()
+        self._settle()
+        if not self.reached.done():
+            self.reached.set_exception(error)
+
+    def _progress(self) -> None:
+        is_over = not self._waits and self._told is None and not self._unsettled
+        if is_over and not self.reached.done():
+            self.reached.set_result(None)
+
+
+def _carry_out(step: Callable[[], object]) -> None:
+    try:
+        step()
+    except Exception as error:  # or what comes behind it would never happen
+        log.error("an error of the broker, behind a tx.commit", exc_info=error)

@@ -1,0 +1,1 @@
+"""The bytes of the protocol: parsed and built, without I/O."""

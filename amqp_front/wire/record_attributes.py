@@ -1,0 +1,21 @@
+# cython: annotation_typing=False
+"""What the records of a run are marked with."""
+
+import cython
+
+from routelog.amqp_front.wire.command import CARBON_COPY, PublishRun
+from routelog.amqp_front.wire.properties import EXPIRATION
+from routelog.amqp_front.wire.single_run import has_blind_copies
+from routelog.log_backend import BLIND_COPIES, EXPIRING, PERSISTENT
+
+
+@cython.ccall
+@cython.returns(cython.int)
+@cython.exceptval(-1)
+@cython.locals(attributes=cython.int)
+def record_attributes(run: PublishRun) -> int:
+    """The attributes of the records that are made of a run."""
+    attributes = PERSISTENT if run.persistent else 0
+    if run.property_flags & CARBON_COPY and has_blind_copies(run):
+        attributes |= BLIND_COPIES
+    return attributes | EXPIRING if run.property_flags & EXPIRATION else attributes

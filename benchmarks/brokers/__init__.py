@@ -1,0 +1,1 @@
+"""Broker processes to measure."""

@@ -1,0 +1,244 @@
+"""Brokers started for a measurement, on free ports and with folders of their own."""
+
+import contextlib
+import functools
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from routelog.benchmarks.traffic.certificate import make_certificate
+from routelog.benchmarks.traffic.connection import Connection
+from routelog.benchmarks.traffic.unexpected import EXIT_UNUSABLE, RunFailed
+
+_START_SECONDS = 180  # on a busy machine; a quiet one takes 2 to 10
+_STOP_SECONDS = 30
+_READY = "routelog ready "
+NOTHING: Mapping[str, str] = MappingProxyType({})
+_STAT_SESSION, _STAT_USER, _STAT_SYSTEM, _STAT_PAGES = (
+    3,
+    11,
+    12,
+    21,
+)  # behind the name, from the state on
+# The distribution's own wrapper in /usr/sbin changes the user; this one does not.
+_RABBITMQ_SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+
+
+class BrokerUnavailable(RunFailed):
+    """The broker cannot be started here; the message says what to do."""
+
+    exit_code = EXIT_UNUSABLE
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A broker to measure.
+
+    Args:
+        tls_uri: the same broker with TLS; None when it has none.
+        session: of its processes; None when somebody else started it.
+        is_plain: it serves one producer, one queue and one consumer only, without an exchange.
+        http_port: of its HTTP API; None when it has none.
+        another: starts one more of its kind; None when it was not started here.
+    """
+
+    uri: str
+    tls_uri: str | None = None
+    session: int | None = None
+    is_plain: bool = False
+    http_port: int | None = None
+    another: "Callable[[], contextlib.AbstractContextManager[Broker]] | None" = None
+
+    def cpu_seconds(self) -> float:
+        """Processor time of its processes since they started; 0 where it is not known."""
+        ticks = sum(int(f[_STAT_USER]) + int(f[_STAT_SYSTEM]) for f in self._processes())
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def resident_bytes(self) -> int:
+        """Memory that its processes have in use; 0 where it is not known."""
+        return sum(int(f[_STAT_PAGES]) for f in self._processes()) * os.sysconf("SC_PAGE_SIZE")
+
+    def _processes(self) -> Iterator[list[str]]:
+        """What the kernel says of each, from its state on."""
+        if self.session is None:
+            return
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):  # a process that ends meanwhile
+                fields = path.read_text().rpartition(")")[2].split()
+                if int(fields[_STAT_SESSION]) == self.session:
+                    yield fields
+
+
+@contextlib.contextmanager
+def routelog(
+    folder: Path, *, with_http: bool = False, environment: Mapping[str, str] = NOTHING
+) -> Iterator[Broker]:
+    """A RouteLog of this source tree; the HTTP API costs memory, and is there when asked for.
+
+    Args:
+        environment: more than that of this process.
+    """
+    command = [sys.executable, "-m", "routelog", "serve", "--host", "127.0.0.1", "--port", "0"]
+    environment = {**os.environ, **environment, "ROUTELOG_MANAGEMENT": str(with_http).lower()}
+    http_port = _free_port() if with_http else None
+    if with_http:
+        environment["ROUTELOG_MANAGEMENT_PORT"] = str(http_port)
+        environment["ROUTELOG_MANAGEMENT_TLS_PORT"] = "0"
+    certificate, tls_port = make_certificate(folder), _free_port()
+    if certificate is not None:
+        environment["ROUTELOG_TLS_PORT"] = str(tls_port)
+        environment["ROUTELOG_TLS_CERTIFICATE"] = str(certificate.file)
+        environment["ROUTELOG_TLS_KEY"] = str(certificate.key)
+    log = (folder / "routelog.log").open("wb")
+    with (
+        log,
+        _running(
+            [*command, "--data-dir", str(folder / "routelog")], environment, log.fileno()
+        ) as process,
+    ):
+        uri = _ready_url(process, folder / "routelog.log")
+        tls_uri = None if certificate is None else certificate.uri(tls_port)
+        another = functools.partial(_another, routelog, folder)
+        yield Broker(uri, tls_uri, session=process.pid, http_port=http_port, another=another)
+
+
+def _ready_url(process: subprocess.Popen[bytes], log: Path) -> str:
+    """Read stdout up to the ready line, and keep draining it afterwards."""
+    urls: list[str] = []
+    ready = threading.Event()
+
+    def drain() -> None:
+        for line in process.stdout or ():
+            if line.startswith(_READY.encode()):
+                urls.append(line.decode()[len(_READY) :].split()[0])
+                ready.set()
+        ready.set()
+
+    threading.Thread(target=drain, daemon=True).start()
+    if not ready.wait(_START_SECONDS) or not urls:
+        raise BrokerUnavailable(f"routelog did not become ready:\n{_tail(log)}")
+    return urls[0]
+
+
+@contextlib.contextmanager
+def rabbitmq(folder: Path) -> Iterator[Broker]:
+    """A RabbitMQ of the installed package, without plugins."""
+    program = (
+        str(_RABBITMQ_SCRIPT) if _RABBITMQ_SCRIPT.exists() else shutil.which("rabbitmq-server")
+    )
+    if program is None:
+        raise BrokerUnavailable(
+            "rabbitmq-server is not installed; try: apt install rabbitmq-server"
+        )
+    home = folder / "rabbitmq"
+    home.mkdir()
+    port, mapper_port = _free_port(), _free_port()
+    environment = _rabbitmq_environment(home, port, mapper_port)
+    certificate, tls_port = make_certificate(home), _free_port()
+    if certificate is not None:
+        (home / "rabbitmq.conf").write_text(
+            f"listeners.ssl.1 = 127.0.0.1:{tls_port}\n"
+            f"ssl_options.certfile = {certificate.file}\n"
+            f"ssl_options.keyfile = {certificate.key}\n"
+        )
+    log_path = home / "output.log"
+    url = f"amqp://guest:guest@127.0.0.1:{port}/"
+    try:
+        with log_path.open("wb") as log, _running([program], environment, log.fileno()) as process:
+            _wait_until_it_answers(url, process, log_path)
+            tls_uri = None if certificate is None else certificate.uri(tls_port)
+            another = functools.partial(_another, rabbitmq, folder)
+            yield Broker(url, tls_uri, session=process.pid, another=another)
+    finally:
+        _stop_port_mapper(environment)
+
+
+@contextlib.contextmanager
+def _another(
+    start: Callable[[Path], contextlib.AbstractContextManager[Broker]], folder: Path
+) -> Iterator[Broker]:
+    with tempfile.TemporaryDirectory(dir=folder) as own, start(Path(own)) as broker:
+        yield broker
+
+
+def _rabbitmq_environment(home: Path, port: int, mapper_port: int) -> dict[str, str]:
+    (home / "enabled_plugins").write_text("[].\n")
+    return {
+        "PATH": os.environ.get("PATH", ""),
+        "HOME": str(home),
+        "LANG": "C.UTF-8",
+        "ERL_CRASH_DUMP": str(home / "erl_crash.dump"),
+        "ERL_EPMD_PORT": str(mapper_port),
+        "ERL_EPMD_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODENAME": f"bench{os.getpid()}@localhost",
+        "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODE_PORT": str(port),
+        "RABBITMQ_DIST_PORT": str(_free_port()),
+        "RABBITMQ_MNESIA_BASE": str(home / "mnesia"),
+        "RABBITMQ_LOG_BASE": str(home / "log"),
+        "RABBITMQ_PID_FILE": str(home / "pid"),
+        "RABBITMQ_CONFIG_FILE": str(home / "rabbitmq.conf"),
+        "RABBITMQ_ENABLED_PLUGINS_FILE": str(home / "enabled_plugins"),
+    }
+
+
+def _wait_until_it_answers(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            Connection(url).close()
+            return
+        except (OSError, RunFailed):
+            time.sleep(0.2)
+    raise BrokerUnavailable(f"rabbitmq-server did not become ready:\n{_tail(log)}")
+
+
+def _stop_port_mapper(environment: dict[str, str]) -> None:
+    """RabbitMQ leaves Erlang's port mapper behind; ours has a port of its own, so it can go."""
+    program = shutil.which("epmd")
+    if program:
+        command = [program, "-port", environment["ERL_EPMD_PORT"], "-kill"]
+        subprocess.run(command, env=environment, capture_output=True, check=False, timeout=10)
+
+
+@contextlib.contextmanager
+def _running(
+    command: list[str], environment: dict[str, str], log: int
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process in a group of its own, which is stopped as a group."""
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE if "amqp_front" in command else log,
+        stderr=log,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_STOP_SECONDS)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def _tail(log: Path) -> str:
+    return log.read_text(errors="replace")[-2000:]

@@ -1,0 +1,1 @@
+"""RouteLog beside another broker: `make bench`."""

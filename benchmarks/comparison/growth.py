@@ -1,0 +1,238 @@
+"""What a message costs as things grow: one curve for each of them.
+
+Cost is the broker's processor time for a message where the broker was started here; otherwise it is the time
+from one message to the next.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from rich.console import Console
+
+from routelog.benchmarks.brokers.broker_process import Broker
+from routelog.benchmarks.comparison.cases import Window
+from routelog.benchmarks.perf.drain import measure_drain
+from routelog.benchmarks.perf.throughput import measure_throughput
+from routelog.benchmarks.traffic.unexpected import RunFailed
+from routelog.benchmarks.traffic.workload import ExchangeType, Workload
+
+DECADES = (1, 10, 100, 1_000, 10_000, 100_000)
+# Fewer are delivered while the consumer subscribes, and take less than the system's tick of 10 ms.
+BACKLOGS = (100_000, 1_000_000, 10_000_000, 100_000_000)
+SIZES = tuple(16 * 4**power for power in range(11))  # 16 B to 16 MiB
+BEND = 1.5  # times the cost at the point before
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one message, in seconds: processor time of the broker (0 if unknown), and wall clock."""
+
+    cpu_seconds: float
+    seconds: float
+
+    @property
+    def value(self) -> float:
+        """The one to draw."""
+        return self.cpu_seconds or self.seconds
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One thing that grows.
+
+    Args:
+        axis: what it is.
+        points: how many of it, or how large.
+        measure: one message's cost at a point.
+        reasons: why it bends, each with the point from which on it does.
+    """
+
+    name: str
+    axis: str
+    title: str
+    points: tuple[int, ...]
+    measure: Callable[[Broker, int, Window], Cost]
+    reasons: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass
+class Grown:
+    """A curve as measured: costs by point, and the points that failed or were left out with the reason.
+
+    Attributes:
+        took: the last point measured, and how many seconds beside its window.
+    """
+
+    curve: Curve
+    broker: str
+    costs: dict[int, Cost] = field(default_factory=dict)
+    failures: dict[int, str] = field(default_factory=dict)
+    left_out: dict[int, str] = field(default_factory=dict)
+    took: tuple[int, float] = (0, 0.0)
+
+    def expected_seconds(self, point: int) -> float:
+        """How long a point may take beside its window: what it needs grows with it at most."""
+        last, seconds = self.took
+        return seconds * point / last if last else 0.0
+
+    def bends(self) -> Iterator[tuple[int, float]]:
+        """Points that cost half as much again as the one before, or more, and how many times as much."""
+        points = list(self.costs)
+        for before, point in pairwise(points):
+            times = self.costs[point].value / self.costs[before].value
+            if times >= BEND:
+                yield point, times
+
+
+def _throughput(broker: Broker, workload: Workload, window: Window) -> Cost:
+    found = measure_throughput(
+        broker.uri, workload, window.warm_up_seconds, window.seconds, cpu=broker.cpu_seconds
+    )
+    return Cost(found.cpu_seconds, 1 / found.rate)
+
+
+def _with_queues(broker: Broker, queues: int, window: Window) -> Cost:
+    # Nobody consumes: no channel takes so many consumers.
+    workload = Workload(queues=queues, consumers=0, confirms_in_flight=1_000)
+    return _throughput(broker, workload, window)
+
+
+def _with_bindings(broker: Broker, bindings: int, window: Window) -> Cost:
+    workload = Workload(exchange_type=ExchangeType.TOPIC, bindings=bindings)
+    return _throughput(broker, workload, window)
+
+
+def _with_connections(broker: Broker, connections: int, window: Window) -> Cost:
+    return _throughput(broker, Workload(producers=connections, confirms_in_flight=1), window)
+
+
+def _with_backlog(broker: Broker, backlog: int, window: Window) -> Cost:
+    workload = Workload(
+        durable=True, confirms_in_flight=4_000, ack_every=200, prefetch=2_000, messages=backlog
+    )
+    found = measure_drain(broker.uri, workload, cpu=broker.cpu_seconds)
+    return Cost(found.cpu_seconds, 1 / found.drained)
+
+
+def _with_size(broker: Broker, size: int, window: Window) -> Cost:
+    return _throughput(broker, Workload(size), window)
+
+
+CURVES = (
+    Curve(
+        "queues",
+        "queues",
+        "publishing 100 B to each queue in turn, 1,000 confirms in flight",
+        DECADES,
+        _with_queues,
+        (
+            (10, "neighbouring publishes to one queue are one batch, to ten in turn they are ten"),
+            (
+                100,
+                "a batch has a tenth of the messages that it has with ten queues; sampled with perf, three "
+                "fifths of the difference are the interpreter's: attributes, look-ups and objects of a batch",
+            ),
+            (
+                1_000,
+                "with 1,000 confirms in flight nearly every message is alone in its queue's batch, "
+                "and the queues no longer fit into the processor's cache",
+            ),
+            (
+                100_000,
+                "each queue gets its directory and first segment in the seconds measured; sampled with perf, "
+                "two thirds of all are ext4's search for inodes, most of it past those that were just deleted",
+            ),
+        ),
+    ),
+    Curve(
+        "bindings",
+        "bindings",
+        "100 B through a topic exchange, one routing key for each binding in turn",
+        DECADES,
+        _with_bindings,
+        (
+            (
+                10,
+                "each message has another routing key, whose route is looked up; sampled with perf, half of "
+                "the difference is the interpreter's and a fifth the C library's: objects, hashes and "
+                "look-ups of keys",
+            ),
+            (
+                100_000,
+                "65,536 routes are remembered, and 100,000 keys in turn find none of them; sampled with perf, "
+                "four fifths of the difference outside the kernel are the interpreter's, on the way from the "
+                "exchange to its queues, and a twentieth the patterns' themselves",
+            ),
+        ),
+    ),
+    Curve(
+        "connections",
+        "connections",
+        "100 B, each connection with one confirm in flight",
+        DECADES[:-1],
+        _with_connections,
+    ),
+    Curve(
+        "backlog",
+        "messages in the queue",
+        "draining 100 B, durable, ack every 200",
+        BACKLOGS,
+        _with_backlog,
+    ),
+    Curve(
+        "size",
+        "bytes of a message",
+        "automatic acks, transient",
+        SIZES,
+        _with_size,
+        tuple((size, "bytes are copied, and there are four times as many") for size in SIZES[2:]),
+    ),
+)
+
+
+def measure_growth(
+    brokers: dict[str, Broker],
+    curves: tuple[Curve, ...],
+    window: Window,
+    most: int,
+    point_seconds: float,
+    console: Console,
+) -> list[Grown]:
+    """Every curve for every broker, point by point, in turns.
+
+    Args:
+        most: points beyond it are left out.
+        point_seconds: a point is left out when the one before lets expect that it takes longer.
+    """
+    grown = []
+    for curve in curves:
+        of_brokers = [Grown(curve, name) for name in brokers]
+        grown += of_brokers
+        for point in (p for p in curve.points if p <= most):
+            for each in of_brokers:
+                expected = each.expected_seconds(point)
+                if expected > point_seconds:
+                    each.left_out[point] = f"it would take some {expected:,.0f} s"
+                else:
+                    _measure_point(each, brokers[each.broker], point, window, console)
+    return grown
+
+
+def _measure_point(
+    grown: Grown, broker: Broker, point: int, window: Window, console: Console
+) -> None:
+    name = f"{grown.curve.name:12} {point:12,} {grown.broker:12}"
+    began = time.monotonic()
+    try:
+        cost = grown.curve.measure(broker, point, window)
+    except (RunFailed, OSError) as error:
+        grown.failures[point] = str(error)
+        console.print(f"{name} failed: {error}", markup=False)
+        return
+    grown.costs[point] = cost
+    took = time.monotonic() - began - window.warm_up_seconds - window.seconds
+    grown.took = point, max(0.0, took)
+    cpu, wall = cost.cpu_seconds * 1e6, cost.seconds * 1e6
+    console.print(f"{name} {cpu:12,.2f} µs CPU, {wall:12,.2f} µs", highlight=False)

@@ -1,0 +1,1 @@
+"""What `routelog perf` measures of any AMQP broker."""

@@ -1,0 +1,1 @@
+"""What a bystander waits while another client is a storm."""

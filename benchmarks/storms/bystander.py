@@ -1,0 +1,73 @@
+"""A client in a process of its own that publishes and waits for its confirm, again and again."""
+
+import multiprocessing
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+
+from routelog.benchmarks.traffic.journal_load import journal_load
+
+_FORK = multiprocessing.get_context("fork")
+PAUSE_SECONDS = 0.0005  # between two round trips: a bystander is no load
+
+
+class Waits:
+    """Round trips of a bystander, filled in when it has ended.
+
+    Attributes:
+        seconds: from each publish to its confirm, sorted.
+        loop_seconds: what of that the broker's first thread was running, sorted: what held the loop,
+            whatever else the machine did.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.loop_seconds: list[float] = []
+
+    def fill(self, waits: Sequence[tuple[float, float]]) -> None:
+        """Take what the bystander measured."""
+        self.seconds = sorted(wait for wait, _ in waits)
+        self.loop_seconds = sorted(running for _, running in waits)
+
+
+@contextmanager
+def bystander(url: str, pid: int) -> Iterator[Waits]:
+    """Publishes to a queue of level `memory`, so that it waits for the broker and not for the disk.
+
+    Args:
+        pid: process of the broker.
+    """
+    ours, theirs = _FORK.Pipe()
+    process = _FORK.Process(target=_ping, args=(url, pid, theirs))
+    process.start()
+    waits = Waits()
+    try:
+        ours.recv()  # it is ready
+        yield waits
+        ours.send(None)
+        waits.fill(ours.recv())
+    finally:
+        if not waits.seconds:
+            process.kill()
+        process.join()
+
+
+def _ping(url: str, pid: int, pipe: Pipe) -> None:
+    running = Path(f"/proc/{pid}/task/{pid}/schedstat")
+    with journal_load(url, 1, durability="memory") as load:
+        load.confirm_seconds()
+        pipe.send(None)
+        found: list[tuple[float, float]] = []
+        while not (found and pipe.poll()):
+            before = _running_seconds(running)
+            seconds = load.confirm_seconds()
+            found.append((seconds, _running_seconds(running) - before))
+            time.sleep(PAUSE_SECONDS)
+        pipe.send(found)
+
+
+def _running_seconds(statistics: Path) -> float:
+    # The first number: nanoseconds on a processor.
+    return int(statistics.read_text().split()[0]) / 1e9

@@ -1,0 +1,93 @@
+"""How long others wait while one client is a storm: `python -m routelog.benchmarks.storms.fairness`.
+
+A bystander publishes and waits for its confirm, which needs no disk, while each storm runs. "Loop busy" counts
+only the time that the broker's event loop ran during one wait, which may be two or three turns. "Turn" is the
+longest single turn, by the clock of the loop's thread.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from routelog.benchmarks.brokers.broker_process import routelog
+from routelog.benchmarks.storms.bystander import bystander
+from routelog.benchmarks.storms.crowd_storms import CrowdStorms
+from routelog.benchmarks.storms.farewell_storms import FarewellStorms
+from routelog.benchmarks.storms.loop_turns import LoopTurns, Turn, between
+from routelog.benchmarks.storms.management_storms import ManagementStorms
+from routelog.benchmarks.storms.storms import Storms
+from routelog.benchmarks.storms.transaction_storms import TransactionStorms
+
+GOAL_SECONDS = 0.005
+COLUMNS = ("meanwhile, another client", "p99", "longest", "loop busy", "turn", "its CPU", "> 5 ms")
+
+
+def main(
+    scale: Annotated[float, typer.Option(min=0.0001, max=1.0, help="Of every storm.")] = 1.0,
+    only: Annotated[str, typer.Option(help="Storms whose name contains this.")] = "",
+    folder: Annotated[
+        Path | None, typer.Option(help="Where the broker keeps its data; the disk counts.")
+    ] = None,
+) -> None:
+    """Measure how long a bystander waits while one client is a storm, and what holds the loop."""
+    console = Console()
+    table = Table(title="publish to confirm of a bystander, and turns of the loop, milliseconds")
+    for column in COLUMNS:
+        table.add_column(column, justify="left" if "client" in column else "right")
+    rows: list[tuple[str, float, float, tuple[float, float, float]]] = []
+    with ExitStack() as stack:
+        data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", dir=folder)))
+        recording = LoopTurns(data)
+        broker = stack.enter_context(
+            routelog(data, with_http=True, environment=recording.environment)
+        )
+        assert broker.session is not None
+        assert broker.http_port is not None
+        url, pid = broker.uri, broker.session  # whoever begins a session is called like it
+        storms: dict[str, Callable[[], None]] = {
+            **Storms(url, scale).all,
+            **TransactionStorms(url, scale).all,
+            **CrowdStorms(url, scale).all,
+            **FarewellStorms(url, scale).all,
+            **ManagementStorms(url, broker.http_port, scale).all,
+        }
+        for name, storm in storms.items():
+            if only not in name:
+                continue
+            begin = time.monotonic()
+            with bystander(url, pid) as waits:
+                storm()
+            late = waits.seconds[int(len(waits.seconds) * 0.99)]
+            figures = late, waits.seconds[-1], waits.loop_seconds[-1]
+            rows.append((name, begin, time.monotonic(), figures))
+        turns = recording.all()
+    for name, begin, end, figures in rows:
+        table.add_row(name, *map(_milliseconds, figures), *_held(between(turns, begin, end)))
+    console.print(table)
+    if not recording.are_known:
+        console.print("single turns are not known: gcc is not installed")
+
+
+def _held(turns: Sequence[Turn]) -> tuple[str, str, str]:
+    # The longest turn, the most of the processor that one took, and how many are too long.
+    if not turns:
+        return "", "", ""
+    longest = max(turn.seconds for turn in turns)
+    running = max(turn.cpu_seconds for turn in turns)
+    late = sum(turn.seconds > GOAL_SECONDS for turn in turns)
+    return _milliseconds(longest), _milliseconds(running), str(late)
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.1f}"
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,1 @@
+"""Measurements of one question each, run by themselves."""

@@ -1,0 +1,1 @@
+"""Connections that publish and consume, and what they count."""

@@ -1,0 +1,1 @@
+"""What is declared and what is routed: exchanges, bindings, routes, messages."""

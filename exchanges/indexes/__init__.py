@@ -1,0 +1,1 @@
+"""One index of bindings for each type of exchange."""

@@ -1,0 +1,134 @@
+"""The consistent hash exchange: each message goes one way, and equal hashes go the same.
+
+Weighted rendezvous hashing: of each destination a score is computed from the message's hash, the
+destination's name and its weight, and the best one wins. So shares are as the weights are, a change of
+bindings moves only what comes to or from the destination that changed, and nothing depends on the order of
+bindings: a restart moves no message.
+
+Source: D. Thaler and C. Ravishankar, "Using name-based mappings to increase hit rates", 1998; weights after
+J. Schindelhauer and G. Schomaker, "Weighted distributed hash tables", 2005.
+"""
+
+import math
+from collections.abc import Iterable
+
+from routelog.exchanges.bindings.binding import Binding
+from routelog.exchanges.bindings.errors import InvalidBindingArguments
+from routelog.exchanges.bindings.message import Message
+from routelog.exchanges.indexes.equal_weights import EqualWeights
+from routelog.exchanges.indexes.hash_source import HashSource, hash64
+
+WEIGHT_MAX = 1_000_000  # far above any use; a share has 53 bits
+
+# Choices remembered when a header or property decides; keys are in the cache of routes. About 10 MB.
+CHOICES_MAX = 65_536
+
+_UNIT = 2.0**-64
+
+
+class _Destination:
+    # Where bindings lead, and how much of all they are to get.
+    __slots__ = ("bindings", "place", "seed", "weight")
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.place = -1
+        self.weight = 0
+        self.bindings: dict[Binding, None] = {}
+
+
+class ConsistentHashIndex:
+    """Destinations with their weights; two bindings of one destination add up.
+
+    Args:
+        source: what is hashed; None: the routing key.
+    """
+
+    remembers = False
+
+    def __init__(self, source: HashSource | None) -> None:
+        self._source = source
+        self.key_decides = source is None
+        self.reads_headers = source is not None
+        self._destinations: dict[tuple[str, str], _Destination] = {}
+        self._weights: dict[int, EqualWeights[_Destination]] = {}
+        self._choices: dict[bytes, Binding] = {}
+
+    def check(self, binding: Binding) -> None:
+        """Refuse a binding key that is no weight."""
+        weight_of(binding.routing_key)
+
+    def add(self, binding: Binding) -> None:
+        """Add a binding's weight to its destination."""
+        name = (binding.destination_kind, binding.destination)
+        found = self._destinations.get(name)
+        if found is None:
+            seed = hash64(f"{binding.destination_kind}/{binding.destination}".encode())
+            found = self._destinations[name] = _Destination(seed)
+        found.bindings[binding] = None
+        self._weigh(found, found.weight + weight_of(binding.routing_key))
+        self._choices.clear()
+
+    def remove(self, binding: Binding) -> None:
+        """Take a binding's weight from its destination."""
+        name = (binding.destination_kind, binding.destination)
+        found = self._destinations[name]
+        del found.bindings[binding]
+        self._weigh(found, found.weight - weight_of(binding.routing_key))
+        if not found.bindings:
+            del self._destinations[name]
+        self._choices.clear()
+
+    def _weigh(self, destination: _Destination, weight: int) -> None:
+        before = self._weights.get(destination.weight)
+        if before is not None:
+            before.remove(destination)
+            if not before.destinations:
+                del self._weights[destination.weight]
+        destination.weight = weight
+        if weight:
+            self._weights.setdefault(weight, EqualWeights()).add(destination)
+
+    def match(self, routing_key: bytes, message: Message) -> Iterable[Binding]:
+        """Return the one binding of a message, if there is any at all."""
+        if not self._destinations:
+            return ()
+        if self._source is None:
+            return (self._choice(routing_key),)
+        content = self._source(routing_key, message)
+        chosen = self._choices.get(content)
+        if chosen is None:
+            chosen = self._choice(content)
+            if len(self._choices) >= CHOICES_MAX:
+                self._choices.clear()
+            self._choices[content] = chosen
+        return (chosen,)
+
+    def _choice(self, content: bytes) -> Binding:
+        hashed = hash64(content)
+        first = math.inf, 0, 0
+        for weight, equals in self._weights.items():
+            place, mixed = equals.best(hashed)
+            first = min(first, (-math.log((mixed + 1) * _UNIT) / weight, weight, place))
+        _, weight, place = first
+        # All bindings of the destination mean the same.
+        return next(iter(self._weights[weight].destinations[place].bindings))
+
+
+def weight_of(binding_key: str) -> int:
+    """Return the weight that a binding's key says.
+
+    Raises:
+        InvalidBindingArguments: it says none.
+    """
+    digits = binding_key.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        reason = f"The binding key must be an integer: {binding_key!r}"
+        raise InvalidBindingArguments("routing_key", reason)
+    weight = int(binding_key) if len(binding_key) < 20 else WEIGHT_MAX + 1
+    if weight < 1:
+        raise InvalidBindingArguments("routing_key", "The binding key must be greater than 0")
+    if weight > WEIGHT_MAX:
+        reason = f"The binding key must not be greater than {WEIGHT_MAX}"
+        raise InvalidBindingArguments("routing_key", reason)
+    return weight

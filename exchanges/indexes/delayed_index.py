@@ -1,0 +1,127 @@
+"""The delayed message exchange: a message with `x-delay` is held; any other is routed by an inner type.
+
+What is held goes to a name that no queue can have: whoever owns the exchange keeps it there until it is due,
+negates its delay and routes it again. So a message is held once, whichever way it came: published, along a
+binding, as an alternate's or as a dead letter.
+
+Source: the README and `rabbit_delayed_message_utils.erl` of RabbitMQ's delayed message exchange.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+
+from routelog.exchanges.bindings.binding import Binding
+from routelog.exchanges.bindings.destinations import Match
+from routelog.exchanges.bindings.errors import InvalidExchangeArguments, UnknownExchangeType
+from routelog.exchanges.bindings.exchange import Exchange
+from routelog.exchanges.bindings.message import Message
+from routelog.exchanges.indexes.binding_index import BindingIndex
+
+DELAYED_TYPE = "x-delayed-message"
+TYPE_ARGUMENT = "x-delayed-type"
+DELAY_HEADER = "x-delay"
+
+DELAY_MAX = 2**63 // 1_000 - 2**52  # ms: times are in 64 bits of microseconds; 150,000 years
+
+_HELD = "\0delayed/"  # control characters are in no queue's name
+_DIGITS_MAX = 19
+
+
+def held_name(exchange: str) -> str:
+    """Where a route leads for what an exchange holds."""
+    return _HELD + exchange
+
+
+def holding_exchange(name: str) -> str | None:
+    """The exchange that holds what a route leads to; None: it is a queue."""
+    return name[len(_HELD) :] if name.startswith(_HELD) else None
+
+
+def delay_milliseconds(headers: Mapping[str, object]) -> int:
+    """How long a message is held; 0: not at all.
+
+    Numbers and decimal texts count, as in RabbitMQ; what is longer than DELAY_MAX is as long as that.
+    """
+    value = headers.get(DELAY_HEADER)
+    if isinstance(value, bool) or value is None:
+        return 0
+    try:
+        delay = _whole(value)
+    except (ValueError, OverflowError, ArithmeticError):
+        return 0
+    return min(max(delay, 0), DELAY_MAX)
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, int | float | Decimal):
+        return int(value)
+    if isinstance(value, str | bytes) and len(value) <= _DIGITS_MAX:
+        return int(value)
+    return 0
+
+
+class DelayedIndex:
+    """The bindings of an exchange that delays, as its inner type finds them."""
+
+    key_decides = False
+    reads_headers = True
+    remembers = False  # nor does what is inside
+
+    def __init__(self, exchange: str, inner: BindingIndex) -> None:
+        self._inner = inner
+        self._hold = (Binding(exchange, held_name(exchange), "queue", ""),)
+
+    def check(self, binding: Binding) -> None:
+        """See `BindingIndex`."""
+        self._inner.check(binding)
+
+    def add(self, binding: Binding) -> None:
+        """See `BindingIndex`."""
+        self._inner.add(binding)
+
+    def remove(self, binding: Binding) -> None:
+        """See `BindingIndex`."""
+        self._inner.remove(binding)
+
+    def match(self, routing_key: bytes, message: Message) -> Iterable[Match]:
+        """See `BindingIndex`."""
+        if delay_milliseconds(message.headers):
+            return self._hold
+        return self._inner.match(routing_key, message)
+
+
+def delayed_index(
+    exchange: Exchange, types: Mapping[str, Callable[[Exchange], BindingIndex]]
+) -> DelayedIndex:
+    """The index of a delayed message exchange.
+
+    Args:
+        types: that `x-delayed-type` can name.
+
+    Raises:
+        InvalidExchangeArguments: it names none, or one that cannot be inside.
+        UnknownExchangeType: there is no such type.
+    """
+    inner = exchange.arguments.get(TYPE_ARGUMENT)
+    if not isinstance(inner, str):
+        reason = f"Invalid argument, '{TYPE_ARGUMENT}' must be an existing exchange type"
+        raise InvalidExchangeArguments(reason)
+    if inner == DELAYED_TYPE:
+        raise _no_inner_type(inner)
+    factory = types.get(inner)
+    if factory is None:
+        raise UnknownExchangeType(inner)
+    index = factory(exchange)
+    if index.remembers:
+        raise _no_inner_type(inner)
+    return DelayedIndex(exchange.name, index)
+
+
+def routing_type(exchange: Exchange) -> object:
+    """The type by which an exchange routes: its own, or the one inside of a delayed message exchange."""
+    return exchange.arguments.get(TYPE_ARGUMENT) if exchange.type == DELAYED_TYPE else exchange.type
+
+
+def _no_inner_type(name: str) -> InvalidExchangeArguments:
+    reason = f"Invalid argument, '{name}' can't be used for '{TYPE_ARGUMENT}'"
+    return InvalidExchangeArguments(reason)

@@ -1,0 +1,70 @@
+"""The exchange types there are: a name and what makes its index.
+
+A further type is one file with an index, and one line here.
+"""
+
+from collections.abc import Callable, Mapping
+from itertools import count
+
+from routelog.exchanges.bindings.exchange import Exchange
+from routelog.exchanges.indexes.binding_index import BindingIndex
+from routelog.exchanges.indexes.consistent_hash_index import ConsistentHashIndex
+from routelog.exchanges.indexes.deduplication_index import (
+    DEDUPLICATION,
+    DeduplicationIndex,
+    deduplication_options,
+)
+from routelog.exchanges.indexes.delayed_index import DELAYED_TYPE, delayed_index
+from routelog.exchanges.indexes.direct_index import DirectIndex
+from routelog.exchanges.indexes.fanout_index import FanoutIndex
+from routelog.exchanges.indexes.hash_source import hash_source
+from routelog.exchanges.indexes.headers_index import HeadersIndex
+from routelog.exchanges.indexes.modulus_hash_index import ModulusHashIndex
+from routelog.exchanges.indexes.random_index import RandomBelow, RandomIndex
+from routelog.exchanges.indexes.recent_history_index import (
+    RECENT_HISTORY,
+    RecentHistoryIndex,
+    history_length,
+)
+from routelog.exchanges.indexes.topic_index import TopicIndex
+
+# Makes the empty index of an exchange; a type with arguments of its own refuses bad ones here.
+IndexFactory = Callable[[Exchange], BindingIndex]
+
+
+def type_table(random_below: RandomBelow) -> dict[str, IndexFactory]:
+    """Return the types by name.
+
+    Args:
+        random_below: where random exchanges have their choice from.
+    """
+    types: dict[str, IndexFactory] = {
+        "direct": lambda exchange: DirectIndex(),
+        "fanout": lambda exchange: FanoutIndex(),
+        "topic": lambda exchange: TopicIndex(),
+        "headers": lambda exchange: HeadersIndex(),
+        "x-consistent-hash": lambda exchange: ConsistentHashIndex(hash_source(exchange)),
+        "x-modulus-hash": lambda exchange: ModulusHashIndex(),
+        "x-random": lambda exchange: RandomIndex(random_below),
+        "x-local-random": lambda exchange: RandomIndex(random_below, local=True),
+        RECENT_HISTORY: _recent_history,
+        DEDUPLICATION: _deduplication,
+        DELAYED_TYPE: lambda exchange: delayed_index(exchange, types),
+    }
+    return types
+
+
+def _recent_history(exchange: Exchange) -> BindingIndex:
+    history_length(exchange)
+    return RecentHistoryIndex()
+
+
+def _deduplication(exchange: Exchange) -> BindingIndex:
+    deduplication_options(exchange)
+    return DeduplicationIndex()
+
+
+_turns = count()
+
+# Whose random exchanges take turns.
+EXCHANGE_TYPES: Mapping[str, IndexFactory] = type_table(lambda below: next(_turns) % below)

@@ -1,0 +1,150 @@
+"""The headers exchange: bindings ask for headers with values, or for their presence."""
+
+from collections import Counter
+from collections.abc import Hashable, Mapping
+
+from routelog.exchanges.bindings.binding import Binding
+from routelog.exchanges.bindings.destinations import (
+    Held,
+    Match,
+    matches,
+    with_destination,
+    without_destination,
+)
+from routelog.exchanges.bindings.field_values import Incomparable, comparable
+from routelog.exchanges.bindings.message import Message
+from routelog.exchanges.indexes.headers_pattern import (
+    HeadersPattern,
+    check_match_argument,
+    headers_pattern,
+)
+
+# Equal to no value that a binding can ask for.
+_LIKE_NOTHING = object()
+
+Pair = tuple[str, Hashable]
+
+
+class _Entry:
+    """A pattern and where the bindings that ask for it lead. It is found by identity.
+
+    A pattern may have thousands of pairs and stand under each: to hash it there takes their square.
+    """
+
+    __slots__ = ("held", "pattern", "places")
+
+    def __init__(self, pattern: HeadersPattern, places: tuple[Pair, ...]) -> None:
+        self.pattern = pattern
+        self.places = places
+        self.held: Held = None
+
+
+class HeadersIndex:
+    """Headers patterns, each under those of its pairs that a matching message must have.
+
+    A pattern that needs all pairs stands under one of them, a pattern that needs one pair under
+    each. A message looks only under its own headers, so what a route costs follows the patterns
+    that share a pair with the message and not all bindings.
+    """
+
+    remembers = False
+
+    def __init__(self) -> None:
+        self._entries: dict[HeadersPattern, _Entry] = {}
+        self._unconditional: _Entry | None = None
+        self._need_pair: dict[Pair, set[_Entry]] = {}  # one of the pairs that they need
+        self._content_with: dict[Pair, set[_Entry]] = {}  # those for which one pair is enough
+        self._of_binding: dict[Binding, _Entry] = {}
+        self._names: Counter[str] = Counter()
+
+    @property
+    def key_decides(self) -> bool:
+        """Whether there is nothing to look at headers for."""
+        return not self._of_binding
+
+    @property
+    def reads_headers(self) -> bool:
+        """Whether a binding is there for which headers matter."""
+        return bool(self._of_binding)
+
+    def check(self, binding: Binding) -> None:
+        """Refuse an unknown `x-match`."""
+        check_match_argument(binding.arguments)
+
+    def add(self, binding: Binding) -> None:
+        """Add a binding under as few pairs as will find it."""
+        pattern = headers_pattern(binding.arguments)
+        entry = self._entries.get(pattern)
+        if entry is None:
+            entry = self._entries[pattern] = self._placed(pattern)
+        self._of_binding[binding] = entry
+        entry.held = with_destination(entry.held, binding)
+
+    def remove(self, binding: Binding) -> None:
+        """Remove a binding from under its pairs."""
+        entry = self._of_binding.pop(binding)
+        entry.held = without_destination(entry.held, binding)
+        if entry.held is None:
+            del self._entries[entry.pattern]
+            self._displace(entry)
+
+    def match(self, routing_key: bytes, message: Message) -> list[Match]:
+        """Return where bindings lead whose patterns match the headers."""
+        matched = list(matches(self._unconditional.held)) if self._unconditional else []
+        met: set[_Entry] = set()
+        values = self._values_asked_for(message.headers)
+        for name, value in values.items():
+            for pair in ((name, None), (name, value)):
+                met.update(self._content_with.get(pair, ()))
+                for entry in self._need_pair.get(pair, ()):
+                    if entry.pattern.matches(values):
+                        matched += matches(entry.held)
+        for entry in met:
+            matched += matches(entry.held)
+        return matched
+
+    def _placed(self, pattern: HeadersPattern) -> _Entry:
+        entry = _Entry(pattern, self._pairs_to_stand_under(pattern))
+        if not pattern.pairs and not pattern.one_is_enough:
+            self._unconditional = entry
+        standing = self._standing(pattern)
+        for pair in entry.places:
+            standing.setdefault(pair, set()).add(entry)
+        self._names.update(name for name, _ in pattern.pairs)
+        return entry
+
+    def _displace(self, entry: _Entry) -> None:
+        if entry is self._unconditional:
+            self._unconditional = None
+        standing = self._standing(entry.pattern)
+        for pair in entry.places:
+            standing[pair].remove(entry)
+            if not standing[pair]:
+                del standing[pair]
+        for name, _ in entry.pattern.pairs:
+            self._release(name)
+
+    def _standing(self, pattern: HeadersPattern) -> dict[Pair, set[_Entry]]:
+        return self._content_with if pattern.one_is_enough else self._need_pair
+
+    def _release(self, name: str) -> None:
+        self._names[name] -= 1
+        if not self._names[name]:
+            del self._names[name]
+
+    def _pairs_to_stand_under(self, pattern: HeadersPattern) -> tuple[Pair, ...]:
+        if pattern.one_is_enough:
+            return pattern.pairs
+        # The pair that fewest others stand under: `type=audit` is common, `customer=17` is not.
+        rarest = sorted(pattern.pairs, key=lambda pair: len(self._need_pair.get(pair, ())))
+        return tuple(rarest[:1])
+
+    def _values_asked_for(self, headers: Mapping[str, object]) -> dict[str, Hashable]:
+        values: dict[str, Hashable] = {}
+        for name, value in headers.items():
+            if name in self._names:
+                try:
+                    values[name] = comparable(value)
+                except Incomparable:
+                    values[name] = _LIKE_NOTHING
+        return values

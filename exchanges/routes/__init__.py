@@ -1,0 +1,1 @@
+"""From an exchange, a routing key and headers to queues."""

@@ -1,0 +1,131 @@
+"""The way of a message through a vhost's topology, remembered until the topology changes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from routelog.exchanges.bindings.exchange import Exchange
+from routelog.exchanges.bindings.message import BARE_MESSAGE, Message
+from routelog.exchanges.bindings.names import DEFAULT_EXCHANGE
+from routelog.exchanges.bindings.route import Route
+from routelog.exchanges.indexes.exchange_types import EXCHANGE_TYPES, IndexFactory
+from routelog.exchanges.routes.route_cache import RouteCache
+from routelog.exchanges.routes.route_walk import Visit, walk, walk_traits
+from routelog.exchanges.topology.topology import PREDECLARED, Topology
+
+
+class RoutingTable(Topology):
+    """A vhost's topology that routes."""
+
+    def __init__(
+        self,
+        vhost: str = "/",
+        types: Mapping[str, IndexFactory] = EXCHANGE_TYPES,
+        predeclared: Sequence[Exchange] = PREDECLARED,
+    ) -> None:
+        super().__init__(vhost, types, predeclared)
+        self._cache = RouteCache()
+
+    def route(
+        self,
+        exchange: str,
+        routing_key: bytes,
+        message: Message = BARE_MESSAGE,
+        visit: Visit | None = None,
+    ) -> Route:
+        """Return the queues that a message goes to, each once, in the order of their names; very many as found.
+
+        Args:
+            message: only looked at when `needs_headers`.
+            visit: see `walk`; only called when `remembers`.
+
+        Returns:
+            Empty when the message is unroutable, alternate exchanges included.
+
+        Raises:
+            ExchangeNotFound: the exchange published to is not there.
+
+        Cost:
+            A dict look-up for a key seen before, unless headers matter.
+        """
+        routes = self._routes(exchange)
+        if routes is None:
+            return self._walk(exchange, (routing_key,), message, visit)
+        route = routes.get(routing_key)
+        if route is None:
+            route = self._walk(exchange, (routing_key,), BARE_MESSAGE)
+            self._cache.keep(exchange, routing_key, route)
+        return route
+
+    def route_all(
+        self,
+        exchange: str,
+        routing_keys: Sequence[bytes],
+        message: Message = BARE_MESSAGE,
+        visit: Visit | None = None,
+    ) -> Route:
+        """As `route`, of a message with several keys: all of them count at every exchange on the way."""
+        if len(routing_keys) == 1:
+            return self.route(exchange, routing_keys[0], message, visit)
+        return self._walk(exchange, routing_keys, message, visit)
+
+    def cached_routes(self, exchange: str) -> dict[bytes, Route] | None:
+        """Return the routes of an exchange found so far, by key: read it, never write.
+
+        `route` adds what is missing. A change of `version` replaces the dict, and so does a limit.
+
+        Returns:
+            None when the key alone does not decide: ask `route` for each message.
+
+        Raises:
+            ExchangeNotFound: the exchange published to is not there.
+        """
+        return self._routes(exchange)
+
+    def needs_headers(self, exchange: str) -> bool:
+        """Tell whether headers may matter anywhere a message from this exchange can come.
+
+        Raises:
+            ExchangeNotFound: the exchange is not there.
+        """
+        self._routes(exchange)
+        return self._cache.traits[exchange].reads_headers
+
+    def remembers(self, exchange: str) -> bool:
+        """Tell whether a message from this exchange may come to one that remembers.
+
+        Raises:
+            ExchangeNotFound: the exchange is not there.
+        """
+        self._routes(exchange)
+        return self._cache.traits[exchange].remembers
+
+    def _routes(self, exchange: str) -> dict[bytes, Route] | None:
+        try:
+            return self._cache.routes[exchange]
+        except KeyError:
+            traits = walk_traits(self._graph.exchanges, self._exchange_node(exchange))
+            return self._cache.open(exchange, traits)
+
+    def _walk(
+        self,
+        exchange: str,
+        routing_keys: Sequence[bytes],
+        message: Message,
+        visit: Visit | None = None,
+    ) -> Route:
+        if exchange == DEFAULT_EXCHANGE:
+            return tuple(sorted(set(self._default_route(routing_keys))))
+        start = self._exchange_node(exchange)
+        return walk(
+            self._graph.exchanges, start, routing_keys, message, visit, self._graph.departed
+        )
+
+    def _default_route(self, routing_keys: Sequence[bytes]) -> Iterator[str]:
+        for key in routing_keys:
+            with suppress(UnicodeDecodeError):
+                if self.has_queue(queue := key.decode()):
+                    yield queue
+
+    def _topology_changed(self) -> None:
+        super()._topology_changed()
+        self._cache.drop()

@@ -1,0 +1,1 @@
+"""All exchanges and bindings of a vhost as one graph."""

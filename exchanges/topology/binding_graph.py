@@ -1,0 +1,163 @@
+"""Exchanges and queues of a vhost as a graph whose edges are the bindings.
+
+It keeps the structure whole (no binding without both of its ends, no auto-delete exchange after
+its last binding) and leaves the rules of who may do what to the routing table.
+
+What is deleted is gone at once, and its bindings lead nowhere. They themselves are removed some at a
+time: what has some left is among the `departed` until the last is gone, and its name is not free.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from routelog.exchanges.bindings.binding import Binding, DestinationKind
+from routelog.exchanges.bindings.exchange import Exchange
+from routelog.exchanges.bindings.held_bindings import with_binding, without_binding
+from routelog.exchanges.bindings.name_table import NameTable
+from routelog.exchanges.bindings.topology_change import NO_CHANGE, TopologyChange
+from routelog.exchanges.indexes.binding_index import BindingIndex
+from routelog.exchanges.topology.graph_nodes import ExchangeNode, QueueNode
+
+# Bindings that go with what is deleted: 0.5 ms, and a turn may have several deletions.
+AT_ONCE_MAX = 32
+LOOSENED_MAX = 128  # bindings that a turn of its own removes: up to 2 ms, with their records
+ARGUMENTS_OF_ONE = 8  # so many arguments of a binding are as long to remove as another binding
+
+End = tuple[DestinationKind, str]  # what a binding leads to, or an exchange that it leaves from
+
+
+class BindingGraph:
+    """The nodes by name. Every change costs what it touches, never the size of the vhost.
+
+    Attributes:
+        departed: what is deleted and has bindings still, the last one behind.
+    """
+
+    def __init__(self) -> None:
+        self.exchanges: dict[str, ExchangeNode] = {}
+        self.queues = NameTable[QueueNode]()
+        self.departed: dict[End, ExchangeNode | QueueNode] = {}
+
+    def destination(self, binding: Binding) -> ExchangeNode | QueueNode | None:
+        """Return the node that a binding leads to, if it is there."""
+        if binding.destination_kind == "queue":
+            return self.queues.get(binding.destination)
+        return self.exchanges.get(binding.destination)
+
+    def leading(self, bindings: Iterable[Binding]) -> Iterator[Binding]:
+        """Return those of some bindings that have both of their ends."""
+        gone = self.departed
+        if not gone:
+            return iter(bindings)
+        return (
+            b
+            for b in bindings
+            if (b.destination_kind, b.destination) not in gone
+            and ("exchange", b.source) not in gone
+        )
+
+    def add_exchange(self, exchange: Exchange, index: BindingIndex) -> TopologyChange:
+        """Add an exchange without bindings."""
+        self.exchanges[exchange.name] = ExchangeNode(exchange, index)
+        return TopologyChange(exchanges_declared=(exchange,))
+
+    def add_binding(self, binding: Binding) -> TopologyChange:
+        """Add a binding between nodes that exist or have departed; one that is there changes nothing."""
+        source, destination = self._ends(binding)
+        if source is None or binding in source.outgoing or destination is None:
+            return NO_CHANGE
+        source.add(binding)
+        destination.incoming = with_binding(destination.incoming, binding)
+        return TopologyChange(bindings_added=(binding,))
+
+    def remove_binding(self, binding: Binding) -> TopologyChange:
+        """Remove a binding; a missing one changes nothing."""
+        source = self.exchanges.get(binding.source)
+        known = source.outgoing.get(binding) if source else None
+        if known is None:
+            return NO_CHANGE
+        departed, deleted = len(self.departed), list[Exchange]()
+        self._take_off(known, deleted)
+        return self._loosen(AT_ONCE_MAX, departed, deleted, [known])
+
+    def remove_exchange(self, name: str) -> TopologyChange:
+        """Remove an exchange, and the first of the bindings that leave from it or lead to it."""
+        departed, deleted = len(self.departed), list[Exchange]()
+        self._depart(self.exchanges[name], deleted)
+        return self._loosen(AT_ONCE_MAX, departed, deleted, [])
+
+    def remove_queue(self, name: str) -> TopologyChange:
+        """Remove a queue, and the first of the bindings that lead to it."""
+        departed = len(self.departed)
+        self.departed["queue", name] = self.queues.pop(name)
+        return self._loosen(AT_ONCE_MAX, departed, [], [])
+
+    def restore_departed(self, end: End, node: ExchangeNode | QueueNode) -> None:
+        """Add what was deleted, to have the bindings that are left removed."""
+        self.departed.setdefault(end, node)
+
+    def restore_exchange(self, exchange: Exchange, index: BindingIndex) -> None:
+        """Take back that an exchange was deleted, apart from the bindings that were removed."""
+        node = self.departed.pop(("exchange", exchange.name), None)
+        self.exchanges[exchange.name] = (
+            node if isinstance(node, ExchangeNode) else ExchangeNode(exchange, index)
+        )
+
+    def loosen(self) -> TopologyChange:
+        """Remove some more bindings of what has departed; nothing changes when nothing has."""
+        return self._loosen(LOOSENED_MAX, 0, [], []) if self.departed else NO_CHANGE
+
+    def _loosen(
+        self, count: int, departed: int, deleted: list[Exchange], removed: list[Binding]
+    ) -> TopologyChange:
+        """Remove so many bindings of what has departed, the first ones spared, and of what goes with them.
+
+        A list of what is left to do, not recursion: a chain of exchanges may be long. One with many
+        arguments counts as several, and the last may be the one too many.
+        """
+        left = count - len(removed)
+        while len(self.departed) > departed and left > 0:
+            end, node = next(reversed(self.departed.items()))
+            for binding in list(islice(node.bindings(), left)):
+                if left <= 0:
+                    break
+                self._take_off(binding, deleted)
+                removed.append(binding)
+                left -= 1 + len(binding.arguments) // ARGUMENTS_OF_ONE
+            if next(node.bindings(), None) is None:
+                del self.departed[end]
+        return TopologyChange(
+            exchanges_deleted=tuple(deleted),
+            bindings_removed=tuple(removed),
+            unfinished=len(self.departed) > departed,
+        )
+
+    def _take_off(self, binding: Binding, deleted: list[Exchange]) -> None:
+        """Remove a binding, and an auto-delete exchange that it was the last of."""
+        self.drop_binding(binding)
+        source = self.exchanges.get(binding.source)
+        if source and source.exchange.auto_delete and not source.outgoing:
+            self._depart(source, deleted)
+
+    def _depart(self, node: ExchangeNode, deleted: list[Exchange]) -> None:
+        name = node.exchange.name
+        self.departed["exchange", name] = self.exchanges.pop(name)
+        deleted.append(node.exchange)
+
+    def drop_binding(self, binding: Binding) -> None:
+        """Remove a binding and nothing else."""
+        source, destination = self._ends(binding)
+        if source:
+            source.remove(binding)
+        if destination:
+            destination.incoming = without_binding(destination.incoming, binding)
+
+    def _ends(
+        self, binding: Binding
+    ) -> tuple[ExchangeNode | None, ExchangeNode | QueueNode | None]:
+        source: ExchangeNode | QueueNode | None = self.exchanges.get(binding.source)
+        source = source or self.departed.get(("exchange", binding.source))
+        destination = self.destination(binding)
+        if destination is None:
+            destination = self.departed.get((binding.destination_kind, binding.destination))
+        return source if isinstance(source, ExchangeNode) else None, destination

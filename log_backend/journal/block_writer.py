@@ -1,0 +1,56 @@
+"""Writing the journal's blocks, one after the other, each synced when something in it asks for that."""
+
+from typing import NamedTuple
+
+from routelog.log_backend.doors.disk import Disk
+from routelog.log_backend.journal.journal_block import BLOCK_HEADER_BYTES, aligned
+from routelog.log_backend.journal.journal_files import JournalFile, JournalFiles
+from routelog.log_backend.journal.journal_groups import JournalGroup
+
+
+class PlacedGroup(NamedTuple):
+    """A group and where its block goes."""
+
+    file: JournalFile
+    at: int
+    durable: int  # position that the block calls durable
+    group: JournalGroup
+
+
+class BlockWriter:
+    """What blocks; one call at a time, from whatever thread."""
+
+    def __init__(self, disk: Disk, files: JournalFiles) -> None:
+        self._disk = disk
+        self._files = files
+        self._unsynced: set[int] = set()  # one may have been recycled since, which does no harm
+
+    def write(self, placed: PlacedGroup) -> None:
+        """Write a block, and sync it and all before it if it has to survive a power cut.
+
+        Raises:
+            DiskFull: nothing was written.
+            OSError: what the disk has is unknown; final.
+        """
+        file, at, durable, group = placed
+        end = at + aligned(BLOCK_HEADER_BYTES + group.bytes)
+        if end > file.size:  # larger than a whole file
+            self._files.grow(file, end)
+        block = [group.block(*file.mark, file.first, durable)]
+        if group.synced and not self._unsynced:
+            self._disk.write_synced(file.file, at, block)
+            return
+        self._unsynced.add(file.file)
+        self._disk.write(file.file, at, block)
+        if group.synced:
+            self.sync()
+
+    def sync(self) -> None:
+        """Make all that is written durable.
+
+        Raises:
+            OSError: what the disk has is unknown; final.
+        """
+        for file in self._unsynced:
+            self._disk.sync(file)
+        self._unsynced.clear()

@@ -1,0 +1,343 @@
+"""The journal's format: blocks of entries, one block a commit.
+
+All integers are little-endian; a block starts at a multiple of 4,096 bytes, so that writing it never
+touches a page of a block that is already durable::
+
+     0  magic       4s  b"RLJ1"
+     4  crc         u32 CRC-32C of [8:length]
+     8  file        u64 number of the journal file
+    16  salt        u64 of the journal file
+    24  position    u64 of this block, by one more
+    32  first       u64 position of the file's first
+    40  durable     u64 position known durable before
+    48  length      u32 in bytes, without padding
+    52  entries     u32
+    56  entries, one behind the other: see `journal_entry.py`
+
+The kinds of entries, and their contents::
+
+    1  BATCH        a record batch
+    2  SETTLED      cursor u32, reason u8, packed u8, zeros 2, then
+                    packed 0: pairs of u64: first offset, end offset
+                    packed 1: first offset u64, a bit an offset, least significant first
+    3  HANDED_OUT   cursor u32, zeros 4, end u64: everything below was delivered, or is settled
+    4  REDELIVERED  cursor u32, zeros 4, then triples of u64: first offset, end offset, count
+
+Entry 3 with the cursor 0xffffffff, of which there is none, says that offsets below `end` were given to records
+that are not in the journal: they are not given again.
+
+A reason is a value of `Reason`. Entries 2 to 4 tell what became of messages and are written behind it, so a
+crash may take the last ones. They say what is, not what changed, and nothing falls: a mark or a count that is
+already higher stays, and what is settled stays settled. Replaying them once more, or over a later snapshot,
+changes nothing.
+
+Number and salt of the file are under the checksum, so that what a recycled file held before never parses,
+and neither does a block that a client put into the body of a message: nobody outside knows the salt. Zeros
+are no block. A block that is missing although a later one calls it durable is damage; otherwise the journal
+ends there. A block without entries only vouches for those before it: it is written when the journal has become
+idle.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
+from itertools import chain
+from typing import NamedTuple
+
+from routelog.log_backend.journal.journal_entry import (
+    BATCH,
+    ENTRY_HEADER_BYTES,
+    JournalEntry,
+    entry_header,
+)
+from routelog.log_backend.journal.journal_groups import JournalGroup
+from routelog.log_backend.records.checksum import crc32c
+from routelog.log_backend.records.record_batch import decode_batch
+from routelog.log_backend.settlement.settled_chunk import set_bits
+
+MAGIC = b"RLJ1"
+BLOCK_ALIGNMENT = 4_096
+BLOCK_HEADER_BYTES = 56
+
+SETTLED = 2
+HANDED_OUT = 3
+REDELIVERED = 4
+
+NO_CURSOR = 0xFFFF_FFFF  # cursors are numbered from 0: a queue cannot have made so many groups
+
+_BLOCK = struct.Struct("<QQQQQII")
+_SETTLED = struct.Struct("<IBB2x")
+_ONE_SETTLED = struct.Struct("<IBB2xQQ")
+_CURSOR = struct.Struct("<I4x")
+_HANDED_OUT = struct.Struct("<I4xQ")
+_U64 = struct.Struct("<Q")
+_U64_BYTES = _U64.size
+
+
+class UnknownEntry(Exception):
+    """A whole, undamaged block holds an entry that this version cannot read: a later one wrote it."""
+
+    def __init__(self, kind: int, partition: int, problem: str) -> None:
+        super().__init__(f"journal entry of kind {kind} of partition {partition}: {problem}")
+
+
+class Reason(IntEnum):
+    """Why an offset is settled."""
+
+    ACKED = 1  # by its consumer, or handed out without waiting for an ack
+    REJECTED = 2  # by its consumer, and not to come again
+    PURGED = 3
+    EXPIRED = 4  # by age or by what its log may hold
+    LOST = 5  # no batch holds it: transient, or a crash took it before it was durable
+
+
+class Settlement:
+    """Offsets that a cursor settled for one reason.
+
+    Attributes:
+        first, bitmap: where many scattered offsets lie close together: bit i of the bitmap, least significant
+            first, is offset `first` + i. Otherwise `bitmap` is None.
+    """
+
+    kind = SETTLED
+
+    __slots__ = ("_ranges", "bitmap", "cursor", "first", "reason")
+
+    def __init__(
+        self, cursor: int, ranges: Sequence[tuple[int, int]], reason: Reason = Reason.ACKED
+    ) -> None:
+        self.cursor = cursor
+        self.reason = reason
+        self.first = 0
+        self.bitmap: bytes | None = None
+        self._ranges = ranges
+        if len(ranges) > 1:
+            self._pack()
+
+    def _pack(self) -> None:
+        first = min(self._ranges)[0]
+        span = max(end for _, end in self._ranges) - first
+        size = (span + 63) // 64 * _U64_BYTES
+        if size + _U64_BYTES < 2 * _U64_BYTES * len(self._ranges):
+            bits = bytearray(size)
+            for low, high in self._ranges:
+                set_bits(bits, low - first, high - first)
+            self.first, self.bitmap = first, bytes(bits)
+
+    @property
+    def ranges(self) -> Sequence[tuple[int, int]]:
+        """[first, end) pairs."""
+        if self.bitmap is None or self._ranges:
+            return self._ranges
+        bits, found, place = int.from_bytes(self.bitmap, "little"), [], self.first
+        while bits:
+            gap = (bits & -bits).bit_length() - 1
+            run = (~(bits >> gap) & (bits >> gap) + 1).bit_length() - 1
+            found.append((place + gap, place + gap + run))
+            place += gap + run
+            bits >>= gap + run
+        return found
+
+    def encode(self) -> bytes:
+        """The content of a SETTLED entry."""
+        if self.bitmap is not None:
+            return _SETTLED.pack(self.cursor, self.reason, 1) + _pack((self.first,)) + self.bitmap
+        if len(self._ranges) == 1:  # nearly always
+            return _ONE_SETTLED.pack(self.cursor, self.reason, 0, *self._ranges[0])
+        ranges = _pack(chain.from_iterable(self._ranges))
+        return _SETTLED.pack(self.cursor, self.reason, 0) + ranges
+
+    @classmethod
+    def of_bits(cls, cursor: int, first: int, bitmap: bytes, reason: Reason) -> "Settlement":
+        """Offsets as bits, a multiple of 64 of them."""
+        settlement = cls(cursor, (), reason)
+        settlement.first, settlement.bitmap = first, bitmap
+        return settlement
+
+    @classmethod
+    def decode(cls, content: bytes | memoryview) -> "Settlement":
+        """Read the content of a SETTLED entry."""
+        cursor, reason, packed = _SETTLED.unpack_from(content)
+        if packed:
+            (first,) = _U64.unpack_from(content, _SETTLED.size)
+            bitmap = bytes(content[_SETTLED.size + _U64_BYTES :])
+            return cls.of_bits(cursor, first, bitmap, Reason(reason))
+        numbers = _numbers(content)
+        settlement = cls(cursor, (), Reason(reason))
+        settlement._ranges = list(zip(numbers[::2], numbers[1::2], strict=True))
+        return settlement
+
+
+class HandedOut:
+    """A cursor's messages below `end` were delivered to somebody, or are settled."""
+
+    kind = HANDED_OUT
+
+    __slots__ = ("cursor", "end")
+
+    def __init__(self, cursor: int, end: int) -> None:
+        self.cursor = cursor
+        self.end = end
+
+    def encode(self) -> bytes:
+        """The content of a HANDED_OUT entry."""
+        return _HANDED_OUT.pack(self.cursor, self.end)
+
+    @classmethod
+    def decode(cls, content: bytes | memoryview) -> "HandedOut":
+        """Read the content of a HANDED_OUT entry."""
+        (cursor,) = _CURSOR.unpack_from(content)
+        (end,) = _numbers(content)
+        return cls(cursor, end)
+
+
+class Redelivered:
+    """How often a cursor's messages were delivered again: (first, end, count) triples."""
+
+    kind = REDELIVERED
+
+    __slots__ = ("counts", "cursor")
+
+    def __init__(self, cursor: int, counts: Sequence[tuple[int, int, int]]) -> None:
+        self.cursor = cursor
+        self.counts = counts
+
+    def encode(self) -> bytes:
+        """The content of a REDELIVERED entry."""
+        return _CURSOR.pack(self.cursor) + _pack(chain.from_iterable(self.counts))
+
+    @classmethod
+    def decode(cls, content: bytes | memoryview) -> "Redelivered":
+        """Read the content of a REDELIVERED entry."""
+        (cursor,) = _CURSOR.unpack_from(content)
+        numbers = _numbers(content)
+        triples = zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)
+        return cls(cursor, list(triples))
+
+
+def _pack(numbers: Iterable[int]) -> bytes:
+    values = tuple(numbers)
+    return struct.pack(f"<{len(values)}Q", *values)
+
+
+def _numbers(content: bytes | memoryview) -> tuple[int, ...]:
+    # Those behind the cursor's eight bytes.
+    return struct.unpack_from(f"<{len(content) // _U64_BYTES - 1}Q", content, _CURSOR.size)
+
+
+StateChange = Settlement | HandedOut | Redelivered
+_STATE_CHANGES: Mapping[int, type[StateChange]] = {
+    each.kind: each for each in (Settlement, HandedOut, Redelivered)
+}
+
+
+class FileMark(NamedTuple):
+    """What all blocks of one journal file carry: the file's number, and a salt that nobody can guess."""
+
+    number: int
+    salt: int
+
+
+class Block:
+    """A block as read: its place in the journal, and its entries.
+
+    Attributes:
+        position: one more than that of the block before it.
+        first: position of the first block of its file.
+        durable: what was durable when it was written.
+        length: in bytes, without padding.
+    """
+
+    __slots__ = ("durable", "entries", "first", "length", "position")
+
+    def __init__(
+        self, position: int, first: int, durable: int, length: int, entries: list[JournalEntry]
+    ) -> None:
+        self.position = position
+        self.first = first
+        self.durable = durable
+        self.length = length
+        self.entries = entries
+
+
+def encode_block(
+    mark: FileMark, position: int, first: int, durable: int, entries: Sequence[JournalEntry]
+) -> bytes:
+    """The bytes of a block with these entries."""
+    group = JournalGroup(position)
+    for entry in entries:
+        group.content.add(entry.encode())
+        group.count += 1
+    return bytes(group.block(*mark, first, durable))
+
+
+def decode_block(buffer: bytearray | memoryview, at: int, mark: FileMark) -> Block | None:
+    """Read the block at a position of a journal file.
+
+    Args:
+        buffer: the whole file.
+        at: a multiple of 4,096.
+        mark: of the file.
+
+    Returns:
+        The block; None when no whole, undamaged block of this file starts there.
+
+    Raises:
+        UnknownEntry: it is whole, and from a later version.
+    """
+    header = bytes(buffer[at : at + BLOCK_HEADER_BYTES])
+    if len(header) < BLOCK_HEADER_BYTES or header[:4] != MAGIC:
+        return None
+    number, salt, position, first, durable, length, count = _BLOCK.unpack(header[8:])
+    if (number, salt) != mark or length < BLOCK_HEADER_BYTES or at + length > len(buffer):
+        return None
+    if crc32c(buffer[at + 8 : at + length]) != int.from_bytes(header[4:8], "little"):
+        return None
+    entries = list(_entries(memoryview(buffer)[at + BLOCK_HEADER_BYTES : at + length]))
+    if len(entries) != count:
+        return None
+    return Block(position, first, durable, length, entries)
+
+
+def aligned(size: int) -> int:
+    """The room that so many bytes of a block take in a file."""
+    return size + -size % BLOCK_ALIGNMENT
+
+
+def _entries(content: memoryview) -> Iterator[JournalEntry]:
+    at = 0
+    while at < len(content):
+        kind, partition, length = entry_header(content, at)
+        at += ENTRY_HEADER_BYTES
+        piece = content[at : at + length]
+        if kind == BATCH:
+            yield JournalEntry(partition, decode_batch(piece, 0))
+        elif kind in _STATE_CHANGES:
+            try:
+                yield JournalEntry(partition, _STATE_CHANGES[kind].decode(piece))
+            except (ValueError, struct.error) as error:
+                raise UnknownEntry(kind, partition, str(error)) from None
+        else:
+            raise UnknownEntry(kind, partition, "this kind is not known")
+        at += length
+
+
+__all__ = [
+    "BATCH",
+    "BLOCK_ALIGNMENT",
+    "HANDED_OUT",
+    "REDELIVERED",
+    "SETTLED",
+    "Block",
+    "FileMark",
+    "HandedOut",
+    "JournalEntry",
+    "Reason",
+    "Redelivered",
+    "Settlement",
+    "StateChange",
+    "UnknownEntry",
+    "aligned",
+    "decode_block",
+    "encode_block",
+]

@@ -1,0 +1,76 @@
+# cython: annotation_typing=False
+"""An entry of the journal: one change of one partition, as it stands in a block.
+
+All integers are little-endian::
+
+     0  kind       u8   what the change is: `journal_block.py` has the kinds
+     1  zeros      7
+     8  partition  u64
+    16  length     u32  of the content
+    20  zeros      4
+    24  content, a multiple of 8 bytes
+"""
+
+import struct
+from typing import Any, Protocol
+
+import cython
+
+from routelog.log_backend.records.gathering import Gathering
+from routelog.log_backend.records.record_batch import RecordBatch, put_u64
+
+BATCH = 1
+ENTRY_HEADER_BYTES = 24
+
+_HEADER = struct.Struct("<B7xQI4x")
+
+
+class Change(Protocol):
+    """A change that is no batch; `kind` says which."""
+
+    kind: int
+
+    def encode(self) -> bytes:
+        """The content of its entry."""
+
+
+class JournalEntry:
+    """One change of one partition."""
+
+    __slots__ = ("change", "partition")
+
+    def __init__(self, partition: int, change: RecordBatch | Change) -> None:
+        self.partition = partition
+        self.change: Any = change
+
+    def encode(self) -> bytes:
+        """Its bytes in a block."""
+        change = self.change
+        if not isinstance(change, RecordBatch):
+            content = change.encode()
+            return _HEADER.pack(change.kind, self.partition, len(content)) + content
+        gathering = Gathering()
+        put_batch_entry(gathering, self.partition, change)
+        return b"".join(gathering.buffers())
+
+
+@cython.ccall
+@cython.exceptval(-1)
+@cython.returns(cython.int)
+@cython.locals(
+    gathering=Gathering, partition=cython.ulonglong, batch=RecordBatch, at=cython.Py_ssize_t
+)
+def put_batch_entry(gathering: Gathering, partition: int, batch: RecordBatch) -> int:
+    """Add the bytes of the entry of a batch: as `JournalEntry.encode`, without making one."""
+    at = gathering.room(24)
+    put_u64(gathering.open, at, 1)  # BATCH, and zeros
+    put_u64(gathering.open, at + 8, partition)
+    put_u64(gathering.open, at + 16, 64 + len(batch.records.payload))  # u32, and zeros
+    gathering.add_batch(batch)
+    return 0
+
+
+def entry_header(content: bytes | memoryview, at: int) -> tuple[int, int, int]:
+    """Kind, partition and length of the content of the entry at a position."""
+    kind, partition, length = _HEADER.unpack_from(content, at)
+    return kind, partition, length

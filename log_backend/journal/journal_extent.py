@@ -1,0 +1,81 @@
+"""Which files a journal must have, and where it begins: what is gone as a whole leaves no trace in the others.
+
+In the metadata store, big-endian::
+
+    b"journal/first" -> u64, number of the first file whose entries are not durable elsewhere
+                        u64, position of the first block in it, or behind it
+    b"journal/last"  -> u64, number of the last file that was given a name
+
+Numbers have no gaps. The first is stored by the checkpoint that covers the files below it, before they get
+other names; the last when the file has its name, before anything is written there. So every file from the first
+to the last one is there, and none behind the last has a block. Positions have no gaps either: when the first
+block of these files has a higher one, the first file has lost all that it held.
+"""
+
+import struct
+from collections.abc import Collection
+from typing import NamedTuple
+
+from routelog.log_backend.metadata.metadata import Change, MetadataStore
+
+_FIRST = b"journal/first"
+_LAST = b"journal/last"
+_BEGINNING = struct.Struct(">QQ")
+_NUMBER = struct.Struct(">Q")
+
+
+class Beginning(NamedTuple):
+    """Number of the first file that is needed, and position of the first block from there on."""
+
+    number: int
+    position: int
+
+
+NEW = Beginning(1, 1)
+
+
+class JournalExtent:
+    """What the metadata say of a journal's files."""
+
+    def __init__(self, metadata: MetadataStore) -> None:
+        self._metadata = metadata
+
+    @property
+    def beginning(self) -> Beginning:
+        """Where it begins."""
+        entry = self._metadata.get(_FIRST)
+        return NEW if entry is None else Beginning(*_BEGINNING.unpack(entry.value))
+
+    @property
+    def last(self) -> int:
+        """Number of the last file that may have blocks; 0 when there is none."""
+        entry = self._metadata.get(_LAST)
+        if entry is None:
+            return 0
+        number: int = _NUMBER.unpack(entry.value)[0]
+        return number
+
+    def missing(self, numbers: Collection[int]) -> list[int]:
+        """Numbers of files that there must be, and that are not among these."""
+        return sorted(set(range(self.beginning.number, self.last + 1)).difference(numbers))
+
+    def named(self, number: int) -> None:
+        """A file has its name, durably; blocks.
+
+        Raises:
+            MetadataUnavailable: nothing may be written there.
+        """
+        self._metadata.apply([Change(_LAST, _NUMBER.pack(number))], synced=True)
+
+    @staticmethod
+    def begins_with(number: int, position: int) -> Change:
+        """What to store when files below a number, and blocks below a position, are not needed any more."""
+        return Change(_FIRST, _BEGINNING.pack(number, position))
+
+    @staticmethod
+    def only(number: int, position: int) -> list[Change]:
+        """What to store when one file, with blocks from a position on, takes the place of all."""
+        return [
+            JournalExtent.begins_with(number, position),
+            Change(_LAST, _NUMBER.pack(number)),
+        ]

@@ -1,0 +1,42 @@
+# What gathers for the journal, for the compiled kernel.
+from routelog.log_backend.records.checksum cimport crc32c_between
+from routelog.log_backend.records.gathering cimport Gathering
+from routelog.log_backend.journal.journal_entry cimport put_batch_entry
+from routelog.log_backend.records.record_batch cimport (
+    RecordBatch,
+    Records,
+    new_buffer,
+    put_u32,
+    put_u64,
+    put_zeros,
+)
+
+
+cdef class JournalGroup:
+    cdef public long long position
+    cdef public Gathering content
+    cdef public Py_ssize_t count
+    cdef readonly dict first_offsets
+    cdef public bint waited
+    cdef public bint synced
+
+
+cdef class JournalGroups:
+    cdef public object failure
+    cdef public bint is_held
+    cdef public long long pending_bytes
+    cdef list _groups
+    cdef JournalGroup _last
+    cdef object _on_entry
+    cdef object _on_pressure
+    cdef bint _pressed
+    cdef bint _together
+    cdef list _writing
+    cdef readonly long long promised
+    cpdef long long append_batch(
+        self, unsigned long long partition, RecordBatch batch, bint waited, bint synced
+    ) except? -1
+    cdef JournalGroup _group_for(self, Py_ssize_t size)
+    cdef JournalGroup _follow(self)
+    cpdef int hide(self, unsigned long long partition, long long offset) except? -1
+    cdef long long _added(self, JournalGroup group, Py_ssize_t size, bint waited, bint synced) except? -1

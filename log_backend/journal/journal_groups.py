@@ -1,0 +1,334 @@
+# cython: annotation_typing=False
+"""What gathers for the journal: the entries of its next blocks, as the bytes that they will be."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import cython
+
+from routelog.log_backend.journal.journal_entry import JournalEntry, put_batch_entry
+from routelog.log_backend.records.checksum import crc32c_between
+from routelog.log_backend.records.gathering import Gathering
+from routelog.log_backend.records.record_batch import (
+    Octets,
+    RecordBatch,
+    new_buffer,
+    put_u32,
+    put_u64,
+    put_zeros,
+)
+
+# Where a group ends at some moment: bytes and count of its entries, and the bytes pending in all of them.
+GroupEnd = tuple[int, int, int]
+
+COMMIT_BYTES_MAX = 4 * 1024 * 1024  # of one block: about 10 ms of a fast disk
+PENDING_BYTES_HIGH = 32 * 1024 * 1024  # publishers stop here, and go on at half of it
+
+
+@cython.final
+@cython.cclass
+class JournalGroup:
+    """The entries of one future block.
+
+    Attributes:
+        content: their bytes.
+        count: entries.
+        first_offsets: by number of a partition, where what it has in the block begins in its log.
+        waited: somebody waits for one of them.
+        synced: one of them has to survive a power cut.
+    """
+
+    __slots__ = ("content", "count", "first_offsets", "position", "synced", "waited")
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+        self.content = Gathering()
+        self.count = 0
+        self.first_offsets: dict[int, int] = {}
+        self.waited = False
+        self.synced = False
+
+    @property
+    def bytes(self) -> int:
+        """Of all entries."""
+        return self.content.bytes
+
+    @cython.locals(
+        number=cython.ulonglong,
+        salt=cython.ulonglong,
+        first=cython.longlong,
+        durable=cython.longlong,
+        length=cython.Py_ssize_t,
+        size=cython.Py_ssize_t,
+        block=bytearray,
+    )
+    def block(self, number: int, salt: int, first: int, durable: int) -> bytearray:
+        """The bytes of its block, padded with zeros: see `journal_block.py`.
+
+        Args:
+            number, salt: of the journal file.
+            first: position of the first block of the file.
+            durable: position that the block calls durable.
+        """
+        length = 56 + self.content.bytes  # BLOCK_HEADER_BYTES
+        size = length + -length % 4_096  # BLOCK_ALIGNMENT
+        block = new_buffer(size)
+        put_u32(block, 0, 0x314A4C52)  # MAGIC
+        put_u64(block, 8, number)
+        put_u64(block, 16, salt)
+        put_u64(block, 24, self.position)
+        put_u64(block, 32, first)
+        put_u64(block, 40, durable)
+        put_u32(block, 48, length)
+        put_u32(block, 52, self.count)
+        self.content.copy_to(block, 56)
+        put_zeros(block, length)
+        put_u32(block, 4, crc32c_between(block, 8, length))
+        return block
+
+
+@cython.final
+@cython.cclass
+class JournalGroups:
+    """The groups that wait for the disk, in order; there is always one, which grows.
+
+    Attributes:
+        failure: set when the disk failed: nothing is added any more.
+        promised: position of the last block that is all that its entries ask for: written, and synced if one
+            of them has to survive a power cut. Readers of logs see what is in blocks up to here, and
+            segments hold nothing else.
+        is_held: the group that grows is to wait, and is not followed by another, however large it is.
+        pending_bytes: of all groups, and of the block that is being written.
+
+    Args:
+        on_entry: called when a group gets its first entry (False), or its first that somebody waits for
+            (True).
+        on_pressure: called with True when too much waits for the disk, and with False at half.
+    """
+
+    __slots__ = (
+        "_groups",
+        "_last",
+        "_on_entry",
+        "_on_pressure",
+        "_pressed",
+        "_together",
+        "_writing",
+        "failure",
+        "is_held",
+        "pending_bytes",
+        "promised",
+    )
+
+    def __init__(
+        self, on_entry: Callable[[bool], None], on_pressure: Callable[[bool], None]
+    ) -> None:
+        self.failure: Exception | None = None
+        self.is_held = False
+        self.pending_bytes = 0
+        self.promised = 0
+        self._groups: list[JournalGroup] = []
+        self._on_entry = on_entry
+        self._on_pressure = on_pressure
+        self._pressed = False
+        self._together = False
+        self._writing: list[JournalGroup] = []  # the one that was taken, if one was
+
+    def start(self, position: int) -> None:
+        """Begin to gather for the block of a position: all before it are durable."""
+        self.promised = position - 1
+        self._begin(position)
+
+    def _begin(self, position: int) -> None:
+        self._last = JournalGroup(position)
+        self._groups.append(self._last)
+
+    @property
+    def started(self) -> bool:
+        """There is a group."""
+        return bool(self._groups)
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing has gathered, and nothing is being written."""
+        return not (self._writing or (self._groups and self.first.count))
+
+    @property
+    def first(self) -> JournalGroup:
+        """The group to be written next."""
+        return self._groups[0]
+
+    @cython.locals(waited=cython.bint, synced=cython.bint, group=JournalGroup)
+    def append(self, entry: JournalEntry, waited: bool, synced: bool) -> int:
+        """Add an entry to the last group; see `Journal.append`."""
+        octets = entry.encode()
+        group = self._group_for(len(octets))
+        group.content.add(octets)
+        return self._added(group, len(octets), waited, synced)
+
+    @cython.locals(
+        count=cython.Py_ssize_t, waited=cython.bint, synced=cython.bint, group=JournalGroup
+    )
+    def append_encoded(self, octets: Octets, count: int, waited: bool, synced: bool) -> int:
+        """Add the bytes of so many entries of any partitions, none of a batch, as `append`; they are kept."""
+        group = self._group_for(len(octets))
+        group.content.add(octets)
+        group.count += count - 1
+        return self._added(group, len(octets), waited, synced)
+
+    @cython.ccall
+    @cython.returns(cython.longlong)
+    @cython.exceptval(-1)
+    @cython.locals(
+        partition=cython.ulonglong,
+        batch=RecordBatch,
+        waited=cython.bint,
+        synced=cython.bint,
+        group=JournalGroup,
+        size=cython.Py_ssize_t,
+    )
+    def append_batch(self, partition: int, batch: RecordBatch, waited: bool, synced: bool) -> int:
+        """Add the entry of a partition's batch, as `append`."""
+        size = 88 + len(batch.records.payload)  # ENTRY_HEADER_BYTES, HEADER_BYTES
+        group = self._group_for(size)
+        put_batch_entry(group.content, partition, batch)
+        return self._added(group, size, waited, synced)
+
+    @cython.cfunc
+    @cython.returns(JournalGroup)
+    @cython.locals(size=cython.Py_ssize_t, group=JournalGroup)
+    def _group_for(self, size: int) -> JournalGroup:
+        if self.failure is not None:
+            raise self.failure
+        if not self._groups:
+            # Compiled, None would be taken for a group.
+            raise RuntimeError("the journal has not started")
+        group = self._last
+        if self._together or self.is_held or not group.count:
+            return group
+        if group.content.bytes + size > COMMIT_BYTES_MAX:
+            group = self._follow()
+        return group
+
+    @cython.cfunc
+    @cython.returns(JournalGroup)
+    def _follow(self) -> JournalGroup:
+        self._last = JournalGroup(self._last.position + 1)
+        self._groups.append(self._last)
+        return self._last
+
+    @cython.cfunc
+    @cython.returns(cython.longlong)
+    @cython.exceptval(-1)
+    @cython.locals(
+        group=JournalGroup,
+        size=cython.Py_ssize_t,
+        waited=cython.bint,
+        synced=cython.bint,
+        is_news=cython.bint,
+    )
+    def _added(self, group: JournalGroup, size: int, waited: bool, synced: bool) -> int:
+        is_news = not group.count or (waited and not group.waited)
+        group.count += 1
+        group.synced |= synced
+        group.waited |= waited
+        self.pending_bytes += size
+        if is_news:
+            self._on_entry(waited)
+        if not self._pressed and self.pending_bytes > PENDING_BYTES_HIGH:
+            self._pressed = True
+            self._on_pressure(True)
+        return group.position
+
+    @cython.ccall
+    @cython.exceptval(-1)
+    @cython.returns(cython.int)
+    @cython.locals(partition=cython.ulonglong, offset=cython.longlong)
+    def hide(self, partition: int, offset: int) -> int:
+        """What a partition has from an offset on waits for the block that the last entry joined."""
+        self._last.first_offsets[partition] = offset
+        return 0
+
+    @cython.locals(partition=cython.ulonglong, group=JournalGroup)
+    def hiding(self, partition: int) -> JournalGroup | None:
+        """The first of the groups above `promised` that something of a partition waits for."""
+        for group in self._writing:
+            if partition in group.first_offsets:
+                return group
+        for group in self._groups:
+            if partition in group.first_offsets:
+                return group
+        return None
+
+    def hasten(self, group: JournalGroup) -> None:
+        """Somebody waits for a group that he has added nothing to."""
+        if not group.waited:
+            group.waited = True
+            self._on_entry(True)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is appended meanwhile is one block, however large; once more within, the same one."""
+        outer = self._together
+        self._together = True
+        try:
+            yield
+        finally:
+            self._together = outer
+
+    @property
+    def end(self) -> GroupEnd:
+        """Where the group that grows ends."""
+        return self._last.content.bytes, self._last.count, self.pending_bytes
+
+    def take_back(self, steps: Sequence[tuple[GroupEnd, GroupEnd]]) -> None:
+        """What the group that grows was given between some of its ends, in their order, is not in it any more.
+
+        Half an entry is gone with the rest.
+        """
+        group = self._last
+        group.content.cut([(begin[0], end[0]) for begin, end in steps])
+        for begin, end in steps:
+            group.count -= end[1] - begin[1]
+            self._less_pending(end[2] - begin[2])
+
+    def let_go(self) -> None:
+        """The group that was held is complete: what comes now is in another one."""
+        self.is_held = False
+        if self._last.count:
+            self._follow()
+
+    @property
+    def is_first_held(self) -> bool:
+        """The group to be written next is to wait."""
+        return self.is_held and self._groups[0] is self._last
+
+    @property
+    def last(self) -> JournalGroup:
+        """The group that grows."""
+        return self._last
+
+    def take_first(self) -> JournalGroup:
+        """Remove the first group: it is being written."""
+        group = self._groups.pop(0)
+        self._writing.append(group)
+        if not self._groups:
+            self._begin(group.position + 1)
+        return group
+
+    def put_back(self, group: JournalGroup) -> None:
+        """A group was not written: it is the first one again."""
+        self._writing.remove(group)
+        self._groups.insert(0, group)
+
+    def written(self, group: JournalGroup) -> None:
+        """A group waits for the disk no more: it is what its entries ask for."""
+        self._writing.remove(group)
+        self.promised = group.position
+        self._less_pending(group.bytes)
+
+    def _less_pending(self, size: int) -> None:
+        self.pending_bytes -= size
+        if self._pressed and self.pending_bytes < PENDING_BYTES_HIGH // 2:
+            self._pressed = False
+            self._on_pressure(False)

@@ -1,0 +1,165 @@
+"""Reading a journal back: what counts, where it ends, and what is damage.
+
+Blocks that were written and not synced may survive a power cut or not, each on its own. So the journal ends
+before the first block that is missing, whatever lies behind, unless some block there says that the missing
+one had been durable: then it is damaged. A file without the mark of its end is damaged, too.
+"""
+
+import logging
+import struct
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+from routelog.log_backend.journal.journal_block import (
+    BLOCK_ALIGNMENT,
+    BLOCK_HEADER_BYTES,
+    MAGIC,
+    Block,
+    FileMark,
+    aligned,
+    decode_block,
+)
+from routelog.log_backend.journal.journal_extent import JournalExtent
+from routelog.log_backend.journal.journal_files import JournalFiles, find_end
+from routelog.log_backend.segments.segment_file import FILE_MISSING
+
+log = logging.getLogger(__name__)
+
+UNKNOWN_FILE = (
+    "the metadata know nothing of this file: they are older than the journal, or incomplete"
+)
+
+_PLACE = struct.Struct("<QQQ")
+
+
+class JournalDamaged(Exception):
+    """A block that was durable is missing or damaged; the journal file and place are named."""
+
+    def __init__(self, path: Path, at: int, reason: str) -> None:
+        super().__init__(
+            f"{path} is damaged at byte {at}: {reason}; 'routelog log verify' says what is lost, "
+            "'routelog log repair' keeps the rest"
+        )
+        self.path = path
+        self.at = at
+        self.reason = reason
+
+
+class JournalReader:
+    """Reads a journal once, from its first file to its last.
+
+    Attributes:
+        end: position behind the last block that counts; where there is none, of the next; 0: of a journal
+            whose beginning nobody knows.
+        ends: the same, of each file.
+        doubtful: place and size of the blocks that no later one calls durable. If their sync has failed,
+            only the system's cache has them, and takes them for written.
+        behind: where blocks lie that are whole and do not count: they come behind one that is
+            missing and never was durable. They must be erased before the journal goes on.
+        last_pages: where the last page of each file begins.
+    """
+
+    def __init__(self, files: JournalFiles, extent: JournalExtent | None = None) -> None:
+        self._files = files
+        self._extent = extent
+        self.end = 0
+        self.ends: dict[FileMark, int] = {}
+        self.doubtful: dict[FileMark, list[tuple[int, int]]] = {}
+        self.behind: dict[FileMark, list[int]] = {}
+        self.last_pages: dict[FileMark, int] = {}
+
+    def blocks(self) -> Iterator[Block]:
+        """The blocks that count, in order; to be used up.
+
+        Raises:
+            JournalDamaged: a block that had been durable cannot be read, or a file is not whole.
+        """
+        for path in self._files.half_repaired():
+            raise JournalDamaged(path, 0, "a repair was interrupted, run it again")
+        marks = self._files.marks()
+        last = self._known_last(marks)
+        beginning = None if self._extent is None else self._extent.beginning
+        missing = 0
+        gap = last_place = (
+            Path(),
+            0,
+        )  # where the missing block should be; behind the last that counts
+        unvouched: deque[tuple[int, FileMark, int, int]] = deque()
+        for mark in marks:
+            content = self._files.read(mark)
+            path = self._files.path(mark)
+            end = 0
+            if beginning is not None and mark.number == beginning.number and not self.end:
+                self.end, last_place = beginning.position, (path, 0)
+            self.last_pages[mark] = self._last_page(path, content)
+            for at, block in whole_blocks(content, mark):
+                if last is not None and mark.number > last:
+                    raise JournalDamaged(path, at, UNKNOWN_FILE)
+                expected = self.end or block.first
+                if not missing and block.position == expected:
+                    self.end = block.position + 1
+                    while unvouched and unvouched[0][0] <= block.durable:
+                        unvouched.popleft()
+                    unvouched.append((block.position, mark, at, aligned(block.length)))
+                    end = at + aligned(block.length)
+                    last_place = (path, end)
+                    yield block
+                    continue
+                if not missing:
+                    missing = expected
+                    gap = (path, end) if expected >= block.first else last_place
+                if block.durable >= missing:
+                    raise JournalDamaged(*gap, f"commit {missing} is missing")
+                self.behind.setdefault(mark, []).append(at)
+            if not missing and claims_block(content, end, mark, self.end):
+                log.warning(
+                    "%s: commit %d at byte %d is torn, or damaged since; it is left out: what it held "
+                    "was confirmed at the very end of the last run, if at all",
+                    path,
+                    self.end,
+                    end,
+                )
+            self.ends[mark] = self.end or (0 if beginning is None else beginning.position)
+        if beginning is not None:
+            self.end = self.end or beginning.position
+        for _, mark, at, size in unvouched:
+            self.doubtful.setdefault(mark, []).append((at, size))
+
+    def _known_last(self, marks: list[FileMark]) -> int | None:
+        if self._extent is None:
+            return None
+        for number in self._extent.missing([mark.number for mark in marks]):
+            raise JournalDamaged(self._files.any_path(number), 0, FILE_MISSING)
+        return self._extent.last
+
+    def _last_page(self, path: Path, content: bytearray) -> int:
+        last_page = find_end(content)
+        if last_page is None:
+            raise JournalDamaged(path, len(content), "the mark at its end is missing")
+        return last_page
+
+
+def whole_blocks(content: bytearray, mark: FileMark) -> Iterator[tuple[int, Block]]:
+    """Every whole block in a file and where it begins."""
+    at = content.find(MAGIC)
+    while at >= 0:
+        block = None if at % BLOCK_ALIGNMENT else decode_block(content, at, mark)
+        if block is not None:
+            yield at, block
+        at = content.find(MAGIC, aligned(at + (1 if block is None else block.length)))
+
+
+def claims_block(content: bytearray, at: int, mark: FileMark, position: int) -> bool:
+    """Whether what is no whole block was meant as one: torn, or damaged.
+
+    Two of four signs tell, so that damaged bytes hide nothing; what a recycled file held before has one.
+    """
+    header = bytes(content[at : at + BLOCK_HEADER_BYTES])
+    if len(header) < BLOCK_HEADER_BYTES:
+        return False
+    signs = (
+        header[:4] == MAGIC,
+        *map(int.__eq__, _PLACE.unpack_from(header, 8), (*mark, position)),
+    )
+    return sum(signs) >= 2

@@ -1,0 +1,1 @@
+"""Work that takes several turns of the event loop."""

@@ -1,0 +1,1 @@
+"""Ordered keys and atomic batches in RocksDB."""

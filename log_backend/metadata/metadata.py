@@ -1,0 +1,430 @@
+"""The metadata store: ordered keys in RocksDB with atomic batches, revisions and compare-and-set.
+
+Every batch that is applied gets the next revision, and each of its entries is stamped with it::
+
+    key                     value
+    any other key           revision u64, then the value as given
+    00 "store"              format version u8 (1), latest revision u64
+
+Integers are big-endian. The latest revision is written in the same batch as the entries, so a
+revision is never given twice, even if the entry that carried the highest one is deleted. Keys
+that begin with a zero byte belong to the store itself.
+"""
+
+import struct
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from rocksdict import (
+    AccessType,
+    BlockBasedOptions,
+    Cache,
+    DBRecoveryMode,
+    Env,
+    Options,
+    Rdict,
+    ReadOptions,
+    WriteBatch,
+)
+
+from routelog.log_backend.doors.clock import Clock, SystemClock
+from routelog.log_backend.doors.disk import Disk, SystemDisk
+from routelog.log_backend.metadata.metadata_log import find_damage
+
+FORMAT_VERSION = 1
+STORE_KEY = b"\x00store"
+FIRST_FREE_KEY = b"\x01"
+
+WRITE_BUFFER_BYTES = 4 * 1024 * 1024  # the change to another one holds the GIL for some ms
+WRITE_BUFFERS_MAX = 8  # room for a burst: a full set stalls the writer, which then holds the GIL
+BLOCK_CACHE_BYTES = 1024 * 1024  # what is read often is kept in memory by its owner
+BACKGROUND_JOBS_MAX = 2  # the least that RocksDB can flush and compact with
+OPEN_FILES_MAX = 64  # descriptors are wanted for segments
+INFO_LOG_BYTES_MAX = 256 * 1024
+MANIFEST_PREALLOCATION_BYTES = 64 * 1024
+BATCHES_MAX = 16  # written in one step, with the GIL held: 0.2 ms
+REST_SECONDS = 0.0003  # between two steps: whoever waits for the GIL gets it at once
+PAGE_ENTRIES_MAX = 512  # of a scan, read in one hold of the lock: below 1 ms
+
+_REVISION = struct.Struct(">Q")
+_STORE_RECORD = struct.Struct(">BQ")
+
+
+class MetadataUnavailable(Exception):
+    """The store takes nothing more: it is closed, or a write or sync has failed."""
+
+
+class MetadataCorrupt(Exception):
+    """What is on the disk cannot be read back; a later version wrote it, or it is damaged."""
+
+
+class RevisionConflict(Exception):
+    """A change expected another revision of its key; nothing of its batch was written."""
+
+    def __init__(self, key: bytes, expected_revision: int, found_revision: int) -> None:
+        super().__init__(f"{key!r} has revision {found_revision}, expected {expected_revision}")
+        self.key = key
+        self.expected_revision = expected_revision
+        self.found_revision = found_revision
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A value and the revision of the batch that wrote it (1 or more)."""
+
+    value: bytes
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A key to write, or to delete if `value` is None.
+
+    `expected_revision` makes it conditional: the entry must have this revision; 0 means that
+    the key must not exist; None accepts whatever is there.
+    """
+
+    key: bytes
+    value: bytes | None
+    expected_revision: int | None = None
+
+
+class MetadataStore:
+    """An ordered map from bytes to revisioned bytes, on disk; safe to use from any thread.
+
+    Attributes:
+        make_room: set by the owner; called in any thread before something is written.
+
+    Guarantees:
+        A failed write or sync is final. The kernel may have dropped the pages, so a second
+        sync that succeeds proves nothing: the store refuses all further changes instead. Reads
+        go on and may show changes that did not reach the disk.
+    """
+
+    def __init__(self, engine: Rdict, clock: Clock | None = None) -> None:
+        self.make_room: Callable[[], object] = lambda: None
+        self._engine = engine
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()  # guards all fields and the engine; never held over a sync
+        self._sync_lock = threading.Lock()  # one sync at a time, see sync()
+        self._failure: str | None = None
+        self._closed = False
+        self._revision = self._read_latest_revision()
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        disk: Disk | None = None,
+        clock: Clock | None = None,
+        *,
+        read_only: bool = False,
+    ) -> "MetadataStore":
+        """Open the store in the directory `path`, which is created if it is missing.
+
+        Args:
+            disk: makes the directory; the system's if not given. The engine does all else itself.
+            clock: the system's if not given.
+            read_only: changes are refused; the engine only rewrites its own small configuration file.
+
+        Raises:
+            MetadataUnavailable: another process or store holds it, or the disk refused.
+            MetadataCorrupt: it is damaged before its torn tail, or of an unknown format.
+        """
+        disk = disk or SystemDisk()
+        with _engine_errors():
+            damage = find_damage(disk, path)
+            if damage is not None:
+                raise MetadataCorrupt("{} of the metadata is damaged at byte {}".format(*damage))
+            if read_only:
+                engine = Rdict(str(path), _options(), access_type=AccessType.read_only())
+            else:
+                disk.make_directory(path)
+                engine = Rdict(str(path), _options())
+        return cls(engine, clock)
+
+    @property
+    def revision(self) -> int:
+        """The latest revision given; 0 for an empty store."""
+        return self._revision
+
+    def get(self, key: bytes) -> Entry | None:
+        """Return the entry at `key`, or None."""
+        with self._lock:
+            return self._get(key)
+
+    def scan(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, Entry]]:
+        """Yield the entries whose keys begin with `prefix`, in the order of their keys.
+
+        It reads page by page, so changes made meanwhile may be seen or missed.
+
+        Args:
+            start: keys below are passed over.
+        """
+        start = max(start, prefix) or FIRST_FREE_KEY
+        while page := self._page(prefix, start):
+            yield from page
+            start = page[-1][0] + b"\x00"
+
+    def apply(self, changes: Sequence[Change], *, synced: bool = True) -> int:
+        """Write `changes` as one batch; this blocks for the sync.
+
+        Args:
+            changes: a key that comes twice is written as the last one says; conditions are
+                all compared with the state before the batch. None at all is no batch.
+            synced: False returns before the batch is durable; call `sync()` for that.
+
+        Returns:
+            The revision of the batch.
+
+        Raises:
+            RevisionConflict: a condition does not hold; nothing was written.
+            MetadataUnavailable: closed or failed; if it failed just now, the batch may or may
+                not be there after a restart.
+
+        Guarantees:
+            All of the batch survives a crash, or none of it, and batches survive in order.
+        """
+        (outcome,) = self.apply_each([changes])
+        if isinstance(outcome, Exception):
+            raise outcome
+        if synced:
+            self.sync()
+        return outcome
+
+    def apply_each(self, batches: Iterable[Sequence[Change]]) -> list[int | Exception]:
+        """Write several batches, unsynced and in few steps: see `apply`, which writes one.
+
+        The thread rests between the steps: they hold the GIL.
+
+        Returns:
+            For each batch its revision, or why nothing of it was written; conditions are compared with
+            what the batches before it leave.
+
+        Raises:
+            MetadataUnavailable: closed or failed; if it failed just now, the first of them may be
+                there after a restart, in their order.
+        """
+        outcomes: list[int | Exception] = []
+        left = iter(batches)
+        while together := list(islice(left, BATCHES_MAX)):
+            if outcomes:
+                self._clock.pause(REST_SECONDS)
+            outcomes += self._apply_together(together)
+        return outcomes
+
+    def delete_range(self, first: bytes, end: bytes) -> None:
+        """Delete the entries with keys in [first, end); as durable as the next sync.
+
+        Raises:
+            MetadataUnavailable: closed or failed.
+        """
+        if not FIRST_FREE_KEY <= first <= end:
+            raise ValueError(f"[{first!r}, {end!r}) is no range of keys")
+        batch = WriteBatch(raw_mode=True)
+        batch.delete_range(first, end)
+        with self._lock:
+            self._refuse_if_unavailable()
+            self._write_batch(batch)
+
+    def sync(self) -> None:
+        """Make all that was applied durable; this blocks.
+
+        Raises:
+            MetadataUnavailable: closed or failed.
+        """
+        # A sync error is reported once. Two syncs at the same time could share it: one fails, the
+        # other returns with success although its data went with the same pages.
+        with self._sync_lock:
+            self._refuse_if_unavailable()
+            try:
+                # Not WriteOptions.sync: rocksdict keeps the GIL in write() and frees it here.
+                self._engine.flush_wal(True)
+            except Exception as error:
+                raise self._failed("sync", error) from error
+
+    def close(self) -> None:
+        """Sync what was applied and free the directory; closing twice is harmless.
+
+        Raises:
+            MetadataUnavailable: the last changes could not be made durable.
+        """
+        with self._sync_lock, self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                self._engine.close()
+            except Exception as error:
+                raise self._failed("close", error) from error
+
+    def _get(self, key: bytes) -> Entry | None:
+        self._refuse_if_closed()
+        with _engine_errors():
+            stored = self._engine.get(key)
+        return None if stored is None else _decode(key, stored)
+
+    def _page(self, prefix: bytes, start: bytes) -> list[tuple[bytes, Entry]]:
+        page: list[tuple[bytes, Entry]] = []
+        with self._lock, _engine_errors():
+            self._refuse_if_closed()
+            # The iterator must not outlive the lock: it would keep the directory after close().
+            # The options must outlive the iterator: it keeps no copy of the bound.
+            within = _within(prefix)
+            cursor = self._engine.iter(within)
+            cursor.seek(start)
+            while len(page) < PAGE_ENTRIES_MAX and cursor.valid():
+                key = cursor.key()
+                if not key.startswith(prefix):
+                    break
+                page.append((key, _decode(key, cursor.value())))
+                cursor.next()
+            cursor.status()
+        return page
+
+    def _apply_together(self, batches: Sequence[Sequence[Change]]) -> list[int | Exception]:
+        with self._lock:
+            self._refuse_if_unavailable()
+            gathered = _Gathered(self._revision)
+            outcomes = [self._gather(changes, gathered) for changes in batches]
+            if gathered.revision > self._revision:
+                record = _STORE_RECORD.pack(FORMAT_VERSION, gathered.revision)
+                gathered.writes.put(STORE_KEY, record)
+                self._write_batch(gathered.writes)
+                self._revision = gathered.revision
+        return outcomes
+
+    def _gather(self, changes: Sequence[Change], gathered: "_Gathered") -> int | Exception:
+        try:
+            self._check(changes, gathered.revisions)
+        except (RevisionConflict, MetadataCorrupt, ValueError) as error:
+            return error
+        if changes:
+            gathered.add(changes)
+        return gathered.revision
+
+    def _check(self, changes: Sequence[Change], gathered: Mapping[bytes, int]) -> None:
+        for change in changes:
+            if change.key < FIRST_FREE_KEY:
+                raise ValueError(f"the key {change.key!r} belongs to the store")
+            if change.expected_revision is None:
+                continue
+            found_revision = gathered.get(change.key)
+            if found_revision is None:
+                entry = self._get(change.key)
+                found_revision = 0 if entry is None else entry.revision
+            if found_revision != change.expected_revision:
+                raise RevisionConflict(change.key, change.expected_revision, found_revision)
+
+    def _write_batch(self, batch: WriteBatch) -> None:
+        try:
+            self.make_room()
+            self._engine.write(batch)
+        except Exception as error:
+            raise self._failed("write", error) from error
+
+    def _read_latest_revision(self) -> int:
+        with _engine_errors():
+            stored = self._engine.get(STORE_KEY)
+        if stored is None:
+            return 0
+        if len(stored) != _STORE_RECORD.size or stored[0] != FORMAT_VERSION:
+            self._engine.close()
+            raise MetadataCorrupt(f"unknown format of the metadata store: {stored[:16].hex()}")
+        revision: int = _STORE_RECORD.unpack(stored)[1]
+        return revision
+
+    def _failed(self, action: str, error: Exception) -> MetadataUnavailable:
+        self._failure = f"{action} of the metadata failed: {error}"
+        return MetadataUnavailable(self._failure)
+
+    def _refuse_if_unavailable(self) -> None:
+        if self._failure is not None:
+            raise MetadataUnavailable(self._failure)
+        self._refuse_if_closed()
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise MetadataUnavailable("the metadata store is closed")
+
+
+class _Gathered:
+    """Batches to be written in one go.
+
+    Attributes:
+        revision: of the latest batch.
+        revisions: of the keys that it writes; 0 for those that it deletes.
+    """
+
+    def __init__(self, revision: int) -> None:
+        self.revision = revision
+        self.revisions: dict[bytes, int] = {}
+        self.writes = WriteBatch(raw_mode=True)
+
+    def add(self, changes: Sequence[Change]) -> None:
+        self.revision += 1
+        stamp = _REVISION.pack(self.revision)
+        for change in changes:
+            if change.value is None:
+                self.writes.delete(change.key)
+            else:
+                self.writes.put(change.key, stamp + change.value)
+            self.revisions[change.key] = 0 if change.value is None else self.revision
+
+
+def _within(prefix: bytes) -> ReadOptions:
+    # Without an end it would look for one behind all that was deleted since the last compaction,
+    # whatever it is: 20,000 deleted partitions cost 20 ms a look.
+    options = ReadOptions()
+    above = prefix.rstrip(b"\xff")
+    if above:
+        options.set_iterate_upper_bound(above[:-1] + bytes([above[-1] + 1]))
+    return options
+
+
+def _decode(key: bytes, stored: bytes) -> Entry:
+    if len(stored) < _REVISION.size:
+        raise MetadataCorrupt(f"the entry {key!r} has no revision")
+    return Entry(stored[_REVISION.size :], _REVISION.unpack_from(stored)[0])
+
+
+@contextmanager
+def _engine_errors() -> Iterator[None]:
+    """Give the engine's errors a type: it raises bare Exceptions that begin with a status name."""
+    try:
+        yield
+    except (MetadataUnavailable, MetadataCorrupt):
+        raise
+    except Exception as error:
+        is_corrupt = str(error).startswith("Corruption")
+        raise (MetadataCorrupt if is_corrupt else MetadataUnavailable)(str(error)) from error
+
+
+def _options() -> Options:
+    """RocksDB for a few megabytes of topology: little memory, few threads, nothing to start."""
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_write_buffer_size(WRITE_BUFFER_BYTES)
+    options.set_max_write_buffer_number(WRITE_BUFFERS_MAX)
+    options.set_max_background_jobs(BACKGROUND_JOBS_MAX)
+    options.set_max_file_opening_threads(1)
+    options.set_max_open_files(OPEN_FILES_MAX)
+    env = Env()
+    env.lower_thread_pool_cpu_priority()  # compaction: nobody waits for it, as one does for a flush
+    options.set_env(env)
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(INFO_LOG_BYTES_MAX)
+    options.set_manifest_preallocation_size(MANIFEST_PREALLOCATION_BYTES)
+    options.set_stats_dump_period_sec(0)
+    options.set_stats_persist_period_sec(0)
+    # A cut last record is an unsynced write. Damage before the end is a loss and must be seen:
+    # point-in-time recovery, the default, would drop everything after it without a word.
+    options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
+    blocks = BlockBasedOptions()
+    blocks.set_block_cache(Cache(BLOCK_CACHE_BYTES))
+    options.set_block_based_table_factory(blocks)
+    return options

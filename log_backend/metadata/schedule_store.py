@@ -1,0 +1,172 @@
+"""How schedules are kept in the metadata store: which record of a log is due when::
+
+    key                                                                             value
+    b"schedules/" schedule u64, due i64, part u8, offset u64                        none
+    b"schedule-ends/" schedule u64, part u8                                         end u64
+
+Integers are big-endian, so that the entries of a schedule follow each other as they are due (us since 1970,
+never negative). A part is one of the partitions that the schedule is of. Every record of a part below its end
+was entered; entries of settled records may be left over, and mean nothing.
+"""
+
+import asyncio
+import logging
+import struct
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+from typing import NamedTuple, TypeVar
+
+from routelog.log_backend.metadata.metadata import Change, MetadataCorrupt, MetadataStore
+
+# Of one batch: the store's lock is held for it, and the engine keeps the GIL; 1 ms.
+CHANGES_MAX = 512
+
+_ENTRIES = b"schedules/"
+_ENDS = b"schedule-ends/"
+_SCHEDULE = struct.Struct(">Q")
+_ENTRY = struct.Struct(">qBQ")
+_END_KEY = struct.Struct(">QB")
+_END = struct.Struct(">Q")
+
+_Result = TypeVar("_Result")
+
+log = logging.getLogger(__name__)
+
+
+class ScheduledRecord(NamedTuple):
+    """A record and when it is due (us since 1970); part and offset say where it is."""
+
+    due: int
+    part: int
+    offset: int
+
+
+class ScheduleStore:
+    """The schedules of a node, behind one thread: what it is told comes in that order.
+
+    Everything is done without sync: what a crash takes is built again from the logs. After the end, or a
+    failure, nothing is written, and what is read is cancelled.
+    """
+
+    def __init__(self, metadata: MetadataStore, loop: asyncio.AbstractEventLoop) -> None:
+        self._metadata = metadata
+        self._loop = loop
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="schedules")
+        self._flushes: set[Callable[[], None]] = set()
+        self._closed = False
+
+    def ends(self, schedule: int) -> Mapping[int, int]:
+        """The end of each part that has one; this reads at once: for the start."""
+        prefix = _ENDS + _SCHEDULE.pack(schedule)
+        return {key[-1]: _end(key, entry.value) for key, entry in self._metadata.scan(prefix)}
+
+    def withdraw_end(self, schedule: int, part: int, end: int) -> None:
+        """An end is above what the log still has: make it durable that it is not; for the start."""
+        self._metadata.apply([_end_change(schedule, part, end)])
+
+    def write(
+        self,
+        schedule: int,
+        added: Sequence[ScheduledRecord],
+        removed: Sequence[ScheduledRecord],
+        ends: Mapping[int, int],
+    ) -> None:
+        """Enter and strike out records, then say how far all are entered."""
+        changes = [Change(_key(schedule, each), b"") for each in added]
+        changes += [Change(_key(schedule, each), None) for each in removed]
+        changes += [_end_change(schedule, part, end) for part, end in ends.items()]
+        self._run(partial(self._write, changes)).add_done_callback(self._report)
+
+    def read(
+        self, schedule: int, first: ScheduledRecord, count: int
+    ) -> asyncio.Future[list[ScheduledRecord]]:
+        """The next entries from one on; all that was told before is seen."""
+        return self._run(partial(self._read, schedule, first, count))
+
+    def delete(self, schedule: int) -> None:
+        """Forget a schedule."""
+        self._run(partial(self._delete, schedule)).add_done_callback(self._report)
+
+    def keep_only(self, schedules: Collection[int]) -> None:
+        """Forget all others: they ended with a run, or their deletion was cut short."""
+        self._run(partial(self._keep_only, frozenset(schedules))).add_done_callback(self._report)
+
+    def opened(self, flush: Callable[[], None]) -> None:
+        """Call this before the end, for what has not been told yet."""
+        self._flushes.add(flush)
+
+    def closed(self, flush: Callable[[], None]) -> None:
+        """Do not call it any more."""
+        self._flushes.discard(flush)
+
+    async def aclose(self) -> None:
+        """Write what is left."""
+        for flush in list(self._flushes):
+            flush()
+        self._closed = True
+        await self._loop.run_in_executor(None, self._thread.shutdown)
+
+    def _run(self, work: Callable[[], _Result]) -> asyncio.Future[_Result]:
+        if self._closed:
+            refused: asyncio.Future[_Result] = self._loop.create_future()
+            refused.cancel()
+            return refused
+        return self._loop.run_in_executor(self._thread, work)
+
+    def _report(self, future: "asyncio.Future[None]") -> None:
+        if not future.cancelled() and (error := future.exception()) is not None:
+            if not self._closed:
+                log.error(
+                    "schedules are not written any more; a restart makes up for it: %s", error
+                )
+            self._closed = True  # the store refuses everything from now on
+
+    # -- in the thread
+
+    def _write(self, changes: Sequence[Change]) -> None:
+        for first in range(0, len(changes), CHANGES_MAX):
+            self._metadata.apply(changes[first : first + CHANGES_MAX], synced=False)
+
+    def _read(self, schedule: int, first: ScheduledRecord, count: int) -> list[ScheduledRecord]:
+        prefix = _ENTRIES + _SCHEDULE.pack(schedule)
+        found = self._metadata.scan(prefix, _key(schedule, first))
+        return [
+            ScheduledRecord(*_ENTRY.unpack_from(key, len(prefix)))
+            for key, _ in islice(found, count)
+        ]
+
+    def _delete(self, schedule: int) -> None:
+        for prefix in (_ENTRIES, _ENDS):
+            self._metadata.delete_range(
+                prefix + _SCHEDULE.pack(schedule), prefix + _SCHEDULE.pack(schedule + 1)
+            )
+
+    def _keep_only(self, schedules: frozenset[int]) -> None:
+        for prefix in (_ENTRIES, _ENDS):
+            known = self._numbers(prefix)
+            for schedule in [each for each in known if each not in schedules]:
+                self._delete(schedule)
+
+    def _numbers(self, prefix: bytes) -> Iterable[int]:
+        start = prefix
+        while found := next(self._metadata.scan(prefix, start), None):
+            schedule: int = _SCHEDULE.unpack_from(found[0], len(prefix))[0]
+            yield schedule
+            start = prefix + _SCHEDULE.pack(schedule + 1)
+
+
+def _key(schedule: int, entry: ScheduledRecord) -> bytes:
+    return _ENTRIES + _SCHEDULE.pack(schedule) + _ENTRY.pack(*entry)
+
+
+def _end_change(schedule: int, part: int, end: int) -> Change:
+    return Change(_ENDS + _END_KEY.pack(schedule, part), _END.pack(end))
+
+
+def _end(key: bytes, value: bytes) -> int:
+    if len(value) != _END.size:
+        raise MetadataCorrupt(f"the entry {key!r} is no end of a schedule")
+    end: int = _END.unpack(value)[0]
+    return end

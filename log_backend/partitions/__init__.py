@@ -1,0 +1,1 @@
+"""One partition: append, read, settle, and change several together."""

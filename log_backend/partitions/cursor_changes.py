@@ -1,0 +1,14 @@
+"""What cursors have to tell the journal before its next commit."""
+
+from routelog.log_backend.journal.journal_entry import JournalEntry
+from routelog.log_backend.journal.journal_groups import JournalGroups
+from routelog.log_backend.partitions.partition_log import PartitionLog
+
+
+def journal_changes(partitions: set[PartitionLog], groups: JournalGroups) -> None:
+    """Append what cursors of partitions have not told so far, for which nobody waits; the set is empty then."""
+    for partition in partitions:
+        for cursor in partition.cursors.values():
+            for change in cursor.take_changes():
+                groups.append(JournalEntry(partition.number, change), False, partition.synced)
+    partitions.clear()

@@ -1,0 +1,25 @@
+# The end of a log, for the compiled kernel.
+from routelog.log_backend.partitions.log_intake cimport LogIntake
+from routelog.log_backend.records.record_batch cimport RecordBatch, Records, new_batch
+from routelog.log_backend.partitions.tail cimport Tail
+
+
+cdef class LogEnd:
+    cdef public unsigned long long number
+    cdef readonly object directory_text
+    cdef public object durability
+    cdef public bint durable
+    cdef public bint synced
+    cdef public bint is_stream
+    cdef public bint keeps_log
+    cdef public bint closed
+    cdef public long long next_offset
+    cdef public long long open_from
+    cdef public Tail _tail
+    cdef LogIntake _intake
+    cdef bint _journaled
+    cdef long long _waits_for
+    cdef long long take(self, Records records, bint waited) except? -1
+    cdef int _promise(self, object durability) except? -1
+    cdef int _join(self, list appended, RecordBatch batch) except? -1
+    cdef int _keep(self, RecordBatch batch) except? -1

@@ -1,0 +1,221 @@
+# cython: annotation_typing=False
+"""The end of a partition's log: where batches are appended."""
+
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import cython
+
+from routelog.log_backend.journal.journal_block import NO_CURSOR, HandedOut
+from routelog.log_backend.journal.journal_entry import JournalEntry
+from routelog.log_backend.journal.journal_groups import JournalGroup
+from routelog.log_backend.partitions.log_intake import LogIntake
+from routelog.log_backend.partitions.tail import Tail
+from routelog.log_backend.records.durability import Durability
+from routelog.log_backend.records.record_batch import RecordBatch, Records, new_batch
+
+NOTHING_OPEN = 2**63 - 1
+
+_MEMORY, _DISK = Durability.MEMORY, Durability.DISK  # to look one up takes 0.1 us
+
+
+class PartitionClosed(Exception):
+    """The partition was deleted; nothing was written."""
+
+
+@cython.cclass
+class LogEnd:
+    """What grows of a partition.
+
+    Attributes:
+        number: of the partition: unique on this node, never used again.
+        durable: it survives a restart, with its persistent records and its cursors.
+        durability: what a confirm promises of its persistent records; MEMORY unless it is durable.
+        synced: its changes have to survive a power cut.
+        is_stream: only its retention ends a record's life.
+        keeps_log: readers are shown its records.
+        closed: the partition was deleted, or the broker ends.
+        directory_text: see `directory`.
+        next_offset: offset of the next record.
+        open_from: from there on a transaction under way has appended; NOTHING_OPEN: none has.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        directory: str | PathLike[str],
+        intake: LogIntake,
+        durable: bool,
+        durability: Durability,
+    ) -> None:
+        self.number = number
+        self.directory_text: str = fspath(directory)
+        self.durable = durable
+        self._promise(durability if durable else _MEMORY)
+        self.is_stream = False
+        self.keeps_log = False
+        self.closed = False
+        self.next_offset = 0
+        self.open_from = NOTHING_OPEN
+        self._waits_for = 0  # the last position of the journal that something here has waited for
+        self._tail = Tail(intake if durable else None)
+        self._intake = intake
+
+    @property
+    def directory(self) -> Path:
+        """Where its segments lie."""
+        # Paths intern their names: of 100,000 that are kept, Python's table of them grows, at once.
+        return Path(self.directory_text)
+
+    @property
+    def ready_end(self) -> int:
+        """Records below may be handed out: not those of a transaction before all of it is appended.
+
+        Nor what others append behind them meanwhile: it would overtake them.
+        """
+        return self.open_from if self.open_from < self.next_offset else self.next_offset
+
+    @property
+    def is_open(self) -> bool:
+        """A transaction under way has appended."""
+        return self.open_from != NOTHING_OPEN
+
+    @property
+    def visible_end(self) -> int:
+        """Where the log ends for readers: all below is what its durability promises, no offset is given again.
+
+        Records that are not in the journal wait for those before them.
+        """
+        group = self.hiding()
+        end = self.ready_end
+        return end if group is None else min(end, group.first_offsets[self.number])
+
+    def hiding(self) -> JournalGroup | None:
+        """What has to be written, or durable, before more than now is visible; None: all is visible."""
+        groups = self._intake.groups
+        if self._waits_for <= groups.promised:
+            return None
+        group: JournalGroup | None = groups.hiding(self.number)
+        return group
+
+    def tail_bytes(self) -> int:
+        """Memory of the batches that are kept."""
+        return self._tail.bytes
+
+    @property
+    def unflushed_bytes(self) -> int:
+        """Of batches that are in no segment, and in no plan to write one."""
+        return self._tail.unflushed_bytes
+
+    def promise(self, durability: Durability) -> None:
+        """Let confirms of what is appended from now on mean this, as far as it is durable."""
+        self._promise(durability if self.durable else _MEMORY)
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    @cython.returns(cython.int)
+    def _promise(self, durability: Durability) -> int:
+        self.durability = durability
+        self.synced = durability is _DISK
+        self._journaled = durability is not _MEMORY
+        return 0
+
+    @cython.locals(records=Records, waited=cython.bint)
+    def append(self, records: Records, waited: bool = False) -> int:
+        """Append records to the end, in order; see `ready_end` and `visible_end`.
+
+        Args:
+            records: their buffer is kept, not copied.
+            waited: somebody waits until they are durable.
+
+        Returns:
+            The journal position that they wait for: `durability` says whether it must be written or
+            durable. 0 when they wait for nothing.
+
+        Raises:
+            PartitionClosed: the partition was deleted.
+            JournalFailed: the disk failed before; nothing was written.
+
+        Guarantees:
+            Persistent records of a durable partition survive what `durability` says once the journal
+            reached the position: all of them, or none. Offsets follow each other.
+        """
+        return self.take(records, waited)
+
+    @cython.cfunc
+    @cython.returns(cython.longlong)
+    @cython.exceptval(-1)
+    @cython.locals(
+        records=Records,
+        waited=cython.bint,
+        batch=RecordBatch,
+        appended=list,
+        position=cython.longlong,
+        waits_for=cython.longlong,
+    )
+    def take(self, records: Records, waited: bool) -> int:
+        """See `append`: the same for the kernel, without a call of Python's."""
+        if self.closed:
+            raise PartitionClosed(str(self.directory))
+        batch = new_batch(records, self.next_offset, self._intake.leader_epoch)
+        position = waits_for = 0
+        appended = self._intake.appended
+        if appended is not None:
+            self._join(appended, batch)
+        if self.durable and (records.attributes & 2 or self.is_stream):  # PERSISTENT
+            if self._journaled:
+                groups = self._intake.groups
+                position = waits_for = groups.append_batch(self.number, batch, waited, self.synced)
+            elif self._intake.groups.failure is not None:
+                raise self._intake.groups.failure  # it would not survive a clean stop
+        elif self.keeps_log and self._journaled:
+            waits_for = self._take_offsets(batch)
+        if waits_for > self._waits_for:
+            self._waits_for = waits_for
+            self._intake.groups.hide(self.number, batch.base_offset)
+        self._keep(batch)
+        self.next_offset = batch.end_offset
+        return position
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    @cython.returns(cython.int)
+    @cython.locals(appended=list, batch=RecordBatch)
+    def _join(self, appended: list[Any], batch: RecordBatch) -> int:
+        # Known before it is anywhere: an error behind this leaves nothing either.
+        appended += [self, batch]
+        if batch.base_offset < self.open_from:
+            self.open_from = batch.base_offset
+        return 0
+
+    def _take_offsets(self, batch: RecordBatch) -> int:
+        # Records that a crash takes: the journal has to know which offsets readers have seen.
+        taken = JournalEntry(self.number, HandedOut(NO_CURSOR, batch.end_offset))
+        position: int = self._intake.groups.append(taken, False, self.synced)
+        return position
+
+    @cython.locals(batch=RecordBatch)
+    def keep(self, batch: RecordBatch) -> None:
+        """Take a batch into memory; its place is behind all others."""
+        self._keep(batch)
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    @cython.returns(cython.int)
+    @cython.locals(batch=RecordBatch, before=cython.longlong)
+    def _keep(self, batch: RecordBatch) -> int:
+        before = self._tail.bytes
+        if self._tail.append(batch):
+            self._has_unflushed()
+        self._intake.grew(self._tail.bytes - before)
+        return 0
+
+    def show(self, batch: RecordBatch) -> None:
+        """The transaction that appended a batch has ended; does nothing where that is not the first of it."""
+        if self.open_from == batch.base_offset:
+            self.open_from = NOTHING_OPEN
+
+    def _has_unflushed(self) -> None:
+        """The first batch has come that is in no segment."""
+        raise NotImplementedError

@@ -1,0 +1,492 @@
+"""The log of one partition: append at the end, read anywhere, forget what nobody needs.
+
+A batch is in the tail (memory) from the moment it has its offsets. Durable ones also join the journal.
+Within seconds the batches that are still needed are written to segments; what was settled before that
+never is. Offsets between stored batches that no batch holds were settled, or were never promised.
+"""
+
+import asyncio
+import logging
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from os import PathLike
+from typing import Protocol
+
+from routelog.log_backend.doors.clock import Clock, moment
+from routelog.log_backend.journal.journal_block import Reason
+from routelog.log_backend.journal.journal_groups import JournalGroup
+from routelog.log_backend.journal.journal_waiters import JournalWaiters
+from routelog.log_backend.partitions.cursor import Cursor
+from routelog.log_backend.partitions.loaded_pieces import LoadedPieces, PieceBudget
+from routelog.log_backend.partitions.log_intake import LogIntake
+from routelog.log_backend.partitions.quarantine import QuarantinedLog
+from routelog.log_backend.partitions.tail import Tail
+from routelog.log_backend.records.durability import Durability
+from routelog.log_backend.records.record_batch import RecordBatch
+from routelog.log_backend.remote.remote_log import RemoteLog
+from routelog.log_backend.segments.retention import Hold, Retention
+from routelog.log_backend.segments.segment import Segment, SegmentDamaged
+from routelog.log_backend.segments.segment_plan import place_batches
+from routelog.log_backend.segments.segment_writer import SegmentWrite
+
+log = logging.getLogger(__name__)
+
+FLUSHED_MAX = 2_048  # batches that are planned to be written at once: 0.2 to 0.4 ms
+
+_end_offset = attrgetter("end_offset")
+
+
+class LogOwner(Protocol):
+    """What a partition needs from the store that owns it."""
+
+    clock: Clock
+    intake: LogIntake
+    segment_bytes: int
+    loaded_pieces: PieceBudget
+    waiters: JournalWaiters
+
+    def has_state(self, partition: "PartitionLog") -> None:
+        """A cursor of the partition has something for the journal."""
+
+    def has_unflushed(self, partition: "PartitionLog") -> None:
+        """The partition has batches that are in no segment."""
+
+    def load(self, segment: Segment, offset: int) -> asyncio.Future[list[RecordBatch]]:
+        """Read batches from a segment in a thread."""
+
+    def remove_segments(self, partition: "PartitionLog", segments: list[Segment]) -> None:
+        """Delete files of a partition's oldest segments in a thread."""
+
+    def keeps_newest(self, partition: "PartitionLog") -> bool:
+        """Whether a partition that needs none of its segments keeps the newest for now."""
+
+    def damage_changed(self, partition: "PartitionLog") -> None:
+        """Keep what is known of the partition's damage."""
+
+
+class PartitionLog(QuarantinedLog):
+    """One partition of a queue.
+
+    Attributes:
+        retention: what is kept longer than consumers need; None: nothing.
+        remote: what remote storage has; None: that is not known, or nothing.
+        compression: of sealed segments: none, zstd, lz4.
+        synced_offset: segments hold, synced, what is needed of the records below.
+        first_kept: base offset of the oldest segment, when that is synced: see first_kept.py.
+        overtaken: by number of a cursor, what settles it up to an offset when a forced retention
+            goes on without it.
+        held: by number of a cursor, how much is kept for it beyond retention; others: all.
+    """
+
+    __slots__ = (
+        "_awaiting_load",
+        "_awaiting_visible",
+        "_flushing",
+        "_loaded",
+        "_owner",
+        "compression",
+        "cursors",
+        "first_kept",
+        "held",
+        "overtaken",
+        "remote",
+        "retention",
+        "segments",
+        "synced_offset",
+    )
+
+    def __init__(
+        self,
+        owner: LogOwner,
+        number: int,
+        directory: str | PathLike[str],
+        *,
+        durable: bool,
+        durability: Durability = Durability.DISK,
+        retention: Retention | None = None,
+        compression: str = "none",
+    ) -> None:
+        super().__init__(number, directory, owner.intake, durable, durability)
+        self.keeps_log = retention is not None
+        self.is_stream = retention is not None and retention.is_stream
+        self._begin_undamaged()
+        self._owner = owner
+        self.retention = retention
+        self.remote: RemoteLog | None = None
+        self.compression = compression
+        self.synced_offset = 0
+        self.first_kept: int | None = None
+        self.segments: list[Segment] = []
+        self.cursors: dict[int, Cursor] = {}
+        self.overtaken: dict[int, Callable[[int], None]] = {}
+        self.held: dict[int, Hold] = {}
+        self._flushing = False
+        self._loaded: LoadedPieces | None = None  # nothing was
+        self._awaiting_load: tuple[Callable[[], None], ...] = ()
+        self._awaiting_visible: tuple[Callable[[], None], ...] = ()
+
+    # -- writing
+
+    def recovered(self, batch: RecordBatch) -> None:
+        """Take a batch of the journal, unless a segment has it or everybody is done with it."""
+        if batch.base_offset >= self.next_offset:
+            self.skip_to(batch.base_offset)
+            if batch.end_offset > self.low_water() or self.retention is not None:
+                self.keep(batch)
+            self.next_offset = batch.end_offset
+
+    def skip_to(self, offset: int) -> None:
+        """Settle the offsets up to one that no stored batch holds, for all cursors."""
+        if offset > self.next_offset:
+            for cursor in self.cursors.values():
+                cursor.settle(self.next_offset, offset, Reason.LOST)
+            self.next_offset = offset
+
+    def take_back(self, batches: Sequence[RecordBatch]) -> None:
+        """What a transaction appended is gone: it has failed. Its offsets are settled, and not given again."""
+        if self.closed:
+            return
+        freed = self._tail.take_back({batch.base_offset for batch in batches})
+        self._owner.intake.grew(-freed)
+        for batch in batches:
+            self.next_offset = max(self.next_offset, batch.end_offset)
+            for cursor in self.cursors.values():
+                cursor.settle(batch.base_offset, batch.end_offset, Reason.LOST)
+        self.show(batches[0])
+        self.release()
+
+    # -- reading
+
+    @property
+    def first_offset(self) -> int:
+        """Offset of the oldest record that can be read; the next offset when there is none."""
+        if self.segments:
+            return self.segments[0].base_offset
+        first = self._tail.first
+        return self.next_offset if first is None else first.base_offset
+
+    @property
+    def last_batch_offset(self) -> int:
+        """Offset at which the newest visible batch begins, or one not far before it."""
+        end: int = self.visible_end
+        last: RecordBatch | None = self._tail.last_below(end)
+        if last is not None:
+            return last.base_offset
+        return self.segments[-1].last_indexed_offset if self.segments else end
+
+    def when_visible(self, done: Callable[[], None]) -> None:
+        """Call `done` as soon as more than now is visible, which the journal hastens; when all is, never."""
+        if done in self._awaiting_visible:
+            return
+        if not self._awaiting_visible:
+            group: JournalGroup | None = self.hiding()
+            if group is None:
+                return
+            self._owner.waiters.wait(group.position, self._became_visible, durable=False)
+            self._owner.intake.groups.hasten(group)
+        self._awaiting_visible += (done,)
+
+    def _became_visible(self) -> None:
+        awaiting, self._awaiting_visible = self._awaiting_visible, ()
+        for done in awaiting:
+            done()
+
+    def offset_at(self, time: int) -> int:
+        """Where the first batch begins that came in at a time (us since 1970) or later.
+
+        Returns:
+            The offset; of a batch in a segment, or of one less than an index interval before it;
+            the next offset when there is none.
+        """
+        batch = self._tail.find_time(time)
+        if batch is None or batch is self._tail.first:  # it may also be older than the tail
+            for segment in self.segments:
+                if segment.last_time >= time:
+                    return segment.offset_at(time)
+        return self.next_offset if batch is None else batch.base_offset
+
+    def read(self, offset: int) -> RecordBatch | None:
+        """The batch that holds an offset, or the next one if none does.
+
+        Returns:
+            None at the end of the log, at a damage or a transaction under way, and also when `load` must be
+            awaited first.
+        """
+        batch = self._find(offset)
+        if batch is not None and batch.base_offset >= min(self.blocked_from, self.open_from):
+            return None
+        return batch
+
+    def _find(self, offset: int) -> RecordBatch | None:
+        if offset >= self.blocked_from:
+            return None
+        first = self._tail.first
+        if first is not None and (offset >= first.base_offset or offset >= self._segments_end()):
+            found: RecordBatch | None = self._tail.find(offset)
+            return found
+        return None if self._loaded is None else self._loaded.find(offset)
+
+    def needs_load(self, offset: int) -> bool:
+        """Whether the offset is on disk only, and can be read."""
+        if offset >= self.blocked_from or offset >= self._segments_end():
+            return False
+        return self._find(offset) is None
+
+    def segment_of(self, offset: int) -> Segment | None:
+        """The segment on the disk that holds an offset, if one does."""
+        return next((each for each in self.segments if each.written_end > offset), None)
+
+    def load(self, offset: int, done: Callable[[], None]) -> None:
+        """Bring the records at an offset into memory; calls `done` when a load has ended.
+
+        One load runs at a time: meanwhile `done` waits for that one, and the caller looks again.
+        """
+        if self.closed or offset >= self.blocked_from:
+            return
+        segment = self.segment_of(offset)
+        if segment is None:
+            return
+        if not self._awaiting_load:
+            future = self._owner.load(segment, offset)
+            future.add_done_callback(lambda future: self._finish_load(segment, offset, future))
+        if done not in self._awaiting_load:  # who is served from elsewhere meanwhile asks often
+            self._awaiting_load += (done,)
+
+    def _finish_load(
+        self, segment: Segment, offset: int, future: "asyncio.Future[list[RecordBatch]]"
+    ) -> None:
+        awaiting, self._awaiting_load = self._awaiting_load, ()
+        if self.closed or future.cancelled():
+            return
+        error = future.exception()
+        if error is not None and offset < self.first_offset:
+            pass  # retention removed it meanwhile: `done` looks again, and finds what follows
+        elif isinstance(error, SegmentDamaged):
+            self.quarantine_segment(segment, error, offset)
+        elif error is not None:
+            self.read_failed(offset, error)
+        else:
+            self._loaded = self._loaded or LoadedPieces(self._owner.loaded_pieces)
+            self._loaded.add(offset, future.result())
+        for done in awaiting:
+            done()
+
+    # -- damage
+
+    def _needed_from(self) -> int:
+        """See `QuarantinedLog`."""
+        return max(self.first_offset, 0 if self.retention is not None else self.low_water())
+
+    def _damage_changed(self) -> None:
+        """See `QuarantinedLog`."""
+        self._forget_loaded()
+        self._owner.damage_changed(self)
+
+    def _forget_loaded(self) -> None:
+        if self._loaded is not None:
+            self._loaded.clear()
+
+    def _segments_end(self) -> int:
+        # Behind it, records are in the tail, perhaps on their way to a segment.
+        for segment in reversed(self.segments):
+            if segment.written_size:
+                return segment.written_end
+        return 0
+
+    # -- cursors
+
+    def open_cursor(self, number: int = 0) -> Cursor:
+        """The cursor with a number; made when there is none."""
+        cursor = self.cursors.get(number)
+        if cursor is None:
+            notify = self._has_state if self.durable else None
+            cursor = self.cursors[number] = Cursor(number, notify)
+        return cursor
+
+    def _has_unflushed(self) -> None:
+        self._owner.has_unflushed(self)
+
+    def _has_state(self) -> None:
+        if not self.closed:
+            self._owner.has_state(self)
+
+    def low_water(self) -> int:
+        """Every cursor has settled all offsets below."""
+        if not self.cursors:
+            return self.next_offset
+        if len(self.cursors) == 1:
+            (cursor,) = self.cursors.values()
+            return cursor.low_water
+        return min(cursor.low_water for cursor in self.cursors.values())
+
+    def close_cursor(self, number: int) -> None:
+        """Forget a cursor: it holds nothing any more, and its number is not used again."""
+        self.cursors.pop(number, None)
+        self.overtaken.pop(number, None)
+        self.held.pop(number, None)
+        if not self.closed:
+            self.release()
+
+    def expire(self) -> None:
+        """Let go of what the retention's limits end, whether something happens here or not."""
+        retention = self.retention
+        if retention is None or not self.segments or self.closed:
+            return
+        own, now = self.open_cursor(), moment(self._owner.clock)
+        ended = retention.ended(self.segments, own.low_water, now)
+        gone = self.segments[: max(ended, retention.copied(self.segments, self._copied_end, now))]
+        if self.is_stream and gone:
+            own.settle(own.low_water, gone[-1].end_offset, Reason.EXPIRED)
+        for hold in list(self.held.values()):
+            hold.check(gone)
+        if ended and retention.is_forced:
+            for overtake in list(self.overtaken.values()):
+                overtake(gone[ended - 1].end_offset)
+        self.release()
+
+    def release(self) -> None:
+        """Let go of what is settled: batches in memory, and whole segments past their retention."""
+        end = low_water = self.low_water()
+        if self.retention is not None:
+            # What is being written stays: nobody could read it meanwhile.
+            end = min(end, self._segments_end())
+        freed = self._tail.drop_up_to(end, self._owner.intake.let_go)
+        if freed:
+            self._owner.intake.grew(-freed)
+        if self.segments and not self._flushing and self.segments[0].end_offset <= low_water:
+            self._remove_segments(self._unneeded_segments(low_water))
+        if self.is_damaged:
+            self.lift_quarantine()
+
+    def _unneeded_segments(self, low_water: int) -> int:
+        if self.retention is not None:
+            now = moment(self._owner.clock)
+            return self.retention.removable(self.segments, low_water, self._copied_end, now)
+        count = bisect_right(self.segments, low_water, key=_end_offset)
+        if count == len(self.segments) and self._owner.keeps_newest(self):
+            return count - 1
+        return count
+
+    def _remove_segments(self, count: int) -> None:
+        if count:
+            removed, self.segments[:count] = self.segments[:count], []
+            self._forget_loaded()
+            self._owner.remove_segments(self, removed)
+
+    def remove_settled_segments(self) -> bool:
+        """Remove all segments, also the newest, unless something in them is needed.
+
+        Returns:
+            Whether that is decided; not while they are written.
+        """
+        if self._flushing and not self.closed:
+            return False
+        if not self.closed and self.segments and self.segments[-1].end_offset <= self.low_water():
+            self._remove_segments(len(self.segments))
+        return True
+
+    def segments_to_sync(self) -> list[Segment]:
+        """Those that a checkpoint has to sync: not where nothing is needed, whatever becomes of it."""
+        settled = 0 if self.retention is not None else self.low_water()
+        return [each for each in self.segments if each.unsynced and each.end_offset > settled]
+
+    @property
+    def _copied_end(self) -> int:
+        return 0 if self.remote is None else self.remote.end
+
+    def first_kept_moved(self) -> bool:
+        """See where the log begins; whether `first_kept` is another since. Not while it is flushed."""
+        oldest = self.segments[0] if self.segments else None
+        first_kept = None
+        if oldest is not None:
+            # Sealed ones are synced, and the newest is when a checkpoint says so.
+            synced = len(self.segments) > 1 or self.synced_offset > oldest.base_offset
+            first_kept = oldest.base_offset if synced else None
+        moved, self.first_kept = first_kept != self.first_kept, first_kept
+        return moved
+
+    # -- flushing to segments
+
+    def plan_flush(self) -> Iterator[list[SegmentWrite]]:
+        """Give visible batches that are needed and unflushed their places in segments, some at each step.
+
+        The caller writes them and then calls `flushed`; until then the partition plans nothing more, but what
+        was there at the first step.
+        """
+        if self._flushing:
+            return
+        end = self.visible_end
+        while not self.closed and (batches := self._tail.take_unflushed(end, FLUSHED_MAX)):
+            number, directory, size = self.number, self.directory, self._owner.segment_bytes
+            writes = place_batches(self._needed(batches), self.segments, number, directory, size)
+            self._flushing |= bool(writes)
+            yield writes
+        if not self.closed and not self._tail.is_flushed:
+            self._has_unflushed()
+
+    def flushed(self) -> None:
+        """The planned writes are done."""
+        self._flushing = False
+        for segment in reversed(self.segments):
+            if segment.written_size == segment.size:
+                break
+            segment.written()
+            segment.written_at = self._owner.clock.monotonic()
+        if not self.closed:
+            self.release()
+            self.expire()
+
+    def flush_refused(self, writes: Sequence[SegmentWrite]) -> None:
+        """There was no room: planned writes that are not `done` left nothing behind.
+
+        Their batches are unflushed again, but for those that left memory because everybody is done with them.
+        """
+        if self.closed:
+            return
+        for write in reversed([each for each in writes if not each.done]):
+            if write.batches:
+                self._tail.unflush_from(write.batches[0].base_offset)
+            if write.before is None:
+                self.segments.remove(write.segment)
+            else:  # also when it is empty: those before it stay sealed
+                write.segment.restore(write.before)
+        self.flushed()
+        if not self._tail.is_flushed:
+            self._has_unflushed()
+
+    def sealed_segments(self) -> list[Segment]:
+        """Segments whose files are complete and synced; none while a flush may be sealing one."""
+        return [] if self._flushing or self.closed else self.segments[:-1]
+
+    def evict(self, size: int) -> int:
+        """Forget up to `size` bytes of batches that segments hold; returns what was freed."""
+        freed = 0 if self._flushing else self._tail.evict(size)
+        self._owner.intake.grew(-freed)
+        return freed
+
+    def _needed(self, batches: list[RecordBatch]) -> list[RecordBatch]:
+        # Those that somebody is not done with.
+        cursors = self.cursors.values()
+        if self.retention is not None or not cursors:
+            return batches
+        if not any(cursor.settled.chunks for cursor in cursors):
+            return batches[bisect_right(batches, self.low_water(), key=_end_offset) :]
+        return [batch for batch in batches if not self._is_settled(batch)]
+
+    def _is_settled(self, batch: RecordBatch) -> bool:
+        return all(
+            cursor.settled.unsettled_from(batch.base_offset) >= batch.end_offset
+            for cursor in self.cursors.values()
+        )
+
+    # -- the end
+
+    def close(self) -> int:
+        """Stop: the partition was deleted, or the broker ends. Returns the memory freed."""
+        self.closed, freed = True, self._tail.bytes
+        self._owner.intake.let_go(self._tail.take_all())
+        self._tail = Tail()
+        self._forget_loaded()
+        self.cursors = {}  # they know the log: nothing is left for the garbage collector
+        return freed

@@ -1,0 +1,1 @@
+"""The record batch: the bytes that flow from the socket to the disk and back."""

@@ -1,0 +1,163 @@
+# cython: annotation_typing=False
+"""What is written one behind the other: small pieces are copied into one buffer, large ones are left alone."""
+
+from collections.abc import Sequence
+
+import cython
+
+from routelog.log_backend.records.record_batch import (
+    Octets,
+    RecordBatch,
+    new_buffer,
+    put_header,
+    put_octets,
+)
+
+COPIED_BYTES_MAX = 4_096  # a larger piece is written as quickly from where it is
+ROOM_BYTES_MIN = 4 * 1024
+
+
+@cython.final
+@cython.cclass
+class Gathering:
+    """Bytes in order.
+
+    Attributes:
+        bytes: how many there are.
+        open: the buffer that grows; see `room`.
+    """
+
+    __slots__ = ("_used", "_whole", "bytes", "open")
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.open = bytearray()
+        self._used = 0
+        self._whole: list[Octets] = []
+
+    @cython.ccall
+    @cython.returns(cython.Py_ssize_t)
+    @cython.exceptval(-1)
+    @cython.locals(size=cython.Py_ssize_t, at=cython.Py_ssize_t)
+    def room(self, size: int) -> int:
+        """Make room behind everything: the place in `open` that the caller fills before anything else comes."""
+        at = self._used
+        if at + size > len(self.open):
+            self._grow(max(2 * at, at + size, 4_096))  # ROOM_BYTES_MIN
+        self._used = at + size
+        self.bytes += size
+        return at
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    @cython.returns(cython.int)
+    @cython.locals(size=cython.Py_ssize_t)
+    def _grow(self, size: int) -> int:
+        if cython.compiled:
+            PyByteArray_Resize(self.open, size)
+        else:
+            self.open += bytes(size - len(self.open))
+        return 0
+
+    @cython.ccall
+    @cython.exceptval(-1)
+    @cython.returns(cython.int)
+    @cython.locals(size=cython.Py_ssize_t, at=cython.Py_ssize_t)
+    def add(self, octets: Octets) -> int:
+        """Add a piece; it is not changed before `buffers` are written."""
+        size = len(octets)
+        if size > 4_096:  # COPIED_BYTES_MAX
+            self._close()
+            self._whole.append(octets)
+            self.bytes += size
+        else:
+            at = self.room(size)
+            put_octets(self.open, at, octets)
+        return 0
+
+    @cython.ccall
+    @cython.exceptval(-1)
+    @cython.returns(cython.int)
+    @cython.locals(batch=RecordBatch, at=cython.Py_ssize_t)
+    def add_batch(self, batch: RecordBatch) -> int:
+        """Add a batch as it is stored: header and payload."""
+        at = self.room(64)
+        put_header(self.open, at, batch)
+        self.add(batch.records.payload)
+        return 0
+
+    @cython.locals(batches=list, at=cython.Py_ssize_t, bytes_max=cython.Py_ssize_t)
+    def add_batches(self, batches: list[RecordBatch], at: int, bytes_max: int) -> int:
+        """Add batches from an index on, until there are so many bytes; returns the index behind them."""
+        while at < len(batches) and self.bytes < bytes_max:
+            self.add_batch(batches[at])
+            at += 1
+        return at
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    @cython.returns(cython.int)
+    def _close(self) -> int:
+        if self._used:
+            del self.open[self._used :]
+            self._whole.append(self.open)
+            self.open = new_buffer(0)
+            self._used = 0
+        return 0
+
+    @cython.ccall
+    @cython.exceptval(-1)
+    @cython.returns(cython.int)
+    @cython.locals(
+        buffer=bytearray,
+        at=cython.Py_ssize_t,
+        size=cython.Py_ssize_t,
+        copied=cython.Py_ssize_t,
+        target=cython.p_char,
+    )
+    def copy_to(self, buffer: bytearray, at: int) -> int:
+        """Copy everything, in order, to a place in a buffer that has room for it.
+
+        It lets go of the GIL now and then.
+        """
+        copied = 0
+        for octets in self._whole:
+            size = len(octets)
+            put_octets(buffer, at, octets)
+            at += size
+            copied += size
+            if copied >= 1_048_576:  # UNLOCKED_BYTES_MIN
+                copied = 0
+                with cython.nogil:
+                    pass
+        if cython.compiled:
+            target = PyByteArray_AS_STRING(buffer) + at
+            copy_octets(target, PyByteArray_AS_STRING(self.open), self._used)
+        else:
+            buffer[at : at + self._used] = self.open[: self._used]
+        return 0
+
+    def cut(self, stretches: Sequence[tuple[int, int]]) -> None:
+        """Take out stretches of bytes, [first, end), disjoint and in their order."""
+        kept: list[Octets] = []
+        begin = place = 0
+        for octets in self.buffers():
+            first, end = begin, begin + len(octets)
+            while place < len(stretches) and stretches[place][0] < end:
+                low, high = stretches[place]
+                if first < low:
+                    kept.append(memoryview(octets)[first - begin : low - begin])
+                first = max(first, min(high, end))
+                if high > end:
+                    break  # it goes on in the next one
+                place += 1
+            if first < end:
+                kept.append(octets if first == begin else memoryview(octets)[first - begin :])
+            begin = end
+        self._whole = kept
+        self.bytes = sum(map(len, kept))
+
+    def buffers(self) -> list[Octets]:
+        """Everything, in order."""
+        self._close()
+        return self._whole

@@ -1,0 +1,1 @@
+"""Copies of sealed segments in a bucket."""

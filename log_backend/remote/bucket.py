@@ -1,0 +1,75 @@
+"""The door to remote storage: objects with names, written whole, never changed.
+
+A name is words with slashes between, as a path: `orders/0/00000000000000000042.log`. Every call blocks, and so
+belongs into a thread.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from routelog.log_backend.doors.disk import Buffer
+
+
+class BadBucket(ValueError):
+    """The address of a bucket makes no sense, or what reads such an address is not installed."""
+
+
+class BucketFailed(Exception):
+    """The remote storage did not do what it was asked; it may be asked again."""
+
+
+class NoObject(Exception):
+    """There is no object of this name."""
+
+
+class StoredObject(Protocol):
+    """An object, open for reading.
+
+    Attributes:
+        size: in bytes.
+    """
+
+    size: int
+
+    def close(self) -> None:
+        """Let go of it."""
+
+    def read(self, position: int, size: int) -> bytes | bytearray:
+        """Up to `size` bytes; fewer only at the end.
+
+        Raises:
+            BucketFailed: the storage does not answer.
+        """
+
+
+class Bucket(Protocol):
+    """A place for objects.
+
+    Raises:
+        BucketFailed: by each call: the storage does not answer, or refuses.
+    """
+
+    def folders(self, folder: str) -> list[str]:
+        """Names of the folders directly in a folder, sorted; none when there is no such folder."""
+
+    def objects(self, folder: str) -> Mapping[str, int]:
+        """Names of the objects directly in a folder, and their sizes."""
+
+    def write(self, name: str, pieces: Iterable[Buffer], size: int) -> None:
+        """Make an object, in place of one of this name. When this returns it is whole and durable.
+
+        An object that was not written to its end may be there all the same, and not whole.
+        """
+
+    def open(self, name: str) -> StoredObject:
+        """Open an object for reading.
+
+        Raises:
+            NoObject: there is none.
+        """
+
+    def remove(self, name: str) -> None:
+        """Delete an object; one that is not there is no error."""
+
+    def remove_folder(self, folder: str) -> None:
+        """Delete a folder and the objects in it; there are no folders in it."""

@@ -1,0 +1,48 @@
+"""Addresses of buckets."""
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from routelog.log_backend.doors.disk import Disk
+from routelog.log_backend.remote.bucket import BadBucket, Bucket
+from routelog.log_backend.remote.folder_bucket import FolderBucket
+
+
+def open_bucket(url: str, disk: Disk) -> Bucket:
+    """The bucket at an address: `s3://bucket/prefix?region=...` or `file:///folder`.
+
+    Options of S3 are those of Arrow: `region`, `endpoint_override`, `scheme`; user and password of the address
+    are the access key and the secret key, without which the environment has them.
+
+    Raises:
+        BadBucket: the address makes no sense, or it is S3 and pyarrow is not installed.
+    """
+    check_address(url)
+    if urlsplit(url).scheme == "file":
+        return FolderBucket(disk, Path(unquote(urlsplit(url).path)))
+    try:
+        from routelog.log_backend.remote.s3_bucket import S3Bucket
+    except ImportError:
+        raise BadBucket("S3 needs pyarrow: pip install 'routelog[remote]'") from None
+    return S3Bucket(url)
+
+
+def check_address(url: str) -> None:
+    """See what can be seen without going there.
+
+    Raises:
+        BadBucket: the address makes no sense.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("file", "s3"):
+        raise BadBucket(f"expected s3://... or file:///..., not {parts.scheme or 'no'}://")
+    is_whole = parts.path.startswith("/") and not (parts.netloc or parts.query)
+    if parts.scheme == "file" and not is_whole:
+        raise BadBucket("expected file:///folder, with the whole path")
+
+
+def without_secrets(url: str) -> str:
+    """An address as it may be shown."""
+    scheme, mark, rest = url.partition("://")
+    place = rest.partition("?")[0].rpartition("@")[2]
+    return f"{scheme}{mark}{place}"

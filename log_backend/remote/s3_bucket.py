@@ -1,0 +1,107 @@
+"""A bucket of Amazon's S3, or of one of the many storages that speak its protocol; Arrow speaks it for us."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from pyarrow import ArrowException
+from pyarrow.fs import FileSelector, FileSystem, FileType
+
+from routelog.log_backend.doors.disk import Buffer
+from routelog.log_backend.remote.bucket import BadBucket, BucketFailed, NoObject
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What Arrow raises, as what a bucket raises."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NoObject(str(error)) from None
+    except (OSError, ArrowException) as error:
+        raise BucketFailed(str(error)) from error
+
+
+class S3Object:
+    """See `StoredObject`; each read is a request."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.size: int = file.size()
+
+    def close(self) -> None:
+        """See `StoredObject`."""
+        with suppress(OSError):
+            self._file.close()
+
+    def read(self, position: int, size: int) -> bytes:
+        """See `StoredObject`."""
+        with _told():
+            content: bytes = self._file.read_at(size, position)
+        return content
+
+
+class S3Bucket:
+    """See `Bucket`.
+
+    Raises:
+        BadBucket: the address makes no sense.
+    """
+
+    def __init__(self, url: str) -> None:
+        try:
+            self._files, self._root = FileSystem.from_uri(url)
+        except (OSError, ArrowException) as error:
+            raise BadBucket(str(error)) from None
+        if not self._root:
+            raise BadBucket("the address names no bucket")
+
+    def folders(self, folder: str) -> list[str]:
+        """See `Bucket`."""
+        return sorted(
+            each.base_name for each in self._listed(folder) if each.type == FileType.Directory
+        )
+
+    def objects(self, folder: str) -> Mapping[str, int]:
+        """See `Bucket`."""
+        found = self._listed(folder)
+        return {each.base_name: each.size for each in found if each.type == FileType.File}
+
+    def write(self, name: str, pieces: Iterable[Buffer], size: int) -> None:
+        """See `Bucket`."""
+        path = self._path(name)
+        with _told():
+            stream = self._files.open_output_stream(path, metadata=_CONTENT)
+            try:
+                for piece in pieces:
+                    stream.write(piece)
+            finally:
+                stream.close()  # which also ends what is not whole: a name says nothing yet
+            there = self._files.get_file_info(path).size
+        if there != size:
+            raise BucketFailed(f"{name}: {there} bytes are there, not {size}")
+
+    def open(self, name: str) -> S3Object:
+        """See `Bucket`."""
+        with _told():
+            return S3Object(self._files.open_input_file(self._path(name)))
+
+    def remove(self, name: str) -> None:
+        """See `Bucket`."""
+        with suppress(NoObject), _told():
+            self._files.delete_file(self._path(name))
+
+    def remove_folder(self, folder: str) -> None:
+        """See `Bucket`."""
+        with suppress(NoObject), _told():
+            self._files.delete_dir(self._path(folder))
+
+    def _listed(self, folder: str) -> Any:
+        with _told():
+            return self._files.get_file_info(FileSelector(self._path(folder), allow_not_found=True))
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}" if name else self._root
+
+
+_CONTENT = {"Content-Type": "application/octet-stream"}

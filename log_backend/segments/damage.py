@@ -1,0 +1,133 @@
+"""Damage of a partition's files, and what is known of it over restarts.
+
+A damaged partition is quarantined: nothing at or behind the damage is handed out, until `routelog log
+repair` has settled what is lost. In the metadata store, JSON::
+
+    b"damage/" partition u64, big-endian -> {"found": [{"file": ..., "position": ..., "reason": ...,
+                                             "first": ..., "end": ...}, ...],
+                                             "lost": [[first, end], ...]}
+
+`lost` is what a repair gave up: recovery settles it for all cursors.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from routelog.log_backend.metadata.metadata import Change, MetadataStore
+
+NOTHING_BLOCKED = 1 << 64  # above every offset
+EVERYTHING_BEHIND = (1 << 63) - 1  # the end of damage that concerns all offsets behind its first
+
+_PREFIX = b"damage/"
+
+
+class Damage(msgspec.Struct, frozen=True):
+    """One place of a partition's files that cannot be read.
+
+    Attributes:
+        file: its name within the partition's directory.
+        position: byte at which the damage was met.
+        first: nothing at or behind this offset is handed out.
+        end: what lies behind this offset may be whole.
+    """
+
+    file: str
+    position: int
+    reason: str
+    first: int
+    end: int
+
+    def __str__(self) -> str:
+        where = f"{self.file} is damaged at byte {self.position}: {self.reason}"
+        if self.end == EVERYTHING_BEHIND:
+            return f"{where}; offsets from {self.first} on are concerned"
+        return f"{where}; offsets {self.first} to {self.end - 1} are concerned"
+
+
+class DamageRecord(msgspec.Struct):
+    """What is kept of a partition's damage.
+
+    Attributes:
+        found: not repaired; the lowest offset first.
+        lost: [first, end) offsets that a repair gave up, ascending.
+    """
+
+    found: list[Damage] = msgspec.field(default_factory=list)
+    lost: list[tuple[int, int]] = msgspec.field(default_factory=list)
+
+    def add(self, damage: Damage) -> bool:
+        """Note damage; False when it was known."""
+        place = (damage.file, damage.position)
+        known = [each for each in self.found if (each.file, each.position) == place]
+        if known and known[0].first <= damage.first:
+            return False
+        self.found = [each for each in self.found if each not in known]
+        self.found.append(damage)
+        self.found.sort(key=lambda each: each.first)
+        return True
+
+    @property
+    def blocked_from(self) -> int:
+        """Nothing at or behind this offset is handed out."""
+        return self.found[0].first if self.found else NOTHING_BLOCKED
+
+    def still_promised(self, offset: int) -> int:
+        """The offset up to which records must be there, when all below `offset` were once."""
+        for first, end in reversed(self.lost):
+            if first < offset <= end:
+                offset = first
+        return offset
+
+
+def damage_key(partition: int) -> bytes:
+    """Key of a partition's record."""
+    return _PREFIX + struct.pack(">Q", partition)
+
+
+def damage_change(partition: int, record: DamageRecord | None) -> Change:
+    """Store the record, or delete it."""
+    empty = record is None or not (record.found or record.lost)
+    return Change(damage_key(partition), None if empty else msgspec.json.encode(record))
+
+
+def load_damage(metadata: MetadataStore, partition: int) -> DamageRecord:
+    """What is known of a partition."""
+    entry = metadata.get(damage_key(partition))
+    return DamageRecord() if entry is None else msgspec.json.decode(entry.value, type=DamageRecord)
+
+
+def damaged_partitions(metadata: MetadataStore) -> Iterator[tuple[int, DamageRecord]]:
+    """All records, by partition number."""
+    for key, entry in metadata.scan(_PREFIX):
+        number: int = struct.unpack_from(">Q", key, len(_PREFIX))[0]
+        yield number, msgspec.json.decode(entry.value, type=DamageRecord)
+
+
+def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges in ascending order, those that touch made one."""
+    found: list[tuple[int, int]] = []
+    for first, end in sorted(ranges):
+        if found and first <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((first, end))
+    return found
+
+
+def without(
+    ranges: Sequence[tuple[int, int]], taken: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """What of some ranges is in none of the others; both ascend, and touch no range of their own."""
+    found: list[tuple[int, int]] = []
+    for first, end in ranges:
+        for taken_first, taken_end in taken:
+            if taken_end <= first or taken_first >= end:
+                continue
+            if first < taken_first:
+                found.append((first, taken_first))
+            first = max(first, taken_end)
+        if first < end:
+            found.append((first, end))
+    return found

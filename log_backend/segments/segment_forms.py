@@ -1,0 +1,78 @@
+"""What a crash may leave of compression: a segment in both forms, or a newest one that is compressed."""
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+from routelog.log_backend.doors.disk import Disk
+from routelog.log_backend.segments.log_directory import (
+    COMPRESSED,
+    PLAIN,
+    base_offsets,
+    compressed_path,
+    segment_path,
+)
+from routelog.log_backend.segments.segment_file import SegmentDamaged, SegmentFile
+
+log = logging.getLogger(__name__)
+
+UNPACK_BYTES = 1024 * 1024  # at a time
+
+
+def leave_one_form(disk: Disk, directory: Path, names: Iterable[str]) -> None:
+    """Give each segment of a partition one file, and the newest one its first form: it is written.
+
+    Args:
+        names: of the files in the directory.
+
+    Raises:
+        SegmentDamaged: the newest segment cannot be unpacked.
+    """
+    names = list(names)
+    packed, plain = base_offsets(names, (COMPRESSED,)), set(base_offsets(names, (PLAIN,)))
+    newest = max(plain.union(packed), default=-1)
+    changed = False
+    for base in packed:
+        path = segment_path(directory, base)
+        if base == newest and base not in plain:
+            # Its successor is gone: removed by hand, or by a file system that lost its name.
+            _unpack(disk, path)
+        elif base not in plain:
+            continue
+        redundant = path if base != newest and _is_whole(disk, path) else compressed_path(path)
+        disk.remove(redundant)
+        changed = True
+    if changed:
+        # Or a form that is out of date could come back after the next crash.
+        disk.sync_directory(directory)
+
+
+def _is_whole(disk: Disk, path: Path) -> bool:
+    """Whether the compressed form can take the place of the other one."""
+    plain = SegmentFile(disk, path)
+    plain.close()
+    try:
+        packed = SegmentFile(disk, compressed_path(path))
+    except SegmentDamaged as error:
+        log.error("%s; it is removed, since %s is there", error, path)
+        return False
+    packed.close()
+    return packed.size == plain.size
+
+
+def _unpack(disk: Disk, path: Path) -> None:
+    scratch = path.with_suffix(".new")
+    source = SegmentFile(disk, compressed_path(path))
+    try:
+        target = disk.open(scratch, create=True)
+        try:
+            disk.truncate(target, 0)
+            for position in range(0, source.size, UNPACK_BYTES):
+                disk.write(target, position, [source.read(position, UNPACK_BYTES)])
+            disk.sync(target)
+        finally:
+            disk.close(target)
+    finally:
+        source.close()
+    disk.rename(scratch, path)
+    disk.sync_directory(path.parent)

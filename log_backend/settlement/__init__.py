@@ -1,0 +1,1 @@
+"""Which offsets of a log are settled."""

@@ -1,0 +1,1 @@
+"""What reads, verifies and repairs a stopped node's data directory."""

@@ -1,0 +1,1 @@
+"""What keeps the store small and sound in the background."""

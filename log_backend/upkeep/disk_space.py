@@ -1,0 +1,181 @@
+"""Free space on the data directory: at a reserve publishers wait, until there is clearly more.
+
+What was promised and has no place of its own yet counts as used: batches that are in the journal and
+go to segments later, and the journal's next file.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from routelog.log_backend.doors.ballast import METADATA_BYTES, MIB, Ballast
+from routelog.log_backend.doors.disk import Disk, DiskFull
+
+log = logging.getLogger(__name__)
+
+# The reserve is at most this part of the file system, or a small one is all reserve.
+RESERVE_SHARE_MAX = 8
+# Publishers go on with this part of the reserve to spare, not to stop again at once.
+RESUME_SHARE = 4
+# Bytes a second that others may write: a look comes in half the time they need.
+FILL_RATE = 250 * MIB
+LOOK_SECONDS_MIN = 0.1
+LOOK_SECONDS_MAX = 0.5  # others may be faster than FILL_RATE, and publishers wait within a second
+SPENT_SECONDS = 0.01  # until a look that is due because of what this node itself wrote
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """How much space stays free, in bytes.
+
+    Attributes:
+        size: publishers wait below it.
+    """
+
+    size: int
+
+    @classmethod
+    def of(cls, wanted: int, total: int) -> "Reserve":
+        """The reserve that was asked for, as far as the file system is large enough for it."""
+        return cls(min(wanted, total // RESERVE_SHARE_MAX))
+
+    def is_low(self, free: int, promised: int, *, was_low: bool) -> bool:
+        """Whether publishers should wait."""
+        margin = self.size // RESUME_SHARE if was_low else 0
+        return free < self.size + promised + margin
+
+    def next_look(self, room: int, *, low: bool) -> float:
+        """Seconds until free space is looked at again; `room` is what is left above the reserve."""
+        if low:
+            return LOOK_SECONDS_MIN
+        return min(max(LOOK_SECONDS_MIN, room / (2 * FILL_RATE)), LOOK_SECONDS_MAX)
+
+
+class DiskSpace:
+    """Watches free space; everything but the look itself runs on the event loop.
+
+    Attributes:
+        low: publishers should wait.
+        free: bytes, at the last look.
+        room: bytes that were left above the reserve and what was promised, at the last look.
+
+    Args:
+        ballast: is made anew when there is room.
+        promised: bytes that are on their way to the disk and have no place there yet.
+        on_look: called after each look, when `low` is up to date.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        disk: Disk,
+        loop: asyncio.AbstractEventLoop,
+        reserve_bytes: int,
+        ballast: Ballast,
+        *,
+        promised: Callable[[], int],
+        on_look: Callable[[], None],
+    ) -> None:
+        self._directory = directory
+        self._disk = disk
+        self._loop = loop
+        self._ballast = ballast
+        self._promised = promised
+        self._on_look = on_look
+        self.reserve = Reserve.of(reserve_bytes, disk.total_bytes(directory))
+        self.low = False
+        self.free = 0
+        self.room = 0
+        self._unknown = False
+        # A thread of its own: a file system that does not answer must stop nothing else.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="disk-space")
+        self._timer: asyncio.TimerHandle | None = None
+        self._looking = False
+        self._hurried = False
+
+    def start(self) -> None:
+        """Take the first look at once, then go on looking."""
+        self._judge(self._disk.free_bytes(self._directory))
+        self._look_in(LOOK_SECONDS_MIN)
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._thread.shutdown(wait=False)
+
+    def hurry(self) -> None:
+        """This node will write more than `room`: look soon."""
+        if not self._hurried and not self.low and self._timer is not None:
+            self._hurried = True
+            self._look_in(SPENT_SECONDS)
+
+    def segment_room(self) -> int:
+        """Bytes that segments may take, beside the metadata that go with them; call it in any thread."""
+        return max(0, self._disk.free_bytes(self._directory) - METADATA_BYTES)
+
+    def check_segment(self, size: int) -> None:
+        """Call it in any thread before writing a segment.
+
+        Raises:
+            DiskFull: there is no room for `size` bytes and the metadata that go with them.
+        """
+        room = self.segment_room()
+        if room < size:
+            raise DiskFull(f"segments have {room} bytes of room, and {size} are needed")
+
+    def check_metadata(self) -> None:
+        """Call it in any thread before storing snapshots; the ballast is for them.
+
+        Raises:
+            DiskFull: there is no room for the metadata.
+        """
+        free = self._ballast.make_room(METADATA_BYTES)
+        if free < METADATA_BYTES:
+            raise DiskFull(f"{free} bytes are free, and {METADATA_BYTES} are needed")
+
+    def _look_in(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        if not self._looking:
+            self._looking = True
+            look = self._loop.run_in_executor(self._thread, self._ballast.keep)
+            look.add_done_callback(self._looked)
+
+    def _looked(self, look: "asyncio.Future[int]") -> None:
+        self._looking = self._hurried = False
+        if self._timer is None or look.cancelled():
+            return
+        self._look_in(LOOK_SECONDS_MIN)  # whatever comes of this one
+        error = look.exception()
+        if error is None:
+            self._unknown = False
+            self._judge(look.result())
+            self._look_in(self.reserve.next_look(self.room, low=self.low))
+        elif not self._unknown:
+            self._unknown = True
+            log.error("free space of %s is not known: %s", self._directory, error)
+
+    def _judge(self, free: int) -> None:
+        promised = self._promised()
+        self.free = free
+        was_low, self.low = self.low, self.reserve.is_low(free, promised, was_low=self.low)
+        self.room = free - self.reserve.size - promised
+        if self.low != was_low:
+            state = "low on disk: publishers wait" if self.low else "enough disk space again"
+            log.log(
+                logging.WARNING if self.low else logging.INFO,
+                "%s; %d MiB are free, %d promised, the reserve is %d",
+                state,
+                free // MIB,
+                promised // MIB,
+                self.reserve.size // MIB,
+            )
+        self._on_look()

@@ -1,0 +1,90 @@
+"""What a handler answers with."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from routelog.log_backend import StoredStretch
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One JSON value."""
+
+    value: object
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """No content: something was made (201), at a place relative to its path, or changed (204)."""
+
+    status: int = 204
+    location: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """JSON that is written a piece at a time."""
+
+    pieces: AsyncIterator[bytes]
+    file_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Many things, described when their turn comes.
+
+    Attributes:
+        items: a snapshot.
+        describe: what there is to say of one; None: it has gone meanwhile, or is not for the caller.
+        name: of one, for the filter; None: there is none.
+        order: of one, when no column is chosen; None: as they come.
+    """
+
+    items: Iterable[Any]
+    describe: Callable[[Any], Row | None]
+    name: Callable[[Any], str] | None = None
+    order: Callable[[Any], tuple[str, ...]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Bytes of a log, as they are stored; whoever sends it closes the stretch."""
+
+    stretch: StoredStretch
+
+
+Answer = Value | Empty | Pieces | Listing | Stored
+
+
+def put(existed: bool) -> Empty:
+    """What PUT answers."""
+    return Empty(204 if existed else 201)
+
+
+def selected(row: Mapping[str, Any], columns: list[list[str]] | None) -> Row:
+    """The columns of a row that are wanted; `a.b` is b of what is in a."""
+    if columns is None:
+        return dict(row)
+    found: Row = {}
+    for path in columns:
+        _copy(row, path, found)
+    return found
+
+
+def _copy(source: object, path: list[str], target: Row) -> None:
+    head, rest = path[0], path[1:]
+    if not isinstance(source, Mapping) or head not in source:
+        return
+    if not rest:
+        target[head] = source[head]
+        return
+    inner: Row = {}
+    _copy(source[head], rest, inner)
+    if inner:
+        known = target.setdefault(head, {})
+        if isinstance(known, dict):
+            known.update(inner)

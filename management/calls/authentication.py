@@ -1,0 +1,86 @@
+"""Who calls: basic authentication, the token of this machine's command line, or one for logs."""
+
+import binascii
+import hmac
+from base64 import b64decode
+
+from routelog.management.calls.broker_side import BrokerSide
+from routelog.management.calls.caller import Caller
+from routelog.management.calls.failures import NOT_AUTHORISED, Refused
+from routelog.management.calls.log_tokens import PREFIX, LogTokens
+from routelog.vhosts import may_connect_from
+
+HEADER_CHARACTERS_MAX = 4_096  # base64 of names and passwords that people have
+
+_REFUSED = (401, "not_authorized")
+_TOKEN = "Bearer "
+_BASIC = "Basic "
+
+
+async def authenticated(
+    broker: BrokerSide, token: str, log_tokens: LogTokens, header: str, peer: str | None
+) -> Caller:
+    """The caller that an Authorization header names.
+
+    Args:
+        token: of this run of the broker.
+        log_tokens: knows those for logs.
+        peer: address of the other end; None: it cannot be told.
+
+    Raises:
+        Refused: 401, whatever was wrong.
+        AuthenticationBusy: too many others are logging in.
+        TooManyFailedLogins: so many of this user, or from this address, have failed.
+    """
+    if header.startswith(_TOKEN + PREFIX):
+        return _by_log_token(broker, log_tokens, header[len(_TOKEN) :], peer)
+    if header.startswith(_TOKEN):
+        return _by_token(broker, token, header[len(_TOKEN) :], peer)
+    name, password = _basic(header)
+    user = broker.users.find(name)
+    verified = await broker.passwords.verify(user, password, name=name, peer=peer)
+    # The user may have been changed or deleted while the password was verified.
+    if not verified or user is None or broker.users.find(name) != user:
+        raise _failed("wrong password" if user is not None else "no such user", name)
+    if not may_connect_from(name, peer, broker.loopback_users):
+        raise _not_from_here(name)
+    return Caller(name, user.tags, broker.users.permissions)
+
+
+def _by_token(broker: BrokerSide, token: str, shown: str, peer: str | None) -> Caller:
+    # The rule for users who must be local, with a name that is none.
+    is_local = may_connect_from("", peer, ("",))
+    if not is_local or not hmac.compare_digest(token.encode(), shown.encode(errors="replace")):
+        raise _failed("not the token of this run, or from another machine")
+    return Caller("", ("administrator",), broker.users.permissions, is_local=True)
+
+
+def _by_log_token(broker: BrokerSide, tokens: LogTokens, shown: str, peer: str | None) -> Caller:
+    found = tokens.verified(shown, broker.users) if len(shown) <= HEADER_CHARACTERS_MAX else None
+    if found is None:
+        raise Refused(*_REFUSED, "the token is not valid, or not any more")
+    user, vhost = found
+    if not may_connect_from(user.name, peer, broker.loopback_users):
+        raise _not_from_here(user.name)
+    return Caller(user.name, (), broker.users.permissions, only_vhost=vhost)
+
+
+def _basic(header: str) -> tuple[str, bytes]:
+    if not header.startswith(_BASIC) or len(header) > HEADER_CHARACTERS_MAX:
+        raise _failed("no basic authentication, or a longer one than any")
+    try:
+        name, colon, password = b64decode(header[len(_BASIC) :], validate=True).partition(b":")
+        if not colon:
+            raise ValueError
+        return name.decode(), password
+    except (binascii.Error, ValueError):
+        raise _failed("malformed basic authentication") from None
+
+
+def _failed(cause: str, name: str = "") -> Refused:
+    # Who is asked is told the same whatever was wrong; the log says it.
+    return Refused(*_REFUSED, "Login failed", cause=cause, name=name)
+
+
+def _not_from_here(name: str) -> Refused:
+    return Refused(*NOT_AUTHORISED, "User can only log in via localhost", name=name)

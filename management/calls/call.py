@@ -1,0 +1,117 @@
+"""One request, as the handlers see it."""
+
+import re
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, TypeVar, get_args, get_origin
+
+import msgspec
+from aiohttp import web
+
+from routelog.management.calls.broker_side import BrokerSide
+from routelog.management.calls.caller import Caller
+from routelog.management.calls.failures import Refused, bad_request
+from routelog.management.calls.json_turns import decoded_in_turns
+from routelog.management.calls.log_tokens import LogTokens
+from routelog.vhosts import VirtualHost
+
+BODY_BYTES_MAX = 1024 * 1024  # RabbitMQ's is larger; nothing but definitions needs more
+DEFINITIONS_BYTES_MAX = 20 * 1024 * 1024  # RabbitMQ's limit for all bodies
+
+_Struct = TypeVar("_Struct", bound=msgspec.Struct)
+
+_BLANK = re.compile(rb"\s*")
+_BOOLEANS = {"true": True, "false": False}
+
+
+class Call:
+    """A request by somebody who may make it.
+
+    Attributes:
+        vhost: the one that the path names; reading it is for routes that have it.
+        tokens: those for logs.
+    """
+
+    vhost: VirtualHost
+
+    def __init__(
+        self, request: web.Request, broker: BrokerSide, caller: Caller, tokens: LogTokens
+    ) -> None:
+        self._request = request
+        self.broker = broker
+        self.caller = caller
+        self.tokens = tokens
+
+    @property
+    def has_vhost(self) -> bool:
+        """Whether the path names a vhost."""
+        return "vhost" in self._request.match_info
+
+    def path(self, name: str) -> str:
+        """A part of the path, decoded."""
+        return self._request.match_info[name]
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """What stands behind the question mark; of a name that comes twice, the first."""
+        return self._request.query
+
+    def is_under(self, path: str) -> bool:
+        """Whether the path goes on with this, after /api."""
+        return self._request.rel_url.raw_path.startswith(f"/api{path}")
+
+    def flag(self, name: str) -> bool:
+        """Whether a query parameter is set to true."""
+        return self._request.query.get(name) == "true"
+
+    def header(self, name: str) -> str:
+        """A header; empty when it is not there. What is no UTF-8 in it is replaced."""
+        text = self._request.headers.get(name, "")
+        return text.encode(errors="surrogateescape").decode(errors="replace")
+
+    async def json(self, *, bytes_max: int = BODY_BYTES_MAX) -> Any:
+        """The body, decoded; an empty one is an empty object.
+
+        Raises:
+            Refused: it is too large, or no JSON.
+        """
+        body = bytearray()
+        async for piece in self._pieces():
+            body += piece
+            if len(body) > bytes_max:
+                raise Refused(
+                    413, "payload_too_large", f"the body is larger than {bytes_max} bytes"
+                )
+        try:
+            return {} if _BLANK.fullmatch(body) else await decoded_in_turns(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise bad_request("not_json") from None
+
+    def _pieces(self) -> AsyncIterator[bytes]:
+        return self._request.content.iter_any().__aiter__()
+
+    async def body(self, kind: type[_Struct]) -> _Struct:
+        """The body as an object of a kind; keys that it does not have are passed over.
+
+        Raises:
+            Refused: it is no such object.
+        """
+        content = await self.json()
+        if not isinstance(content, dict):
+            raise bad_request("not_json")
+        try:
+            return msgspec.convert(_with_values(content, kind), kind)
+        except msgspec.ValidationError as error:
+            raise bad_request(str(error)) from None
+
+
+def _with_values(content: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The content with what tools write in another way: booleans as text, and an empty object as a list."""
+    for field in msgspec.structs.fields(kind):
+        said = content.get(field.encode_name)
+        if isinstance(said, str) and bool in (
+            get_args(field.type) or (field.type,)
+        ):  # rabbitmqadmin
+            content[field.encode_name] = _BOOLEANS.get(said, said)
+        elif said == [] and get_origin(field.type) is dict:  # PHP, whose arrays are both
+            content[field.encode_name] = {}
+    return content

@@ -1,0 +1,109 @@
+"""What the HTTP API answers when it refuses: the one table from errors to status and name.
+
+Source: RabbitMQ 3.10's management plugin, whose clients match on these.
+"""
+
+from routelog import exchanges, log_backend, vhosts
+
+NOT_FOUND = (404, "Object Not Found")
+BAD_REQUEST = (400, "bad_request")
+NOT_AUTHORISED = (401, "not_authorised")
+UNAVAILABLE = (503, "service_unavailable")
+
+REFUSALS: dict[type[Exception], tuple[int, str]] = {
+    exchanges.ExchangeNotFound: (404, "not_found"),
+    exchanges.QueueNotFound: (404, "not_found"),
+    exchanges.RoutingError: BAD_REQUEST,
+    exchanges.ReservedName: NOT_AUTHORISED,
+    exchanges.DefaultExchangeProtected: NOT_AUTHORISED,
+    exchanges.SystemExchangeProtected: NOT_AUTHORISED,
+    vhosts.AccessRefused: NOT_AUTHORISED,
+    vhosts.VhostAccessRefused: NOT_AUTHORISED,
+    vhosts.AuthenticationBusy: UNAVAILABLE,
+    vhosts.TooManyFailedLogins: (401, "not_authorized"),
+    vhosts.InvalidArguments: BAD_REQUEST,
+    vhosts.InvalidDefinition: BAD_REQUEST,
+    vhosts.InvalidLimit: BAD_REQUEST,
+    vhosts.InvalidParameter: BAD_REQUEST,
+    vhosts.InvalidPermission: BAD_REQUEST,
+    vhosts.InvalidPolicy: BAD_REQUEST,
+    vhosts.InvalidQueueArgument: BAD_REQUEST,
+    vhosts.InvalidQueueProperty: BAD_REQUEST,
+    vhosts.NeedsName: BAD_REQUEST,
+    vhosts.InvalidUser: BAD_REQUEST,
+    vhosts.InvalidVhost: BAD_REQUEST,
+    vhosts.ParameterNotFound: NOT_FOUND,
+    vhosts.PolicyNotFound: NOT_FOUND,
+    vhosts.QueueInequivalent: BAD_REQUEST,
+    vhosts.QueueInUse: BAD_REQUEST,
+    vhosts.QueueLimitReached: BAD_REQUEST,
+    vhosts.QueueLocked: BAD_REQUEST,
+    vhosts.QueueNotEmpty: BAD_REQUEST,
+    vhosts.QueueQuarantined: BAD_REQUEST,
+    vhosts.QueueUnreadable: UNAVAILABLE,
+    vhosts.GetRefused: BAD_REQUEST,
+    vhosts.InvalidConsumerArgument: BAD_REQUEST,
+    vhosts.NotReadable: BAD_REQUEST,
+    vhosts.GroupInUse: BAD_REQUEST,
+    vhosts.InvalidStreamOffset: BAD_REQUEST,
+    vhosts.TooManyGroups: BAD_REQUEST,
+    vhosts.TooLargeToRemember: BAD_REQUEST,
+    vhosts.UserNotFound: NOT_FOUND,
+    vhosts.VhostNotFound: NOT_FOUND,
+    log_backend.JournalFailed: UNAVAILABLE,
+    log_backend.MetadataUnavailable: UNAVAILABLE,
+    log_backend.PartitionClosed: (404, "not_found"),
+    log_backend.SegmentDamaged: (409, "damaged"),
+}
+
+REASON_CHARACTERS_MAX = 2_048  # reasons quote what a stranger sent
+
+
+class Refused(Exception):
+    """A request that is answered with an error.
+
+    Attributes:
+        cause, name: what the log says beyond the reason, such as why a login failed, and whose it was.
+    """
+
+    def __init__(
+        self, status: int, error: str, reason: str, *, cause: str = "", name: str = ""
+    ) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.error = error
+        self.reason = reason[:REASON_CHARACTERS_MAX]
+        self.cause = cause or self.reason
+        self.name = name
+
+
+def bad_request(reason: str) -> Refused:
+    """What was sent cannot be."""
+    return Refused(*BAD_REQUEST, reason)
+
+
+def not_found() -> Refused:
+    """There is nothing of this name."""
+    return Refused(*NOT_FOUND, "Not Found")
+
+
+def vhost_or_user_not_found() -> Refused:
+    """A permission is set for a user, or in a vhost, that is not there."""
+    return bad_request("vhost_or_user_not_found")
+
+
+def not_authorised(reason: str) -> Refused:
+    """The caller may not do this."""
+    return Refused(*NOT_AUTHORISED, reason)
+
+
+def refused(error: Exception) -> Refused | None:
+    """How an error of a lower package is answered; None when it is a fault of ours."""
+    if isinstance(error, Refused):
+        return error
+    for kind in type(error).__mro__:
+        if kind in REFUSALS:
+            status, name = REFUSALS[kind]
+            reason = "Not Found" if (status, name) == NOT_FOUND else str(error)
+            return Refused(status, name, reason)
+    return None

@@ -1,0 +1,228 @@
+"""Lists as RabbitMQ gives them: filtered, sorted, in pages and columns, and never long at a time.
+
+A list is a snapshot of references. Everything that touches each element is done in slices of one turn of
+the event loop, and what has been described is written before the next slice is.
+"""
+
+import asyncio
+import heapq
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar
+
+import msgspec
+
+from routelog.management.calls.answer import Listing, Row, selected
+from routelog.management.calls.failures import Refused, bad_request
+from routelog.vhosts import BadPattern, MatchBudget, OutOfTime, Pattern
+
+SLICE_ITEMS = 128  # described and encoded in one turn: 1 to 2 ms
+KEY_SLICE_ITEMS = 512  # names looked at, or keys compared, in one turn: about 1 ms
+PAGE_ITEMS_MAX = 500  # RabbitMQ's limit
+PAGE_ITEMS = 100
+MATCH_SECONDS_MAX = 1.0  # of all names, processor time: 100,000 take an honest pattern 0.3 s
+MATCH_TURN_SECONDS = 0.001  # of names in one turn: a pattern may need long for each
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """What the query of a list asks for."""
+
+    columns: list[list[str]] | None
+    page: int | None
+    page_size: int
+    name: str
+    use_regex: bool
+    sort: list[str] | None
+    reverse: bool
+
+
+def list_query(query: Mapping[str, str]) -> ListQuery:
+    """Read the query of a list.
+
+    Raises:
+        Refused: page or page_size cannot be.
+    """
+    page = _number(query, "page")
+    page_size = _number(query, "page_size")
+    if page is not None and not (page >= 1 and 1 <= (page_size or PAGE_ITEMS) <= PAGE_ITEMS_MAX):
+        reason = f"Invalid pagination parameters: page number {page}, page size {page_size}"
+        raise Refused(400, "invalid_pagination_parameters", reason)
+    columns = query.get("columns")
+    sort = query.get("sort")
+    return ListQuery(
+        columns=[each.split(".") for each in columns.split(",")] if columns else None,
+        page=page,
+        page_size=page_size or PAGE_ITEMS,
+        name=query.get("name", ""),
+        use_regex=query.get("use_regex") == "true",
+        sort=sort.split(".") if sort else None,
+        reverse=query.get("sort_reverse") == "true",
+    )
+
+
+def _number(query: Mapping[str, str], name: str) -> int | None:
+    text = query.get(name)
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise bad_request("Pagination parameters are invalid")
+    return int(text)
+
+
+async def listed(listing: Listing, query: ListQuery) -> AsyncIterator[bytes]:
+    """The pieces of the JSON that answers a list.
+
+    Raises:
+        Refused: the page is not there, or the pattern is none; before the first piece.
+    """
+    items = await _collected(listing)
+    total = len(items)
+    items = await _filtered(items, listing, query)
+    items = await _sorted(items, listing, query)
+    if query.page is None:
+        return _array(items, listing, query.columns)
+    pages = max(1, -(-len(items) // query.page_size))
+    if query.page > pages:
+        reason = f"page: {query.page} page size: {query.page_size}, len: {len(items)}"
+        raise Refused(400, "page_out_of_range", f"Page out of range, {reason}")
+    first = (query.page - 1) * query.page_size
+    shown = items[first : first + query.page_size]
+    filtered = len(items)
+    await _let_go(items)
+    head = {
+        "filtered_count": filtered,
+        "item_count": len(shown),
+        "page": query.page,
+        "page_count": pages,
+        "page_size": query.page_size,
+        "total_count": total,
+    }
+    return _page(head, shown, listing, query.columns)
+
+
+async def _page(
+    head: Row, items: list[Any], listing: Listing, columns: list[list[str]] | None
+) -> AsyncIterator[bytes]:
+    yield msgspec.json.encode(head)[:-1] + b',"items":'
+    async for piece in _array(items, listing, columns):
+        yield piece
+    yield b"}"
+
+
+async def _array(
+    items: list[Any], listing: Listing, columns: list[list[str]] | None
+) -> AsyncIterator[bytes]:
+    opening = b"["
+    items.reverse()
+    while slice_ := items[: -SLICE_ITEMS - 1 : -1]:
+        del items[-SLICE_ITEMS:]  # see `_let_go`
+        described = [row for item in slice_ if (row := listing.describe(item)) is not None]
+        if described:
+            piece = msgspec.json.encode([selected(row, columns) for row in described])
+            yield opening + piece[1:-1]
+            opening = b","
+        await asyncio.sleep(0)
+    yield b"]" if opening == b"," else b"[]"
+
+
+async def _collected(listing: Listing) -> list[Any]:
+    items: list[Any] = []
+    left = iter(listing.items)
+    while slice_ := list(islice(left, KEY_SLICE_ITEMS)):
+        items += slice_
+        await asyncio.sleep(0)
+    return items
+
+
+async def _filtered(items: list[Any], listing: Listing, query: ListQuery) -> list[Any]:
+    if not query.name or listing.name is None:
+        return items
+    matches = _name_filter(query)
+    found: list[Any] = []
+    clock = asyncio.get_running_loop().time
+    turn_end = clock() + MATCH_TURN_SECONDS
+    for item in items:
+        try:
+            if matches(listing.name(item)):
+                found.append(item)
+        except OutOfTime:
+            raise bad_request("the pattern takes too long to match") from None
+        if clock() > turn_end:
+            await asyncio.sleep(0)
+            turn_end = clock() + MATCH_TURN_SECONDS
+    await _let_go(items)
+    return found
+
+
+def _name_filter(query: ListQuery) -> Callable[[str], bool]:
+    text = query.name
+    if not query.use_regex:
+        return lambda name: text in name
+    try:
+        pattern = Pattern(text)
+    except BadPattern as error:
+        raise bad_request(f"the pattern is no regular expression: {error}") from None
+    budget = MatchBudget(MATCH_SECONDS_MAX)
+    return lambda name: pattern.matches_in_time(name, budget)
+
+
+async def _sorted(items: list[Any], listing: Listing, query: ListQuery) -> list[Any]:
+    key = _sort_key(listing, query.sort)
+    if key is None:
+        return items
+    keys: list[Any] = []
+    for slice_ in _slices(items, KEY_SLICE_ITEMS if query.sort is None else SLICE_ITEMS):
+        keys += [key(item) for item in slice_]
+        await asyncio.sleep(0)
+    places = range(len(items))
+    runs = []
+    for slice_ in _slices(places, KEY_SLICE_ITEMS):
+        runs.append(sorted(slice_, key=keys.__getitem__))
+        await asyncio.sleep(0)
+    merged = heapq.merge(*runs, key=keys.__getitem__)
+    ordered: list[Any] = []
+    while part := [items[place] for place in islice(merged, KEY_SLICE_ITEMS)]:
+        ordered += part
+        await asyncio.sleep(0)
+    while runs:
+        runs.pop()
+        await asyncio.sleep(0)
+    await _let_go(keys)
+    await _let_go(items)
+    if query.reverse:
+        ordered.reverse()
+    return ordered
+
+
+async def _let_go(values: list[Any]) -> None:
+    # All at once would be a long turn, too: what is counted down lies all over the memory.
+    while values:
+        del values[-KEY_SLICE_ITEMS:]
+        await asyncio.sleep(0)
+
+
+def _sort_key(listing: Listing, path: list[str] | None) -> Callable[[Any], Any] | None:
+    if path is None:
+        return listing.order
+    return lambda item: _comparable(listing.describe(item), path)
+
+
+def _comparable(row: Row | None, path: list[str]) -> tuple[int, float, str]:
+    # Values of several types in one column: what is missing first, then numbers, then texts.
+    value: Any = row
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    if value is None:
+        return (0, 0.0, "")
+    if isinstance(value, int | float):
+        return (1, value, "")
+    return (2, 0.0, value if isinstance(value, str) else str(value))
+
+
+def _slices(items: Sequence[_Item], size: int) -> Iterable[Sequence[_Item]]:
+    for first in range(0, len(items), size):
+        yield items[first : first + size]

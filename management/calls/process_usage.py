@@ -1,0 +1,87 @@
+"""What the broker's process takes of the machine, and the most that it may take.
+
+Source: proc(5): statm, status, fd, cgroup; cgroups(7), "memory.max"
+"""
+
+import os
+import resource
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from routelog.log_backend import read_small
+
+PROC = Path("/proc")
+CONTROL_GROUPS = Path("/sys/fs/cgroup")
+_BYTES_MAX = 65_536  # of a file there
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessUsage:
+    """Numbers of one moment.
+
+    Attributes:
+        memory_bytes, memory_bytes_max: resident; what the machine has, or the control groups allow.
+        threads, threads_max: its own; of the user, or of the whole system where the user has no limit.
+        files: descriptors that are open.
+    """
+
+    memory_bytes: int
+    memory_bytes_max: int
+    threads: int
+    threads_max: int
+    files: int
+
+
+def process_usage(proc: Path = PROC, control_groups: Path = CONTROL_GROUPS) -> ProcessUsage | None:
+    """Look at this process; None: the system does not tell.
+
+    Blocks for about a microsecond for each open descriptor: call it in a thread.
+    """
+    own = proc / "self"
+    try:
+        return ProcessUsage(
+            memory_bytes=int(_text(own / "statm").split()[1]) * os.sysconf("SC_PAGE_SIZE"),
+            memory_bytes_max=min(_memory_limits(own, control_groups)),
+            threads=_threads(own),
+            threads_max=_threads_max(proc),
+            files=len(os.listdir(own / "fd")),
+        )
+    except OSError:
+        return None
+
+
+def _memory_limits(own: Path, control_groups: Path) -> Iterator[int]:
+    yield os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for line in _text(own / "cgroup").splitlines():
+        number, _, name = line.partition("::")
+        if number != "0":
+            continue  # of version 1
+        group = PurePosixPath(name.lstrip("/"))
+        for folder in (group, *group.parents):
+            limit = _text_or_empty(control_groups / folder / "memory.max").strip()
+            if limit.isdecimal():
+                yield int(limit)
+
+
+def _threads(own: Path) -> int:
+    lines = _text(own / "status").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Threads:"))
+
+
+def _threads_max(proc: Path) -> int:
+    of_user = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    if of_user != resource.RLIM_INFINITY:
+        return of_user
+    return int(_text(proc / "sys" / "kernel" / "threads-max"))
+
+
+def _text(file: Path) -> str:
+    return read_small(file, _BYTES_MAX).decode(errors="replace")
+
+
+def _text_or_empty(file: Path) -> str:
+    try:
+        return _text(file)
+    except OSError:
+        return ""  # the root has no limit; a group may be out of sight

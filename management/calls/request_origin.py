@@ -1,0 +1,59 @@
+"""Where a request comes from: a browser sends its user's password with what any site makes it send.
+
+A page of another site can make a browser send a plain form, or text, and the browser adds what its user has
+logged in with. It says so by `Origin`; newer ones by `Sec-Fetch-Site`, too, but that only to HTTPS and to their
+own machine. Programs say neither.
+"""
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from routelog.management.calls.failures import Refused
+
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+
+_OWN_SITES = ("same-origin", "none")  # "none": whoever uses the browser has typed the address
+_PORTS = {"http": 80, "https": 443}
+_JSON = "application/json"
+
+
+def check_origin(method: str, headers: Mapping[str, str], scheme: str) -> None:
+    """Refuse what another site makes a browser change.
+
+    Args:
+        scheme: of the request, http or https.
+
+    Raises:
+        Refused: 403.
+    """
+    if method in SAFE_METHODS:
+        return
+    site, origin = headers.get("Sec-Fetch-Site"), headers.get("Origin")
+    if site is not None and site not in _OWN_SITES:
+        raise _foreign()
+    if origin is not None and not _is_own(origin, headers.get("Host", ""), scheme):
+        raise _foreign()
+    # A browser asks before it sends JSON to another site, and nobody here says yes. What curl calls
+    # a form stays allowed to programs.
+    kind = headers.get("Content-Type", _JSON).partition(";")[0].strip().lower()
+    is_browser = origin is not None or site is not None or "Cookie" in headers
+    if is_browser and kind != _JSON:
+        raise Refused(403, "forbidden", f"a browser has to send {_JSON}")
+
+
+def _foreign() -> Refused:
+    return Refused(403, "forbidden", "a request from another site")
+
+
+def _is_own(origin: str, host: str, scheme: str) -> bool:
+    try:
+        said, own = urlsplit(origin), urlsplit(f"//{host}")
+        said_port, own_port = said.port, own.port
+    except ValueError:
+        return False
+    if said.scheme not in _PORTS or said.hostname is None:
+        return False  # "null": a page that hides where it comes from
+    if scheme == "https" and said.scheme != scheme:
+        return False  # the other way about, a proxy has ended TLS
+    default = _PORTS[said.scheme]
+    return (said.hostname, said_port or default) == (own.hostname, own_port or default)

@@ -1,0 +1,1 @@
+"""The operators' commands, which call the HTTP API."""

@@ -1,0 +1,85 @@
+"""The command line's way to a broker: its HTTP API."""
+
+from collections.abc import Iterator, Sequence
+from http.client import HTTPException
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from routelog.management.commands.door import Door, NotReachable
+
+PIECE_BYTES = 65_536  # of an answer at a time
+
+_PLAINLY = {  # reasons that RabbitMQ has words for programs for
+    "vhost_or_user_not_found": "there is no such virtual host or user",
+    "not_json": "this is no JSON object",
+}
+
+
+class AnswerRefused(Exception):
+    """The broker refused; the text is its reason."""
+
+
+class ManagementClient:
+    """Asks a broker over its HTTP API."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    def get(self, *parts: str, query: str = "") -> Any:
+        """The decoded answer; see `ask`."""
+        content = self.ask("GET", *parts, query=query)
+        try:
+            return msgspec.json.decode(content)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            reason = f"what answers at {self._door.url} is no broker"
+            raise NotReachable(reason) from None
+
+    def ask(self, method: str, *parts: str, body: object = None, query: str = "") -> bytes:
+        """The answer to a request.
+
+        Args:
+            parts: of the path behind /api, not encoded.
+            body: encoded as JSON, unless it is bytes; None: none.
+
+        Raises:
+            NotReachable: the broker does not answer.
+            AnswerRefused: it refuses.
+        """
+        return b"".join(self.pieces(method, *parts, body=body, query=query))
+
+    def pieces(
+        self, method: str, *parts: str, body: object = None, query: str = ""
+    ) -> Iterator[bytes]:
+        """The answer to a request, as it comes in; see `ask`."""
+        path = "/api/" + "/".join(quote(part, safe="") for part in parts)
+        content = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        connection = self._door.connection()
+        try:
+            connection.request(
+                method,
+                path + (f"?{query}" if query else ""),
+                body=None if body is None else content,
+                headers={"Authorization": self._door.authorization},
+            )
+            answer = connection.getresponse()
+            if answer.status >= 400:
+                raise AnswerRefused(_reason(parts, answer.status, answer.read()))
+            while piece := answer.read(PIECE_BYTES):
+                yield piece
+        except (OSError, HTTPException) as error:
+            raise NotReachable(f"the broker at {self._door.url}: {error}") from None
+        finally:
+            connection.close()
+
+
+def _reason(parts: Sequence[str], status: int, content: bytes) -> str:
+    try:
+        answer = msgspec.json.decode(content, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        return f"status {status}"
+    if answer.get("error") == "Object Not Found":
+        return f"there is nothing of this name: {' '.join(parts)}"
+    reason = str(answer.get("reason", f"status {status}"))
+    return _PLAINLY.get(reason, reason)

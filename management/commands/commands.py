@@ -1,0 +1,342 @@
+"""`routelog list`, and the operators' groups of commands: `user`, `permission`, `policy` and so on."""
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from routelog.management.commands.asked_password import asked_password
+from routelog.management.commands.asking import asking
+from routelog.management.commands.client import AnswerRefused, ManagementClient
+from routelog.management.commands.delayed_commands import delayed
+from routelog.management.commands.limit_commands import limits
+from routelog.management.commands.options import AsJson, Vhost, command_group
+from routelog.management.commands.queue_commands import queue
+from routelog.management.commands.reader_commands import reader
+from routelog.management.commands.status_command import status
+from routelog.management.commands.terminal import printable, show
+
+COLUMNS = {
+    "queues": ("vhost", "name", "type", "durable", "policy", "messages_ready",
+               "messages_unacknowledged", "consumers"),
+    "exchanges": ("vhost", "name", "type", "durable", "auto_delete", "internal", "policy"),
+    "bindings": ("vhost", "source", "destination_type", "destination", "routing_key", "arguments"),
+    "connections": ("name", "user_provided_name", "user", "vhost", "state", "channels"),
+    "consumers": ("queue", "consumer_tag", "ack_required", "prefetch_count",
+                  "messages_unacknowledged", "channel_details"),
+    "users": ("name", "tags", "limits"),
+    "vhosts": ("name", "description", "tags", "default_queue_type"),
+}  # fmt: skip
+
+
+Password = Annotated[
+    str | None, typer.Option(help="Else it is asked for, or the next line of standard input.")
+]
+
+connections = command_group("connection", "Close connections of clients.")
+users = command_group("user", "Add, change and delete users of the running broker.")
+permissions = command_group("permission", "Say what users may do in virtual hosts.")
+topic_permissions = command_group(
+    "topic-permission", "Say which keys of a topic exchange users may publish with and bind."
+)
+vhosts = command_group("vhost", "Add and delete virtual hosts.")
+policies = command_group("policy", "Set and clear policies.")
+definitions = command_group("definitions", "Export and import users, virtual hosts and topology.")
+firehose = command_group("trace", "Copy what is published and delivered to amq.rabbitmq.trace.")
+
+
+def operator_commands(command_line: typer.Typer) -> None:
+    """Add these commands to the program's."""
+    command_line.command("status")(status)
+    command_line.command("list")(list_things)
+    for group in (
+        connections,
+        queue,
+        users,
+        permissions,
+        topic_permissions,
+        vhosts,
+        limits,
+        policies,
+        definitions,
+        delayed,
+        reader,
+        firehose,
+    ):
+        command_line.add_typer(group)
+
+
+@asking
+def list_things(
+    broker: ManagementClient,
+    kind: Annotated[str, typer.Argument(help=", ".join(COLUMNS))],
+    vhost: Annotated[str | None, typer.Option(help="Only of this virtual host.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List what is in the running broker."""
+    if kind not in COLUMNS:
+        raise typer.BadParameter(f"expected one of {', '.join(COLUMNS)}")
+    path = [kind]
+    if vhost is not None:
+        if kind in ("users", "vhosts"):
+            raise typer.BadParameter(f"{kind} are in no virtual host")
+        path = ["vhosts", vhost, kind] if kind == "connections" else [kind, vhost]
+    rows = broker.get(*path)
+    show(rows, COLUMNS[kind], as_json=as_json)
+
+
+@connections.command("close")
+@asking
+def close_connection(
+    broker: ManagementClient,
+    name: Annotated[str, typer.Argument(help="As `routelog list connections` shows it.")],
+) -> None:
+    """Close a client's connection."""
+    broker.ask("DELETE", "connections", name)
+
+
+# -- users
+
+
+@users.command("add")
+@asking
+def add_user(
+    broker: ManagementClient,
+    name: str,
+    password: Password = None,
+    tags: Annotated[str, typer.Option(help="Separated by commas.")] = "",
+) -> None:
+    """Add a user, who has no permissions yet."""
+    if any(user["name"] == name for user in broker.get("users")):
+        raise AnswerRefused(f"user '{name}' already exists")
+    password = asked_password(name, is_new=True) if password is None else password
+    broker.ask("PUT", "users", name, body={"password": password, "tags": tags})
+
+
+@users.command("delete")
+@asking
+def delete_user(broker: ManagementClient, name: str) -> None:
+    """Delete a user, and close his connections."""
+    broker.ask("DELETE", "users", name)
+
+
+@users.command("password")
+@asking
+def change_password(
+    broker: ManagementClient,
+    name: str,
+    password: Password = None,
+) -> None:
+    """Change a user's password."""
+    tags = broker.get("users", name)["tags"]
+    password = asked_password(name, is_new=True) if password is None else password
+    broker.ask("PUT", "users", name, body={"password": password, "tags": tags})
+
+
+@users.command("tags")
+@asking
+def change_tags(
+    broker: ManagementClient,
+    name: str,
+    tags: Annotated[list[str] | None, typer.Argument(help="None takes all away.")] = None,
+) -> None:
+    """Replace a user's tags."""
+    broker.ask("PUT", "users", name, "tags", body={"tags": tags or []})
+
+
+# -- permissions
+
+
+@permissions.command("set")
+@asking
+def set_permission(
+    broker: ManagementClient,
+    user: str,
+    configure: str,
+    write: str,
+    read: str,
+    vhost: Vhost = "/",
+) -> None:
+    """Let a user configure, write and read what three regular expressions match."""
+    body = {"configure": configure, "write": write, "read": read}
+    broker.ask("PUT", "permissions", vhost, user, body=body)
+
+
+@permissions.command("clear")
+@asking
+def clear_permission(broker: ManagementClient, user: str, vhost: Vhost = "/") -> None:
+    """Shut a user out of a virtual host."""
+    broker.ask("DELETE", "permissions", vhost, user)
+
+
+@permissions.command("list")
+@asking
+def list_permissions(broker: ManagementClient, as_json: AsJson = False) -> None:
+    """List all permissions."""
+    rows = broker.get("permissions")
+    show(rows, ("vhost", "user", "configure", "write", "read"), as_json=as_json)
+
+
+@topic_permissions.command("set")
+@asking
+def set_topic_permission(
+    broker: ManagementClient,
+    user: str,
+    exchange: str,
+    write: str,
+    read: str,
+    vhost: Vhost = "/",
+) -> None:
+    """Let a user publish with and bind those keys only that two regular expressions match."""
+    body = {"exchange": exchange, "write": write, "read": read}
+    broker.ask("PUT", "topic-permissions", vhost, user, body=body)
+
+
+@topic_permissions.command("clear")
+@asking
+def clear_topic_permission(
+    broker: ManagementClient,
+    user: str,
+    exchange: Annotated[str | None, typer.Argument(help="Else of all exchanges.")] = None,
+    vhost: Vhost = "/",
+) -> None:
+    """Let a user have all keys again."""
+    of_one = () if exchange is None else (exchange,)
+    broker.ask("DELETE", "topic-permissions", vhost, user, *of_one)
+
+
+@topic_permissions.command("list")
+@asking
+def list_topic_permissions(broker: ManagementClient, as_json: AsJson = False) -> None:
+    """List all topic permissions."""
+    rows = broker.get("topic-permissions")
+    show(rows, ("vhost", "user", "exchange", "write", "read"), as_json=as_json)
+
+
+# -- virtual hosts
+
+
+@vhosts.command("add")
+@asking
+def add_vhost(
+    broker: ManagementClient,
+    name: str,
+    description: Annotated[str | None, typer.Option()] = None,
+    default_queue_type: Annotated[str | None, typer.Option(help="classic, quorum, stream")] = None,
+) -> None:
+    """Add a virtual host, or say something else of it."""
+    said = {"description": description, "default_queue_type": default_queue_type}
+    body = {name: value for name, value in said.items() if value is not None}
+    broker.ask("PUT", "vhosts", name, body=body)
+
+
+@vhosts.command("delete")
+@asking
+def delete_vhost(broker: ManagementClient, name: str) -> None:
+    """Delete a virtual host with all its queues and messages."""
+    broker.ask("DELETE", "vhosts", name)
+
+
+# -- the firehose
+
+
+@firehose.command("on")
+@asking
+def trace_on(broker: ManagementClient, vhost: Vhost = "/") -> None:
+    """Copy all of a virtual host from now on."""
+    broker.ask("PUT", "vhosts", vhost, body={"tracing": True})
+
+
+@firehose.command("off")
+@asking
+def trace_off(broker: ManagementClient, vhost: Vhost = "/") -> None:
+    """Copy nothing of it any more."""
+    broker.ask("PUT", "vhosts", vhost, body={"tracing": False})
+
+
+# -- policies
+
+
+def _kind(operator: bool) -> str:
+    return "operator-policies" if operator else "policies"
+
+
+Operator = Annotated[bool, typer.Option("--operator", help="An operator policy.")]
+
+
+@policies.command("set")
+@asking
+def set_policy(
+    broker: ManagementClient,
+    name: str,
+    pattern: str,
+    definition: Annotated[str, typer.Argument(help='JSON, such as {"max-age": "7D"}')],
+    priority: Annotated[int, typer.Option()] = 0,
+    apply_to: Annotated[str, typer.Option(help="all, queues, exchanges, streams, ...")] = "all",
+    vhost: Vhost = "/",
+    operator: Operator = False,
+) -> None:
+    """Set a policy."""
+    try:
+        settings: Any = msgspec.json.decode(definition)
+    except msgspec.DecodeError as error:
+        raise typer.BadParameter(f"the definition is no JSON: {error}") from None
+    body = {"pattern": pattern, "definition": settings, "priority": priority, "apply-to": apply_to}
+    broker.ask("PUT", _kind(operator), vhost, name, body=body)
+
+
+@policies.command("clear")
+@asking
+def clear_policy(
+    broker: ManagementClient, name: str, vhost: Vhost = "/", operator: Operator = False
+) -> None:
+    """Delete a policy."""
+    broker.ask("DELETE", _kind(operator), vhost, name)
+
+
+@policies.command("list")
+@asking
+def list_policies(
+    broker: ManagementClient, operator: Operator = False, as_json: AsJson = False
+) -> None:
+    """List all policies."""
+    rows = broker.get(_kind(operator))
+    columns = ("vhost", "name", "pattern", "apply-to", "definition", "priority")
+    show(rows, columns, as_json=as_json)
+
+
+# -- definitions
+
+
+@definitions.command("export")
+@asking
+def export_definitions(
+    broker: ManagementClient,
+    file: Annotated[typer.FileBinaryWrite, typer.Argument(help="- is standard output.")],
+    vhost: Annotated[str | None, typer.Option(help="Only what is in this one.")] = None,
+) -> None:
+    """Write users, virtual hosts and topology to a file, in RabbitMQ's form."""
+    path = ["definitions"] if vhost is None else ["definitions", vhost]
+    for piece in broker.pieces("GET", *path):
+        file.write(piece)
+
+
+@definitions.command("import")
+@asking
+def import_definitions(
+    broker: ManagementClient,
+    file: Annotated[typer.FileBinaryRead, typer.Argument(help="- is standard input.")],
+    vhost: Annotated[str | None, typer.Option(help="Import everything into this one.")] = None,
+    keep_unknown: Annotated[
+        bool,
+        typer.Option(
+            "--keep-unknown", help="Keep shovels and the like, which have no effect here."
+        ),
+    ] = False,
+) -> None:
+    """Import a file that RabbitMQ or this broker wrote; a bad entry is named, and changes nothing."""
+    path = ["definitions"] if vhost is None else ["definitions", vhost]
+    query = "unknown=keep" if keep_unknown else ""
+    answer = broker.ask("POST", *path, body=file.read(), query=query)
+    for entry in msgspec.json.decode(answer)["kept_without_effect"] if answer else ():
+        typer.echo(f"kept without effect: {printable(entry)}")

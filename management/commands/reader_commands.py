@@ -1,0 +1,66 @@
+"""`routelog reader`: readers of logs who tell how far they are, and what is kept for them."""
+
+from typing import Annotated
+
+import typer
+
+from routelog.management.commands.asking import asking
+from routelog.management.commands.client import ManagementClient
+from routelog.management.commands.options import AsJson, Vhost, command_group
+from routelog.management.commands.terminal import show
+
+COLUMNS = (
+    "name",
+    "partition",
+    "next_offset",
+    "messages_ready",
+    "bytes_behind",
+    "hold_bytes",
+    "lapsed",
+)
+
+reader = command_group(
+    "reader", "List, move and delete the readers that a queue keeps its log for."
+)
+
+QueueName = Annotated[str, typer.Argument(help="A queue that keeps its log.")]
+ReaderName = Annotated[str, typer.Argument(help="A reader, or a consumer group.")]
+
+
+@reader.command("list")
+@asking
+def list_readers(
+    broker: ManagementClient, queue: QueueName, vhost: Vhost = "/", as_json: AsJson = False
+) -> None:
+    """List the readers and groups of a queue, by partition: how far behind they are."""
+    rows = [
+        {"name": each["name"], "hold_bytes": each["hold_bytes"], "partition": number, **place}
+        for each in broker.get("logs", vhost, queue, "readers")
+        for number, place in enumerate(each["partitions"])
+    ]
+    show(rows, COLUMNS, as_json=as_json)
+
+
+@reader.command("move")
+@asking
+def move_reader(
+    broker: ManagementClient,
+    queue: QueueName,
+    name: ReaderName,
+    to: Annotated[
+        str,
+        typer.Option(help="first, last, next, an offset, a time (ISO 8601), or an age such as 1h."),
+    ],
+    vhost: Vhost = "/",
+) -> None:
+    """Let a reader or a group that nobody consumes by go on elsewhere in the log."""
+    broker.ask("PUT", "logs", vhost, queue, "readers", name, "position", body={"to": to})
+
+
+@reader.command("delete")
+@asking
+def delete_reader(
+    broker: ManagementClient, queue: QueueName, name: ReaderName, vhost: Vhost = "/"
+) -> None:
+    """Keep nothing for a reader any more."""
+    broker.ask("DELETE", "logs", vhost, queue, "readers", name)

@@ -1,0 +1,274 @@
+"""The paths of the HTTP API: for each one the method, who may call it, and what answers."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from routelog.management.calls.answer import Answer
+from routelog.management.calls.call import Call
+from routelog.management.calls.caller import Need
+from routelog.management.calls.failures import Refused, not_found, vhost_or_user_not_found
+from routelog.management.views import (
+    bindings,
+    connections,
+    consumers,
+    delayed,
+    exchange_views,
+    log_readers,
+    log_views,
+    node_views,
+    people,
+    queues,
+    rules,
+    virtual_hosts,
+)
+from routelog.management.views.health import unless_log_failed
+
+Handler = Callable[[Call], Answer | Awaitable[Answer]]
+
+
+class Scope(Enum):
+    """What else is asked of the caller when the path names a vhost."""
+
+    SEEN = "it is one that the caller sees"
+    ENTERED = "it is one that the caller may enter"
+    ANY = "nothing: the tag says enough"
+    POLICIES = "the caller may enter it, or is an administrator"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One path and method.
+
+    Attributes:
+        without_vhost: what is answered when the vhost that the path names is not there.
+        is_traffic: programs ask it all the time, so the log tells of it for debugging only.
+    """
+
+    method: str
+    path: str
+    need: Need
+    handler: Handler
+    scope: Scope = Scope.ANY
+    without_vhost: Callable[[], Refused] = not_found
+    is_traffic: bool = False
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods that this answers: HEAD is GET without a body."""
+        return (self.method, "HEAD") if self.method == "GET" else (self.method,)
+
+    @property
+    def has_vhost(self) -> bool:
+        """The path names a vhost, which must be there."""
+        return "{vhost}" in self.path
+
+
+def _get(path: str, handler: Handler, need: Need = Need.MANAGEMENT) -> Route:
+    scope = Scope.SEEN if need is Need.MANAGEMENT else Scope.ANY
+    return Route("GET", path, need, handler, scope)
+
+
+def _health(path: str, check: Handler) -> Route:
+    return _get(path, unless_log_failed(check))
+
+
+def _change(method: str, path: str, handler: Handler) -> Route:
+    return Route(method, path, Need.MANAGEMENT, handler, Scope.ENTERED)
+
+
+def _admin(
+    method: str, path: str, handler: Handler, without_vhost: Callable[[], Refused] = not_found
+) -> Route:
+    return Route(method, path, Need.ADMINISTRATOR, handler, without_vhost=without_vhost)
+
+
+def _policy(method: str, path: str, handler: Handler) -> Route:
+    return Route(method, path, Need.POLICYMAKER, handler, Scope.POLICIES)
+
+
+def _log(path: str, handler: Handler, method: str = "GET") -> Route:
+    return Route(method, f"/logs/{{vhost}}{path}", Need.LOGIN, handler, Scope.ENTERED)
+
+
+_BINDING = "/bindings/{vhost}/e/{source}/{kind:[qe]}/{destination}"
+_QUEUE = "/queues/{vhost}/{name}"
+_EXCHANGE = "/exchanges/{vhost}/{name}"
+_ANY_EXCHANGE = (
+    "/exchanges/{vhost}/{name:[^/]*}"  # the default one's name may be written, or be empty
+)
+_DELAYED = f"{_EXCHANGE}/delayed"
+_HEALTH = "/health/checks"
+_LOG = "/{queue}/{partition}"
+
+ROUTES: tuple[Route, ...] = (
+    _get("/overview", node_views.overview),
+    _get("/whoami", people.whoami),
+    _get("/cluster-name", node_views.cluster_name),
+    _admin("PUT", "/cluster-name", node_views.put_cluster_name),
+    _get("/extensions", node_views.extensions),
+    _get("/nodes", node_views.list_nodes, Need.MONITORING),
+    _get("/nodes/{name}", node_views.get_node, Need.MONITORING),
+    # Health
+    _health(f"{_HEALTH}/alarms", node_views.check_alarms),
+    _health(f"{_HEALTH}/local-alarms", node_views.check_alarms),
+    _health(f"{_HEALTH}/certificate-expiration/{{within}}/{{unit}}", node_views.check_certificates),
+    _health(f"{_HEALTH}/virtual-hosts", node_views.check_ok),
+    _health(f"{_HEALTH}/ready-to-serve-clients", node_views.check_ok),
+    _health(f"{_HEALTH}/node-is-quorum-critical", node_views.check_quorum),
+    _health(f"{_HEALTH}/node-is-mirror-sync-critical", node_views.check_quorum),
+    _health(f"{_HEALTH}/port-listener/{{port}}", node_views.check_port),
+    _health(f"{_HEALTH}/protocol-listener/{{protocol}}", node_views.check_protocol),
+    _health("/healthchecks/node", node_views.check_alarms),
+    _health("/healthchecks/node/{name}", node_views.check_node),
+    Route(
+        "GET",
+        "/aliveness-test/{vhost}",
+        Need.MANAGEMENT,
+        node_views.check_aliveness,
+        Scope.ENTERED,
+    ),
+    # Queues
+    _get("/queues", queues.list_queues),
+    _get("/queues/{vhost}", queues.list_queues_of_vhost),
+    _get(_QUEUE, queues.get_queue),
+    _change("PUT", _QUEUE, queues.put_queue),
+    _change("DELETE", _QUEUE, queues.delete_queue),
+    _get(f"{_QUEUE}/bindings", queues.list_queue_bindings),
+    _change("DELETE", f"{_QUEUE}/contents", queues.purge_queue),
+    _change("POST", f"{_QUEUE}/get", queues.get_messages),
+    # Exchanges
+    _get("/exchanges", exchange_views.list_exchanges),
+    _get("/exchanges/{vhost}", exchange_views.list_exchanges_of_vhost),
+    _get(_EXCHANGE, exchange_views.get_exchange),
+    _change("PUT", _EXCHANGE, exchange_views.put_exchange),
+    _change("DELETE", _EXCHANGE, exchange_views.delete_exchange),
+    _get(f"{_ANY_EXCHANGE}/bindings/source", exchange_views.list_bindings_from),
+    _get(f"{_ANY_EXCHANGE}/bindings/destination", exchange_views.list_bindings_to),
+    replace(_change("POST", f"{_ANY_EXCHANGE}/publish", exchange_views.publish), is_traffic=True),
+    Route("GET", _DELAYED, Need.MANAGEMENT, delayed.list_delayed, Scope.ENTERED),
+    _change("DELETE", _DELAYED, delayed.cancel_all),
+    _change("DELETE", f"{_DELAYED}/{{id}}", delayed.cancel_one),
+    # Bindings
+    _get("/bindings", bindings.list_bindings),
+    _get("/bindings/{vhost}", bindings.list_bindings_of_vhost),
+    _get(_BINDING, bindings.list_bindings_between),
+    _change("POST", _BINDING, bindings.post_binding),
+    _get(f"{_BINDING}/{{properties}}", bindings.get_binding),
+    _change("DELETE", f"{_BINDING}/{{properties}}", bindings.delete_binding),
+    # Connections, channels, consumers
+    _get("/connections", connections.list_connections),
+    _get("/connections/{name}", connections.get_connection),
+    Route("DELETE", "/connections/{name}", Need.MANAGEMENT, connections.delete_connection),
+    _get("/connections/{name}/channels", connections.list_channels_of_connection),
+    _get("/connections/username/{name}", connections.list_connections_of_user),
+    Route(
+        "DELETE",
+        "/connections/username/{name}",
+        Need.MANAGEMENT,
+        connections.delete_connections_of_user,
+    ),
+    _get("/vhosts/{vhost}/connections", connections.list_connections_of_vhost),
+    _get("/vhosts/{vhost}/channels", connections.list_channels_of_vhost),
+    _get("/channels", connections.list_channels),
+    _get("/channels/{channel}", connections.get_channel),
+    _get("/consumers", consumers.list_consumers),
+    _get("/consumers/{vhost}", consumers.list_consumers_of_vhost),
+    # Virtual hosts
+    _get("/vhosts", virtual_hosts.list_vhosts),
+    _get("/vhosts/{vhost}", virtual_hosts.get_vhost),
+    _admin("PUT", "/vhosts/{name}", virtual_hosts.put_vhost),
+    _admin("DELETE", "/vhosts/{name}", virtual_hosts.delete_vhost),
+    _get("/vhosts/{vhost}/permissions", people.list_permissions_of_vhost, Need.ADMINISTRATOR),
+    _get(
+        "/vhosts/{vhost}/topic-permissions",
+        people.list_topic_permissions_of_vhost,
+        Need.ADMINISTRATOR,
+    ),
+    # Users and permissions
+    _admin("GET", "/users", people.list_users),
+    _admin("GET", "/users/without-permissions", people.list_users_without_permissions),
+    _admin("POST", "/users/bulk-delete", people.delete_users),
+    _admin("GET", "/users/{user}", people.get_user),
+    _admin("PUT", "/users/{user}", people.put_user),
+    _admin("DELETE", "/users/{user}", people.delete_user),
+    _admin("PUT", "/users/{user}/tags", people.put_tags),
+    _admin("GET", "/users/{user}/permissions", people.list_permissions_of_user),
+    _admin("GET", "/users/{user}/topic-permissions", people.list_topic_permissions_of_user),
+    _admin("GET", "/permissions", people.list_permissions),
+    _admin("GET", "/permissions/{vhost}/{user}", people.get_permission),
+    _admin(
+        "PUT",
+        "/permissions/{vhost}/{user}",
+        people.put_permission,
+        vhost_or_user_not_found,
+    ),
+    _admin("DELETE", "/permissions/{vhost}/{user}", people.delete_permission),
+    _admin("GET", "/topic-permissions", people.list_topic_permissions),
+    _admin(
+        "GET",
+        "/topic-permissions/{vhost}/{user}",
+        people.list_topic_permissions_of_user_in_vhost,
+    ),
+    _admin(
+        "PUT",
+        "/topic-permissions/{vhost}/{user}",
+        people.put_topic_permission,
+        vhost_or_user_not_found,
+    ),
+    _admin("DELETE", "/topic-permissions/{vhost}/{user}", people.delete_topic_permissions),
+    _admin(
+        "DELETE",
+        "/topic-permissions/{vhost}/{user}/{exchange}",
+        people.delete_topic_permission,
+    ),
+    # Policies, limits, parameters
+    *(
+        route
+        for kind in ("/policies", "/operator-policies")
+        for route in (
+            _get(kind, rules.list_policies),
+            _get(f"{kind}/{{vhost}}", rules.list_policies_of_vhost),
+            _get(f"{kind}/{{vhost}}/{{name}}", rules.get_policy),
+        )
+    ),
+    _policy("PUT", "/policies/{vhost}/{name}", rules.put_policy),
+    _policy("DELETE", "/policies/{vhost}/{name}", rules.delete_policy),
+    _admin("PUT", "/operator-policies/{vhost}/{name}", rules.put_policy),
+    _admin("DELETE", "/operator-policies/{vhost}/{name}", rules.delete_policy),
+    _get("/vhost-limits", rules.list_vhost_limits),
+    _get("/vhost-limits/{vhost}", rules.list_limits_of_vhost),
+    _admin("PUT", "/vhost-limits/{vhost}/{limit}", rules.put_vhost_limit),
+    _admin("DELETE", "/vhost-limits/{vhost}/{limit}", rules.delete_vhost_limit),
+    _get("/user-limits", rules.list_user_limits),
+    _get("/user-limits/{user}", rules.list_limits_of_user),
+    _admin("PUT", "/user-limits/{user}/{limit}", rules.put_user_limit),
+    _admin("DELETE", "/user-limits/{user}/{limit}", rules.delete_user_limit),
+    _get("/parameters", rules.list_parameters, Need.POLICYMAKER),
+    _get("/parameters/{component}", rules.list_parameters_of_component, Need.POLICYMAKER),
+    _policy("GET", "/parameters/{component}/{vhost}", rules.list_parameters_of_component),
+    _policy("GET", "/parameters/{component}/{vhost}/{name}", rules.get_parameter),
+    _policy("PUT", "/parameters/{component}/{vhost}/{name}", rules.put_parameter),
+    _policy("DELETE", "/parameters/{component}/{vhost}/{name}", rules.delete_parameter),
+    _get("/global-parameters", rules.list_global_parameters, Need.POLICYMAKER),
+    _get("/global-parameters/{name}", rules.get_global_parameter, Need.POLICYMAKER),
+    _policy("PUT", "/global-parameters/{name}", rules.put_global_parameter),
+    _policy("DELETE", "/global-parameters/{name}", rules.delete_global_parameter),
+    # Logs, for whoever may read the queue
+    Route("GET", "/logs", Need.LOGIN, log_views.list_vhosts_with_logs),
+    _log("", log_views.list_logs),
+    _log("/token", log_views.post_token, "POST"),
+    _log("/{queue}/readers", log_readers.list_readers),
+    replace(_log("/{queue}/readers/{name}", log_readers.put_reader, "PUT"), is_traffic=True),
+    _log("/{queue}/readers/{name}", log_readers.delete_reader, "DELETE"),
+    _log("/{queue}/readers/{name}/position", log_readers.move_reader, "PUT"),
+    _log(_LOG, log_views.get_log),
+    _log(f"{_LOG}/offset", log_views.get_offset),
+    _log(f"{_LOG}/body-sizes", log_views.get_body_sizes),
+    _log(f"{_LOG}/records", log_views.get_records),
+    # Definitions
+    _admin("GET", "/definitions", virtual_hosts.get_definitions),
+    _admin("POST", "/definitions", virtual_hosts.post_definitions),
+    _admin("GET", "/definitions/{vhost}", virtual_hosts.get_definitions_of_vhost),
+    _admin("POST", "/definitions/{vhost}", virtual_hosts.post_definitions_of_vhost),
+)

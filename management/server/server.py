@@ -1,0 +1,308 @@
+"""The HTTP server: from a request to its handler, and from its answer to bytes."""
+
+import inspect
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import msgspec
+from aiohttp import web
+
+from routelog.management.calls.answer import Empty, Listing, Pieces, Stored, Value, selected
+from routelog.management.calls.authentication import authenticated
+from routelog.management.calls.broker_side import BrokerSide
+from routelog.management.calls.call import DEFINITIONS_BYTES_MAX, Call
+from routelog.management.calls.caller import Caller, Need
+from routelog.management.calls.failures import Refused, bad_request, not_authorised, refused
+from routelog.management.calls.http_connection import CountedSocket, HttpConnection
+from routelog.management.calls.listing import list_query, listed
+from routelog.management.calls.log_tokens import LogTokens
+from routelog.management.calls.request_origin import SAFE_METHODS, check_origin
+from routelog.management.calls.stored_answer import StoredAnswers
+from routelog.management.server.openapi import openapi_document
+from routelog.management.server.routes import ROUTES, Route, Scope
+from routelog.vhosts import Actor, acts
+
+log = logging.getLogger(__name__)
+
+_CALLER = "routelog caller"  # of a request that has one
+
+STREAM_BYTES = 65_536  # an answer that is larger is written while it is made
+KEEP_ALIVE_SECONDS = 60.0  # between two requests, as RabbitMQ's
+STALL_SECONDS_MAX = 120.0  # a client that takes nothing of an answer for so long is cut off
+STOP_SECONDS = 2.0  # for answers that are under way when the broker stops
+
+# RabbitMQ's: clients such as the Nagios checks send a password to the realm that they know only.
+REALM = 'Basic realm="RabbitMQ Management"'
+
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class ManagementServer:
+    """The management of one broker over HTTP.
+
+    Args:
+        token: whoever on this machine shows it may do everything.
+        silent_seconds: for the first request of a connection.
+
+    Attributes:
+        stall_seconds: in which a client has to take something of an answer.
+    """
+
+    def __init__(self, broker: BrokerSide, token: str, silent_seconds: float) -> None:
+        self._broker = broker
+        self._token = token
+        self._log_tokens = LogTokens(broker.log_token_key, broker.clock)
+        self._stored_answers = StoredAnswers(broker.logs)
+        application = web.Application(
+            client_max_size=DEFINITIONS_BYTES_MAX, middlewares=[self._heard, self._answered]
+        )
+        for route in ROUTES:
+            # As RabbitMQ: some clients end each path with one.
+            path = f"/api{route.path}{{slash:/?}}"
+            for method in route.methods:
+                application.router.add_route(method, path, self._handler(route))
+        document = msgspec.json.encode(openapi_document(ROUTES, broker.node.version))
+        application.router.add_get("/api/openapi.json", _constant(document))
+        self._silent_seconds = silent_seconds
+        self.stall_seconds = STALL_SECONDS_MAX
+        self._runner = web.AppRunner(
+            application, handle_signals=False, shutdown_timeout=STOP_SECONDS
+        )
+
+    async def start(self) -> None:
+        """Be ready for connections; `stop` in the end."""
+        await self._runner.setup()
+
+    def serve(self, counted: CountedSocket) -> HttpConnection:
+        """The protocol of a socket that was accepted."""
+        server = self._runner.server
+        assert server is not None
+        return HttpConnection(
+            server,
+            counted,
+            self._silent_seconds,
+            self._broker.vhosts.events.note,
+            access_log=None,
+            keepalive_timeout=KEEP_ALIVE_SECONDS,
+        )
+
+    async def stop(self) -> None:
+        """End what is under way; nobody accepts any more."""
+        await self._runner.cleanup()
+
+    @web.middleware
+    async def _heard(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        assert isinstance(request.protocol, HttpConnection)
+        request.protocol.asked()
+        return await handler(request)
+
+    @web.middleware
+    async def _answered(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Turn whatever a handler raises into an answer, and add what every answer has."""
+        try:
+            response = await handler(request)
+        except web.HTTPMethodNotAllowed as error:
+            response = _methods(request, error)
+        except web.HTTPException as error:
+            name = "Object Not Found" if error.status == 404 else error.reason
+            response = _failure(Refused(error.status, name, error.reason))
+        except Exception as error:
+            if isinstance(error, ConnectionError) and _is_gone(request):
+                raise  # there is nobody to answer, and nothing is wrong with the broker
+            answer = refused(error)
+            if answer is None:
+                log.error(
+                    "%s %s: an error of the broker", request.method, request.path, exc_info=error
+                )
+                answer = Refused(500, "internal_server_error", "the broker failed; see its log")
+            if answer.status in (401, 403):
+                self._note_refusal(request, answer)
+            response = _failure(answer)
+        if not response.prepared:
+            response.headers.update(HEADERS)
+        return response
+
+    def _note_refusal(self, request: web.Request, answer: Refused) -> None:
+        caller: Caller | None = request.get(_CALLER)
+        user = None if caller is None else caller.actor_name
+        said = {"status": answer.status, "cause": answer.cause, "user": user, "name": answer.name}
+        self._note_request("http.refused", request, **said, address=_address(request))
+
+    def _note_request(self, event: str, request: web.Request, **more: object) -> None:
+        # Without the query: what stands in it is not for others.
+        said = {"method": request.method, "path": request.path}
+        self._broker.vhosts.events.note(event, **said, **more)
+
+    def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            check_origin(request.method, request.headers, request.scheme)
+            request[_CALLER] = caller = await self._caller(request)
+            call = Call(request, self._broker, caller, self._log_tokens)
+            self._check(route, call)
+            actor = Actor(caller.actor_name, _address(request), "HTTP")
+            try:
+                with acts(actor):
+                    answer = route.handler(call)
+                    if inspect.isawaitable(answer):
+                        answer = await answer
+                    if request.method not in SAFE_METHODS and not actor.told:
+                        event = "http.traffic" if route.is_traffic else "http.changed"
+                        self._note_request(event, request)
+            except self._broker.messages.refusals as error:
+                raise bad_request(str(error)) from None
+            if isinstance(answer, Stored):
+                return await self._stored_answers.answer(request, answer.stretch, HEADERS)
+            return await _response(request, answer)
+
+        return handle
+
+    async def _caller(self, request: web.Request) -> Caller:
+        header = request.headers.get("Authorization")
+        if header is None:
+            raise Refused(401, "not_authorized", "", cause="no credentials")
+        caller = await authenticated(
+            self._broker, self._token, self._log_tokens, header, _peer(request)
+        )
+        assert isinstance(request.protocol, HttpConnection)
+        request.protocol.authenticated()
+        return caller
+
+    def _check(self, route: Route, call: Call) -> None:
+        if not call.caller.has(route.need):
+            raise not_authorised(_WITHOUT_TAG[route.need])
+        if call.caller.only_vhost is not None and route.method not in SAFE_METHODS:
+            raise not_authorised("a token for logs reads only: this asks for a user's password")
+        if not route.has_vhost:
+            return
+        name = call.path("vhost")
+        found = [vhost for vhost in self._broker.vhosts.all() if vhost.name == name]
+        if not found:
+            raise route.without_vhost()
+        call.vhost = found[0]
+        caller, scope = call.caller, route.scope
+        allowed = {
+            Scope.ANY: True,
+            Scope.SEEN: caller.sees(name),
+            Scope.ENTERED: caller.enters(name),
+            Scope.POLICIES: caller.enters(name) or caller.has(Need.ADMINISTRATOR),
+        }[scope]
+        if not allowed:
+            raise not_authorised("User not authorised to access virtual host")
+
+
+_WITHOUT_TAG = {
+    Need.MANAGEMENT: "Not management user",
+    Need.POLICYMAKER: "User not authorised to access object",
+    Need.MONITORING: "Not monitor user",
+    Need.ADMINISTRATOR: "Not administrator user",
+}
+
+
+def _peer(request: web.Request) -> str | None:
+    transport = request.transport
+    address = transport.get_extra_info("peername") if transport is not None else None
+    return address[0] if isinstance(address, tuple) else None
+
+
+def _address(request: web.Request) -> str:
+    transport = request.transport
+    address = transport.get_extra_info("peername") if transport is not None else None
+    return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else ""
+
+
+# -- answers
+
+
+async def _response(
+    request: web.Request, answer: Value | Empty | Pieces | Listing
+) -> web.StreamResponse:
+    if isinstance(answer, Empty):
+        place = {"Location": answer.location} if answer.location else None
+        return web.Response(status=answer.status, headers=place)
+    if isinstance(answer, Value):
+        return _json(_columns_of(answer.value, request), answer.status)
+    if isinstance(answer, Pieces):
+        headers = {}
+        if answer.file_name:
+            headers["Content-Disposition"] = f'attachment; filename="{_safe(answer.file_name)}"'
+        return await _streamed(request, answer.pieces, headers)
+    return await _streamed(request, await listed(answer, list_query(request.query)), {})
+
+
+def _columns_of(value: object, request: web.Request) -> object:
+    columns = list_query(request.query).columns if "columns" in request.query else None
+    if columns is None or request.method not in SAFE_METHODS:
+        return value
+    if isinstance(value, list):
+        return [selected(each, columns) if isinstance(each, dict) else each for each in value]
+    return selected(value, columns) if isinstance(value, dict) else value
+
+
+def _json(value: object, status: int) -> web.Response:
+    return web.Response(
+        body=msgspec.json.encode(value), status=status, content_type="application/json"
+    )
+
+
+async def _streamed(
+    request: web.Request, pieces: AsyncIterator[bytes], headers: dict[str, str]
+) -> web.StreamResponse:
+    gathered = bytearray()
+    async for piece in pieces:
+        gathered += piece
+        if len(gathered) > STREAM_BYTES:
+            break
+    else:
+        return web.Response(body=bytes(gathered), content_type="application/json", headers=headers)
+    response = web.StreamResponse(headers={**HEADERS, **headers})
+    response.content_type = "application/json"
+    await response.prepare(request)
+    if request.method != "HEAD":  # which has no length then
+        await response.write(bytes(gathered))
+        async for piece in pieces:
+            await response.write(piece)
+    await response.write_eof()
+    return response
+
+
+def _safe(file_name: str) -> str:
+    return "".join(
+        each for each in file_name if each.isascii() and (each.isalnum() or each in "._-")
+    )
+
+
+def _constant(body: bytes) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=body, content_type="application/json")
+
+    return handle
+
+
+def _methods(request: web.Request, error: web.HTTPMethodNotAllowed) -> web.Response:
+    # OPTIONS asks for no credentials, as in RabbitMQ: what there is stands in the documentation.
+    if request.method == "OPTIONS":
+        response = web.Response()
+    else:
+        response = _failure(Refused(error.status, error.reason, error.reason))
+    response.headers["Allow"] = ", ".join(sorted({*error.allowed_methods, "OPTIONS"}))
+    return response
+
+
+def _is_gone(request: web.Request) -> bool:
+    return request.transport is None or request.transport.is_closing()
+
+
+def _failure(answer: Refused) -> web.Response:
+    response = _json({"error": answer.error, "reason": answer.reason}, answer.status)
+    if answer.status == 401:
+        response.headers["WWW-Authenticate"] = REALM
+    return response

@@ -1,0 +1,1 @@
+"""What each path of the HTTP API does."""

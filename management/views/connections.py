@@ -1,0 +1,187 @@
+"""Connections and channels: to look at, and to close."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from routelog.management.calls.answer import Answer, Empty, Listing, Row, Value
+from routelog.management.calls.broker_side import BrokerSide
+from routelog.management.calls.call import Call
+from routelog.management.calls.caller import Need
+from routelog.management.calls.failures import not_authorised, not_found
+from routelog.management.views.consumers import consumer_rows_of_channel
+
+REASON = "Closed via management plugin"  # RabbitMQ's words
+
+
+def list_connections(call: Call) -> Answer:
+    """The connections that the caller sees: his own, or all."""
+    return _listing(call, lambda connection: _is_seen(call, connection))
+
+
+def list_connections_of_vhost(call: Call) -> Answer:
+    """The connections to a vhost."""
+    name = call.vhost.name
+    return _listing(
+        call, lambda connection: connection.vhost.name == name and _is_seen(call, connection)
+    )
+
+
+def list_connections_of_user(call: Call) -> Answer:
+    """The connections of a user."""
+    name = call.path("name")
+    return _listing(call, lambda connection: connection.user == name and _is_seen(call, connection))
+
+
+def _listing(call: Call, belongs: Any) -> Listing:
+    connections = call.broker.connections
+    items = (each for each in connections.connections() if belongs(each))
+    return Listing(
+        items, lambda connection: connection_row(call.broker, connection), connections.name
+    )
+
+
+def connection_row(broker: BrokerSide, connection: Any) -> Row:
+    """A connection as RabbitMQ shows it."""
+    values = broker.connections.describe(connection)
+    return {
+        "name": values.name,
+        "user": values.user,
+        "vhost": values.vhost,
+        "user_provided_name": values.client_properties.get("connection_name"),
+        "peer_host": values.peer_host,
+        "peer_port": values.peer_port,
+        "host": values.host,
+        "port": values.port,
+        "state": values.state,
+        "channels": values.channels,
+        "channel_max": values.channel_max,
+        "frame_max": values.frame_max,
+        "timeout": values.heartbeat,
+        "auth_mechanism": values.mechanism,
+        "connected_at": values.connected_at,
+        "client_properties": values.client_properties,
+        "protocol": "AMQP 0-9-1",
+        "type": "network",
+        "ssl": values.is_tls,
+        "node": broker.node.name,
+    }
+
+
+def get_connection(call: Call) -> Answer:
+    """One connection."""
+    return Value(connection_row(call.broker, _connection(call)))
+
+
+def delete_connection(call: Call) -> Answer:
+    """Close a connection; the header X-Reason says why."""
+    connection = _connection(call)
+    _check_closes(call, connection)
+    call.broker.connections.close(connection, call.header("x-reason") or REASON)
+    return Empty()
+
+
+def delete_connections_of_user(call: Call) -> Answer:
+    """Close all connections of a user."""
+    name, reason = call.path("name"), call.header("x-reason") or REASON
+    for connection in call.broker.connections.connections():
+        if connection.user == name:
+            _check_closes(call, connection)
+            call.broker.connections.close(connection, reason)
+    return Empty()
+
+
+def list_channels(call: Call) -> Answer:
+    """The channels of the connections that the caller sees."""
+    return _channels(call, lambda connection: _is_seen(call, connection))
+
+
+def list_channels_of_vhost(call: Call) -> Answer:
+    """The channels of the connections to a vhost."""
+    name = call.vhost.name
+    return _channels(
+        call, lambda connection: connection.vhost.name == name and _is_seen(call, connection)
+    )
+
+
+def list_channels_of_connection(call: Call) -> Answer:
+    """The channels of a connection."""
+    wanted = _connection(call)
+    return _channels(call, lambda connection: connection is wanted)
+
+
+def get_channel(call: Call) -> Answer:
+    """One channel."""
+    name = call.path("channel")
+    for connection in call.broker.connections.connections():
+        prefix = call.broker.connections.name(connection)
+        if name.startswith(prefix) and _is_seen(call, connection):
+            for channel in call.broker.connections.channels(connection):
+                if name == f"{prefix} ({channel.number})":
+                    row = channel_row(call.broker, (connection, channel))
+                    consumers = consumer_rows_of_channel(call.broker, connection, channel.number)
+                    return Value({**row, "consumer_details": consumers})
+    raise not_found()
+
+
+def _channels(call: Call, belongs: Any) -> Listing:
+    def items() -> Iterator[tuple[Any, Any]]:
+        for connection in call.broker.connections.connections():
+            if belongs(connection):
+                for channel in call.broker.connections.channels(connection):
+                    yield connection, channel
+
+    return Listing(
+        items(),
+        lambda item: channel_row(call.broker, item),
+        lambda item: f"{call.broker.connections.name(item[0])} ({item[1].number})",
+    )
+
+
+def channel_row(broker: BrokerSide, item: tuple[Any, Any]) -> Row:
+    """A channel as RabbitMQ shows it."""
+    connection, channel = item
+    values = broker.connections.describe(connection)
+    return {
+        "name": f"{values.name} ({channel.number})",
+        "number": channel.number,
+        "user": values.user,
+        "vhost": values.vhost,
+        "node": broker.node.name,
+        "state": "running" if channel.is_flowing else "flow",
+        "confirm": channel.confirm,
+        "transactional": channel.transactional,
+        "consumer_count": channel.consumers,
+        "messages_unacknowledged": channel.unacknowledged,
+        "prefetch_count": channel.prefetch,
+        "global_prefetch_count": channel.channel_prefetch,
+        "connection_details": {
+            "name": values.name,
+            "peer_host": values.peer_host,
+            "peer_port": values.peer_port,
+        },
+    }
+
+
+def _connection(call: Call) -> Any:
+    name = call.path("name")
+    for connection in call.broker.connections.connections():
+        if call.broker.connections.name(connection) == name:
+            _check_seen(call, connection)
+            return connection
+    raise not_found()
+
+
+def _check_seen(call: Call, connection: Any) -> None:
+    if not _is_seen(call, connection):
+        raise not_authorised("User not authorised to access this connection")
+
+
+def _check_closes(call: Call, connection: Any) -> None:
+    # As in RabbitMQ: who may look at the connections of others may not end them.
+    if not (call.caller.has(Need.ADMINISTRATOR) or connection.user == call.caller.name):
+        raise not_authorised("User not authorised to access object")
+
+
+def _is_seen(call: Call, connection: Any) -> bool:
+    # As in RabbitMQ, everybody else has to do with his own connections only.
+    return call.caller.has(Need.MONITORING) or connection.user == call.caller.name

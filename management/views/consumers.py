@@ -1,0 +1,83 @@
+"""Consumers: in all vhosts, in one, or of one queue."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+from routelog.management.calls.answer import Answer, Listing, Row
+from routelog.management.calls.broker_side import BrokerSide
+from routelog.management.calls.call import Call
+from routelog.vhosts import Queue
+
+
+def list_consumers(call: Call) -> Answer:
+    """The consumers in the vhosts that the caller sees."""
+    return Listing(_all(call.broker), lambda item: _seen(call, item, ""))
+
+
+def list_consumers_of_vhost(call: Call) -> Answer:
+    """The consumers in a vhost."""
+    return Listing(_all(call.broker), lambda item: _seen(call, item, call.vhost.name))
+
+
+async def consumer_rows_of_queue(broker: BrokerSide, queue: Queue) -> list[Row]:
+    """The consumers of a queue."""
+    rows: list[Row] = []
+    if not queue.consumer_count:
+        return rows
+    for connection in broker.connections.connections():
+        if connection.vhost.name == queue.vhost:
+            for consumer in broker.connections.consumers(connection):
+                if consumer.queue == queue.name:
+                    rows.append(_row(broker, connection, consumer))
+        await asyncio.sleep(0)
+    return rows
+
+
+def consumer_rows_of_channel(broker: BrokerSide, connection: Any, number: int) -> list[Row]:
+    """The consumers of a channel."""
+    consumers = broker.connections.consumers(connection)
+    return [_row(broker, connection, each) for each in consumers if each.channel == number]
+
+
+def _all(broker: BrokerSide) -> Iterator[tuple[Any, Any]]:
+    for connection in broker.connections.connections():
+        for consumer in broker.connections.consumers(connection):
+            yield connection, consumer
+
+
+def _seen(call: Call, item: tuple[Any, Any], vhost: str) -> Row | None:
+    connection, consumer = item
+    name = connection.vhost.name
+    if name == vhost or (not vhost and call.caller.sees(name)):
+        return _row(call.broker, connection, consumer)
+    return None
+
+
+def _row(broker: BrokerSide, connection: Any, consumer: Any) -> Row:
+    values = broker.connections.describe(connection)
+    name = values.name
+    row: Row = {
+        "consumer_tag": consumer.tag,
+        "queue": {"name": consumer.queue, "vhost": connection.vhost.name},
+        "ack_required": consumer.ack_required,
+        "exclusive": consumer.exclusive,
+        "prefetch_count": consumer.prefetch,
+        "active": consumer.activity != "waiting",
+        "activity_status": consumer.activity,
+        "arguments": {"x-priority": consumer.priority} if consumer.priority else {},
+        "messages_unacknowledged": consumer.unacknowledged,
+        "messages_timed_out": consumer.timed_out,
+        "channel_details": {
+            "name": f"{name} ({consumer.channel})",
+            "number": consumer.channel,
+            "user": connection.user,
+            "connection_name": name,
+            "node": broker.node.name,
+            "peer_host": values.peer_host,
+            "peer_port": values.peer_port,
+        },
+    }
+    if consumer.group:
+        row["arguments"] = {**row["arguments"], "x-group": consumer.group}
+    return row

@@ -1,0 +1,153 @@
+"""Exchanges: what there is to say of them, and what operators do with them."""
+
+from base64 import b64decode
+from typing import Any, Literal
+
+import msgspec
+
+from routelog.exchanges import Exchange
+from routelog.management.calls.answer import Answer, Empty, Listing, Row, Value, put
+from routelog.management.calls.call import Call
+from routelog.management.calls.failures import bad_request, not_found
+from routelog.management.views.bindings import binding_row, bindings_from, exchange_name
+from routelog.management.views.delayed import delayed_count
+from routelog.vhosts import ResourceKind, Verb, VirtualHost, checked_arguments, plain_arguments
+
+
+class ExchangeBody(msgspec.Struct):
+    """What an exchange is declared with."""
+
+    type: str
+    durable: bool = True
+    auto_delete: bool = False
+    internal: bool = False
+    arguments: dict[str, Any] = {}
+
+
+class PublishBody(msgspec.Struct):
+    """A message."""
+
+    properties: dict[str, Any]
+    routing_key: str
+    payload: str
+    payload_encoding: Literal["string", "base64"]
+
+
+def list_exchanges(call: Call) -> Answer:
+    """The exchanges of the vhosts that the caller sees."""
+    return _listing([each for each in call.broker.vhosts.all() if call.caller.sees(each.name)])
+
+
+def list_exchanges_of_vhost(call: Call) -> Answer:
+    """The exchanges of a vhost."""
+    return _listing([call.vhost])
+
+
+def _listing(vhosts: list[VirtualHost]) -> Listing:
+    items = ((vhost, exchange) for vhost in vhosts for exchange in vhost.routing.exchanges())
+    return Listing(
+        items,
+        lambda item: exchange_row(*item),
+        lambda item: str(item[1].name),
+        lambda item: (item[0].name, item[1].name),
+    )
+
+
+def exchange_row(vhost: VirtualHost, exchange: Exchange) -> Row:
+    """An exchange as RabbitMQ shows it."""
+    return {
+        "name": exchange.name,
+        "vhost": vhost.name,
+        "type": exchange.type,
+        "durable": exchange.durable,
+        "auto_delete": exchange.auto_delete,
+        "internal": exchange.internal,
+        "arguments": plain_arguments(exchange.arguments),
+        "policy": vhost.routing.policy_of(exchange.name),
+        **delayed_count(vhost, exchange),
+    }
+
+
+def get_exchange(call: Call) -> Answer:
+    """An exchange."""
+    return Value(exchange_row(call.vhost, _exchange(call)))
+
+
+async def put_exchange(call: Call) -> Answer:
+    """Declare an exchange."""
+    body = await call.body(ExchangeBody)
+    name, vhost = exchange_name(call.path("name")), call.vhost
+    call.caller.authorize(vhost.name, ResourceKind.EXCHANGE, name, Verb.CONFIGURE)
+    for argument in ("alternate-exchange", "x-alternate-exchange"):
+        alternate = body.arguments.get(argument)
+        if isinstance(alternate, str):
+            call.caller.authorize(vhost.name, ResourceKind.EXCHANGE, name, Verb.READ)
+            call.caller.authorize(vhost.name, ResourceKind.EXCHANGE, alternate, Verb.WRITE)
+    await vhost.until_free("exchange", name)
+    existed = vhost.routing.has_exchange(name)
+    done = vhost.declare_exchange(
+        name,
+        body.type,
+        durable=body.durable,
+        auto_delete=body.auto_delete,
+        internal=body.internal,
+        arguments=checked_arguments(body.arguments),
+    )
+    if done is not None:
+        await done
+    return put(existed)
+
+
+async def delete_exchange(call: Call) -> Answer:
+    """Delete an exchange with its bindings, also one that was imported without effect."""
+    name = call.path("name")
+    if call.vhost.kept.has_exchange(name) and not call.vhost.routing.has_exchange(name):
+        call.caller.authorize(call.vhost.name, ResourceKind.EXCHANGE, name, Verb.CONFIGURE)
+        await call.vhost.kept.delete_exchange(name)
+        return Empty()
+    exchange = _exchange(call)
+    call.caller.authorize(call.vhost.name, ResourceKind.EXCHANGE, exchange.name, Verb.CONFIGURE)
+    done = call.vhost.delete_exchange(exchange.name, if_unused=call.flag("if-unused"))
+    if done is not None:
+        await done
+    return Empty()
+
+
+def list_bindings_from(call: Call) -> Answer:
+    """The bindings that leave from an exchange."""
+    bindings = bindings_from(call.vhost, _exchange(call).name)
+    return Listing(bindings, lambda binding: binding_row(call.vhost.name, binding))
+
+
+def list_bindings_to(call: Call) -> Answer:
+    """The bindings that lead to an exchange."""
+    bindings = call.vhost.routing.bindings_to_exchange(_exchange(call).name)
+    return Listing(bindings, lambda binding: binding_row(call.vhost.name, binding))
+
+
+async def publish(call: Call) -> Answer:
+    """Publish one message and wait for its confirm: for trying out, not for work."""
+    name = exchange_name(call.path("name"))
+    if not call.vhost.routing.has_exchange(
+        name
+    ):  # RabbitMQ's channel is closed with 404, and this is 400
+        where = f"no exchange '{name}' in vhost '{call.vhost.name}'"
+        raise bad_request(f"404 NOT_FOUND - {where}")
+    body = await call.body(PublishBody)
+    payload = body.payload.encode()
+    if body.payload_encoding == "base64":
+        try:
+            payload = b64decode(payload, validate=True)
+        except ValueError:
+            raise bad_request("the payload is no base64") from None
+    routed = await call.broker.messages.publish(
+        call.vhost, call.caller.user, name, body.routing_key, body.properties, payload
+    )
+    return Value({"routed": routed})
+
+
+def _exchange(call: Call) -> Exchange:
+    name = exchange_name(call.path("name"))
+    if not call.vhost.routing.has_exchange(name):
+        raise not_found()
+    return call.vhost.routing.exchange(name)

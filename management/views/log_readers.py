@@ -1,0 +1,159 @@
+"""Readers who tell how far they are: the log keeps for them what they have not read, and shows their lag.
+
+A reader is a consumer group of the queue that has no consumers: what it has read, it has settled.
+"""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from routelog.management.calls.answer import Answer, Empty, Value
+from routelog.management.calls.call import Call
+from routelog.management.calls.failures import Refused, bad_request, not_found
+from routelog.vhosts import (
+    GROUP,
+    GROUP_EXPIRES,
+    ConsumerGroup,
+    Queue,
+    ResourceKind,
+    Verb,
+    wanted_group,
+)
+
+
+class ProgressBody(msgspec.Struct):
+    """By partition, the next offset that the reader reads; how long the hold outlives reports; its bytes."""
+
+    offsets: dict[str, int]
+    expires: str = "7D"
+    hold_bytes: int | None = None
+
+
+def list_readers(call: Call) -> Answer:
+    """The groups of a queue, by partition: the next offset, and how many messages wait."""
+    queue = _queue(call)
+    return Value([_row(group) for group in queue.groups.values()])
+
+
+async def put_reader(call: Call) -> Answer:
+    """Note how far a reader is; it is made with the first report, and goes forwards only.
+
+    When its hold has lapsed and what it reads next is gone, the answer names what is missing; it counts.
+    """
+    body = await call.body(ProgressBody)
+    queue = _queue(call)
+    offsets = _offsets(queue, body)
+    arguments: dict[str, object] = {GROUP: call.path("name"), GROUP_EXPIRES: body.expires}
+    options = wanted_group(arguments)
+    assert options is not None
+    options = replace(options, hold_bytes=_hold_bytes(call, body))
+    group, durable = call.vhost.groups.join(queue, options, "first", call.broker.clock.now())
+    if durable is not None:
+        await durable
+    if group.deleted:
+        raise not_found()
+    if group.consumers:
+        raise bad_request(f"{group} has consumers, who settle messages themselves")
+    group.pass_by(offsets)
+    for number, offset in offsets.items():
+        _check_kept(group, number, offset)
+    return Empty()
+
+
+class PlaceBody(msgspec.Struct):
+    """Where to go on: "first", "last", "next", an offset, a time (ISO 8601), or an age such as "1h"."""
+
+    to: int | str
+
+
+async def move_reader(call: Call) -> Answer:
+    """Let a group, or a reader, go on elsewhere in the log; nobody may consume by it meanwhile."""
+    body = await call.body(PlaceBody)
+    group = _queue(call).groups.get(call.path("name"))
+    if group is None:
+        raise not_found()
+    durable = call.vhost.groups.move(group, _place(body.to), call.broker.clock.now())
+    if durable is not None:
+        await durable
+    return Empty()
+
+
+def _place(text: int | str) -> object:
+    if isinstance(text, int) or (text.isdecimal() and text.isascii() and len(text) < 20):
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+async def delete_reader(call: Call) -> Answer:
+    """Hold nothing for a reader any more."""
+    group = _queue(call).groups.get(call.path("name"))
+    if group is None:
+        raise not_found()
+    if group.consumers:
+        raise bad_request(f"{group} has consumers")
+    durable = call.vhost.groups.delete(group)
+    if durable is not None:
+        await durable
+    return Empty()
+
+
+def _queue(call: Call) -> Queue:
+    name = call.path("queue")
+    call.caller.authorize(call.vhost.name, ResourceKind.QUEUE, name, Verb.READ)
+    queue = call.vhost.queues.get(name)
+    if queue is None or queue.deleted:
+        raise not_found()
+    return queue
+
+
+def _offsets(queue: Queue, body: ProgressBody) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for number, offset in body.offsets.items():
+        if not (number.isdecimal() and len(number) < 4 and int(number) < len(queue.partitions)):
+            raise bad_request(f"offsets: queue '{queue.name}' has no partition {number}")
+        if not 0 <= offset <= queue.partitions[int(number)].log.visible_end:
+            raise bad_request(f"offsets: partition {number} has not reached offset {offset}")
+        found[int(number)] = offset
+    return found
+
+
+def _hold_bytes(call: Call, body: ProgressBody) -> int:
+    most = call.broker.reader_hold_bytes_max
+    wanted = most if body.hold_bytes is None else body.hold_bytes
+    if not 0 <= wanted <= most:
+        raise bad_request(f"hold_bytes: expected 0 to {most}, reader_hold_bytes_max, not {wanted}")
+    return wanted
+
+
+def _check_kept(group: ConsumerGroup, number: int, offset: int) -> None:
+    place = group.places[number]
+    log, first = place.log, place.log.first_offset
+    if log.remote is not None and log.remote.segments:
+        first = min(first, log.remote.segments[0].base_offset)
+    if place.lapsed is not None and offset < min(place.lapsed[1], first):
+        gone = f"offsets {offset} to {first - 1} of partition {number} are not in the log any more"
+        held = f"of what retention ends it holds {group.record.hold_bytes} bytes"
+        raise Refused(409, "lapsed", f"{gone}: for {group}, {held}")
+
+
+def _row(group: ConsumerGroup) -> dict[str, Any]:
+    return {
+        "name": group.record.name,
+        "consumers": len(group.consumers),
+        "partitions": [
+            {
+                "next_offset": each.cursor.low_water,
+                "messages_ready": each.ready,
+                "bytes_behind": each.bytes_behind,
+                "lapsed": each.lapsed,
+            }
+            for each in group.places
+        ],
+        "hold_bytes": group.record.hold_bytes,
+    }

@@ -1,0 +1,172 @@
+"""Logs of queues for readers who know offsets: what is stored, and the stored batches themselves."""
+
+import msgspec
+
+from routelog.log_backend import PartitionLog
+from routelog.management.calls.answer import Answer, Listing, Row, Stored, Value
+from routelog.management.calls.call import Call
+from routelog.management.calls.failures import Refused, bad_request, not_authorised, not_found
+from routelog.management.calls.log_tokens import SECONDS_DEFAULT, SECONDS_MAX
+from routelog.vhosts import AccessRefused, Queue, ResourceKind, Verb
+
+# One answer covers no more than this, about: it ends soon, so a broker that stops waits for no reader.
+STRETCH_BYTES_MAX = 64 * 1024 * 1024
+
+
+class TokenBody(msgspec.Struct):
+    """How long a token is wanted for."""
+
+    seconds: int = SECONDS_DEFAULT
+
+
+def list_vhosts_with_logs(call: Call) -> Answer:
+    """Names of the vhosts that the caller may enter."""
+    names = (vhost.name for vhost in call.broker.vhosts.all())
+    return Value(sorted(name for name in names if call.caller.enters(name)))
+
+
+async def post_token(call: Call) -> Answer:
+    """A token for the vhost; only who has shown a password gets one."""
+    body = await call.body(TokenBody)
+    name = call.caller.user
+    user = None if name is None else call.broker.users.find(name)
+    if user is None:
+        raise not_authorised("a token is given for a user's password")
+    if not 0 < body.seconds <= SECONDS_MAX:
+        raise bad_request(f"seconds: expected 1 to {SECONDS_MAX}, not {body.seconds}")
+    token = call.tokens.issue(user, call.vhost.name, body.seconds)
+    return Value({"token": token, "seconds": body.seconds})
+
+
+def list_logs(call: Call) -> Answer:
+    """Queues with logs in a vhost: those that `queues` names, or all that the caller may read."""
+    named = _named_queues(call)
+    if named is None:
+        return Listing(call.vhost.queues.values(), lambda queue: _readable_row(call, queue))
+    found = [queue for name in sorted(named) if (queue := call.vhost.queues.get(name)) is not None]
+    for queue in filter(_has_log, found):
+        _authorize(call, queue.name)
+    return Listing(found, _row)
+
+
+def _readable_row(call: Call, queue: Queue) -> Row | None:
+    try:
+        _authorize(call, queue.name)
+    except AccessRefused:
+        return None
+    return _row(queue)
+
+
+def _row(queue: Queue) -> Row | None:
+    if not _has_log(queue):
+        return None
+    return {"queue": queue.name, "partitions": len(queue.partitions)}
+
+
+def get_log(call: Call) -> Answer:
+    """What one partition has stored: segments as [first offset, end offset, bytes], oldest first."""
+    log = _log(call)
+    extents = call.broker.logs.extents(log)
+    return Value(
+        {
+            "first_offset": extents[0].start,
+            "end_offset": extents[-1].end,
+            "next_offset": log.visible_end,
+            "segments": extents,
+            "number": log.number,
+            "remote": _remote(log),
+        }
+    )
+
+
+async def get_offset(call: Call) -> Answer:
+    """The first stored offset of a `time` (us since 1970) or later; null while there is none."""
+    return Value(
+        {"offset": await call.broker.logs.offset_at(_log(call), _number(call, "time", least=None))}
+    )
+
+
+async def get_body_sizes(call: Call) -> Answer:
+    """Batches from `start` on, up to `end`: [first offset, end offset, bytes of bodies]."""
+    log, (start, end) = _log(call), _range(call)
+    bytes_max = _number(call, "bytes")
+    _check_damage(call, log, start)
+    return Value(await call.broker.logs.body_sizes(log, start, end, bytes_max))
+
+
+async def get_records(call: Call) -> Answer:
+    """The batches that hold the offsets from `start` on, up to `end`: as many as make one answer."""
+    log, (start, end) = _log(call), _range(call)
+    _check_damage(call, log, start)
+    end = min(end, log.blocked_from)
+    stretch = await call.broker.logs.find(log, start, end, STRETCH_BYTES_MAX)
+    if stretch is None:
+        raise Refused(404, "not_stored", f"offsets from {start} to {end - 1} are not in the log")
+    return Stored(stretch)
+
+
+def _remote(log: PartitionLog) -> dict[str, int] | None:
+    remote = log.remote
+    if remote is None:
+        return None
+    segments = remote.segments
+    return {
+        "first_offset": segments[0].base_offset if segments else remote.end,
+        "end_offset": remote.end,
+        "segments": len(segments),
+        "bytes": remote.bytes,
+    }
+
+
+def _named_queues(call: Call) -> frozenset[str] | None:
+    text = call.query.get("queues")
+    if text is None:
+        return None
+    try:
+        return frozenset(msgspec.json.decode(text, type=list[str]))
+    except msgspec.MsgspecError:
+        raise bad_request('queues: expected JSON like ["audit"]') from None
+
+
+def _has_log(queue: Queue) -> bool:
+    return queue.is_stored and not queue.deleted
+
+
+def _log(call: Call) -> PartitionLog:
+    name, number = call.path("queue"), call.path("partition")
+    _authorize(call, name)
+    queue = call.vhost.queues.get(name)
+    if queue is None or not _has_log(queue):
+        raise not_found()
+    if not number.isdecimal() or len(number) > 4 or int(number) >= len(queue.partitions):
+        raise not_found()
+    return queue.partitions[int(number)].log
+
+
+def _authorize(call: Call, queue: str) -> None:
+    call.caller.authorize(call.vhost.name, ResourceKind.QUEUE, queue, Verb.READ)
+
+
+def _check_damage(call: Call, log: PartitionLog, start: int) -> None:
+    if start >= log.blocked_from:
+        where = f"queue '{call.path('queue')}' in vhost '{call.vhost.name}'"
+        reason = f"partition {call.path('partition')} of {where} is damaged at offset {start}"
+        raise Refused(409, "damaged", reason)
+
+
+def _range(call: Call) -> tuple[int, int]:
+    start, end = _number(call, "start"), _number(call, "end")
+    if start >= end:
+        raise bad_request(f"start: expected less than end, {end}, not {start}")
+    return start, end
+
+
+def _number(call: Call, name: str, *, least: int | None = 0) -> int:
+    text = call.query.get(name, "")
+    try:
+        number = int(text)
+        if len(text) > 20 or (least is not None and number < least):
+            raise ValueError
+    except ValueError:
+        raise bad_request(f"{name}: expected a number, not '{text}'") from None
+    return number

@@ -1,0 +1,251 @@
+"""Users, permissions and topic permissions."""
+
+from typing import Any
+
+import msgspec
+
+from routelog.management.calls.answer import Answer, Empty, Listing, Value, put
+from routelog.management.calls.call import Call
+from routelog.management.calls.failures import bad_request, not_found, vhost_or_user_not_found
+from routelog.vhosts import (
+    ARGON2ID,
+    DEFAULT_ALGORITHM,
+    Permission,
+    TopicPermission,
+    User,
+    described_permission,
+    described_topic_permission,
+    described_user,
+    imported_hash,
+    split_tags,
+)
+
+
+class UserBody(msgspec.Struct):
+    """What a user is made with: a password, a hash of one, or neither."""
+
+    tags: list[str] | str | None = None
+    password: str | None = None
+    password_hash: str | None = None
+    hashing_algorithm: str = DEFAULT_ALGORITHM
+
+
+class UserNames(msgspec.Struct):
+    """Users who are to be deleted."""
+
+    users: list[str]
+
+
+class PermissionBody(msgspec.Struct):
+    """Three patterns."""
+
+    configure: str
+    write: str
+    read: str
+
+
+class TopicPermissionBody(msgspec.Struct):
+    """Two patterns for the keys of an exchange."""
+
+    exchange: str
+    write: str
+    read: str
+
+
+def whoami(call: Call) -> Answer:
+    """The caller's name and tags."""
+    return Value({"name": call.caller.name, "tags": list(call.caller.tags)})
+
+
+def list_users(call: Call) -> Answer:
+    """All users."""
+    users = call.broker.users
+    return Listing(
+        users.users(), lambda user: described_user(user, users), lambda user: str(user.name)
+    )
+
+
+def list_users_without_permissions(call: Call) -> Answer:
+    """Users who can enter no vhost."""
+    users = call.broker.users
+    without = [user for user in users.users() if not users.permissions.of_user(user.name)]
+    return Listing(without, lambda user: described_user(user, users), lambda user: str(user.name))
+
+
+def get_user(call: Call) -> Answer:
+    """A user."""
+    users = call.broker.users
+    return Value(described_user(users.get(call.path("user")), users))
+
+
+async def put_user(call: Call) -> Answer:
+    """Make a user, or replace the one of this name."""
+    body = await call.body(UserBody)
+    users, name = call.broker.users, call.path("user")
+    if body.tags is None:
+        raise bad_request("tags_not_present")
+    tags = tuple(split_tags(body.tags))
+    User(name, "", tags)  # refuses a bad name before the time for hashing is spent
+    password_hash = await _password_hash(call, body)
+    existed = users.find(name) is not None
+    await users.put_user(User(name, password_hash, tags))
+    return put(existed)
+
+
+async def put_tags(call: Call) -> Answer:
+    """Replace a user's tags, and nothing else."""
+    body = await call.body(UserBody)
+    if body.tags is None:
+        raise bad_request("tags_not_present")
+    await call.broker.users.set_tags(call.path("user"), tuple(split_tags(body.tags)))
+    return Empty()
+
+
+async def _password_hash(call: Call, body: UserBody) -> str:
+    if body.password is not None:
+        return await call.broker.passwords.hash(body.password.encode())
+    if not body.password_hash:
+        return ""
+    if body.hashing_algorithm == ARGON2ID:
+        raise bad_request("a hash of this broker comes back by definitions only")
+    return imported_hash(body.hashing_algorithm, body.password_hash)
+
+
+async def delete_user(call: Call) -> Answer:
+    """Delete a user; his connections are closed."""
+    await call.broker.users.delete_user(call.path("user"))
+    return Empty()
+
+
+async def delete_users(call: Call) -> Answer:
+    """Delete several users; those who are not there are no error."""
+    body = await call.body(UserNames)
+    for name in body.users:
+        if call.broker.users.find(name) is not None:
+            await call.broker.users.delete_user(name)
+    return Empty()
+
+
+# -- permissions
+
+
+def list_permissions(call: Call) -> Answer:
+    """All permissions."""
+    return _permissions(call, lambda user, vhost: True)
+
+
+def list_permissions_of_user(call: Call) -> Answer:
+    """The permissions of a user."""
+    name = call.broker.users.get(call.path("user")).name
+    return _permissions(call, lambda user, vhost: user == name)
+
+
+def list_permissions_of_vhost(call: Call) -> Answer:
+    """The permissions in a vhost."""
+    return _permissions(call, lambda user, vhost: vhost == call.vhost.name)
+
+
+def _permissions(call: Call, belongs: Any) -> Listing:
+    users = call.broker.users
+    items = (
+        (user.name, vhost, permission)
+        for user in users.users()
+        for vhost, permission in users.permissions.of_user(user.name).items()
+        if belongs(user.name, vhost)
+    )
+    return Listing(items, lambda item: described_permission(*item))
+
+
+def get_permission(call: Call) -> Answer:
+    """What a user may do in a vhost."""
+    user, vhost = call.path("user"), call.vhost.name
+    call.broker.users.get(user)
+    permission = call.broker.users.permissions.of_user(user).get(vhost)
+    if permission is None:
+        raise not_found()
+    return Value(described_permission(user, vhost, permission))
+
+
+async def put_permission(call: Call) -> Answer:
+    """Say what a user may do in a vhost."""
+    body = await call.body(PermissionBody)
+    user = _existing_user(call)
+    existed = call.vhost.name in call.broker.users.permissions.of_user(user)
+    permission = Permission(body.configure, body.write, body.read)
+    await call.broker.users.set_permissions(user, call.vhost.name, permission)
+    return put(existed)
+
+
+async def delete_permission(call: Call) -> Answer:
+    """Shut a user out of a vhost."""
+    await call.broker.users.clear_permissions(call.path("user"), call.vhost.name)
+    return Empty()
+
+
+# -- topic permissions
+
+
+def list_topic_permissions(call: Call) -> Answer:
+    """All topic permissions."""
+    return _topic_permissions(call, lambda user, vhost: True)
+
+
+def list_topic_permissions_of_user(call: Call) -> Answer:
+    """The topic permissions of a user."""
+    name = call.broker.users.get(call.path("user")).name
+    return _topic_permissions(call, lambda user, vhost: user == name)
+
+
+def list_topic_permissions_of_vhost(call: Call) -> Answer:
+    """The topic permissions in a vhost."""
+    return _topic_permissions(call, lambda user, vhost: vhost == call.vhost.name)
+
+
+def list_topic_permissions_of_user_in_vhost(call: Call) -> Answer:
+    """The topic permissions of a user in a vhost."""
+    name, vhost = call.broker.users.get(call.path("user")).name, call.vhost.name
+    if not call.broker.users.permissions.topics(name, vhost):
+        raise not_found()  # RabbitMQ's other lists of them are empty; this one is not there
+    return _topic_permissions(call, lambda user, of: (user, of) == (name, vhost))
+
+
+def _topic_permissions(call: Call, belongs: Any) -> Listing:
+    book = call.broker.users.permissions
+    items = (
+        (user, vhost, rule.permission)
+        for user, vhost in sorted(book.topic_owners())
+        if belongs(user, vhost)
+        for rule in book.topics(user, vhost).values()
+    )
+    return Listing(items, lambda item: described_topic_permission(*item))
+
+
+async def put_topic_permission(call: Call) -> Answer:
+    """Restrict a user to some keys of a topic exchange."""
+    body = await call.body(TopicPermissionBody)
+    user, vhost = _existing_user(call), call.vhost.name
+    existed = body.exchange in call.broker.users.permissions.topics(user, vhost)
+    permission = TopicPermission(body.exchange, body.write, body.read)
+    await call.broker.users.set_topic_permission(user, vhost, permission)
+    return put(existed)
+
+
+async def delete_topic_permissions(call: Call) -> Answer:
+    """Lift all topic restrictions of a user in a vhost."""
+    await call.broker.users.clear_topic_permissions(call.path("user"), call.vhost.name)
+    return Empty()
+
+
+async def delete_topic_permission(call: Call) -> Answer:
+    """Lift the restriction of a user on one exchange."""
+    await call.broker.users.clear_topic_permissions(
+        call.path("user"), call.vhost.name, call.path("exchange")
+    )
+    return Empty()
+
+
+def _existing_user(call: Call) -> str:
+    name = call.path("user")
+    if call.broker.users.find(name) is None:
+        raise vhost_or_user_not_found()
+    return name

@@ -1,0 +1,183 @@
+"""Queues: what there is to say of them, and what operators do with them."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Row, Value, put
+from routelog.management.calls.call import Call
+from routelog.management.calls.failures import bad_request, not_found
+from routelog.management.calls.message_rows import message_rows
+from routelog.management.views.bindings import binding_row
+from routelog.management.views.consumers import consumer_rows_of_queue
+from routelog.vhosts import (
+    Queue,
+    QueueProperties,
+    ResourceKind,
+    Verb,
+    VirtualHost,
+    checked_arguments,
+    merged_definitions,
+    plain_arguments,
+)
+
+WHOLE_NUMBER = msgspec.Meta(pattern=r"\A[+-]?[0-9]{1,18}\Z")
+GET_MESSAGES_MAX = 1_000  # of one request: they are in memory as a whole
+
+
+class QueueBody(msgspec.Struct):
+    """What a queue is declared with."""
+
+    durable: bool = True
+    auto_delete: bool = False
+    arguments: dict[str, Any] = {}
+
+
+class GetBody(msgspec.Struct):
+    """How many messages are taken, and what becomes of them; rabbitmqadmin sends numbers as text."""
+
+    count: int | Annotated[str, WHOLE_NUMBER]
+    ackmode: Literal[
+        "ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false"
+    ]
+    encoding: Literal["auto", "base64"]
+    truncate: int | Annotated[str, WHOLE_NUMBER] | None = None
+
+
+def list_queues(call: Call) -> Answer:
+    """The queues of the vhosts that the caller sees."""
+    vhosts = [vhost for vhost in call.broker.vhosts.all() if call.caller.sees(vhost.name)]
+    return _listing(call, vhosts)
+
+
+def list_queues_of_vhost(call: Call) -> Answer:
+    """The queues of a vhost."""
+    return _listing(call, [call.vhost])
+
+
+def _listing(call: Call, vhosts: list[VirtualHost]) -> Listing:
+    node = call.broker.node.name
+    items = (queue for vhost in vhosts for queue in vhost.queues.values())
+    return Listing(
+        items,
+        lambda queue: queue_row(queue, node),
+        lambda queue: str(queue.name),
+        lambda queue: (queue.vhost, queue.name),
+    )
+
+
+def queue_row(queue: Queue, node: str) -> Row | None:
+    """A queue as RabbitMQ shows it; None when it has been deleted."""
+    if queue.deleted:
+        return None
+    properties, effective = queue.properties, queue.effective
+    ready, unacked = queue.ready, queue.unacked
+    return {
+        "name": queue.name,
+        "vhost": queue.vhost,
+        "durable": properties.durable,
+        "auto_delete": properties.auto_delete,
+        "exclusive": properties.exclusive,
+        "arguments": plain_arguments(properties.arguments),
+        "type": queue.type,
+        "node": node,
+        "state": "running",
+        "policy": None if effective.policy is None else effective.policy.name,
+        "operator_policy": (
+            None if effective.operator_policy is None else effective.operator_policy.name
+        ),
+        "effective_policy_definition": merged_definitions(
+            effective.policy, effective.operator_policy
+        ),
+        "consumers": queue.consumer_count,
+        "messages": ready + unacked + queue.delayed,
+        "messages_delayed": queue.delayed,
+        "messages_ready": ready,
+        "messages_unacknowledged": unacked,
+        "partitions": len(queue.partitions),
+        "durability": str(queue.durability),
+    }
+
+
+async def get_queue(call: Call) -> Answer:
+    """A queue, with its consumers."""
+    queue = _queue(call)
+    row = queue_row(queue, call.broker.node.name)
+    if row is None:
+        raise not_found()
+    row["consumer_details"] = await consumer_rows_of_queue(call.broker, queue)
+    return Value(row)
+
+
+async def put_queue(call: Call) -> Answer:
+    """Declare a queue."""
+    body = await call.body(QueueBody)
+    name, vhost = call.path("name"), call.vhost
+    call.caller.authorize(vhost.name, ResourceKind.QUEUE, name, Verb.CONFIGURE)
+    dead_letters = body.arguments.get("x-dead-letter-exchange")
+    if isinstance(dead_letters, str):
+        call.caller.authorize(vhost.name, ResourceKind.QUEUE, name, Verb.READ)
+        call.caller.authorize(vhost.name, ResourceKind.EXCHANGE, dead_letters, Verb.WRITE)
+    arguments = checked_arguments(body.arguments)
+    await vhost.until_free("queue", name)
+    existed = name in vhost.queues
+    properties = QueueProperties(
+        name, body.durable, auto_delete=body.auto_delete, arguments=arguments
+    )
+    done = vhost.declare_queue(properties, call)[1]
+    if done is not None:
+        await done
+    return put(existed)
+
+
+async def delete_queue(call: Call) -> Answer:
+    """Delete a queue."""
+    queue = _queue(call)
+    call.caller.authorize(queue.vhost, ResourceKind.QUEUE, queue.name, Verb.CONFIGURE)
+    queue.check_access(call)
+    done = call.vhost.delete_queue(
+        queue, if_unused=call.flag("if-unused"), if_empty=call.flag("if-empty")
+    )[1]
+    if done is not None:
+        await done
+    return Empty()
+
+
+def purge_queue(call: Call) -> Answer:
+    """Drop all messages that are ready."""
+    queue = _queue(call)
+    call.caller.authorize(queue.vhost, ResourceKind.QUEUE, queue.name, Verb.READ)
+    queue.check_access(call)
+    if queue.is_stream:
+        raise bad_request(f"purge of stream '{queue.name}'")
+    queue.purge()
+    return Empty()
+
+
+def list_queue_bindings(call: Call) -> Answer:
+    """The bindings to a queue."""
+    queue = _queue(call)
+    bindings = call.vhost.routing.bindings_to_queue(queue.name)
+    return Listing(bindings, lambda binding: binding_row(queue.vhost, binding))
+
+
+async def get_messages(call: Call) -> Answer:
+    """Take messages from a queue, for debugging: every one is marked as redelivered afterwards."""
+    queue = _queue(call)
+    body = await call.body(GetBody)
+    call.caller.authorize(queue.vhost, ResourceKind.QUEUE, queue.name, Verb.READ)
+    queue.check_access(call)
+    count = int(body.count)
+    if not 1 <= count <= GET_MESSAGES_MAX:
+        raise bad_request(f"count is not between 1 and {GET_MESSAGES_MAX}")
+    requeue = body.ackmode.endswith("true")
+    taken = await call.broker.messages.take(queue, count, requeue=requeue)
+    bytes_max = None if body.truncate is None else max(0, int(body.truncate))
+    return Pieces(message_rows(taken, as_text=body.encoding == "auto", bytes_max=bytes_max))
+
+
+def _queue(call: Call) -> Queue:
+    queue = call.vhost.queues.get(call.path("name"))
+    if queue is None:
+        raise not_found()
+    return queue

@@ -1,0 +1,238 @@
+"""Policies, operator policies, limits and parameters."""
+
+from typing import Any
+
+import msgspec
+
+from routelog.management.calls.answer import Answer, Empty, Listing, Row, Value, put
+from routelog.management.calls.call import Call
+from routelog.management.calls.failures import bad_request, not_found
+from routelog.vhosts import (
+    USER_LIMITS,
+    VHOST_LIMITS,
+    Policy,
+    PolicyEntry,
+    checked_limits,
+    described_parameter,
+    described_policy,
+)
+
+OPERATOR = "/operator-policies"
+
+
+class LimitBody(msgspec.Struct):
+    """The value of a limit."""
+
+    value: int
+
+
+class ParameterBody(msgspec.Struct):
+    """The value of a parameter."""
+
+    value: Any
+
+
+# -- policies; which kind it is stands in the path
+
+
+def list_policies(call: Call) -> Answer:
+    """The policies of the vhosts that the caller sees."""
+    return _policies(call, [v for v in call.broker.vhosts.all() if call.caller.sees(v.name)])
+
+
+def list_policies_of_vhost(call: Call) -> Answer:
+    """The policies of a vhost."""
+    return _policies(call, [call.vhost])
+
+
+def _policies(call: Call, vhosts: list[Any]) -> Listing:
+    operator = call.is_under(OPERATOR)
+    items = ((v.name, each) for v in vhosts for each in v.policies.book.all(operator=operator))
+    return Listing(items, lambda item: _policy_row(*item), lambda item: str(item[1].name))
+
+
+def _policy_row(vhost: str, policy: Policy) -> Row:
+    row = described_policy(vhost, policy)
+    if policy.ran_out_for is not None:
+        row["pattern_took_too_long_for"] = policy.ran_out_for
+    return row
+
+
+def get_policy(call: Call) -> Answer:
+    """A policy."""
+    book = call.vhost.policies.book
+    policy = book.get(call.path("name"), operator=call.is_under(OPERATOR))
+    return Value(_policy_row(call.vhost.name, policy))
+
+
+async def put_policy(call: Call) -> Answer:
+    """Set a policy; when this is answered, everything goes by it."""
+    content = await call.json()
+    if not isinstance(content, dict):
+        raise bad_request("not_json")
+    try:
+        entry = msgspec.convert({**content, "name": call.path("name")}, PolicyEntry)
+    except msgspec.ValidationError as error:
+        raise bad_request(str(error)) from None
+    policy = entry.policy(is_operator=call.is_under(OPERATOR))
+    known = call.vhost.policies.book.all(operator=policy.is_operator)
+    existed = any(each.name == policy.name for each in known)
+    await call.vhost.policies.put(policy)
+    return put(existed)
+
+
+async def delete_policy(call: Call) -> Answer:
+    """Delete a policy."""
+    await call.vhost.policies.delete(call.path("name"), operator=call.is_under(OPERATOR))
+    return Empty()
+
+
+# -- limits
+
+
+def list_vhost_limits(call: Call) -> Answer:
+    """The limits of the vhosts that the caller sees."""
+    vhosts = [each for each in call.broker.vhosts.all() if call.caller.sees(each.name)]
+    return Listing([each for each in vhosts if each.limits], _vhost_limits)
+
+
+def list_limits_of_vhost(call: Call) -> Answer:
+    """The limits of a vhost."""
+    return Listing([call.vhost] if call.vhost.limits else [], _vhost_limits)
+
+
+def _vhost_limits(vhost: Any) -> Row:
+    return {"vhost": vhost.name, "value": vhost.limits}
+
+
+async def put_vhost_limit(call: Call) -> Answer:
+    """Set one limit of a vhost."""
+    value = (await call.body(LimitBody)).value
+    limit = checked_limits(VHOST_LIMITS, {call.path("limit"): value})
+    await _set_vhost_limits(call, {**call.vhost.limits, **limit})
+    return Empty()
+
+
+async def delete_vhost_limit(call: Call) -> Answer:
+    """Lift one limit of a vhost."""
+    limits = dict(call.vhost.limits)
+    limits.pop(call.path("limit"), None)
+    await _set_vhost_limits(call, limits)
+    return Empty()
+
+
+async def _set_vhost_limits(call: Call, limits: dict[str, int]) -> None:
+    record = msgspec.structs.replace(call.vhost.record, limits=limits)
+    await call.broker.vhosts.put(record)
+
+
+def list_user_limits(call: Call) -> Answer:
+    """The limits of the users whom the caller may know: of all, or his own."""
+    users = call.broker.users
+    limited = [
+        user.name
+        for user in users.users()
+        if users.limits(user.name) and call.caller.knows_user(user.name)
+    ]
+    return Listing(limited, lambda name: {"user": name, "value": users.limits(name)})
+
+
+def list_limits_of_user(call: Call) -> Answer:
+    """The limits of a user."""
+    users, name = call.broker.users, call.path("user")
+    if not call.caller.knows_user(name) or users.find(name) is None:
+        raise not_found()
+    limited = [name] if users.limits(name) else []
+    return Listing(limited, lambda name: {"user": name, "value": users.limits(name)})
+
+
+async def put_user_limit(call: Call) -> Answer:
+    """Set one limit of a user."""
+    value = (await call.body(LimitBody)).value
+    users, name = call.broker.users, call.path("user")
+    limit = checked_limits(USER_LIMITS, {call.path("limit"): value})
+    await users.set_limits(name, {**users.limits(name), **limit})
+    return Empty()
+
+
+async def delete_user_limit(call: Call) -> Answer:
+    """Lift one limit of a user."""
+    users, name = call.broker.users, call.path("user")
+    limits = dict(users.limits(name))
+    limits.pop(call.path("limit"), None)
+    await users.set_limits(name, limits)
+    return Empty()
+
+
+# -- parameters
+
+
+def list_parameters(call: Call) -> Answer:
+    """Parameters of vhosts: limits, and what was imported without effect."""
+    items: list[Row] = []
+    for vhost in call.broker.vhosts.all():
+        if call.caller.sees(vhost.name):
+            if vhost.limits:
+                limits = described_parameter(vhost.name, "vhost-limits", "limits", vhost.limits)
+                items.append(limits)
+            items += map(dict, vhost.kept.all("parameters"))
+    return Listing(items, lambda item: item)
+
+
+def list_parameters_of_component(call: Call) -> Answer:
+    """Parameters of one component, of one vhost or all: those without effect."""
+    vhosts = [call.vhost] if call.has_vhost else call.broker.vhosts.all()
+    items = [
+        dict(each)
+        for vhost in vhosts
+        if call.caller.sees(vhost.name)
+        for each in vhost.kept.all("parameters")
+        if each["component"] == call.path("component")
+    ]
+    return Listing(items, lambda item: item)
+
+
+async def put_parameter(call: Call) -> Answer:
+    """Refuse: the components of RabbitMQ's plugins are not there."""
+    component = call.path("component")
+    raise bad_request(f"Validation failed\n\ncomponent {component} not found\n")
+
+
+def get_parameter(call: Call) -> Answer:
+    """One parameter, which has no effect."""
+    return Value(dict(call.vhost.kept.parameter(call.path("component"), call.path("name"))))
+
+
+async def delete_parameter(call: Call) -> Answer:
+    """Forget a parameter, which had no effect."""
+    await call.vhost.kept.delete_parameter(call.path("component"), call.path("name"))
+    return Empty()
+
+
+def list_global_parameters(call: Call) -> Answer:
+    """All global parameters."""
+    items = list(call.broker.parameters.all().items())
+    return Listing(
+        items, lambda item: {"name": item[0], "value": item[1]}, lambda item: str(item[0])
+    )
+
+
+def get_global_parameter(call: Call) -> Answer:
+    """A global parameter."""
+    name = call.path("name")
+    return Value({"name": name, "value": call.broker.parameters.get(name)})
+
+
+async def put_global_parameter(call: Call) -> Answer:
+    """Set a global parameter."""
+    body = await call.body(ParameterBody)
+    name = call.path("name")
+    existed = name in call.broker.parameters.all()
+    await call.broker.parameters.put(name, body.value)
+    return put(existed)
+
+
+async def delete_global_parameter(call: Call) -> Answer:
+    """Delete a global parameter."""
+    await call.broker.parameters.delete(call.path("name"))
+    return Empty()

@@ -1,0 +1,156 @@
+"""Virtual hosts, and the definitions of one or all."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Row, Value, put
+from routelog.management.calls.call import DEFINITIONS_BYTES_MAX, Call
+from routelog.management.calls.failures import bad_request, not_found
+from routelog.vhosts import (
+    FULL_PERMISSION,
+    RABBITMQ_VERSION,
+    DefinitionsImport,
+    VhostRecord,
+    VirtualHost,
+    described_vhost,
+    exported_definitions,
+    read_definitions_in_turns,
+    split_tags,
+)
+
+QUEUES_COUNTED = 512  # of one turn of the loop: about 1 ms
+
+
+class VhostBody(msgspec.Struct):
+    """What is said of a vhost; what is left out stays as it is."""
+
+    description: str | None = None
+    tags: list[str] | str | None = None
+    default_queue_type: str | None = None
+    tracing: bool | None = None
+
+
+def list_vhosts(call: Call) -> Answer:
+    """The vhosts that the caller knows."""
+    vhosts = [each for each in call.broker.vhosts.all() if call.caller.knows(each.name)]
+    node = call.broker.node.name
+    return Listing(
+        vhosts,
+        lambda vhost: vhost_row(vhost, node),
+        lambda vhost: str(vhost.name),
+        lambda vhost: (vhost.name,),
+    )
+
+
+def vhost_row(vhost: VirtualHost, node: str) -> Row:
+    """A vhost as RabbitMQ shows it, without counts of messages."""
+    row = described_vhost(vhost.record)
+    row["default_queue_type"] = vhost.record.default_queue_type or "undefined"
+    return {**row, "tracing": vhost.firehose is not None, "cluster_state": {node: "running"}}
+
+
+async def get_vhost(call: Call) -> Answer:
+    """A vhost, with counts of its messages."""
+    ready, unacked = await counted_messages([call.vhost])
+    counts = {
+        "messages": ready + unacked,
+        "messages_ready": ready,
+        "messages_unacknowledged": unacked,
+    }
+    return Value(vhost_row(call.vhost, call.broker.node.name) | counts)
+
+
+async def counted_messages(vhosts: list[VirtualHost]) -> tuple[int, int]:
+    """How many messages are ready, and how many unacknowledged."""
+    ready = unacked = 0
+    for vhost in vhosts:
+        for at, queue in enumerate(vhost.queues.values()):
+            ready += queue.ready
+            unacked += queue.unacked
+            if at % QUEUES_COUNTED == QUEUES_COUNTED - 1:
+                await asyncio.sleep(0)
+    return ready, unacked
+
+
+async def put_vhost(call: Call) -> Answer:
+    """Make a vhost, and let who makes it in; or say something else of one."""
+    body = await call.body(VhostBody)
+    name, vhosts = call.path("name"), call.broker.vhosts
+    known = {vhost.name: vhost.record for vhost in vhosts.all()}
+    said: dict[str, Any] = {}
+    if body.description is not None:
+        said["description"] = body.description
+    if body.tags is not None:
+        said["tags"] = split_tags(body.tags)
+    if body.default_queue_type is not None:
+        said["default_queue_type"] = body.default_queue_type
+    record = known.get(name, VhostRecord(name))
+    await vhosts.put(msgspec.structs.replace(record, **said))
+    if name not in known and call.caller.user is not None:
+        await call.broker.users.set_permissions(call.caller.user, name, FULL_PERMISSION)
+    if body.tracing is not None:
+        call.broker.trace(vhosts.get(name), body.tracing)
+    return put(name in known)
+
+
+async def delete_vhost(call: Call) -> Answer:
+    """Delete a vhost with all that is in it; connections to it are closed."""
+    name = call.path("name")
+    if name not in {vhost.name for vhost in call.broker.vhosts.all()}:
+        raise not_found()
+    # First the vhost: it may be refused, and who has no vhost needs no permissions.
+    await call.broker.vhosts.delete(name)
+    await call.broker.users.clear_vhost(name)
+    return Empty()
+
+
+# -- definitions
+
+
+def get_definitions(call: Call) -> Answer:
+    """Everything, as one document."""
+    broker = call.broker
+    pieces = exported_definitions(
+        broker.vhosts.all(), broker.users, broker.parameters, _header(call)
+    )
+    return Pieces(pieces, call.query.get("download", ""))
+
+
+def get_definitions_of_vhost(call: Call) -> Answer:
+    """What is in a vhost, as one document."""
+    pieces = exported_definitions([call.vhost], None, None, _header(call))
+    return Pieces(pieces, call.query.get("download", ""))
+
+
+def _header(call: Call) -> Row:
+    version = call.broker.node.version
+    return {
+        "rabbit_version": RABBITMQ_VERSION,
+        "rabbitmq_version": RABBITMQ_VERSION,
+        "product_name": "RouteLog",
+        "product_version": version,
+    }
+
+
+async def post_definitions(call: Call) -> Answer:
+    """Import a document: all of it, or nothing when an entry cannot be."""
+    return await _import(call, None)
+
+
+async def post_definitions_of_vhost(call: Call) -> Answer:
+    """Import what is for a vhost into it."""
+    return await _import(call, call.vhost.name)
+
+
+async def _import(call: Call, vhost: str | None) -> Answer:
+    unknown = call.query.get("unknown", "refuse")
+    if unknown not in ("refuse", "keep"):
+        raise bad_request("unknown: expected refuse or keep")
+    document = await call.json(bytes_max=DEFINITIONS_BYTES_MAX)
+    definitions = await read_definitions_in_turns(document, vhost, keep_unknown=unknown == "keep")
+    broker = call.broker
+    await DefinitionsImport(broker.vhosts, broker.users, broker.parameters).run(definitions)
+    kept = definitions.without_effect
+    return Value({"kept_without_effect": kept}) if kept else Empty()

@@ -1,5 +1,0 @@
-"""Spark imports modules named `pyspark_*` and finds the format `routelog` here by itself."""
-
-from spark_bridge.data_source import RouteLogDataSource as DefaultSource
-
-__all__ = ["DefaultSource"]

@@ -1,0 +1,113 @@
+"""Records that become one Arrow batch: a part of a large record batch, or many small ones."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from routelog.log_backend.records.record_batch import RecordBatch
+from routelog.spark_bridge.logs.log_store import LogPartition, OffsetRange
+
+# An Arrow batch costs Python and the JVM some 100 us, whatever is in it; larger ones than these
+# save nothing more and take memory on both sides.
+GROUP_ROWS_MAX = 8_192
+GROUP_BYTES_MAX = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSlice:
+    """Records `first` to `stop - 1` of a batch, and the size of their bodies."""
+
+    batch: RecordBatch
+    first: int
+    stop: int
+    body_bytes: int
+
+    @property
+    def rows(self) -> int:
+        """Number of records."""
+        return self.stop - self.first
+
+
+class RowGroup:
+    """Slices of one partition, in order.
+
+    Attributes:
+        partition: the log they are from.
+        slices: at least one.
+        rows: number of records.
+        run_ends: number of records up to the end of each slice.
+    """
+
+    def __init__(self, partition: LogPartition, slices: Sequence[BatchSlice]) -> None:
+        self.partition = partition
+        self.slices = slices
+        self.run_ends = list(accumulate(each.rows for each in slices))
+        self.rows = self.run_ends[-1]
+
+    def constant(self, value: object, arrow_type: pa.DataType) -> pa.Array:
+        """A column with the same value for all records."""
+        return pa.repeat(pa.scalar(value, arrow_type), self.rows)
+
+    def spread(self, values: Sequence[object], arrow_type: pa.DataType) -> pa.Array:
+        """A column with one value for all records of a slice, given slice by slice."""
+        if len(values) == 1:
+            return self.constant(values[0], arrow_type)
+        runs = pa.RunEndEncodedArray.from_arrays(self._run_end_column, pa.array(values, arrow_type))
+        return pc.run_end_decode(runs)
+
+    def gathered(self, of_slice: Callable[[BatchSlice], pa.Array]) -> pa.Array:
+        """A column made of the slices' own; a single slice's is not copied."""
+        if len(self.slices) == 1:
+            return of_slice(self.slices[0])
+        return pa.concat_arrays(map(of_slice, self.slices))
+
+    @cached_property
+    def _run_end_column(self) -> pa.Array:
+        return pa.array(self.run_ends, pa.int32())
+
+
+def row_groups(
+    wanted: OffsetRange, batches: Iterable[RecordBatch], bytes_alone: int = GROUP_BYTES_MAX
+) -> Iterator[RowGroup]:
+    """Group the records of a range; offsets outside of it are left out.
+
+    Args:
+        bytes_alone: a slice of so much is a group of its own, whose bodies are not copied.
+    """
+    pending: list[BatchSlice] = []
+    rows = size = 0
+    for batch in batches:
+        for each in _slices(batch, wanted):
+            rows += each.rows
+            size += each.body_bytes
+            alone = each.body_bytes >= bytes_alone
+            if pending and (alone or rows > GROUP_ROWS_MAX or size > GROUP_BYTES_MAX):
+                yield RowGroup(wanted.partition, pending)
+                pending, rows, size = [], each.rows, each.body_bytes
+            pending.append(each)
+            if alone:
+                yield RowGroup(wanted.partition, pending)
+                pending, rows, size = [], 0, 0
+    if pending:
+        yield RowGroup(wanted.partition, pending)
+
+
+def _slices(batch: RecordBatch, wanted: OffsetRange) -> Iterator[BatchSlice]:
+    """The wanted part of a batch, cut where bodies add up to too much for one Arrow batch."""
+    records = batch.records
+    first = max(wanted.start - batch.base_offset, 0)
+    end = min(wanted.end - batch.base_offset, records.count)
+    if end - first == records.count and records.bodies_bytes <= GROUP_BYTES_MAX:
+        yield BatchSlice(batch, 0, end, records.bodies_bytes)
+        return
+    offsets = records.offset_columns()
+    while first < end:
+        fitting = bisect_right(offsets, offsets[first] + GROUP_BYTES_MAX, first, end + 1) - 1
+        stop = max(fitting, first + 1)
+        yield BatchSlice(batch, first, stop, offsets[stop] - offsets[first])
+        first = stop

@@ -1,0 +1,1 @@
+"""A queue as a table with columns: `routelog index`."""

@@ -1,0 +1,131 @@
+"""Indexes: Delta tables of declared columns, one below the other in a folder, which exports keep up to date.
+
+<folder>/<name>/_routelog/definition.json    what was declared
+<folder>/<name>/...                         the Delta table
+"""
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from routelog.log_backend import Disk
+from routelog.spark_bridge.columns.body_columns import BODY_FORMATS
+from routelog.spark_bridge.columns.declared_columns import parse_declared_columns
+from routelog.spark_bridge.columns.record_table import TableLayout
+from routelog.spark_bridge.lakes.delta_lake import INTENTS
+from routelog.spark_bridge.logs.errors import BadOption
+
+DEFINITION = "definition.json"
+DRAFT = "definition.draft"
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")  # of a table in SQL, without quotes
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """What was declared.
+
+    Attributes:
+        columns: see `parse_declared_columns`.
+        with_body: the table has the bodies, too.
+    """
+
+    name: str
+    vhost: str
+    queue: str
+    columns: str
+    body_format: str
+    with_body: bool
+
+    @property
+    def layout(self) -> TableLayout:
+        """The columns of its table.
+
+        Raises:
+            BadOption: they cannot be read.
+        """
+        declared = parse_declared_columns(self.columns, "--columns")
+        layout = TableLayout(declared, self.body_format, False, self.with_body)
+        layout.check("--columns")
+        return layout
+
+
+class IndexBook:
+    """The indexes of one folder."""
+
+    def __init__(self, folder: Path, disk: Disk) -> None:
+        self._folder = folder
+        self._disk = disk
+
+    def all(self) -> list[Index]:
+        """Those that there are, by name."""
+        found = sorted(self._folder.glob(f"*/{INTENTS}/{DEFINITION}"))
+        return [self._read(path) for path in found]
+
+    def find(self, name: str) -> Index:
+        """The one of a name.
+
+        Raises:
+            BadOption: there is none.
+        """
+        for index in self.all():
+            if index.name == name:
+                return index
+        raise BadOption("name", f"there is no index {name} in {self._folder}")
+
+    def path(self, index: Index) -> Path:
+        """Where its table is."""
+        return self._folder / index.name
+
+    def create(self, index: Index) -> None:
+        """Declare an index; its table is made by the first export.
+
+        Raises:
+            BadOption: it cannot be, or there is one of the name that is another.
+        """
+        if not NAME.fullmatch(index.name):
+            raise BadOption("name", f"expected letters, digits and _, not '{index.name}'")
+        if index.body_format not in BODY_FORMATS:
+            expected = " or ".join(BODY_FORMATS)
+            raise BadOption("--body-format", f"expected {expected}, not '{index.body_format}'")
+        _ = index.layout
+        for known in self.all():
+            if known == index:
+                return
+            if known.name == index.name:
+                raise BadOption("name", f"there is another index {index.name}; drop it first")
+        directory = self.path(index) / INTENTS
+        if any(each.is_file() and each.name != DRAFT for each in self.path(index).rglob("*")):
+            raise BadOption("name", f"{self.path(index)} is there, and no index")
+        self._disk.make_directory(directory)
+        file = self._disk.open(directory / DRAFT, create=True)
+        try:
+            self._disk.truncate(file, 0)
+            self._disk.write(file, 0, [json.dumps(asdict(index), indent=1).encode()])
+            self._disk.sync(file)
+        finally:
+            self._disk.close(file)
+        self._disk.rename(directory / DRAFT, directory / DEFINITION)
+        self._disk.sync_directory(directory)
+
+    def drop(self, name: str) -> None:
+        """Remove an index and its table; the queue's log stays.
+
+        Raises:
+            BadOption: there is none.
+        """
+        path = self.path(self.find(name))
+        # The definition goes last of all files: what a crash leaves can be dropped again, or declared again.
+        files = [each for each in path.rglob("*") if each.is_file()]
+        for file in sorted(files, key=lambda each: each.name == DEFINITION):
+            self._disk.remove(file)
+        for directory in sorted(path.rglob("*"), reverse=True):
+            directory.rmdir()
+        path.rmdir()
+
+    def _read(self, path: Path) -> Index:
+        try:
+            with path.open("rb") as file:
+                return Index(**json.loads(file.read()))
+        except (ValueError, TypeError):
+            raise BadOption("name", f"{path} holds no index") from None

@@ -1,0 +1,150 @@
+"""`routelog index create | list | drop | update | query`: queues as tables of declared columns."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from routelog.log_backend import SystemDisk
+from routelog.spark_bridge.lakes.export_commands import (
+    EveryOption,
+    FollowOption,
+    JsonOption,
+    PathOption,
+    RemoteOption,
+    TableFormat,
+    UrlOption,
+    complaints,
+    export_all,
+    open_store,
+    open_table,
+    progress_bar,
+    tell,
+)
+
+index_commands = typer.Typer(
+    name="index",
+    help="Keep queues as tables of declared columns, and ask them with SQL.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+FolderOption = Annotated[
+    Path, typer.Option("--in", envvar="ROUTELOG_INDEXES", help="The folder of the indexes.")
+]
+NameArgument = Annotated[str, typer.Argument(help="The index's name, a table in SQL.")]
+
+
+@index_commands.command()
+def create(
+    name: NameArgument,
+    folder: FolderOption,
+    queue: Annotated[str, typer.Option(help="The queue.")],
+    columns: Annotated[
+        str,
+        typer.Option(help="'id long, tenant string from header x-tenant, area string from key 2'"),
+    ],
+    vhost: Annotated[str, typer.Option(help="The queue's vhost.")] = "/",
+    body_format: Annotated[str, typer.Option(help="json, msgpack or avro.")] = "json",
+    body: Annotated[bool, typer.Option(help="Keep bodies as they are, too.")] = False,
+) -> None:
+    """Declare an index; `update` fills it."""
+    with complaints():
+        from routelog.spark_bridge.index.index_book import Index, IndexBook
+
+        index = Index(name, vhost, queue, columns, body_format, body)
+        IndexBook(folder, SystemDisk()).create(index)
+
+
+@index_commands.command("list")
+def list_indexes(folder: FolderOption, as_json: JsonOption = False) -> None:
+    """Show what is declared."""
+    with complaints():
+        from dataclasses import asdict
+
+        from routelog.spark_bridge.index.index_book import IndexBook
+
+        rows = [asdict(index) for index in IndexBook(folder, SystemDisk()).all()]
+        if as_json:
+            for row in rows:
+                tell(row, as_json=True)
+        else:
+            _show([list(row.values()) for row in rows], list(rows[0]) if rows else [])
+
+
+@index_commands.command()
+def drop(name: NameArgument, folder: FolderOption) -> None:
+    """Remove an index and its table; the queue stays as it is."""
+    with complaints():
+        from routelog.spark_bridge.index.index_book import IndexBook
+
+        IndexBook(folder, SystemDisk()).drop(name)
+
+
+@index_commands.command()
+def update(
+    folder: FolderOption,
+    names: Annotated[list[str] | None, typer.Argument(help="Indexes; all without.")] = None,
+    path: PathOption = None,
+    url: UrlOption = None,
+    remote: RemoteOption = None,
+    follow: FollowOption = False,
+    every: EveryOption = 60.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring indexes up to date; with --follow, keep them so."""
+    with complaints():
+        from routelog.spark_bridge.columns.record_table import RecordRows
+        from routelog.spark_bridge.index.index_book import IndexBook
+        from routelog.spark_bridge.lakes.exporter import Exporter
+        from routelog.spark_bridge.logs.queue_selection import NamedQueues
+
+        book = IndexBook(folder, SystemDisk())
+        chosen = [book.find(name) for name in names] if names else book.all()
+        store = open_store(path, url, remote)
+        with progress_bar() as (bar, advance):
+            exporters = [
+                Exporter(
+                    store,
+                    index.vhost,
+                    NamedQueues(frozenset([index.queue])),
+                    RecordRows(index.layout),
+                    open_table(book.path(index), TableFormat.DELTA, index.layout, "index"),
+                    progress=advance,
+                )
+                for index in chosen
+            ]
+            export_all(exporters, bar, follow=follow, every=every, as_json=as_json)
+
+
+@index_commands.command()
+def query(
+    sql: Annotated[str, typer.Argument(help="A query; each index is a table of its name.")],
+    folder: FolderOption,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask indexes with SQL (DuckDB)."""
+    with complaints():
+        from routelog.spark_bridge.index.index_book import IndexBook
+        from routelog.spark_bridge.index.index_query import BadQuery, ask
+
+        try:
+            names, rows = ask(IndexBook(folder, SystemDisk()), sql)
+        except BadQuery as error:
+            raise typer.BadParameter(str(error)) from None
+        if as_json:
+            for row in rows:
+                pairs = dict(zip(names, row, strict=True))
+                typer.echo(msgspec.json.encode(pairs, enc_hook=str).decode())
+        else:
+            _show(rows, names)
+
+
+def _show(rows: list[list[object]], names: list[str]) -> None:
+    table = Table(*names, box=None, header_style="bold", pad_edge=False)
+    for row in rows:
+        table.add_row(*("" if value is None else str(value) for value in row))
+    Console(markup=False, highlight=False).print(table)

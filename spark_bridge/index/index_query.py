@@ -1,0 +1,34 @@
+"""SQL over indexes, with DuckDB."""
+
+import duckdb
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from routelog.spark_bridge.index.index_book import IndexBook
+
+
+class BadQuery(ValueError):
+    """DuckDB does not take the query; its text says why."""
+
+
+def ask(book: IndexBook, sql: str) -> tuple[list[str], list[list[object]]]:
+    """The names and rows that a query gives; it sees the indexes that have been filled, and no files.
+
+    Raises:
+        BadQuery: it is none.
+    """
+    with duckdb.connect() as connection:
+        for index in book.all():
+            try:
+                table = DeltaTable(book.path(index))
+            except TableNotFoundError:
+                continue  # never updated
+            connection.register(index.name, table.to_pyarrow_dataset())
+        connection.execute("SET enable_external_access = false")
+        try:
+            found = connection.sql(sql)
+            if found is None:
+                return [], []
+            return found.columns, [list(row) for row in found.fetchall()]
+        except duckdb.Error as error:
+            raise BadQuery(str(error)) from None

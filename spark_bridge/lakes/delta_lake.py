@@ -1,0 +1,188 @@
+"""A Delta table as the end of an export: its transaction log is the checkpoint.
+
+Each commit says, as an application transaction for each log, how far the table has come: the application
+is `routelog/<exporter>/<vhost>/<queue>/<partition>`, the version is the next offset. Delta keeps the newest one
+of each for ever, and refuses a commit beside which another one for the same application has come.
+"""
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from datetime import date
+from pathlib import Path
+from urllib.parse import quote
+
+import pyarrow as pa
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, CommitProperties, Transaction
+
+from routelog.log_backend import Clock, Disk, random_name
+from routelog.spark_bridge.columns.record_table import PARTITION_COLUMNS, TableLayout
+from routelog.spark_bridge.lakes.lake_table import TableUnusable
+from routelog.spark_bridge.lakes.parquet_parts import ParquetParts, Part
+from routelog.spark_bridge.lakes.writer_lock import WriterLock
+from routelog.spark_bridge.logs.log_store import LogPartition
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+INTENTS = "_routelog"  # in the table: readers pass over what begins so
+
+
+class DeltaLake:
+    """One table and one exporter's way into it.
+
+    Args:
+        exporter: its name; another one exports the same records again.
+
+    Raises:
+        TableUnusable: what is there is another table, or somebody else writes under this name.
+    """
+
+    def __init__(
+        self, path: Path, layout: TableLayout, exporter: str, disk: Disk, clock: Clock
+    ) -> None:
+        self._path = path
+        self._layout = layout
+        self._exporter = exporter
+        self._disk = disk
+        self._clock = clock
+        self._intent = path / INTENTS / f"{_safe(exporter)}.writing"
+        self._lock = WriterLock(self._intent.with_suffix(".lock"), disk)
+        self._table = self._opened()
+        self._remove_orphans()
+        self._parts: ParquetParts | None = None
+
+    def position(self, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int]:
+        """See `LakeTable`."""
+        versions = {
+            each: self._table.transaction_version(self._application(each)) for each in partitions
+        }
+        return {each: version for each, version in versions.items() if version is not None}
+
+    def add(self, queue: str, rows: pa.RecordBatch) -> None:
+        """See `LakeTable`."""
+        if self._parts is None:
+            self._take_lock()
+            token = random_name()
+            self._intend(token)
+            self._parts = ParquetParts(
+                self._path, self._layout.stored, token, self._disk, _directory_of
+            )
+        self._parts.add(queue, rows)
+
+    def commit(self, ends: Mapping[LogPartition, int]) -> None:
+        """See `LakeTable`."""
+        self._take_lock()
+        try:
+            self._commit(ends)
+        finally:
+            self._lock.release()
+
+    def _commit(self, ends: Mapping[LogPartition, int]) -> None:
+        parts = self._parts.close() if self._parts is not None else []
+        self._parts = None
+        now = self._clock.now() // 1_000
+        transactions = [
+            Transaction(self._application(each), end, now) for each, end in sorted(ends.items())
+        ]
+        try:
+            self._table.create_write_transaction(
+                [_action(part, now) for part in parts],
+                "append",
+                self._table.schema(),
+                list(PARTITION_COLUMNS),
+                commit_properties=CommitProperties(
+                    custom_metadata={"routelog": self._exporter}, app_transactions=transactions
+                ),
+            )
+            self._table.update_incremental()
+        except CommitFailedError as error:
+            raise TableUnusable(
+                f"{self._path}: somebody else exports as '{self._exporter}': {error}"
+            ) from None
+        self._intend("")
+
+    def _opened(self) -> DeltaTable:
+        try:
+            table = DeltaTable(self._path)
+        except TableNotFoundError:
+            return DeltaTable.create(
+                self._path, self._layout.schema, partition_by=list(PARTITION_COLUMNS)
+            )
+        except DeltaError as error:
+            raise TableUnusable(f"{self._path}: {error}") from None
+        found, wanted = table.schema(), Schema.from_arrow(self._layout.schema)
+        if found != wanted:
+            columns = ", ".join(f"{each.name} {each.type}" for each in found.fields)
+            raise TableUnusable(f"{self._path}: the table has other columns: {columns}")
+        return table
+
+    def _take_lock(self) -> None:
+        self._disk.make_directory(self._intent.parent)
+        self._lock.take(self._exporter)
+
+    def _intend(self, token: str) -> None:
+        """Note whose files are no part of the table yet; synced before the first of them is there."""
+        draft = self._intent.with_suffix(".draft")
+        file = self._disk.open(draft, create=True)
+        try:
+            content = json.dumps({"token": token}).encode()
+            self._disk.truncate(file, 0)
+            self._disk.write(file, 0, [content])
+            self._disk.sync(file)
+        finally:
+            self._disk.close(file)
+        self._disk.rename(draft, self._intent)
+        self._disk.sync_directory(self._intent.parent)
+
+    def _remove_orphans(self) -> None:
+        """Remove the files of a transaction that a crash has ended before its commit."""
+        if not self._intent.exists():
+            return
+        self._take_lock()
+        try:
+            self._remove_unnamed()
+        finally:
+            self._lock.release()
+
+    def _remove_unnamed(self) -> None:
+        with self._intent.open("rb") as file:
+            token = json.loads(file.read())["token"]
+        if not token:
+            return
+        known = {Path(uri).name for uri in self._table.file_uris()}
+        left = [
+            each for each in self._path.rglob(f"part-{token}-*.parquet") if each.name not in known
+        ]
+        # Files that were compacted since their commit are not listed any more, and not ours to remove.
+        if left and not self._is_committed(token):
+            for path in left:
+                self._disk.remove(path)
+        self._intend("")
+
+    def _is_committed(self, token: str) -> bool:
+        needle = f"part-{token}-".encode()
+        log = self._path / "_delta_log"
+        for commit in sorted(log.glob("*.json"), reverse=True):
+            with commit.open("rb") as file:
+                if needle in file.read():
+                    return True
+        return False
+
+    def _application(self, partition: LogPartition) -> str:
+        names = (self._exporter, partition.vhost, partition.queue, str(partition.partition))
+        return "/".join(("routelog", *(quote(name, safe="") for name in names)))
+
+
+def _safe(name: str) -> str:
+    return _UNSAFE.sub("_", name)
+
+
+def _directory_of(queue: str, day: date) -> str:
+    # Only people read it: the values are in the transaction log, and names of files are never the same.
+    return f"date={day.isoformat()}/queue={_safe(queue)}"
+
+
+def _action(part: Part, now: int) -> AddAction:
+    values = {"date": part.date.isoformat(), "queue": part.queue}
+    return AddAction(part.path, part.size, values, now, True, part.stats())

@@ -1,0 +1,332 @@
+"""`routelog export run | compact | vacuum`: logs into tables of a lake, without Spark."""
+
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from threading import Event
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+from rich.text import Text
+
+from routelog.log_backend import SystemClock, SystemDisk
+
+if TYPE_CHECKING:
+    from routelog.spark_bridge.columns.record_table import TableLayout
+    from routelog.spark_bridge.lakes.exporter import Exporter
+    from routelog.spark_bridge.lakes.lake_table import LakeTable
+    from routelog.spark_bridge.logs.log_store import LogStore
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+FETCH_SECONDS = 120.0
+FETCH_RETRIES = 3
+VACUUM_HOURS = 168  # Delta's own: queries and streams that began before may read so long
+
+export_commands = typer.Typer(
+    name="export",
+    help="Copy logs to a Delta or Iceberg table or Parquet files, exactly once; look after the table.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+class TableFormat(StrEnum):
+    """What a table is made of."""
+
+    DELTA = "delta"
+    PARQUET = "parquet"
+    ICEBERG = "iceberg"
+
+
+TableArgument = Annotated[Path, typer.Argument(help="The table's directory.")]
+PathOption = Annotated[Path | None, typer.Option("--path", help="The broker's data directory.")]
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        envvar="ROUTELOG_URL",
+        help="The broker's HTTP API: http://user:password@host:15672",
+    ),
+]
+RemoteOption = Annotated[
+    str | None,
+    typer.Option(
+        "--remote",
+        envvar="ROUTELOG_REMOTE_STORAGE",
+        help="Remote storage with the older part: s3://bucket/prefix?region=...",
+    ),
+]
+VhostOption = Annotated[str, typer.Option(help="The queues' vhost.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="JSON Lines instead of text.")]
+FollowOption = Annotated[
+    bool, typer.Option("--follow", help="Go on with what comes, until SIGTERM.")
+]
+EveryOption = Annotated[
+    float, typer.Option(help="With --follow, look for records so often, in seconds.", min=0.1)
+]
+
+
+@export_commands.command()
+def run(
+    table: TableArgument,
+    queue: Annotated[list[str] | None, typer.Option(help="A queue; may be repeated.")] = None,
+    pattern: Annotated[str | None, typer.Option(help="Queues whose whole name matches.")] = None,
+    path: PathOption = None,
+    url: UrlOption = None,
+    remote: RemoteOption = None,
+    vhost: VhostOption = "/",
+    table_format: Annotated[TableFormat, typer.Option("--format")] = TableFormat.DELTA,
+    name: Annotated[
+        str, typer.Option(help="The exporter's: another one exports the same again.")
+    ] = "export",
+    columns: Annotated[
+        str, typer.Option(help="Typed columns: 'id long, tenant string from header tenant'")
+    ] = "",
+    body_format: Annotated[str, typer.Option(help="json, msgpack or avro.")] = "json",
+    body: Annotated[bool, typer.Option(help="Keep bodies as they are.")] = True,
+    envelope: Annotated[
+        bool, typer.Option(help="Keep exchange, routing key, properties, headers.")
+    ] = True,
+    transaction_bytes: Annotated[str, typer.Option(help="Of bodies, about.")] = "128m",
+    follow: FollowOption = False,
+    every: EveryOption = 60.0,
+    skip_lost: Annotated[
+        bool, typer.Option("--skip-lost", help="Go on behind what retention has removed.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy what is stored and not in the table yet; the table itself knows how far it is."""
+    with complaints():
+        from routelog.spark_bridge.columns.record_table import RecordRows
+        from routelog.spark_bridge.lakes.exporter import Exporter
+        from routelog.spark_bridge.logs.errors import BadOption
+        from routelog.spark_bridge.logs.queue_selection import NamedQueues, parse_selection
+        from routelog.spark_bridge.reading.option_values import OptionValues
+
+        if bool(queue) == (pattern is not None):
+            raise BadOption("--queue", "give either queues or --pattern")
+        selection = (
+            NamedQueues(frozenset(queue))
+            if queue
+            else parse_selection({"subscribePattern": pattern or ""})
+        )
+        size = OptionValues({"--transaction-bytes": transaction_bytes}).size("--transaction-bytes")
+        layout = table_layout(columns, body_format, envelope=envelope, body=body)
+        with progress_bar() as (bar, advance):
+            exporter = Exporter(
+                open_store(path, url, remote),
+                vhost,
+                selection,
+                RecordRows(layout),
+                open_table(table, table_format, layout, name),
+                transaction_bytes=size or 1,
+                lost_is_error=not skip_lost,
+                progress=advance,
+            )
+            export_all([exporter], bar, follow=follow, every=every, as_json=as_json)
+
+
+@export_commands.command()
+def compact(
+    table: TableArgument,
+    all_days: Annotated[
+        bool, typer.Option("--all", help="Today's files, too, beside which more will come.")
+    ] = False,
+    target_mb: Annotated[int, typer.Option(help="Size of the files made.", min=1)] = 256,
+    as_json: JsonOption = False,
+) -> None:
+    """Make large files of small ones in a Delta table; what the table holds does not change."""
+    with complaints():
+        from routelog.spark_bridge.lakes.delta_upkeep import compact_table
+
+        today = None if all_days else SystemClock().now()
+        tell(compact_table(table, target_mb * 1024 * 1024, before=today), as_json=as_json)
+
+
+@export_commands.command()
+def vacuum(
+    table: TableArgument,
+    hours: Annotated[
+        int, typer.Option(help="Keep what left the table later than so long ago.", min=0)
+    ] = VACUUM_HOURS,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove files that a Delta table does not need any more: those that were compacted, for the most part."""
+    with complaints():
+        from routelog.spark_bridge.lakes.delta_upkeep import vacuum_table
+
+        tell({"files_removed": len(vacuum_table(table, hours, dry_run=dry_run))}, as_json=as_json)
+
+
+def open_store(path: Path | None, url: str | None, remote: str | None) -> "LogStore":
+    """Where the logs are.
+
+    Raises:
+        BadOption: no place is given, or two, or there is nothing.
+    """
+    from routelog.spark_bridge.logs.errors import BadOption
+    from routelog.spark_bridge.logs.http_endpoint import parse_endpoint
+    from routelog.spark_bridge.logs.log_place import LogPlace
+
+    if path is not None and url is not None:
+        raise BadOption("--path", "give either the data directory or --url")
+    if path is None and url is None and remote is None:
+        raise BadOption("--path", "give the data directory, --url or --remote")
+    endpoint = None if url is None else parse_endpoint(url, {}, FETCH_SECONDS, FETCH_RETRIES)
+    return LogPlace(path, endpoint, remote or "").open()
+
+
+def table_layout(columns: str, body_format: str, *, envelope: bool, body: bool) -> "TableLayout":
+    """The columns that options ask for.
+
+    Raises:
+        BadOption: names the one that makes no sense.
+    """
+    from routelog.spark_bridge.columns.body_columns import BODY_FORMATS
+    from routelog.spark_bridge.columns.declared_columns import parse_declared_columns
+    from routelog.spark_bridge.columns.record_table import TableLayout
+    from routelog.spark_bridge.logs.errors import BadOption
+
+    if body_format not in BODY_FORMATS:
+        raise BadOption(
+            "--body-format", f"expected {' or '.join(BODY_FORMATS)}, not '{body_format}'"
+        )
+    declared = parse_declared_columns(columns, "--columns") if columns else ()
+    layout = TableLayout(declared, body_format, envelope, body)
+    layout.check("--columns")
+    return layout
+
+
+def open_table(
+    table: Path, table_format: TableFormat, layout: "TableLayout", name: str
+) -> "LakeTable":
+    """The table, made when it is not there.
+
+    Raises:
+        TableUnusable: it is another one.
+    """
+    disk, clock = SystemDisk(), SystemClock()
+    disk.make_directory(table.absolute())
+    if table_format is TableFormat.DELTA:
+        from routelog.spark_bridge.lakes.delta_lake import DeltaLake
+
+        return DeltaLake(table, layout, name, disk, clock)
+    if table_format is TableFormat.ICEBERG:
+        from routelog.spark_bridge.lakes.iceberg_lake import IcebergLake
+
+        return IcebergLake(table, layout, name)
+    from routelog.spark_bridge.lakes.parquet_lake import ParquetLake
+
+    return ParquetLake(table, layout, name, disk)
+
+
+def export_all(
+    exporters: "Sequence[Exporter]",
+    bar: Progress | None,
+    *,
+    follow: bool,
+    every: float,
+    as_json: bool,
+) -> None:
+    """Run once, or until a signal, with what was begun committed; a signal ends a single run at once."""
+    stop = Event()
+
+    def stopping(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT) if follow else ():
+        signal.signal(number, stopping)
+    while True:
+        for exporter in exporters:
+            backlog = exporter.backlog()
+            if bar is not None:
+                total = sum(each.bytes_estimate for each in backlog)
+                bar.update(bar.task_ids[0], total=total, completed=0)
+            done = exporter.run(backlog, stop.is_set)
+            if done.transactions or not follow:
+                tell(asdict(done), as_json=as_json)
+        if not follow or stop.wait(every):
+            return
+
+
+@contextmanager
+def progress_bar() -> Iterator[tuple[Progress | None, Callable[[int], None]]]:
+    """A bar on stderr where somebody watches, and what moves it."""
+    if not sys.stderr.isatty():
+        yield None, lambda size: None
+        return
+    bar = Progress(
+        "exporting",
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+    with bar:
+        task = bar.add_task("exporting", total=None)
+        yield bar, lambda size: bar.advance(task, size)
+
+
+@contextmanager
+def complaints() -> Iterator[None]:
+    """Say in one line on stderr what is wrong, and exit: 1 failed, 2 asked for what cannot be."""
+    try:
+        from routelog.spark_bridge.lakes.lake_table import TableUnusable
+        from routelog.spark_bridge.logs.errors import (
+            BadOption,
+            DamagedBatch,
+            DamagedSegment,
+            RecordsLost,
+            ServiceRefused,
+            ServiceUnreachable,
+            StorageUnreachable,
+        )
+    except ImportError as error:
+        _complain(f"{error}; install routelog[lake]")
+        raise typer.Exit(EXIT_USAGE) from None
+    try:
+        yield
+    except BadOption as error:
+        _complain(str(error))
+        raise typer.Exit(EXIT_USAGE) from None
+    except ImportError as error:
+        _complain(f"{error}; install routelog[lake]")
+        raise typer.Exit(EXIT_USAGE) from None
+    except (
+        DamagedBatch,
+        DamagedSegment,
+        OSError,
+        RecordsLost,
+        ServiceRefused,
+        ServiceUnreachable,
+        StorageUnreachable,
+        TableUnusable,
+    ) as error:
+        _complain(str(error))
+        raise typer.Exit(EXIT_FAILED) from None
+
+
+def tell(facts: dict[str, Any], *, as_json: bool) -> None:
+    """Print what was done."""
+    if as_json:
+        typer.echo(msgspec.json.encode(facts).decode())
+    else:
+        typer.echo(
+            ", ".join(f"{name.replace('_', ' ')}: {value:,}" for name, value in facts.items())
+        )
+
+
+def _complain(reason: str) -> None:
+    printable = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in reason)
+    line = Text("routelog: ", style="bold red") + Text(printable, style="default")
+    Console(stderr=True).print(line, soft_wrap=True)

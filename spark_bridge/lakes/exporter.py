@@ -1,0 +1,130 @@
+"""Copies logs to a table, one transaction after the other, exactly once."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from routelog.spark_bridge.columns.record_table import RecordRows
+from routelog.spark_bridge.columns.row_group import RowGroup, row_groups
+from routelog.spark_bridge.lakes.lake_table import LakeTable
+from routelog.spark_bridge.logs.errors import RecordsLost
+from routelog.spark_bridge.logs.log_store import LogPartition, LogStore, OffsetRange
+from routelog.spark_bridge.logs.queue_selection import QueueSelection
+from routelog.spark_bridge.reading.read_plan import stretches_between, whole
+
+# Of bodies: files of some ten megabytes are what readers like.
+TRANSACTION_BYTES = 128 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What one run has copied."""
+
+    records: int = 0
+    body_bytes: int = 0
+    transactions: int = 0
+
+
+class Exporter:
+    """One way from the logs of a vhost to a table.
+
+    Args:
+        transaction_bytes: of bodies; a transaction ends behind the group of records that reaches it.
+        lost_is_error: records that retention has removed before they were exported are an error.
+        progress: told of bytes of bodies that are read.
+    """
+
+    def __init__(
+        self,
+        store: LogStore,
+        vhost: str,
+        selection: QueueSelection,
+        rows: RecordRows,
+        table: LakeTable,
+        *,
+        transaction_bytes: int = TRANSACTION_BYTES,
+        lost_is_error: bool = True,
+        progress: Callable[[int], None] = lambda size: None,
+    ) -> None:
+        self._store = store
+        self._vhost = vhost
+        self._selection = selection
+        self._rows = rows
+        self._table = table
+        self._transaction_bytes = transaction_bytes
+        self._lost_is_error = lost_is_error
+        self._progress = progress
+        self._ends: dict[LogPartition, int] = {}
+        self._bytes = self._records = self._transactions = 0
+        self._open_bytes = 0
+
+    def backlog(self) -> list[OffsetRange]:
+        """What is stored and not in the table, partition by partition.
+
+        Raises:
+            BadOption: a queue that is asked for is not there.
+            RecordsLost: the log begins behind where the table ends, and that is an error.
+        """
+        there = self._store.partitions(self._vhost, self._selection.queues)
+        partitions = self._selection.select(there)
+        position = self._table.position(partitions)
+        found: list[OffsetRange] = []
+        for partition in partitions:
+            extents = self._store.extents(partition)
+            held = whole(extents)
+            start = self._start(position, held)
+            found += stretches_between(
+                extents, start, max(held.end, start), lost_is_error=self._lost_is_error
+            )
+        return found
+
+    def run(self, backlog: list[OffsetRange], stopping: Callable[[], bool]) -> Exported:
+        """Copy a backlog; ends early, with what is copied committed, when `stopping` says so.
+
+        Raises:
+            RecordsLost: retention has removed some of it meanwhile, and that is an error.
+            TableUnusable: see `LakeTable.add` and `LakeTable.commit`.
+        """
+        self._bytes = self._records = self._transactions = 0
+        for stretch in backlog:
+            if stopping():
+                break
+            self._copy(self._store.located(stretch), stopping)
+        self._commit()
+        return Exported(self._records, self._bytes, self._transactions)
+
+    def _start(self, position: Mapping[LogPartition, int], held: OffsetRange) -> int:
+        start = position.get(held.partition, held.start)
+        if start > held.end and held.end > held.start:
+            raise RecordsLost(held.partition, held.end, start)
+        return start
+
+    def _copy(self, stretch: OffsetRange, stopping: Callable[[], bool]) -> None:
+        batches = self._store.read(stretch, lost_is_error=self._lost_is_error)
+        for group in row_groups(stretch, batches):
+            self._table.add(stretch.partition.queue, self._rows.of(group))
+            self._ends[stretch.partition] = _end(group)
+            self._count(group)
+            if self._open_bytes >= self._transaction_bytes:
+                self._commit()
+                if stopping():
+                    return
+        self._ends[stretch.partition] = stretch.end
+
+    def _count(self, group: RowGroup) -> None:
+        size = sum(each.body_bytes for each in group.slices)
+        self._records += group.rows
+        self._bytes += size
+        self._open_bytes += size
+        self._progress(size)
+
+    def _commit(self) -> None:
+        if self._ends:
+            self._table.commit(self._ends)
+            self._transactions += 1
+        self._ends = {}
+        self._open_bytes = 0
+
+
+def _end(group: RowGroup) -> int:
+    last = group.slices[-1]
+    return last.batch.base_offset + last.stop

@@ -1,0 +1,93 @@
+"""An Iceberg table as the end of an export, in a catalog of its own: SQLite, in the table's folder.
+
+How far the table has come stands in its properties, `routelog.<exporter>/<vhost>/<queue>/<partition>`, which a
+commit changes together with its snapshot. Files that a crash left before its commit are in no snapshot.
+"""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.table import Table
+
+from routelog.spark_bridge.columns.record_table import PARTITION_COLUMNS, TableLayout
+from routelog.spark_bridge.lakes.lake_table import TableUnusable
+from routelog.spark_bridge.logs.log_store import LogPartition
+
+NAMESPACE, TABLE = "routelog", "records"
+FILE_PROPERTIES = {
+    "write.parquet.compression-codec": "zstd",
+    "write.parquet.compression-level": "1",
+}
+
+
+class IcebergLake:
+    """One table and one exporter's way into it; a transaction is in memory until its commit.
+
+    Raises:
+        TableUnusable: what is there has other columns.
+    """
+
+    def __init__(self, path: Path, layout: TableLayout, exporter: str) -> None:
+        self._path = path.absolute()
+        self._schema = layout.schema
+        self._exporter = exporter
+        self._table = self._opened()
+        self._rows: list[pa.RecordBatch] = []
+
+    def position(self, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int]:
+        """See `LakeTable`."""
+        known = self._table.properties
+        keys = {each: self._key(each) for each in partitions}
+        return {each: int(known[key]) for each, key in keys.items() if key in known}
+
+    def add(self, queue: str, rows: pa.RecordBatch) -> None:
+        """See `LakeTable`."""
+        days = pc.cast(rows.column("timestamp"), pa.date32())
+        names = pa.repeat(pa.scalar(queue), rows.num_rows)
+        columns = [days, names, *rows.columns]
+        self._rows.append(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+    def commit(self, ends: Mapping[LogPartition, int]) -> None:
+        """See `LakeTable`."""
+        try:
+            with self._table.transaction() as transaction:
+                if self._rows:
+                    transaction.append(pa.Table.from_batches(self._rows, self._schema))
+                transaction.set_properties(
+                    {self._key(each): str(end) for each, end in ends.items()}
+                )
+        except CommitFailedException as error:
+            raise TableUnusable(
+                f"{self._path}: somebody else has changed the table: {error}"
+            ) from None
+        self._rows = []
+
+    def _opened(self) -> Table:
+        uri = f"sqlite:///{self._path}/catalog.db"
+        catalog = SqlCatalog(NAMESPACE, uri=uri, warehouse=f"file://{self._path}")
+        catalog.create_namespace_if_not_exists(NAMESPACE)
+        try:
+            table = catalog.load_table((NAMESPACE, TABLE))
+        except NoSuchTableError:
+            with (
+                catalog.create_table_transaction(
+                    (NAMESPACE, TABLE), self._schema, properties=FILE_PROPERTIES
+                ) as transaction,
+                transaction.update_spec() as spec,
+            ):
+                for column in PARTITION_COLUMNS:
+                    spec.add_identity(column)
+            return catalog.load_table((NAMESPACE, TABLE))
+        names = table.schema().as_arrow().names
+        if names != self._schema.names:
+            raise TableUnusable(f"{self._path}: the table has other columns: {', '.join(names)}")
+        return table
+
+    def _key(self, partition: LogPartition) -> str:
+        names = (self._exporter, partition.vhost, partition.queue, str(partition.partition))
+        return "routelog." + "/".join(quote(name, safe="") for name in names)

@@ -1,0 +1,131 @@
+"""A folder of Parquet files as the end of an export.
+
+    <table>/batch=000000000012/date=2026-01-02/queue=audit/part-....parquet
+    <table>/batch=000000000012/_offsets.json     the next offset of each log, up to this transaction
+    <table>/_writing/                            the transaction that is being made
+    <table>/_lock                                who makes it
+
+A transaction appears with one rename of its folder, so whoever reads `batch=*` sees all of it or nothing.
+"""
+
+import json
+from collections.abc import Collection, Mapping
+from datetime import date
+from pathlib import Path
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from routelog.log_backend import Disk
+from routelog.spark_bridge.columns.record_table import TableLayout
+from routelog.spark_bridge.lakes.lake_table import TableUnusable
+from routelog.spark_bridge.lakes.parquet_parts import ParquetParts
+from routelog.spark_bridge.lakes.writer_lock import WriterLock
+from routelog.spark_bridge.logs.log_store import LogPartition
+
+OFFSETS = "_offsets.json"
+WRITING = "_writing"
+LOCK = "_lock"
+
+
+class ParquetLake:
+    """One folder and one exporter's way into it.
+
+    Raises:
+        TableUnusable: what is there was not made like this, or for another exporter, or somebody else
+            writes there.
+    """
+
+    def __init__(self, path: Path, layout: TableLayout, exporter: str, disk: Disk) -> None:
+        self._path = path
+        self._layout = layout
+        self._exporter = exporter
+        self._disk = disk
+        self._lock = WriterLock(path / LOCK, disk)
+        batches = sorted(path.glob("batch=*"))
+        self._next = int(batches[-1].name.removeprefix("batch=")) + 1 if batches else 0
+        self._offsets = self._read_offsets(batches[-1]) if batches else {}
+        self._remove_unfinished()
+        self._parts: ParquetParts | None = None
+
+    def position(self, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int]:
+        """See `LakeTable`."""
+        keys = {each: _key(each) for each in partitions}
+        return {each: self._offsets[key] for each, key in keys.items() if key in self._offsets}
+
+    def add(self, queue: str, rows: pa.RecordBatch) -> None:
+        """See `LakeTable`."""
+        if self._parts is None:
+            self._lock.take(self._exporter)
+            self._parts = ParquetParts(
+                self._path / WRITING,
+                self._layout.stored,
+                f"{self._next:012}",
+                self._disk,
+                _directory_of,
+            )
+        self._parts.add(queue, rows)
+
+    def commit(self, ends: Mapping[LogPartition, int]) -> None:
+        """See `LakeTable`."""
+        self._lock.take(self._exporter)
+        try:
+            self._commit(ends)
+        finally:
+            self._lock.release()
+
+    def _commit(self, ends: Mapping[LogPartition, int]) -> None:
+        if (self._path / f"batch={self._next:012}").exists():
+            raise TableUnusable(f"{self._path}: somebody else exports as '{self._exporter}'")
+        writing = self._path / WRITING
+        writing.mkdir(exist_ok=True)
+        if self._parts is not None:
+            for part in self._parts.close():
+                for directory in Path(part.path).parents:
+                    self._disk.sync_directory(writing / directory)
+            self._parts = None
+        self._offsets = self._offsets | {_key(each): end for each, end in ends.items()}
+        content = json.dumps({"exporter": self._exporter, "offsets": self._offsets}, indent=1)
+        file = self._disk.open(writing / OFFSETS, create=True)
+        try:
+            self._disk.write(file, 0, [content.encode()])
+            self._disk.sync(file)
+        finally:
+            self._disk.close(file)
+        self._disk.sync_directory(writing)
+        self._disk.rename(writing, self._path / f"batch={self._next:012}")
+        self._disk.sync_directory(self._path)
+        self._next += 1
+
+    def _read_offsets(self, batch: Path) -> dict[str, int]:
+        try:
+            with (batch / OFFSETS).open("rb") as file:
+                found = json.loads(file.read())
+            exporter, offsets = found["exporter"], dict(found["offsets"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            raise TableUnusable(f"{batch} has no {OFFSETS}: no export has made it") from None
+        if exporter != self._exporter:
+            raise TableUnusable(f"{self._path} belongs to the exporter '{exporter}'")
+        return offsets
+
+    def _remove_unfinished(self) -> None:
+        writing = self._path / WRITING
+        if not writing.exists():
+            return
+        self._lock.take(self._exporter)
+        try:
+            for path in sorted(writing.rglob("*"), reverse=True):
+                path.rmdir() if path.is_dir() else path.unlink()
+            writing.rmdir()
+        finally:
+            self._lock.release()
+
+
+def _key(partition: LogPartition) -> str:
+    names = (partition.vhost, partition.queue, str(partition.partition))
+    return "/".join(quote(name, safe="") for name in names)
+
+
+def _directory_of(queue: str, day: date) -> str:
+    # As Hive, Spark, DuckDB and pyarrow write and decode it.
+    return f"date={day.isoformat()}/queue={quote(queue, safe='')}"

@@ -1,0 +1,138 @@
+"""Writes the rows of one transaction to Parquet files, one for each day and queue."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from routelog.log_backend import Disk
+
+# Of a file: what a reader of some columns skips at once, at least.
+ROW_GROUP_BYTES = 32 * 1024 * 1024
+ZSTD_LEVEL = 1  # higher ones take twice the time for some percent
+# Few values come again and again; the others would fill a dictionary to no end.
+DICTIONARY_COLUMNS = ("partition", "timestamp", "exchange", "routing_key")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file that is complete and synced.
+
+    Attributes:
+        path: relative to the table.
+        first_offset, last_offset: smallest and largest, of all partitions in it.
+    """
+
+    path: str
+    size: int
+    queue: str
+    date: date
+    rows: int
+    first_offset: int
+    last_offset: int
+
+    def stats(self) -> str:
+        """What a Delta log says of a file, so that readers skip it."""
+        return json.dumps(
+            {
+                "numRecords": self.rows,
+                "minValues": {"offset": self.first_offset},
+                "maxValues": {"offset": self.last_offset},
+            }
+        )
+
+
+@dataclass(slots=True)
+class _OpenPart:
+    path: str
+    writer: pq.ParquetWriter
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    bytes: int = 0
+    rows: int = 0
+    first_offset: int = 2**63 - 1
+    last_offset: int = -1
+
+
+class ParquetParts:
+    """The files of one transaction.
+
+    Args:
+        directory_of: of a queue's and a day's files, relative to the table.
+        token: in the names of all files; nobody else uses it.
+    """
+
+    def __init__(
+        self,
+        table: Path,
+        schema: pa.Schema,
+        token: str,
+        disk: Disk,
+        directory_of: Callable[[str, date], str],
+    ) -> None:
+        self._table = table
+        self._schema = schema
+        self._token = token
+        self._disk = disk
+        self._directory_of = directory_of
+        self._open: dict[tuple[str, date], _OpenPart] = {}
+
+    def add(self, queue: str, rows: pa.RecordBatch) -> None:
+        """Take rows of one queue; they are written when there are enough for a row group."""
+        days = rows.column("timestamp").cast(pa.date32())
+        for day in pc.unique(days).to_pylist():
+            of_day = pc.equal(days, pa.scalar(day))
+            self._take(queue, day, rows if pc.all(of_day).as_py() else rows.filter(of_day))
+
+    def close(self) -> list[Part]:
+        """Complete and sync the files."""
+        return [self._finished(queue, day, part) for (queue, day), part in self._open.items()]
+
+    def _take(self, queue: str, day: date, rows: pa.RecordBatch) -> None:
+        part = self._open.get((queue, day))
+        if part is None:
+            part = self._open[queue, day] = self._begun(queue, day)
+        part.batches.append(rows)
+        part.bytes += rows.nbytes
+        part.rows += rows.num_rows
+        bounds = pc.min_max(rows.column("offset"))
+        part.first_offset = min(part.first_offset, bounds["min"].as_py())
+        part.last_offset = max(part.last_offset, bounds["max"].as_py())
+        if part.bytes >= ROW_GROUP_BYTES:
+            self._write(part)
+
+    def _begun(self, queue: str, day: date) -> _OpenPart:
+        directory = self._directory_of(queue, day)
+        (self._table / directory).mkdir(parents=True, exist_ok=True)
+        path = f"{directory}/part-{self._token}-{len(self._open)}.zstd.parquet"
+        names = [name for name in self._schema.names if name in DICTIONARY_COLUMNS]
+        writer = pq.ParquetWriter(
+            self._table / path,
+            self._schema,
+            compression="zstd",
+            compression_level=ZSTD_LEVEL,
+            use_dictionary=names,
+            write_statistics=["partition", "offset", "timestamp"],
+        )
+        return _OpenPart(path, writer)
+
+    def _write(self, part: _OpenPart) -> None:
+        table = pa.Table.from_batches(part.batches, self._schema)
+        part.writer.write_table(table, row_group_size=max(table.num_rows, 1))
+        part.batches, part.bytes = [], 0
+
+    def _finished(self, queue: str, day: date, part: _OpenPart) -> Part:
+        if part.batches:
+            self._write(part)
+        part.writer.close()
+        file = self._disk.open(self._table / part.path)
+        try:
+            self._disk.sync(file)
+            size = self._disk.size(file)
+        finally:
+            self._disk.close(file)
+        return Part(part.path, size, queue, day, part.rows, part.first_offset, part.last_offset)

@@ -1,0 +1,1 @@
+"""Where logs are found and read: a directory, a broker's HTTP service, a bucket."""

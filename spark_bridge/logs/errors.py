@@ -1,0 +1,97 @@
+"""What can go wrong in a read: the query's fault, the log's fate, or damage."""
+
+from pathlib import Path
+
+from routelog.spark_bridge.logs.log_store import LogPartition
+
+
+class BadOption(ValueError):
+    """An option of the query is unknown, missing, or has a value that makes no sense."""
+
+    def __init__(self, option: str, reason: str) -> None:
+        super().__init__(f"option {option}: {reason}")
+        self.option = option
+
+
+class BadSchema(ValueError):
+    """The schema given with the query names a column that does not exist, or another type."""
+
+
+class WorkersLackRouteLog(Exception):
+    """The interpreter of Spark's workers is one that RouteLog is not installed in."""
+
+    def __init__(self, interpreter: str, own: str) -> None:
+        super().__init__(
+            f"Spark's workers run '{interpreter}', which is not there, lacks RouteLog (routelog[spark]), or "
+            f"has another version of Python than this program's, {own}: set PYSPARK_PYTHON before the "
+            "session is made, or spark.pyspark.python with spark-submit, to an interpreter that has it"
+        )
+
+
+class RecordsLost(Exception):
+    """Offsets that the query asks for are not in the log."""
+
+    def __init__(self, partition: LogPartition, start: int, end: int) -> None:
+        super().__init__(
+            f"offsets {start} to {end - 1} of {partition} are not in the log: they were consumed or "
+            "older than the queue's retention (x-retention, x-max-age, x-max-length-bytes), the "
+            "queue was deleted, or they were never written; "
+            "with failOnDataLoss=false the query reads what there is"
+        )
+        self.partition = partition
+        self.start = start
+        self.end = end
+
+
+class DamagedSegment(Exception):
+    """Bytes of a segment, where a batch has to be, are none."""
+
+    def __init__(self, path: Path | str, position: int, reason: str) -> None:
+        super().__init__(f"{path} is damaged at position {position}: {reason}")
+        self.path = path
+        self.position = position
+
+
+class DamagedBatch(Exception):
+    """A batch has the right checksums and offset columns that contradict themselves."""
+
+    def __init__(self, base_offset: int, reason: str) -> None:
+        super().__init__(f"the batch at offset {base_offset} is damaged: {reason}")
+        self.base_offset = base_offset
+
+
+class ServiceUnreachable(Exception):
+    """The broker's HTTP log service cannot be reached, or breaks off again and again."""
+
+    def __init__(self, endpoint: str, reason: str) -> None:
+        super().__init__(
+            f"option url: {endpoint} cannot be reached: {reason}; is the broker running, with "
+            "management = true, and is this its HTTP port?"
+        )
+
+
+class StorageUnreachable(Exception):
+    """Remote storage does not answer, or refuses."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(f"option remote: {place} cannot be read: {reason}")
+
+
+class ServiceRefused(Exception):
+    """The broker's HTTP log service answers with an error that no option explains."""
+
+
+class HoldLapsed(ServiceRefused):
+    """The broker has let go of what a named reader has not read: that was more than it holds for it."""
+
+
+class BadRow(ValueError):
+    """A row to be published lacks what every message has."""
+
+    def __init__(self, column: str) -> None:
+        super().__init__(f"a row has null in column {column}")
+        self.column = column
+
+
+class PublishFailed(Exception):
+    """The broker did not take all messages; those before may be in its queues."""

@@ -1,0 +1,219 @@
+"""Requests to a broker's HTTP log service: one connection, kept open; tried again where that is harmless."""
+
+import json
+import math
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from threading import Event
+from types import MappingProxyType
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+from routelog.log_backend import SystemClock
+from routelog.spark_bridge.logs.errors import (
+    BadOption,
+    DamagedSegment,
+    HoldLapsed,
+    ServiceRefused,
+    ServiceUnreachable,
+)
+from routelog.spark_bridge.logs.http_endpoint import HttpEndpoint
+
+BACK_OFF_SECONDS = (
+    0.1,
+    0.5,
+    2.0,
+)  # before a request is tried again; the last one counts from there on
+
+NO_QUERY: Mapping[str, object] = MappingProxyType({})
+_NETWORK_FAULTS = (OSError, HTTPException)
+
+
+class _Token(NamedTuple):
+    text: str
+    renew_at: float  # seconds of the monotonic clock
+
+
+class HttpSession:
+    """One side of a conversation: a connection and the proof of who speaks.
+
+    Args:
+        tokens: by vhost; without one for a vhost, the endpoint's password gets it.
+    """
+
+    def __init__(self, endpoint: HttpEndpoint, tokens: Mapping[str, str]) -> None:
+        self._endpoint = endpoint
+        self._clock = SystemClock()
+        self._tokens = {vhost: _Token(token, math.inf) for vhost, token in tokens.items()}
+        self._connection: HTTPConnection | None = None
+
+    def get(self, vhost: str, path: tuple[str, ...], **query: object) -> Any:
+        """The JSON that a path of a vhost has; None when there is nothing of this name.
+
+        Raises:
+            BadOption: the broker does not let the user in, or to this.
+            ServiceUnreachable: no try has reached it.
+            ServiceRefused: it has answered something else.
+        """
+        attempts = Attempts(self._endpoint)
+        while True:
+            with attempts.excused(), self.answer(vhost, path, query) as answer:
+                return None if answer is None else json.loads(answer.read())
+
+    def put(self, vhost: str, path: tuple[str, ...], body: object) -> bool:
+        """Send JSON with the endpoint's password to a path of a vhost; False when there is nothing of the name.
+
+        Raises:
+            BadOption, ServiceUnreachable, ServiceRefused: as with `get`.
+        """
+        attempts = Attempts(self._endpoint)
+        while True:
+            with attempts.excused(), self.answer(vhost, path, {}, body) as answer:
+                return answer is not None
+
+    @contextmanager
+    def answer(
+        self,
+        vhost: str,
+        path: tuple[str, ...],
+        query: Mapping[str, object],
+        body: object = None,
+    ) -> Iterator[HTTPResponse | None]:
+        """A good answer, to be read while the context lasts; None when there is nothing of the name.
+
+        Args:
+            body: what is sent; None: nothing, the answer is asked for.
+
+        Raises:
+            OSError, HTTPException: the network's fault: `Attempts.excused` tells whether to try again.
+        """
+        if body is None:
+            answer = self._send("GET", (vhost, *path), f"Bearer {self.token(vhost)}", query)
+        else:  # a token opens nothing that changes something
+            answer = self._send("PUT", (vhost, *path), self._basic(), query, body)
+        try:
+            if answer.status in (200, 204):
+                yield answer
+                return
+            failure = self._failure(answer)
+        finally:
+            self._keep_if_read(answer)
+        if failure is not None:
+            raise failure
+        yield None
+
+    def vhosts(self) -> list[str]:
+        """Names of the vhosts that the user may enter."""
+        attempts = Attempts(self._endpoint)
+        while True:
+            with attempts.excused():
+                names = self._spoken("GET", (), self._basic())
+                return list(names)
+
+    def token(self, vhost: str) -> str:
+        """What lets others speak for the user in a vhost, for half of its time at least."""
+        known = self._tokens.get(vhost)
+        if known is None or self._clock.monotonic() > known.renew_at:
+            answer = self._spoken("POST", (vhost, "token"), self._basic())
+            half = float(answer["seconds"]) / 2
+            known = _Token(answer["token"], self._clock.monotonic() + half)
+            self._tokens[vhost] = known
+        return known.text
+
+    def close(self) -> None:
+        """Hang up; the next request connects again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _basic(self) -> str:
+        if not self._endpoint.password:
+            raise ServiceRefused(f"{self._endpoint}: there is no token for this vhost")
+        words = f"{self._endpoint.user}:{self._endpoint.password}"
+        return f"Basic {b64encode(words.encode()).decode()}"
+
+    def _spoken(self, method: str, path: tuple[str, ...], proof: str) -> Any:
+        answer = self._send(method, path, proof)
+        try:
+            if answer.status != 200:
+                absent = BadOption("vhost", f"there is none of this name at {self._endpoint}")
+                raise self._failure(answer) or absent
+            return json.loads(answer.read())
+        finally:
+            self._keep_if_read(answer)
+
+    def _send(
+        self,
+        method: str,
+        path: tuple[str, ...],
+        proof: str,
+        query: Mapping[str, object] = NO_QUERY,
+        body: object = None,
+    ) -> HTTPResponse:
+        target = "/".join(("/api/logs", *(quote(part, safe="") for part in path)))
+        if query:
+            target += "?" + urlencode(query)
+        if self._connection is None:
+            self._connection = self._endpoint.connection()
+        try:
+            content = None if body is None else json.dumps(body)
+            self._connection.request(method, target, content, {"Authorization": proof})
+            return self._connection.getresponse()
+        except _NETWORK_FAULTS:
+            self.close()
+            raise
+
+    def _keep_if_read(self, answer: HTTPResponse) -> None:
+        if not answer.isclosed():
+            self.close()
+
+    def _failure(self, answer: HTTPResponse) -> Exception | None:
+        """What an answer that is none means; None: there is nothing of this name."""
+        try:
+            told = json.loads(answer.read())
+            error, reason = str(told["error"]), str(told["reason"])
+        except (ValueError, KeyError, TypeError):
+            error, reason = "", f"status {answer.status}, which is no answer of a broker"
+        if answer.status == 404 and error:
+            return None
+        if answer.status == 401:
+            user = self._endpoint.user
+            return BadOption("url", f"{self._endpoint} refuses user '{user}': {reason}")
+        if error == "damaged":
+            return DamagedSegment(str(self._endpoint), 0, reason)
+        if error == "lapsed":
+            return HoldLapsed(f"{self._endpoint}: {reason}")
+        if answer.status == 503:
+            return ConnectionError(reason)
+        return ServiceRefused(f"{self._endpoint}: {reason}")
+
+
+class Attempts:
+    """How often something has been tried."""
+
+    def __init__(self, endpoint: HttpEndpoint) -> None:
+        self._endpoint = endpoint
+        self._failed = 0
+
+    def succeeded(self) -> None:
+        """There was progress: what fails from here on is tried as often again."""
+        self._failed = 0
+
+    @contextmanager
+    def excused(self) -> Iterator[None]:
+        """Swallow a fault of the network after a pause, so that the caller tries again.
+
+        Raises:
+            ServiceUnreachable: it was tried often enough.
+        """
+        try:
+            yield
+        except _NETWORK_FAULTS as error:
+            if self._failed >= self._endpoint.retries:
+                why = str(error) or type(error).__name__
+                raise ServiceUnreachable(str(self._endpoint), why) from None
+            # A connection that was kept for long may have been closed by the other side: at once, then.
+            Event().wait(BACK_OFF_SECONDS[min(self._failed, len(BACK_OFF_SECONDS) - 1)])
+            self._failed += 1

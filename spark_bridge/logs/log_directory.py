@@ -1,0 +1,254 @@
+"""The logs in a broker's data directory, on this host or on shared storage; never written to.
+
+All segments but the newest of a partition are sealed: whatever is no batch there is damage. In the
+newest, it is the end.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise, zip_longest
+from pathlib import Path
+from urllib.parse import unquote
+
+from routelog.log_backend.records.record_batch import RecordBatch
+from routelog.log_backend.segments.log_directory import (
+    EXCHANGE_MARK,
+    compressed_path,
+    directory_name,
+    partition_directory,
+)
+from routelog.log_backend.segments.partition_file import PARTITION_FILE, decode_number
+from routelog.spark_bridge.logs.errors import BadOption, DamagedSegment, RecordsLost
+from routelog.spark_bridge.logs.log_store import Cut, LogPartition, OffsetRange, Ticket
+from routelog.spark_bridge.logs.newest_segment import NewestSegment
+from routelog.spark_bridge.logs.segment_file import SegmentFile
+from routelog.spark_bridge.logs.segment_listing import Neighbours, list_segments
+
+_PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
+NEVER = 2**63  # microseconds since 1970, behind all that a header can say
+_SHORTENED_NAME = re.compile(r".+~[0-9a-f]{32}")
+
+
+class LogDirectory:
+    """The logs below one data directory.
+
+    Raises:
+        BadOption: the path leads to no data directory, as this host sees it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._logs = path / "logs"
+        if not self._logs.is_dir():
+            raise BadOption("path", f"no broker's data directory: {self._logs} is no directory")
+        self._newest: dict[LogPartition, NewestSegment] = {}
+        self._neighbours: dict[LogPartition, Neighbours] = {}  # sealed for good: not read again
+
+    def ticket(self, vhost: str) -> Ticket:
+        """Nothing: who may read the files may read the logs."""
+        return {}
+
+    def vhosts(self) -> list[str]:
+        """Names of the vhosts that have logs, sorted."""
+        return sorted(unquote(entry.name) for entry in self._logs.iterdir() if entry.is_dir())
+
+    def partitions(self, vhost: str, queues: Collection[str] | None) -> list[LogPartition]:
+        """Partitions of some queues, or of all of a vhost; see `LogStore.partitions`."""
+        directory = self._logs / directory_name(vhost)
+        if not directory.is_dir():
+            return []
+        matches = (_PARTITION_DIRECTORY.fullmatch(entry.name) for entry in directory.iterdir())
+        found = [(match[1], int(match[2])) for match in matches if match]
+        encoded = {name for name, _ in found}
+        names = _decoded(encoded) if queues is None else {directory_name(q): q for q in queues}
+        return sorted(LogPartition(vhost, names[name], n) for name, n in found if name in names)
+
+    def extents(self, partition: LogPartition) -> list[OffsetRange]:
+        """One stretch a segment; a log without segments is one empty stretch at offset 0."""
+        with suppress(FileNotFoundError):
+            return self._extents(partition, self._segments(partition))
+        # Retention took the newest, after it was listed: the log is empty, or begins again behind it.
+        return self._extents(partition, self._segments(partition))
+
+    def _extents(self, partition: LogPartition, segments: list[Path]) -> list[OffsetRange]:
+        if not segments:
+            return [OffsetRange(partition, 0, 0, 0)]
+        sealed = [
+            OffsetRange(partition, _base_offset(segment), _base_offset(following), _size(segment))
+            for segment, following in pairwise(segments)
+        ]
+        newest = self._newest.get(partition)
+        if newest is None or newest.base_offset != _base_offset(segments[-1]):
+            newest = self._newest[partition] = NewestSegment(segments[-1])
+        newest.look()
+        return [
+            *sealed,
+            OffsetRange(partition, newest.base_offset, newest.end_offset, newest.end_position),
+        ]
+
+    def located(self, wanted: OffsetRange) -> OffsetRange:
+        """See `LogStore.located`; sealed segments have an index of their own."""
+        newest = self._newest.get(wanted.partition)
+        if newest is None or wanted.start < newest.base_offset:
+            return wanted
+        return replace(wanted, position_hint=newest.position_before(wanted.start))
+
+    def offset_at(self, partition: LogPartition, time: int) -> int | None:
+        """See `LogStore.offset_at`.
+
+        Raises:
+            DamagedSegment: a sealed segment has no header where one has to be.
+        """
+        segments = self._segments(partition)
+        end = self.extents(partition)[-1].end
+        # The segment before the first one that begins at that time or later.
+        later = bisect_left(range(len(segments)), time, key=partial(_time_from, segments))
+        found = _first_found(segments[max(later - 1, 0) :], lambda file: file.offset_at(time))
+        return None if found is None or found >= end else found
+
+    def cut(self, wanted: OffsetRange, bytes_max: int) -> Cut:
+        """See `LogStore.cut`."""
+        segments = self._segments(wanted.partition)
+        at = bisect_right(segments, wanted.start, key=_base_offset) - 1
+        with suppress(FileNotFoundError):
+            if at >= 0:
+                with SegmentFile(segments[at]) as segment:
+                    hint = self.located(wanted).position_hint
+                    return segment.cut(wanted.start, wanted.end, bytes_max, hint)
+        return Cut(wanted.end, 0)  # removed meanwhile, which reading will complain of
+
+    def read(self, wanted: OffsetRange, *, lost_is_error: bool = True) -> Iterator[RecordBatch]:
+        """Batches with offsets in a range; see `LogStore.read`."""
+        reached = wanted.start
+        listing = list_segments(self._directory(wanted.partition), reached, wanted.end)
+        segments = listing.paths
+        begins = _base_offset(segments[0]) if segments else wanted.end
+        if lost_is_error and begins > reached:
+            raise RecordsLost(wanted.partition, reached, min(begins, wanted.end))
+        if lost_is_error and listing.gaps:
+            first, end = listing.gaps[0]
+            raise RecordsLost(wanted.partition, max(first, reached), min(end, wanted.end))
+        for segment, following_base in zip_longest(segments, map(_base_offset, segments[1:])):
+            if following_base is not None and following_base <= reached:
+                continue
+            try:
+                reached = yield from _read_segment(segment, reached, wanted)
+            except FileNotFoundError:
+                if lost_is_error:
+                    raise RecordsLost(wanted.partition, reached, wanted.end) from None
+            # Offsets between the last batch of a sealed segment and the next one were never stored.
+            reached = max(reached, following_base or 0)
+            if reached >= wanted.end:
+                return
+        if lost_is_error:
+            raise RecordsLost(wanted.partition, reached, wanted.end)
+
+    def number(self, partition: LogPartition) -> int | None:
+        """The partition's number on its broker; None when nothing of it is stored."""
+        try:
+            with (self._directory(partition) / PARTITION_FILE).open("rb") as file:
+                return decode_number(file.read())
+        except FileNotFoundError:
+            return None
+
+    def report(self, consumer: str, position: Mapping[LogPartition, int]) -> None:
+        """Nobody is told: there is no broker to speak to."""
+
+    def _segments(self, partition: LogPartition) -> list[Path]:
+        known = self._neighbours.setdefault(partition, set())
+        paths = list_segments(self._directory(partition), known=known).paths
+        if not paths:
+            known.clear()  # another log may begin under this name
+        return paths
+
+    def _directory(self, partition: LogPartition) -> Path:
+        return partition_directory(
+            self._logs, partition.vhost, partition.queue, partition.partition
+        )
+
+
+def _read_segment(path: Path, start: int, wanted: OffsetRange) -> Generator[RecordBatch, None, int]:
+    """Yield the batches with wanted offsets from `start` on; return up to where none are missing."""
+    reached = start
+    hint = wanted.position_hint if start == wanted.start else 0  # in the range's first segment
+    with SegmentFile(path) as segment:
+        for batch in segment.batches(segment.position_of(start, hint)):
+            if batch.base_offset >= wanted.end:
+                return wanted.end
+            yield batch
+            reached = batch.end_offset
+            # Behind the end may be bytes that the broker is just writing.
+            if reached >= wanted.end:
+                break
+    return reached
+
+
+def _time_from(segments: Sequence[Path], at: int) -> int:
+    """When the first record of a segment, or of one behind it, was received; never, if there is none."""
+    found = _first_found(segments[at:], _first_time)
+    return NEVER if found is None else found
+
+
+def _first_time(segment: SegmentFile) -> int | None:
+    # What is damaged fails those who look in there, not those who look for its neighbour.
+    with suppress(DamagedSegment):
+        return segment.first_time()
+    return None
+
+
+def _first_found(
+    segments: Sequence[Path], search: Callable[[SegmentFile], int | None]
+) -> int | None:
+    """What the first of the segments has that has it; those that were removed meanwhile have nothing.
+
+    Raises:
+        DamagedSegment: one of them is damaged. In the last one, the broker may be writing: it has nothing
+            from there on.
+    """
+    for segment in segments:
+        try:
+            with SegmentFile(segment) as file:
+                found = search(file)
+        except FileNotFoundError:
+            continue
+        except DamagedSegment:
+            if segment is segments[-1]:
+                return None
+            raise
+        if found is not None:
+            return found
+    return None
+
+
+def _decoded(encoded: Iterable[str]) -> dict[str, str]:
+    """Queue names by directory name; directories that are no queue's are left out."""
+    mark = directory_name(EXCHANGE_MARK)
+    names = {name: unquote(name) for name in encoded if not name.startswith(mark)}
+    readable = {name: queue for name, queue in names.items() if directory_name(queue) == name}
+    for name in names.keys() - readable.keys():
+        if _SHORTENED_NAME.fullmatch(name):
+            reason = f"the queue in {name} has too long a name to match; use subscribe or assign"
+            raise BadOption("subscribePattern", reason)
+    return readable
+
+
+def _base_offset(segment: Path) -> int:
+    return int(segment.stem)
+
+
+def _size(segment: Path) -> int:
+    for path in (segment, compressed_path(segment)):
+        with suppress(FileNotFoundError):
+            return path.stat().st_size
+    return 0

@@ -1,0 +1,79 @@
+"""The newest segment of a log, which the broker goes on writing: how far it is valid."""
+
+from array import array
+from bisect import bisect_right
+from pathlib import Path
+
+from routelog.spark_bridge.logs.errors import DamagedSegment
+from routelog.spark_bridge.logs.segment_file import SegmentFile, Stamp
+
+MARK_BYTES = 256 * 1024  # between positions that are remembered: about as long to walk as to open
+
+
+class NewestSegment:
+    """What was valid at the last look; the next one goes on from there.
+
+    Attributes:
+        base_offset: of the segment.
+        end_offset, end_position: behind the last of the valid batches that follow each other from
+            the beginning.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.base_offset = int(path.stem)
+        self.end_offset = self.base_offset
+        self.end_position = 0
+        self._last_position = 0
+        self._stamp: Stamp | None = None  # of the file at the last look
+        # Of some batches on the way, the first one included.
+        self._offsets = array("q", [self.base_offset])
+        self._positions = array("q", [0])
+
+    def look(self) -> None:
+        """Read on from the last valid batch: a torn write shows only in a payload's checksum.
+
+        A broker whose power was cut may have lost that one: when the file has changed it is verified again,
+        and if it is not there, the segment is read from the beginning.
+
+        Raises:
+            FileNotFoundError: the segment was removed.
+        """
+        with SegmentFile(self._path) as segment:
+            before, self._stamp = self._stamp, segment.stamp()
+            if self._stamp == before:
+                # Two writes may be too close for the file's time, but a header is there or not.
+                if not segment.has_header(self.end_position):
+                    return
+            elif not self._last_is_there(segment):
+                self._forget()
+            try:
+                for batch in segment.batches(self.end_position):
+                    if batch.base_offset < self.end_offset:
+                        break  # of an earlier life of the file
+                    self._last_position = self.end_position
+                    self.end_position += batch.records.batch_bytes
+                    self.end_offset = batch.end_offset
+                    if self._last_position >= self._positions[-1] + MARK_BYTES:
+                        self._offsets.append(batch.base_offset)
+                        self._positions.append(self._last_position)
+            except DamagedSegment:
+                pass  # the broker was writing here
+
+    def position_before(self, offset: int) -> int:
+        """Position of a batch at or before an offset of this segment."""
+        return self._positions[bisect_right(self._offsets, offset) - 1]
+
+    def _last_is_there(self, segment: SegmentFile) -> bool:
+        if self.end_position == 0:
+            return True
+        try:
+            last = segment.batch(self._last_position)
+        except DamagedSegment:
+            return False
+        return last.end_offset == self.end_offset
+
+    def _forget(self) -> None:
+        self.end_offset = self.base_offset
+        self.end_position = self._last_position = 0
+        del self._offsets[1:], self._positions[1:]

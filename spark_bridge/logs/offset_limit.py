@@ -1,0 +1,207 @@
+"""Where reading starts or ends: at the earliest or latest offset, partition by partition, or at a time.
+
+Source:
+    `startingOffsets`, `startingTimestamp`, `startingOffsetsByTimestamp` and their like for the end,
+    of Spark's Kafka source.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from routelog.spark_bridge.logs.errors import BadOption
+from routelog.spark_bridge.logs.log_store import LogPartition, LogStore, OffsetRange
+
+EARLIEST = -2
+LATEST = -1
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NAMES = {"earliest": EARLIEST, "latest": LATEST}
+_OFFSETS_FORM = 'expected earliest, latest or JSON like {"audit": {"0": 123}}'
+_TIME_FORM = "expected milliseconds since 1970 or ISO 8601"
+_TIMES_FORM = (
+    'expected JSON with milliseconds since 1970 or ISO 8601, like {"audit": {"0": 1700000000000}}'
+)
+
+
+class Limit(Protocol):
+    """One side of what is read, for all partitions."""
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether it means the same offsets when it is asked again later."""
+
+    def check_covers(self, partitions: list[LogPartition]) -> None:
+        """Refuse a limit for other partitions than those that are read.
+
+        Raises:
+            BadOption: names what is missing or too much.
+        """
+
+    def offset(self, store: LogStore, held: OffsetRange) -> int:
+        """The offset for one partition; it may lie outside of what its log holds.
+
+        Raises:
+            BadOption: there is no such record, and that is an error; or nothing is said of the partition,
+                which came after those that were checked.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetLimit:
+    """Limits as offsets.
+
+    `everywhere` is EARLIEST or LATEST; None takes each (queue, partition)'s offset from
+    `places`, which may be EARLIEST or LATEST too.
+    """
+
+    option: str
+    everywhere: int | None
+    places: Mapping[tuple[str, int], int]
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether nothing of it is the latest offset."""
+        return not self.asks_for(LATEST)
+
+    def asks_for(self, symbol: int) -> bool:
+        """Whether EARLIEST or LATEST is meant anywhere."""
+        return symbol == self.everywhere or symbol in self.places.values()
+
+    def check_covers(self, partitions: list[LogPartition]) -> None:
+        """See `Limit`."""
+        if self.everywhere is None:
+            _check_covers(self.option, self.places, partitions)
+
+    def offset(self, store: LogStore, held: OffsetRange) -> int:
+        """See `Limit`; `held` is from the earliest to the latest offset."""
+        value = self.everywhere
+        if value is None:
+            value = _place(self.option, self.places, held.partition)
+        return {EARLIEST: held.start, LATEST: held.end}.get(value, value)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """Limits as times, in microseconds since 1970: the first record received then or later.
+
+    `everywhere` is for all partitions; None takes each (queue, partition)'s from `places`. Without
+    such a record the latest offset is meant, or with `must_match`, nothing.
+    """
+
+    option: str
+    everywhere: int | None
+    places: Mapping[tuple[str, int], int]
+    must_match: bool
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether the latest offset is never meant."""
+        return self.must_match
+
+    def check_covers(self, partitions: list[LogPartition]) -> None:
+        """See `Limit`."""
+        if self.everywhere is None:
+            _check_covers(self.option, self.places, partitions)
+
+    def offset(self, store: LogStore, held: OffsetRange) -> int:
+        """See `Limit`."""
+        time = self.everywhere
+        if time is None:
+            time = _place(self.option, self.places, held.partition)
+        found = store.offset_at(held.partition, time)
+        if found is None and self.must_match:
+            reason = f"{held.partition} has no record of that time or later yet"
+            hint = "startingOffsetsByTimestampStrategy=latest starts behind its last one"
+            raise BadOption(self.option, f"{reason}; {hint}")
+        return held.end if found is None else min(found, held.end)
+
+
+def parse_offset_limit(option: str, text: str) -> OffsetLimit:
+    """Read offsets: earliest, latest (in any case), or JSON with an offset for each partition.
+
+    Raises:
+        BadOption: the value makes no sense.
+    """
+    everywhere = _NAMES.get(text.strip().lower())
+    places = {} if everywhere is not None else _parse_places(option, text, _offset, _OFFSETS_FORM)
+    return OffsetLimit(option, everywhere, places)
+
+
+def parse_time_limit(option: str, text: str, *, must_match: bool) -> TimeLimit:
+    """Read a time for all partitions: milliseconds since 1970, or ISO 8601 (UTC without a zone).
+
+    Raises:
+        BadOption: the value makes no sense.
+    """
+    try:
+        return TimeLimit(option, _time(text), {}, must_match)
+    except ValueError:
+        raise BadOption(option, f"{_TIME_FORM}, not '{text}'") from None
+
+
+def parse_time_limits(option: str, text: str, *, must_match: bool) -> TimeLimit:
+    """Read JSON with a time for each partition; see `parse_time_limit`.
+
+    Raises:
+        BadOption: the value makes no sense.
+    """
+    return TimeLimit(option, None, _parse_places(option, text, _time, _TIMES_FORM), must_match)
+
+
+def _parse_places(
+    option: str, text: str, parse: Callable[[object], int], form: str
+) -> dict[tuple[str, int], int]:
+    try:
+        values = json.loads(text)
+        return {
+            (queue, int(partition)): parse(value)
+            for queue, by_partition in values.items()
+            for partition, value in by_partition.items()
+        }
+    except (ValueError, AttributeError):
+        raise BadOption(option, form) from None
+
+
+def _place(option: str, places: Mapping[tuple[str, int], int], partition: LogPartition) -> int:
+    _check_covers(option, places, [partition], surplus_is_error=False)
+    return places[partition.queue, partition.partition]
+
+
+def _offset(value: object) -> int:
+    if type(value) is not int or value < EARLIEST:
+        raise ValueError
+    return value
+
+
+def _time(value: object) -> int:
+    if isinstance(value, str) and not value.strip().isdecimal():
+        at = datetime.fromisoformat(value.strip())
+        since = (at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH
+        return since // timedelta(microseconds=1)
+    if type(value) is not int and not isinstance(value, str):
+        raise ValueError
+    milliseconds = int(value)
+    if milliseconds < 0:
+        raise ValueError
+    return milliseconds * 1000
+
+
+def _check_covers(
+    option: str,
+    places: Mapping[tuple[str, int], int],
+    partitions: list[LogPartition],
+    *,
+    surplus_is_error: bool = True,
+) -> None:
+    read = {(each.queue, each.partition) for each in partitions}
+    if missing := read - places.keys():
+        raise BadOption(option, f"has nothing for {_names(missing)}, which are read")
+    if surplus_is_error and (surplus := places.keys() - read):
+        raise BadOption(option, f"names {_names(surplus)}, which are not read")
+
+
+def _names(places: set[tuple[str, int]]) -> str:
+    return ", ".join(f"'{queue}:{partition}'" for queue, partition in sorted(places))

@@ -1,0 +1,85 @@
+"""The segments in a partition's directory.
+
+A listing is no snapshot: a segment that gets its other form meanwhile may be in it under neither name. So
+listings are taken until two agree and each sealed segment is followed by the one that its index names.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from routelog.log_backend.segments.log_directory import base_offsets, segment_path
+from routelog.log_backend.segments.segment_index import HEADER_BYTES, following_base
+
+# A broker compresses a segment of 64 MiB in about a second, and a listing takes milliseconds: what five
+# listings do not have is not there.
+LISTINGS_MAX = 5
+
+
+Neighbours = set[tuple[int, int]]  # base offsets of a segment and of the one that its index names
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentListing:
+    """Segments, oldest first.
+
+    Attributes:
+        gaps: [first, end) offsets whose segments have to be there and are not.
+    """
+
+    paths: list[Path]
+    gaps: list[tuple[int, int]]
+
+
+def list_segments(
+    directory: Path, start: int = 0, end: int | None = None, known: Neighbours | None = None
+) -> SegmentListing:
+    """The segments of a partition; none when there is no directory.
+
+    Args:
+        start, end: only gaps among these offsets matter.
+        known: neighbours without a gap, which are not looked at again; those that are found join them.
+    """
+    bases = _bases(directory)
+    gaps: list[tuple[int, int]] = []
+    for _ in range(LISTINGS_MAX - 1):
+        before, bases = bases, _bases(directory)
+        gaps = list(_gaps(directory, bases, start, end, set() if known is None else known))
+        if bases == before and not gaps:
+            break
+    return SegmentListing([segment_path(directory, base) for base in bases], gaps)
+
+
+def _bases(directory: Path) -> list[int]:
+    try:
+        return base_offsets(entry.name for entry in directory.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _gaps(
+    directory: Path, bases: list[int], start: int, end: int | None, known: Neighbours
+) -> Iterator[tuple[int, int]]:
+    for neighbours in pairwise(bases):
+        segment, base = neighbours
+        if end is not None and segment >= end:
+            return
+        if base > start and neighbours not in known:
+            named = _following_base(segment_path(directory, segment), base)
+            if named is not None and named < base and (end is None or named < end):
+                yield named, base
+            elif named == base:
+                known.add(neighbours)
+
+
+def _following_base(segment: Path, expected: int) -> int | None:
+    try:
+        with segment.with_suffix(".index").open("rb") as file:
+            content = file.read(HEADER_BYTES)
+            if following_base(content) == expected:
+                return expected
+            content += file.read()
+    except FileNotFoundError:
+        return None  # it is missing, or was removed with its segment
+    return following_base(content, verified=True)

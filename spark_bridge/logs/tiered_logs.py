@@ -1,0 +1,127 @@
+"""A broker's logs where the older part is in remote storage: that is read there, the rest from the broker."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from routelog.log_backend.records.record_batch import RecordBatch
+from routelog.spark_bridge.logs.errors import RecordsLost
+from routelog.spark_bridge.logs.log_store import Cut, LogPartition, LogStore, OffsetRange, Ticket
+from routelog.spark_bridge.logs.object_logs import ObjectLogs, RemoteFolder
+
+
+class BrokerLogs(LogStore, Protocol):
+    """What a broker has itself."""
+
+    def number(self, partition: LogPartition) -> int | None:
+        """The partition's number on its broker; None when it has none there."""
+
+    def report(self, consumer: str, position: Mapping[LogPartition, int]) -> None:
+        """Tell how far a consumer has read."""
+
+
+class TieredLogs:
+    """See `LogStore`. A segment goes from the broker only when remote storage has it.
+
+    So the broker is asked first what there is, and remote storage then has all that went meanwhile.
+    """
+
+    def __init__(self, remote: ObjectLogs, broker: BrokerLogs) -> None:
+        self._remote = remote
+        self._broker = broker
+        self._folders: dict[LogPartition, RemoteFolder] = {}
+        self._begins: dict[
+            LogPartition, int
+        ] = {}  # where the broker's part began when those were listed
+
+    def ticket(self, vhost: str) -> Ticket:
+        """The broker's."""
+        return self._broker.ticket(vhost)
+
+    def vhosts(self) -> list[str]:
+        """Names of the broker's vhosts."""
+        return self._broker.vhosts()
+
+    def partitions(self, vhost: str, queues: Collection[str] | None) -> list[LogPartition]:
+        """The broker's: what it does not know was deleted."""
+        return self._broker.partitions(vhost, queues)
+
+    def extents(self, partition: LogPartition) -> list[OffsetRange]:
+        """Those of remote storage, then what only the broker has; gaps have one without bytes."""
+        near = self._broker.extents(partition)
+        far = self._known(partition, near).extents(partition)
+        if not far:
+            return near
+        end = far[-1].end
+        left = [replace(each, start=max(each.start, end)) for each in near if each.end > end]
+        if left and left[0].start > end:
+            far.append(OffsetRange(partition, end, left[0].start, 0))
+        return [*far, *left]
+
+    def located(self, wanted: OffsetRange) -> OffsetRange:
+        """See `LogStore.located`."""
+        return wanted if self._is_remote(wanted) else self._broker.located(wanted)
+
+    def offset_at(self, partition: LogPartition, time: int) -> int | None:
+        """See `LogStore.offset_at`."""
+        found = self._remote.offset_at(partition, time, self._folder(partition))
+        return self._broker.offset_at(partition, time) if found is None else found
+
+    def cut(self, wanted: OffsetRange, bytes_max: int) -> Cut:
+        """See `LogStore.cut`."""
+        store: LogStore = self._remote if self._is_remote(wanted) else self._broker
+        return store.cut(wanted, bytes_max)
+
+    def read(self, wanted: OffsetRange, *, lost_is_error: bool = True) -> Iterator[RecordBatch]:
+        """Batches with offsets in a range; see `LogStore.read`."""
+        partition, reached = wanted.partition, wanted.start
+        while reached < wanted.end:
+            folder = self._folder(partition)
+            segment = folder.holding(reached)
+            end = min(folder.next_after(reached) or wanted.end, wanted.end)
+            try:
+                if segment is not None:
+                    end = min(segment.next_base, wanted.end)
+                    yield from self._remote.batches(partition, folder, segment, reached, end)
+                else:
+                    for batch in self._broker.read(replace(wanted, start=reached, end=end)):
+                        yield batch
+                        reached = max(reached, batch.end_offset)
+                reached = end
+            except RecordsLost as lost:
+                # Perhaps it went from the broker while it was read: then remote storage has it.
+                reached = max(reached, lost.start)
+                self._look(partition)
+                if self._folder(partition).holding(reached) not in (None, segment):
+                    continue
+                if lost_is_error:
+                    raise
+                yield from self._left(replace(wanted, start=reached, end=end), segment is None)
+                reached = end
+
+    def report(self, consumer: str, position: Mapping[LogPartition, int]) -> None:
+        """See `BrokerLogs`."""
+        self._broker.report(consumer, position)
+
+    def _left(self, wanted: OffsetRange, is_near: bool) -> Iterator[RecordBatch]:
+        return self._broker.read(wanted, lost_is_error=False) if is_near else iter(())
+
+    def _known(self, partition: LogPartition, near: list[OffsetRange]) -> RemoteFolder:
+        """What remote storage has; listed again when the broker has not all that it had the last time."""
+        known = self._folders.get(partition)
+        begins, self._begins[partition] = self._begins.get(partition), near[0].start
+        was_declared_again = known is not None and near[-1].end < known.end
+        if known is None or begins != near[0].start or was_declared_again:
+            return self._look(partition)
+        return known
+
+    def _is_remote(self, wanted: OffsetRange) -> bool:
+        return self._folder(wanted.partition).holding(wanted.start) is not None
+
+    def _folder(self, partition: LogPartition) -> RemoteFolder:
+        return self._folders.get(partition) or self._look(partition)
+
+    def _look(self, partition: LogPartition) -> RemoteFolder:
+        found = self._remote.folder(partition, self._broker.number(partition))
+        self._folders[partition] = found
+        return found

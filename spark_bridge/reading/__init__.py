@@ -1,0 +1,1 @@
+"""Batches and streams of Spark: planned by offsets, read by tasks."""

@@ -1,0 +1,35 @@
+"""A batch query: planned on the driver, read by tasks."""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from routelog.spark_bridge.reading.read_options import ReadOptions
+from routelog.spark_bridge.reading.read_plan import plan_batch
+from routelog.spark_bridge.reading.task_reader import TaskReader, task_partitions
+
+
+class BatchReader(DataSourceReader):
+    """Reads what was in the logs when the query was planned.
+
+    Raises:
+        BadOption: an option makes sense in streams only.
+        BadSchema: the schema is no choice of the columns there are.
+    """
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        options.check_batch()
+        self._options = options
+        self._reader = TaskReader(options, schema)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """See `task_partitions`."""
+        store = self._options.open_store()
+        tasks = plan_batch(store, self._options)
+        return task_partitions(store, self._options.vhost, tasks)
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """See `TaskReader.read`."""
+        return self._reader.read(partition)

@@ -1,0 +1,111 @@
+"""Reports after each micro-batch how far the streams of a session are behind."""
+
+import json
+import logging
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from pyspark.sql.streaming.listener import (
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from routelog.log_backend import SystemClock
+from routelog.spark_bridge.logs.http_endpoint import parse_endpoint
+from routelog.spark_bridge.logs.log_place import LogPlace
+from routelog.spark_bridge.logs.log_store import LogPartition, LogStore
+from routelog.spark_bridge.reading.lag import StreamLag, partition_lags
+
+log = logging.getLogger(__name__)
+
+FETCH_SECONDS = 10.0  # nothing but the listener waits for it
+FETCH_RETRIES = 1
+
+Report = Callable[[StreamLag], None]
+
+
+class LagListener(StreamingQueryListener):
+    """Looks at the logs themselves, on the driver: what Spark commits to a source comes late.
+
+    Spark tells a source that a micro-batch is done when it plans the next one, and never tells it of
+    the last one.
+
+    Args:
+        place: the broker's data directory, or the address of its HTTP API, as the queries' option
+            `path` or `url`.
+        vhost: of their queues.
+        remote: of remote storage, as the queries' option of this name; empty: there is none.
+        query: its name, for sessions with several sources; None takes every query whose offsets
+            name logs of this vhost.
+        report: called after each micro-batch; by default a line of the log.
+
+    Attributes:
+        lags: the last one of each query, by its name, or its id if it has none.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        vhost: str = "/",
+        *,
+        remote: str = "",
+        query: str | None = None,
+        report: Report | None = None,
+    ) -> None:
+        self.lags: dict[str, StreamLag] = {}
+        self._store = _store(place, remote)
+        self._vhost = vhost
+        self._query = query
+        self._report = report or _log
+        self._clock = SystemClock()
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        """Nothing to report yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """Measure and report; a failure is logged, as Spark would only drop it."""
+        progress = event.progress
+        name = progress.name or str(progress.id)
+        if self._query not in {None, name}:
+            return
+        try:
+            position = self._position(source.endOffset for source in progress.sources)
+            if not position:
+                return
+            lags = partition_lags(self._store, position, self._clock.now())
+            lag = self.lags[name] = StreamLag(name, progress.batchId, lags)
+            self._report(lag)
+        except Exception:
+            log.exception("the lag of the query %s is not known", name)
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """The last lag stays known."""
+
+    def _position(self, offsets: Iterable[str]) -> dict[LogPartition, int]:
+        """Offsets of our form; those of other sources are passed over."""
+        position: dict[LogPartition, int] = {}
+        for text in offsets:
+            try:
+                stored = json.loads(text)
+                position |= {
+                    LogPartition(self._vhost, queue, int(number)): int(offset)
+                    for queue, numbers in stored.items()
+                    for number, offset in numbers.items()
+                }
+            except (ValueError, TypeError, AttributeError):
+                continue
+        there = self._store.partitions(self._vhost, {each.queue for each in position})
+        return {each: position[each] for each in there if each in position}
+
+
+def _store(place: str, remote: str) -> LogStore:
+    if place.startswith(("http://", "https://")):
+        endpoint = parse_endpoint(place, {}, FETCH_SECONDS, FETCH_RETRIES)
+        return LogPlace(endpoint=endpoint, remote=remote).open()
+    return LogPlace(Path(place), remote=remote).open()
+
+
+def _log(lag: StreamLag) -> None:
+    log.info("query %s, batch %d: %s", lag.query, lag.batch, lag.metrics())

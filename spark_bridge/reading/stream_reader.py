@@ -1,0 +1,144 @@
+"""A streaming query: Spark asks on the driver's side where micro-batches end, and tasks read them."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from routelog.log_backend import SystemClock
+from routelog.spark_bridge.logs.errors import HoldLapsed
+from routelog.spark_bridge.logs.http_logs import HttpLogs
+from routelog.spark_bridge.logs.log_store import LogPartition
+from routelog.spark_bridge.logs.tiered_logs import TieredLogs
+from routelog.spark_bridge.reading.micro_batches import MicroBatches, Offsets
+from routelog.spark_bridge.reading.read_options import ReadOptions
+from routelog.spark_bridge.reading.task_reader import TaskReader, task_partitions
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+else:
+    try:
+        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+    except ImportError:  # before Spark 4.2, which asks for the end of a micro-batch without limits
+
+        class SupportsTriggerAvailableNow:
+            """What nobody asks for."""
+
+
+log = logging.getLogger(__name__)
+
+# An offset as Spark stores it, as text: queue -> partition -> the next offset to read.
+StoredOffsets = dict[str, dict[str, int]]
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads logs while they grow.
+
+    Raises:
+        BadSchema: the schema is no choice of the columns there are.
+    """
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._reader = TaskReader(options, schema)
+        # Where the last micro-batch that was planned ends, or the first one begins; None: not asked for yet.
+        self._position: Offsets | None = None
+        self._driver: MicroBatches | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Executors get a copy: they read, and decide nothing.
+        return self.__dict__ | {"_driver": None}
+
+    @property
+    def _batches(self) -> MicroBatches:
+        if self._driver is None:
+            self._driver = MicroBatches(self._options.open_store(), self._options, SystemClock())
+        return self._driver
+
+    def initialOffset(self) -> StoredOffsets:  # noqa: N802
+        """See `MicroBatches.first`; Spark asks several times, also when that micro-batch has been planned."""
+        first = self._batches.first()
+        if self._position is None:
+            self._position = first
+        return _stored(first)
+
+    def latestOffset(  # noqa: N802
+        self, start: StoredOffsets | None = None, limit: "ReadLimit | None" = None
+    ) -> StoredOffsets:
+        """See `MicroBatches.end`; before 4.2, Spark gives neither, and asks for the beginning later."""
+        if start is None:
+            start = self.initialOffset() if self._position is None else _stored(self._position)
+        begin = self._offsets(start)
+        unlimited = type(limit).__name__ == "ReadAllAvailable"
+        return _stored(self._batches.end(begin, limited=not unlimited))
+
+    def getDefaultReadLimit(self) -> "ReadLimit":  # noqa: N802
+        """The limit that Spark gives back to `latestOffset`, where it stands for all there are."""
+        from pyspark.sql.streaming.datasource import (
+            ReadAllAvailable,
+            ReadMaxBytes,
+            ReadMaxRows,
+            ReadMinRows,
+        )
+
+        limits = self._options.trigger
+        if limits.records_max is not None:
+            return ReadMaxRows(limits.records_max)
+        if limits.bytes_max is not None:
+            return ReadMaxBytes(limits.bytes_max)
+        if limits.records_min is not None:
+            return ReadMinRows(limits.records_min)
+        return ReadAllAvailable()
+
+    def reportLatestOffset(self) -> StoredOffsets:  # noqa: N802
+        """See `MicroBatches.reached`; for the query's progress."""
+        return _stored(self._batches.reached())
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """See `MicroBatches.freeze`."""
+        self._batches.freeze()
+
+    def partitions(self, start: StoredOffsets, end: StoredOffsets) -> Sequence[InputPartition]:
+        """See `task_partitions`."""
+        begin, until = self._offsets(start), self._offsets(end)
+        # Before 4.2, Spark goes on with an empty range behind the last micro-batch, which may not be done.
+        if self._position is not None or begin != until:
+            self._report(begin, until)
+        self._position = until
+        tasks = self._batches.tasks(begin, until)
+        return task_partitions(self._batches.store, self._options.vhost, tasks)
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """See `TaskReader.read`."""
+        return self._reader.read(partition)
+
+    def _report(self, begin: Offsets, end: Offsets) -> None:
+        # Where a micro-batch begins, those before have ended: Spark says so later, and not of the last one.
+        # Where the first one begins, Spark asks again: the end that pins it may lie before.
+        position = {each: min(offset, end[each]) for each, offset in begin.items() if each in end}
+        store, consumer = self._batches.store, self._options.consumer
+        if consumer and isinstance(store, HttpLogs | TieredLogs):
+            try:
+                store.report(consumer, position)
+            except HoldLapsed as error:
+                if self._options.fail_on_data_loss:
+                    raise
+                log.warning("%s", error)
+
+    def _offsets(self, stored: Mapping[str, Mapping[str, int]]) -> Offsets:
+        return {
+            LogPartition(self._options.vhost, queue, int(number)): offset
+            for queue, numbers in stored.items()
+            for number, offset in numbers.items()
+        }
+
+
+def _stored(offsets: Offsets) -> StoredOffsets:
+    """In the order of queues and partitions: Spark compares the text."""
+    stored: StoredOffsets = {}
+    for partition, offset in sorted(offsets.items()):
+        stored.setdefault(partition.queue, {})[str(partition.partition)] = offset
+    return stored

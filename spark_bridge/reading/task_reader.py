@@ -1,0 +1,62 @@
+"""What a task of a query does: read its ranges, and hand the records to Spark as Arrow batches."""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from routelog.spark_bridge.columns.envelope import arrow_schema, check_projection, offered_columns
+from routelog.spark_bridge.columns.record_columns import arrow_batch
+from routelog.spark_bridge.columns.row_group import row_groups
+from routelog.spark_bridge.logs.log_store import LogStore, Ticket
+from routelog.spark_bridge.reading.python_worker import exempt_modules
+from routelog.spark_bridge.reading.read_options import ReadOptions
+from routelog.spark_bridge.reading.read_plan import Task
+
+# To copy so many bodies, to join others, takes longer than another Arrow batch does.
+BYTES_ALONE = 512 * 1024
+
+
+class TaskPartition(InputPartition):
+    """A task on its way to an executor.
+
+    Attributes:
+        value: its ranges.
+        ticket: opens the logs there.
+    """
+
+    def __init__(self, value: Task, ticket: Ticket) -> None:
+        super().__init__(value)
+        self.ticket = ticket
+
+
+def task_partitions(store: LogStore, vhost: str, tasks: Sequence[Task]) -> list[TaskPartition]:
+    """What Spark hands to executors: one partition a task; a list, as Spark asks for."""
+    ticket = store.ticket(vhost) if tasks else {}
+    return [TaskPartition(task, ticket) for task in tasks]
+
+
+class TaskReader:
+    """Travels to the executors with a query.
+
+    Raises:
+        BadSchema: the schema is no choice of the columns there are.
+    """
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        check_projection(schema, offered_columns(options.style, headers=options.headers))
+        self._options = options
+        self._schema = schema
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """Records of a task. Spark plans one partition without a task when there are none."""
+        if not isinstance(partition, TaskPartition):
+            return
+        schema = arrow_schema(self._schema)
+        store = self._options.open_store(partition.ticket)
+        for wanted in partition.value:
+            batches = store.read(wanted, lost_is_error=self._options.fail_on_data_loss)
+            for group in row_groups(wanted, batches, BYTES_ALONE):
+                yield arrow_batch(group, schema)
+        exempt_modules()

@@ -1,0 +1,1 @@
+"""From rows of Spark to confirmed publishes."""

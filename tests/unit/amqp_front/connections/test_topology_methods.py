@@ -1,0 +1,129 @@
+"""Topology methods on a channel that writes down what it answers, and when."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pamqp import commands
+from queue_samples import Node, SlowDisk, running_node
+
+from routelog.amqp_front.connections import topology_methods
+from routelog.vhosts import AccessRefused, Durable, ResourceKind, Verb, VhostRecord, VirtualHost
+from routelog.vhosts.arguments.queue_arguments import WIDE_PARTITIONS
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    async with running_node(tmp_path) as running:
+        yield running
+
+
+class Permissions:
+    """What a user may configure begins with a prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def authorize(self, kind: ResourceKind, name: str, verb: Verb) -> None:
+        """See `PermissionCache`."""
+        if verb is Verb.CONFIGURE and not name.startswith(self._prefix):
+            raise AccessRefused(name)
+
+    def authorize_any(self, kind: ResourceKind, name: str) -> None:
+        """See `PermissionCache`."""
+
+
+class Channel:
+    """A channel of a connection of its own."""
+
+    def __init__(self, vhost: VirtualHost, prefix: str = "") -> None:
+        self.vhost = vhost
+        self.permissions: Any = Permissions(prefix)
+        self.connection_id = object()
+        self.last_queue = ""
+        self.answers: list[tuple[Durable, dict[str, Any]]] = []
+        self.turns_ended = 0
+
+    def end_turn(self) -> None:
+        """See `TopologyChannel`."""
+        self.turns_ended += 1
+
+    def cancels_behind_reply(self) -> AbstractContextManager[None]:
+        """See `TopologyChannel`."""
+        return nullcontext()
+
+    def reply(self, durable: Durable, nowait: bool, kind: type[Any], **values: Any) -> None:
+        """See `TopologyChannel`."""
+        self.answers.append((durable, values))
+
+
+@pytest.mark.parametrize(
+    ("prefix", "allowed"), [("", True), ("amq.gen", True), ("mine", False), ("amq.genie", False)]
+)
+def test_a_queue_that_the_server_names_needs_permission_for_that_name(
+    node: Node, prefix: str, allowed: bool
+) -> None:
+    channel = Channel(node.vhost, prefix)
+    method = commands.Queue.Declare(queue="")
+    if allowed:
+        topology_methods.queue_declare(channel, method)
+        ((_, values),) = channel.answers
+        assert values["queue"] == channel.last_queue
+        assert channel.last_queue.startswith("amq.gen-")
+    else:
+        with pytest.raises(AccessRefused, match=r"amq\.gen-"):
+            topology_methods.queue_declare(channel, method)
+        assert node.vhost.queues == {}
+
+
+async def test_who_asks_for_a_declaration_waits_as_who_made_it(node: Node) -> None:
+    disk = SlowDisk()
+    vhost = VirtualHost(VhostRecord("/"), node.logs, disk, node.vhosts, node.loop)
+    maker, other = Channel(vhost), Channel(vhost)
+    topology_methods.queue_declare(maker, commands.Queue.Declare(queue="q", durable=True))
+    topology_methods.exchange_declare(maker, commands.Exchange.Declare(exchange="x", durable=True))
+    topology_methods.queue_declare(other, commands.Queue.Declare(queue="q", passive=True))
+    topology_methods.exchange_declare(other, commands.Exchange.Declare(exchange="x", passive=True))
+    made = [durable for durable, _ in maker.answers]
+    assert [durable for durable, _ in other.answers] == made
+    for submitted, durable in zip(disk.futures, made, strict=True):
+        submitted.set_result(1)
+        assert durable is not None
+        await durable
+    topology_methods.queue_declare(other, commands.Queue.Declare(queue="q", passive=True))
+    topology_methods.exchange_declare(other, commands.Exchange.Declare(exchange="x", passive=True))
+    assert [durable for durable, _ in other.answers[2:]] == [None, None]
+
+
+async def test_who_deletes_what_another_one_is_deleting_waits_with_it(node: Node) -> None:
+    disk = SlowDisk()
+    vhost = VirtualHost(VhostRecord("/"), node.logs, disk, node.vhosts, node.loop)
+    first, other = Channel(vhost), Channel(vhost)
+    topology_methods.queue_delete(other, commands.Queue.Delete(queue="q"))
+    assert other.answers == [(None, {"message_count": 0})]
+    topology_methods.queue_declare(first, commands.Queue.Declare(queue="q", durable=True))
+    disk.futures[0].set_result(1)
+    topology_methods.queue_delete(first, commands.Queue.Delete(queue="q"))
+    topology_methods.queue_delete(other, commands.Queue.Delete(queue="q"))
+    assert other.answers[1] == (first.answers[1][0], {"message_count": 0})
+    disk.futures[1].set_result(2)
+    durable = first.answers[1][0]
+    assert durable is not None
+    await durable
+    topology_methods.queue_delete(other, commands.Queue.Delete(queue="q"))
+    assert other.answers[2] == (None, {"message_count": 0})
+
+
+@pytest.mark.parametrize(("partitions", "ended"), [(1, 0), (WIDE_PARTITIONS, 0), (256, 3)])
+def test_what_is_about_many_partitions_ends_the_turn_of_its_connection(
+    node: Node, partitions: int, ended: int
+) -> None:
+    channel = Channel(node.vhost)
+    arguments = {"x-partitions": partitions}
+    topology_methods.queue_declare(channel, commands.Queue.Declare(queue="q", arguments=arguments))
+    topology_methods.queue_purge(channel, commands.Queue.Purge(queue="q"))
+    topology_methods.queue_delete(channel, commands.Queue.Delete(queue="q"))
+    assert channel.turns_ended == ended
+    assert not node.vhost.queues

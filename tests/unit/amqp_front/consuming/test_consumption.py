@@ -1,0 +1,157 @@
+"""What a channel consumes: credit, limits, and replies to a client that does not read."""
+
+from collections import deque
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from queue_samples import SetClock, Turns, records
+
+from routelog.amqp_front.consuming import consumption
+from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer
+from routelog.amqp_front.consuming.consumption import Consumption
+from routelog.amqp_front.consuming.unacked import UnackedRun
+from routelog.amqp_front.node.direct_reply import DirectReplies
+from routelog.amqp_front.wire.errors import NOT_ALLOWED, HardError
+from routelog.vhosts import CREDIT_UNLIMITED, Queue, QueueProperties
+from routelog.vhosts.turns.dispatch_turns import DispatchTurns
+
+
+class Channel:
+    number = 1
+    body_frame_max = 4088
+    stalled = False
+    outbox_full = False
+    flow_active = True
+    cancel_notify = True
+    reply_address: str | None = None
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+        turns = Turns()
+        self.services: Any = SimpleNamespace(
+            replies=DirectReplies(),
+            config=SimpleNamespace(consumer_timeout_seconds=0.0),
+            clock=turns.clock,
+            loop=turns,
+            settlings=deque(),
+        )
+        self.left: list[Queue] = []
+        self.vhost: Any = SimpleNamespace(firehose=None, consumers_left=self.left.append)
+        self.written = b""
+
+    def write(self, frames: bytes | bytearray) -> None:
+        self.written += frames
+
+    def cancelled(self, frame: bytes) -> None:
+        self.written += frame
+
+    def fail(self, error: Exception) -> None:
+        raise error
+
+
+@pytest.fixture
+def connection() -> Any:
+    return SimpleNamespace(consumers=0)
+
+
+@pytest.fixture
+def channel(connection: Any) -> Channel:
+    return Channel(connection)
+
+
+@pytest.fixture
+def consuming(channel: Channel) -> Consumption:
+    return Consumption(cast(Any, channel))
+
+
+@pytest.fixture
+def queue() -> Queue:
+    return Queue("/", QueueProperties("q"), None, DispatchTurns(lambda call: None, SetClock()))
+
+
+def begin(consuming: Consumption, queue: Queue, tag: str, *, no_ack: bool) -> ChannelConsumer:
+    consumer = consuming.consume(queue, tag, {}, no_ack=no_ack, exclusive=False)
+    consuming.start(consumer, {})
+    return consumer
+
+
+def test_a_channel_that_holds_more_than_its_new_prefetch_takes_nothing(
+    consuming: Consumption, queue: Queue
+) -> None:
+    acking = begin(consuming, queue, "a", no_ack=False)
+    other = begin(consuming, queue, "b", no_ack=True)
+    consuming.channel_prefetch = 5
+    consuming.add_unacked(UnackedRun(1, 6, cast(Any, None), 0, acking))
+    for prefetch in (5, 3):
+        consuming.channel_prefetch = prefetch
+        assert (consuming.credit(), acking.credit(), other.credit()) == (0, 0, 0)
+    consuming.channel_prefetch = 6
+    assert (acking.credit(), other.credit()) == (1, CREDIT_UNLIMITED)
+
+
+def test_the_consumers_of_all_channels_of_a_connection_are_limited(
+    monkeypatch: pytest.MonkeyPatch, connection: Any, queue: Queue
+) -> None:
+    monkeypatch.setattr(consumption, "CONNECTION_CONSUMERS_MAX", 3)
+    channels = [Channel(connection), Channel(connection)]
+    one, other = (Consumption(cast(Any, channel)) for channel in channels)
+    for tag in "ab":
+        begin(one, queue, tag, no_ack=False)
+    last = begin(other, queue, "a", no_ack=False)
+    with pytest.raises(HardError) as caught:
+        one.free_tag("c")
+    assert caught.value.code == NOT_ALLOWED
+    other.consumer_ended(last)
+    other.consumer_ended(last)
+    one.cancel("a")
+    one.cancel("a")
+    assert connection.consumers == 1
+    assert one.close() is None
+    assert channels[0].left == [queue]
+    assert connection.consumers == 0
+
+
+def test_a_reply_to_a_client_that_does_not_read_is_lost(
+    consuming: Consumption, channel: Channel
+) -> None:
+    consuming.consume_replies("r", no_ack=True)
+    channel.outbox_full = True
+    consuming.reply(records("unread"))
+    assert channel.written == b""
+    channel.outbox_full = False
+    consuming.reply(records("read"))
+    assert b"unread" not in channel.written
+    assert channel.written.endswith(b"read\xce")
+
+
+def test_a_channel_that_closes_while_it_is_delivered_to_takes_nothing_more(
+    consuming: Consumption, queue: Queue
+) -> None:
+    acking = begin(consuming, queue, "a", no_ack=False)
+    other = begin(consuming, queue, "b", no_ack=True)
+    assert (acking.credit(), other.credit()) == (CREDIT_UNLIMITED, CREDIT_UNLIMITED)
+    consuming.close()
+    assert (acking.credit(), other.credit()) == (0, 0)
+
+
+def test_a_channel_that_was_stopped_takes_nothing_and_is_told_nothing_until_it_leaves(
+    consuming: Consumption, channel: Channel, queue: Queue
+) -> None:
+    consumer = begin(consuming, queue, "a", no_ack=False)
+    consuming.stop()
+    assert consumer.credit() == 0
+    assert queue.consumers == [consumer]
+    consuming.leave().go_on(whole=True)
+    assert queue.consumers == []
+    consuming.consumer_ended(consumer)
+    assert channel.written == b""
+
+
+def test_who_has_left_is_not_told_that_its_queue_is_deleted(
+    consuming: Consumption, channel: Channel, queue: Queue
+) -> None:
+    consumer = begin(consuming, queue, "a", no_ack=False)
+    consuming.close()
+    consuming.consumer_ended(consumer)  # its return takes several turns: it is still at its queue
+    assert channel.written == b""

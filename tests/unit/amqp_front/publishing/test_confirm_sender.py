@@ -1,0 +1,101 @@
+"""Which basic.ack and basic.nack a publisher gets, and in which order."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from routelog.amqp_front.node.confirm_board import ConfirmBoard
+from routelog.amqp_front.publishing.confirm_sender import ConfirmSender
+from routelog.log_backend import NOTHING, JournalPositions
+
+SIZE = 21  # of a frame
+
+
+class Channel:
+    """A channel with number 7, that notes what it is to send."""
+
+    def __init__(self) -> None:
+        self.number = 7
+        self.written = b""
+        self.turns: list[Any] = []
+        self.services = SimpleNamespace(confirms=ConfirmBoard(self.turns.append))
+
+    def write(self, frames: bytes) -> None:
+        self.written += frames
+
+    def sent(self) -> list[tuple[str, int, bool]]:
+        """Method, delivery tag, and whether it is for several, of all since the last look."""
+        frames, self.written = self.written, b""
+        found = []
+        for at in range(0, len(frames), SIZE):
+            frame = frames[at : at + SIZE]
+            assert (frame[:9], frame[-1]) == (b"\1\0\7\0\0\0\x0d\0\x3c", 0xCE)
+            method = {80: "ack", 120: "nack"}[frame[10]]
+            found.append((method, int.from_bytes(frame[11:19], "big"), bool(frame[19])))
+        return found
+
+
+@pytest.fixture
+def channel() -> Channel:
+    return Channel()
+
+
+@pytest.fixture
+def sender(channel: Channel) -> ConfirmSender:
+    return ConfirmSender(cast(Any, channel))
+
+
+def test_what_was_refused_is_told_in_its_place(channel: Channel, sender: ConfirmSender) -> None:
+    board = channel.services.confirms
+    sender.published(5, {1, 3, 4}, JournalPositions(0, 9))
+    sender.published(2, (), NOTHING)
+    assert channel.sent() == []
+    board.written(9)
+    assert channel.sent() == []
+    board.durable(9)
+    assert channel.sent() == [
+        ("ack", 1, False),
+        ("nack", 2, False),
+        ("ack", 3, False),
+        ("nack", 5, True),
+        ("ack", 7, True),
+    ]
+
+
+def test_when_the_journal_fails_all_that_waits_is_refused(
+    channel: Channel, sender: ConfirmSender
+) -> None:
+    sender.published(2, (), JournalPositions(0, 9))
+    sender.lost(3)
+    assert channel.sent() == [("nack", 5, True)]
+
+
+def test_what_the_journal_has_is_confirmed_before_something_else_is_sent(
+    channel: Channel, sender: ConfirmSender
+) -> None:
+    sender.published(1, (), NOTHING)
+    sender.published(1, (), JournalPositions(0, 9))
+    sender.catch_up()
+    assert channel.sent() == [("ack", 1, False)]
+
+
+def test_a_closed_channel_is_told_nothing_more(channel: Channel, sender: ConfirmSender) -> None:
+    sender.published(1, (), JournalPositions(0, 9))
+    sender.close()
+    channel.services.confirms.durable(9)
+    channel.services.confirms.failed()
+    assert channel.sent() == []
+
+
+def test_what_is_known_is_told_before_the_end_and_nothing_behind_it(
+    channel: Channel, sender: ConfirmSender
+) -> None:
+    board = channel.services.confirms
+    sender.published(2, (), NOTHING)
+    sender.published(1, {0}, NOTHING)
+    sender.published(1, (), JournalPositions(0, 9))
+    sender.close()
+    assert channel.sent() == [("ack", 2, True), ("nack", 3, False)]
+    board.durable(9)
+    assert channel.sent() == []

@@ -1,0 +1,158 @@
+"""What lies between messages of one way splits no batch, unless a queue would get them in another order."""
+
+import random
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+from frame_samples import publish, some_properties
+from intake_samples import share
+from queue_samples import Node
+from unit.amqp_front.publishing_channel import Channel, carry_out, held, runs
+
+from routelog.amqp_front.publishing.publisher import Publisher
+from routelog.amqp_front.transactions import window_plan
+from routelog.amqp_front.transactions.commit_plan import Batch
+from routelog.amqp_front.transactions.planning import Planning
+from routelog.amqp_front.transactions.transaction import Transaction
+from routelog.log_backend import SystemClock
+
+Commit = Callable[..., list[Batch]]
+KEYS = "one", "two", "a.b", "b.a", "none"
+
+
+@pytest.fixture
+def commit(node: Node, channel: Channel, publisher: Publisher) -> Commit:
+    """Commits messages: each is exchange, key and body, with options."""
+
+    def committed(*messages: bytes) -> list[Batch]:
+        transaction = Transaction(share())
+        for message in messages:
+            for run in runs(message):
+                transaction.publish(run)
+        of_channel = cast(Any, channel), publisher.returns
+        planning = Planning(*of_channel, transaction.kept, SystemClock())
+        while (plan := planning.go_on()) is None:
+            pass
+        batches = list(plan.batches)
+        carry_out(node.vhost.transaction(), plan)
+        return batches
+
+    return committed
+
+
+@pytest.fixture
+def bound(node: Node) -> None:
+    """One exchange leads to each queue, and others to both."""
+    bindings = (
+        ("first", "fanout", "one", "", {}),
+        ("second", "fanout", "two", "", {}),
+        ("both", "topic", "one", "#.b", {}),
+        ("both", "topic", "two", "a.#", {}),
+        ("read", "headers", "two", "", {"x-match": "all"}),
+    )
+    kinds = {exchange: kind for exchange, kind, *_ in bindings}
+    for exchange, kind in kinds.items():
+        node.vhost.declare_exchange(
+            exchange, kind, durable=False, auto_delete=False, internal=False, arguments={}
+        )
+    for exchange, _, queue, key, arguments in bindings:
+        node.vhost.bind_queue(queue, exchange, key, arguments)
+
+
+def test_exchanges_by_turns_with_queues_of_their_own_are_a_batch_each(
+    node: Node, commit: Commit, bound: None
+) -> None:
+    batches = commit(*(publish(1, ("first", "second")[at % 2], "", b"%d" % at) for at in range(10)))
+    assert len(batches) == 2
+    assert held(node, "one") == ["0", "2", "4", "6", "8"]
+    assert held(node, "two") == ["1", "3", "5", "7", "9"]
+
+
+def test_so_are_those_by_headers(node: Node, commit: Commit, bound: None) -> None:
+    batches = commit(*(publish(1, ("first", "read")[at % 2], "", b"%d" % at) for at in range(10)))
+    assert len(batches) == 2
+    assert held(node, "two") == ["1", "3", "5", "7", "9"]
+
+
+def test_what_a_queue_gets_of_several_exchanges_keeps_its_order(
+    node: Node, commit: Commit, bound: None
+) -> None:
+    turns = ("first", ""), ("second", ""), ("", "one")
+    batches = commit(*(publish(1, *turns[at % 3], b"%d" % at) for at in range(9)))
+    assert held(node, "one") == ["0", "2", "3", "5", "6", "8"]
+    assert held(node, "two") == ["1", "4", "7"]
+    assert len(batches) == 7
+
+
+def test_what_goes_to_some_queues_of_a_way_keeps_its_order(
+    node: Node, commit: Commit, bound: None
+) -> None:
+    commit(*(publish(1, "both", ("a.b", "x.b")[at % 2], b"%d" % at) for at in range(6)))
+    assert held(node, "one") == ["0", "1", "2", "3", "4", "5"]
+    assert held(node, "two") == ["0", "2", "4"]
+
+
+def test_keys_by_turns_are_a_batch_for_each_way_in_all_of_the_window(
+    node: Node, commit: Commit, bound: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(window_plan, "STEP_RECORDS", 3)
+    batches = commit(*(publish(1, "", ("one", "two")[at % 2], b"%d" % at) for at in range(6)))
+    assert len(batches) == 2
+    assert held(node, "one") == ["0", "2", "4"]
+
+
+@pytest.mark.parametrize("limit", ["STEP_RECORDS", "STEP_BYTES"])
+def test_a_batch_is_limited(
+    node: Node, commit: Commit, bound: None, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setattr(window_plan, limit, 2)
+    batches = commit(*(publish(1, "", "one", b"%d" % at) for at in range(5)))
+    assert [records.count for records, _, _ in batches] == [2, 2, 1]
+    assert held(node, "one") == ["0", "1", "2", "3", "4"]
+
+
+def test_what_nobody_gets_is_returned_in_order(
+    channel: Channel, commit: Commit, bound: None
+) -> None:
+    exchanges = "", "amq.direct"
+    commit(*(publish(1, exchanges[at % 2], f"{at}", b"", mandatory=True) for at in range(6)))
+    assert [each.routing_key for each in channel.sent()] == [f"{at}" for at in range(6)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_each_queue_gets_what_it_would_get_of_single_publishes(
+    node: Node,
+    publisher: Publisher,
+    commit: Commit,
+    bound: None,
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
+) -> None:
+    chance = random.Random(seed)
+    for limit in ("STEP_RECORDS", "STEP_BYTES", "STEP_BATCHES", "STEP_STRETCHES", "STEP_NAMES"):
+        monkeypatch.setattr(window_plan, limit, chance.choice((1, 2, 5, 1_000)))
+    exchanges = chance.sample(("", "first", "second", "both", "read", "amq.direct"), 3)
+    options = (
+        some_properties(),
+        some_properties(delivery_mode=2),
+        some_properties(expiration="60000"),
+        some_properties(headers={"CC": ["two"]}),
+    )
+    messages = [
+        publish(
+            1,
+            exchange := chance.choice(exchanges),
+            chance.choice(KEYS),
+            b"%d" % at,
+            chance.choice(options[: 1 + seed % 4]),
+            mandatory=exchange == "both",
+        )
+        for at in range(chance.randrange(1, 60))
+    ]
+    for message in messages:
+        for run in runs(message):
+            publisher.publish(run)
+    expected = held(node, "one"), held(node, "two")
+    commit(*messages)
+    assert (held(node, "one"), held(node, "two")) == expected

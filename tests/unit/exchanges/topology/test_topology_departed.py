@@ -1,0 +1,190 @@
+"""What is deleted with very many bindings is gone at once, and its bindings go some at a time."""
+
+import pytest
+
+from routelog.exchanges import Binding, ExchangeInUse, QueueNotFound, RoutingTable, TopologyChange
+from routelog.exchanges.topology.binding_graph import ARGUMENTS_OF_ONE, AT_ONCE_MAX, LOOSENED_MAX
+
+COUNT = AT_ONCE_MAX + 2 * LOOSENED_MAX + 5
+
+
+def crowded() -> RoutingTable:
+    table = RoutingTable("/")
+    table.declare("from", "topic", auto_delete=True, arguments={"alternate-exchange": "other"})
+    table.declare("other", "fanout")
+    table.declare("onto", "fanout")
+    for queue in ("to", "beside"):
+        table.add_queue(queue, durable=True)
+    for number in range(COUNT):
+        table.bind_queue("to", "from", f"{number}.*")
+    table.bind_queue("beside", "other", "")
+    table.bind_exchange("from", "onto", "")
+    return table
+
+
+def all_loosened(table: RoutingTable) -> list[TopologyChange]:
+    changes = []
+    while change := table.loosen():
+        changes.append(change)
+    return changes
+
+
+def test_a_deleted_queue_is_gone_before_its_bindings() -> None:
+    table = crowded()
+    assert table.route("from", b"999.x") == ("beside",)
+    assert table.route("from", b"200.x") == ("to",)
+    change = table.remove_queue("to")
+    assert change.unfinished
+    assert [each.routing_key for each in change.bindings_removed] == [
+        f"{n}.*" for n in range(AT_ONCE_MAX)
+    ]
+    assert table.route("from", b"200.x") == ("beside",)  # as if nothing matched
+    assert table.route("onto", b"") == ("beside",)
+    assert table.bindings_from("from") == []
+    assert not table.has_queue("to")
+    with pytest.raises(QueueNotFound):
+        table.bind_queue("to", "from", "new")
+    with pytest.raises(QueueNotFound):
+        table.bindings_to_queue("to")
+
+
+def test_its_bindings_go_some_at_a_time_and_then_what_they_were_the_last_of() -> None:
+    table = crowded()
+    table.remove_queue("to")
+    version = table.version
+    changes = all_loosened(table)
+    assert [len(each.bindings_removed) for each in changes] == [LOOSENED_MAX, LOOSENED_MAX, 6]
+    assert [each.unfinished for each in changes] == [True, True, False]
+    assert table.version == version + 3
+    assert [each.name for each in changes[-1].exchanges_deleted] == ["from"]
+    assert changes[-1].bindings_removed[-1] == Binding("onto", "from", "exchange", "")
+    assert not table.loosen()
+    assert table.route("onto", b"") == ()
+
+
+def test_its_name_is_free_when_the_last_one_has_gone() -> None:
+    table = crowded()
+    table.remove_queue("to")
+    with pytest.raises(ValueError, match="'to' has bindings left"):
+        table.add_queue("to", durable=True)
+    assert table.has_departed("queue", "to")
+    assert not table.has_departed("exchange", "to")
+    all_loosened(table)
+    assert not table.has_departed("queue", "to")
+    table.add_queue("to", durable=True)
+    assert len(table.bindings_to_queue("to")) == 1  # of the default exchange
+
+
+def test_a_deleted_exchange_is_gone_before_its_bindings() -> None:
+    table = crowded()
+    table.bind_exchange("from", "from", "self")
+    change = table.delete("from")
+    assert [each.name for each in change.exchanges_deleted] == ["from"]
+    assert len(change.bindings_removed) == AT_ONCE_MAX
+    assert not table.has_exchange("from")
+    assert table.route("onto", b"") == ()
+    assert table.bindings_from("onto") == []
+    assert len(table.bindings_to_queue("to")) == 1
+    with pytest.raises(ValueError, match="'from' has bindings left"):
+        table.declare("from")
+    removed = [*change.bindings_removed]
+    for each in all_loosened(table):
+        assert not each.exchanges_deleted
+        removed += each.bindings_removed
+    assert len(removed) == len(set(removed)) == COUNT + 2
+    table.declare("from", "topic")
+    assert table.bindings_from("from") == table.bindings_to_exchange("from") == []
+
+
+def test_both_ends_of_the_same_bindings_can_be_deleted_at_once() -> None:
+    table = crowded()
+    removed = [*table.remove_queue("to").bindings_removed, *table.delete("from").bindings_removed]
+    for each in all_loosened(table):
+        removed += each.bindings_removed
+    assert len(removed) == len(set(removed)) == COUNT + 1
+
+
+def test_a_binding_may_be_removed_meanwhile() -> None:
+    table = crowded()
+    table.remove_queue("to")
+    assert len(table.unbind_queue("to", "from", "200.*").bindings_removed) == 1
+    assert sum(len(each.bindings_removed) for each in all_loosened(table)) == COUNT - AT_ONCE_MAX
+
+
+def test_few_bindings_go_at_once_whatever_else_is_under_way() -> None:
+    table = crowded()
+    table.remove_queue("to")
+    change = table.remove_queue("beside")
+    assert len(change.bindings_removed) == 1
+    assert not change.unfinished
+    table.add_queue("beside", durable=True)
+
+
+def test_an_exchange_with_nothing_but_such_bindings_is_unused() -> None:
+    table = crowded()
+    with pytest.raises(ExchangeInUse):
+        table.delete("from", if_unused=True)
+    table.remove_queue("to")
+    assert [each.name for each in table.delete("from", if_unused=True).exchanges_deleted] == [
+        "from"
+    ]
+
+
+def test_a_deletion_that_is_taken_back_takes_no_binding() -> None:
+    table = crowded()
+    before = set(table.bindings())
+    table.undo(table.delete("from"))
+    assert set(table.bindings()) == before
+    assert table.route("from", b"0.x") == table.route("from", b"200.x") == ("to",)
+    assert not table.loosen()
+
+
+@pytest.mark.parametrize("missing", ["from", "to"])
+def test_bindings_without_an_end_are_found_at_recovery_and_go(missing: str) -> None:
+    table = RoutingTable("/")
+    if missing == "from":
+        table.add_queue("to", durable=True)
+    else:
+        table.declare("from", "topic", durable=True, auto_delete=True)
+    orphans = {Binding("from", "to", "queue", f"{n}.*", durable=True) for n in range(3)}
+    for orphan in orphans:
+        table.restore_departed(orphan)
+    assert {each.source for each in table.bindings()} <= {""}
+    change = table.loosen()
+    assert set(change.bindings_removed) == orphans
+    assert [each.name for each in change.exchanges_deleted] == ["from"] * (missing == "to")
+    assert not table.loosen()
+
+
+def test_a_deleted_queue_is_gone_from_among_others_bound_alike() -> None:
+    table = crowded()
+    table.add_queue("last", durable=True)
+    table.bind_queue("last", "from", f"{COUNT - 1}.*")
+    table.bind_exchange("onto", "from", f"{COUNT - 2}.*")
+    table.bind_queue("last", "onto", "")
+    keys = [b"%d.x" % (COUNT - back) for back in (1, 2, 3)]
+    assert [table.route("from", key) for key in keys] == [("last", "to"), ("last", "to"), ("to",)]
+    table.remove_queue("to")
+    assert [table.route("from", key) for key in keys] == [("last",), ("last",), ("beside",)]
+    table.delete("onto")
+    assert [table.route("from", key) for key in keys] == [("last",), ("beside",), ("beside",)]
+
+
+def test_a_place_where_all_bindings_have_lost_their_end_matches_nothing() -> None:
+    table = crowded()
+    table.bind_queue("to", "from", "0.*", {"another": 1})
+    table.bind_queue("to", "from", f"{COUNT - 1}.*", {"another": 1})
+    key = b"%d.x" % (COUNT - 1)
+    assert table.route("from", key) == ("to",)
+    table.remove_queue("to")
+    assert table.route("from", key) == ("beside",)
+
+
+def test_bindings_with_many_arguments_count_as_several() -> None:
+    table = RoutingTable("/")
+    table.add_queue("to", durable=False)
+    arguments = {f"k{n}": n for n in range(15 * ARGUMENTS_OF_ONE)}
+    for number in range(20):
+        table.bind_queue("to", "amq.headers", f"{number}", arguments)
+    changes = [table.remove_queue("to"), *all_loosened(table)]
+    assert [len(each.bindings_removed) for each in changes] == [2, 8, 8, 2]

@@ -1,0 +1,155 @@
+import pytest
+from unit.log_backend.log_records import batch, bodies_of
+
+from routelog.log_backend.journal.journal_block import (
+    BLOCK_ALIGNMENT,
+    BLOCK_HEADER_BYTES,
+    MAGIC,
+    Block,
+    FileMark,
+    HandedOut,
+    JournalEntry,
+    Reason,
+    Redelivered,
+    Settlement,
+    UnknownEntry,
+    decode_block,
+    encode_block,
+)
+from routelog.log_backend.records.record_batch import RecordBatch, crc32c
+
+FILE = FileMark(17, 0xFEED)
+SCATTERED = [(9, 12), *((offset, offset + 1) for offset in range(20, 90, 2)), (93, 500)]
+ENTRIES = [
+    JournalEntry(1, batch([b"one", b"two"], 5)),
+    JournalEntry(2, Settlement(0, [(0, 5), (9, 1 << 40)])),
+    JournalEntry(3, batch([b"x" * 5000], 1 << 40)),
+    JournalEntry(2, HandedOut(1, 1 << 41)),
+    JournalEntry(2, Redelivered(0, [(3, 5, 1), (9, 1 << 40, 1 << 33)])),
+    JournalEntry(2, Settlement(7, [(1, 2)], Reason.EXPIRED)),
+    JournalEntry(2, Settlement(7, SCATTERED, Reason.REJECTED)),
+]
+
+
+def block(position: int = 8, file: FileMark = FILE) -> bytes:
+    return encode_block(file, position, 2, 7, ENTRIES)
+
+
+def test_what_is_encoded_is_decoded() -> None:
+    found = decode_block(bytearray(block()), 0, FILE)
+    assert found is not None
+    assert (found.position, found.first, found.durable) == (8, 2, 7)
+    assert [entry.partition for entry in found.entries] == [1, 2, 3, 2, 2, 2, 2]
+    first, second, third, fourth, fifth, sixth, seventh = (entry.change for entry in found.entries)
+    assert isinstance(first, RecordBatch)
+    assert isinstance(second, Settlement)
+    assert isinstance(third, RecordBatch)
+    assert (first.base_offset, bodies_of(first)) == (5, [b"one", b"two"])
+    assert (second.cursor, second.ranges) == (0, [(0, 5), (9, 1 << 40)])
+    assert second.reason is Reason.ACKED
+    assert isinstance(fourth, HandedOut)
+    assert (fourth.cursor, fourth.end) == (1, 1 << 41)
+    assert isinstance(fifth, Redelivered)
+    assert (fifth.cursor, fifth.counts) == (0, [(3, 5, 1), (9, 1 << 40, 1 << 33)])
+    assert isinstance(sixth, Settlement)
+    assert (sixth.cursor, sixth.ranges, sixth.reason) == (7, [(1, 2)], Reason.EXPIRED)
+    assert isinstance(seventh, Settlement)
+    assert (seventh.cursor, seventh.ranges, seventh.reason) == (7, SCATTERED, Reason.REJECTED)
+    assert third.base_offset == 1 << 40
+
+
+def test_the_size_of_an_entry_is_what_it_takes_in_a_block() -> None:
+    for entries in ([entry] for entry in ENTRIES):
+        found = decode_block(bytearray(encode_block(FILE, 1, 1, 0, entries)), 0, FILE)
+        assert found is not None
+        assert found.length == BLOCK_HEADER_BYTES + len(entries[0].encode())
+
+
+def test_a_block_fills_whole_pages() -> None:
+    assert len(block()) % BLOCK_ALIGNMENT == 0
+    assert not any(block()[found_length() :])
+
+
+def found_length() -> int:
+    found = decode_block(bytearray(block()), 0, FILE)
+    assert found is not None
+    return found.length
+
+
+def test_a_block_is_read_where_it_starts() -> None:
+    content = bytearray(block(8) + block(9))
+    first = decode_block(content, 0, FILE)
+    second = decode_block(content, len(block(8)), FILE)
+    assert isinstance(first, Block)
+    assert isinstance(second, Block)
+    assert (first.position, second.position) == (8, 9)
+    for at in range(BLOCK_ALIGNMENT, len(block(8)), BLOCK_ALIGNMENT):
+        assert decode_block(content, at, FILE) is None
+
+
+@pytest.mark.parametrize("number", [0, 16, 18, 17 + (1 << 32)])
+def test_a_stale_block_of_a_recycled_file_is_none(number: int) -> None:
+    other = FileMark(number, FILE.salt)
+    assert decode_block(bytearray(block(file=other)), 0, FILE) is None
+
+
+@pytest.mark.parametrize("salt", [0, 0xFEEC, 0xFEED << 32, (1 << 64) - 1])
+def test_a_block_with_another_salt_is_none(salt: int) -> None:
+    assert decode_block(bytearray(block(file=FileMark(17, salt))), 0, FILE) is None
+
+
+def test_a_stale_block_with_its_file_number_changed_is_none() -> None:
+    stale = bytearray(block(file=FileMark(16, FILE.salt)))
+    stale[8:16] = FILE.number.to_bytes(8, "little")
+    assert decode_block(stale, 0, FILE) is None
+
+
+def test_a_block_torn_over_a_stale_one_is_none() -> None:
+    fresh = block()
+    stale = encode_block(FileMark(16, 5), 3, 1, 2, [JournalEntry(9, batch([b"y" * 6000]))])
+    for torn_at in range(0, found_length(), 512):
+        assert decode_block(bytearray(fresh[:torn_at] + stale[torn_at:]), 0, FILE) is None
+        assert decode_block(bytearray(fresh[:torn_at] + bytes(len(fresh))), 0, FILE) is None
+
+
+def test_every_flipped_byte_is_detected() -> None:
+    whole = block()
+    for place in range(found_length()):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x41
+        assert decode_block(damaged, 0, FILE) is None, place
+
+
+def test_every_truncation_is_detected() -> None:
+    whole = bytearray(block())
+    for size in range(found_length()):
+        assert decode_block(whole[:size], 0, FILE) is None, size
+
+
+@pytest.mark.parametrize("size", [0, 1, BLOCK_HEADER_BYTES, BLOCK_ALIGNMENT])
+def test_zeros_are_no_block(size: int) -> None:
+    assert decode_block(bytearray(size), 0, FileMark(0, 0)) is None
+
+
+def test_a_length_beyond_the_file_is_no_block() -> None:
+    huge = bytearray(block())
+    huge[48:52] = (0xFFFFFFFF).to_bytes(4, "little")
+    assert decode_block(huge, 0, FILE) is None
+    huge[48:52] = (BLOCK_HEADER_BYTES - 1).to_bytes(4, "little")
+    assert decode_block(huge, 0, FILE) is None
+
+
+def checked(body: bytes) -> bytearray:
+    """A block with a right checksum around these bytes."""
+    return bytearray(MAGIC + crc32c(body).to_bytes(4, "little") + body)
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "problem"), [(0, 9, "kind is not known"), (24 + 4, 77, "77 is not a valid")]
+)
+def test_an_entry_of_a_later_version_is_said_to_be_one(at: int, value: int, problem: str) -> None:
+    whole = bytearray(encode_block(FILE, 1, 1, 0, [JournalEntry(3, Settlement(0, [(1, 2)]))]))
+    whole[BLOCK_HEADER_BYTES + at] = value
+    length = int.from_bytes(whole[48:52], "little")
+    with pytest.raises(UnknownEntry, match=f"partition 3: .*{problem}"):
+        decode_block(checked(bytes(whole[8:length])), 0, FILE)

@@ -1,0 +1,39 @@
+import random
+
+import pytest
+from google_crc32c import value
+
+from routelog.log_backend.records.checksum import (
+    PIECE_BYTES,
+    UNLOCKED_BYTES_MIN,
+    crc32c,
+    crc32c_between,
+)
+
+
+def test_it_is_the_one_of_the_standard() -> None:
+    # RFC 3720, appendix B.4
+    assert crc32c(bytes(32)) == 0x8A9136AA
+    assert crc32c(b"\xff" * 32) == 0x62A8AB43
+    assert crc32c(bytes(range(32))) == 0x46DD794E
+    assert crc32c(b"") == 0
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_every_length_agrees_with_the_library(kind: type) -> None:
+    content = random.Random(5).randbytes(1_100)
+    for length in range(len(content)):
+        assert crc32c(kind(content[:length])) == value(content[:length])
+
+
+@pytest.mark.parametrize("limit", [PIECE_BYTES, 2 * PIECE_BYTES, UNLOCKED_BYTES_MIN])
+def test_what_is_taken_in_pieces_or_without_the_lock_agrees_with_the_library(limit: int) -> None:
+    content = bytearray(random.Random(6).randbytes(limit + 11))
+    for end in range(limit - 1, limit + 12, 2):
+        assert (
+            crc32c(content[:end])
+            == crc32c(memoryview(content)[:end])
+            == value(bytes(content[:end]))
+        )
+        assert crc32c_between(content, 0, end) == value(bytes(content[:end]))
+        assert crc32c_between(content, 3, end) == value(bytes(content[3:end]))

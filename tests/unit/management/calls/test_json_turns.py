@@ -1,0 +1,89 @@
+"""A JSON document decoded in turns, against the decoder that takes all of it."""
+
+import asyncio
+import json
+
+import msgspec
+import pytest
+
+from routelog.management.calls.json_turns import GROUP_BYTES, WHOLE_BYTES_MAX, decoded_in_turns
+
+AWKWARD = {"name": 'a "]}, [{', "escaped": "\\", "nested": [[1, [2]], {"x": []}], "ü": None}
+
+
+def document(**more: object) -> bytes:
+    entries = [{**AWKWARD, "number": number} for number in range(2_000)]
+    whole = {"first": 1, "entries": entries, "empty": [], "object": {"list": [1]}, **more}
+    encoded = json.dumps(whole, ensure_ascii=False, indent=1).encode()
+    assert len(encoded) > WHOLE_BYTES_MAX + GROUP_BYTES
+    return encoded
+
+
+async def test_a_large_document_says_what_it_says_to_the_decoder() -> None:
+    encoded = document(numbers=[*range(50_000)], last="x" * 100)
+    assert await decoded_in_turns(bytearray(encoded)) == msgspec.json.decode(encoded)
+
+
+async def test_a_small_document_may_be_anything() -> None:
+    for encoded in (b"[1, 2]", b'"x"', b"{}", b' {"a": [1]}'):
+        assert await decoded_in_turns(encoded) == msgspec.json.decode(encoded)
+
+
+async def test_others_have_their_turn_meanwhile() -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.ensure_future(count())
+    await decoded_in_turns(document())
+    counting.cancel()
+    assert turns > len(document()) // GROUP_BYTES
+
+
+@pytest.mark.parametrize(
+    ("part", "broken"),
+    [
+        (b'"number": 1500', b'"number" 1500'),
+        (b'"number": 1500', b'"number": "1500'),
+        (b'"number": 1500\n', b'"number": 1500,\n'),
+        (b"},\n  {", b"},,\n  {"),
+        (b"}\n ],", b"},\n ],"),
+        (b"}\n ],", b"}\n },"),
+        (b"}\n ],", b"}\n ,"),
+        (b'"first": 1,', b'"first": 1],'),
+        (b'"first"', b"first"),
+        ("ü".encode(), b"\xff"),
+    ],
+)
+async def test_what_is_no_json_is_refused(part: bytes, broken: bytes) -> None:
+    encoded = document()
+    assert part in encoded
+    with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)):
+        await decoded_in_turns(encoded.replace(part, broken, 1))
+
+
+@pytest.mark.parametrize("bad", [document()[:-1], document()[:-9_000], document() + b"]"])
+async def test_what_is_cut_off_or_goes_on_is_refused(bad: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        await decoded_in_turns(bad)
+
+
+async def test_a_comma_behind_the_last_group_is_refused() -> None:
+    entries = b"[" + b'"%b",' % (b"x" * GROUP_BYTES) * 8 + b"]"
+    with pytest.raises(msgspec.DecodeError):
+        await decoded_in_turns(b'{"entries": ' + entries + b"}")
+
+
+async def test_a_large_document_that_is_no_object_is_refused() -> None:
+    with pytest.raises(msgspec.DecodeError):
+        await decoded_in_turns(b"[" + b"1," * WHOLE_BYTES_MAX + b"1]")
+
+
+async def test_too_deep_a_nest_is_refused() -> None:
+    deep = b'{"entries": [' + b"[" * 100_000 + b"]" * 100_000 + b"]}"
+    with pytest.raises(RecursionError):
+        await decoded_in_turns(deep)

@@ -1,0 +1,178 @@
+"""Lists: filters, orders, pages, columns, and turns for others."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from routelog.management.calls.answer import Listing, Row
+from routelog.management.calls.failures import Refused
+from routelog.management.calls.listing import MATCH_TURN_SECONDS, SLICE_ITEMS, list_query, listed
+from routelog.vhosts import MatchBudget
+
+ROWS: list[Row] = [
+    {"name": "b", "size": 2, "of": {"x": 1, "y": 2}},
+    {"name": "a", "size": None, "of": {}},
+    {"name": "c", "size": "large"},
+    {"name": "ab", "size": 1.5},
+]
+
+
+def listing(rows: list[Row]) -> Listing:
+    return Listing(rows, lambda row: row, lambda row: row["name"], lambda row: (row["name"],))
+
+
+async def answered(of: Listing, **query: str) -> Any:
+    return json.loads(b"".join([piece async for piece in await listed(of, list_query(query))]))
+
+
+async def names(**query: str) -> list[str]:
+    return [row["name"] for row in await answered(listing(ROWS), **query)]
+
+
+async def test_rows_come_in_their_order_filtered_and_sorted() -> None:
+    assert await names() == ["a", "ab", "b", "c"]
+    assert await names(name="b") == ["ab", "b"]
+    assert await names(name="b$", use_regex="true") == ["ab", "b"]
+    assert await names(name="^.$", use_regex="true", sort_reverse="true") == ["c", "b", "a"]
+    assert await names(name=".") == []
+    assert await names(sort="size") == ["a", "ab", "b", "c"]
+    assert await names(sort="of.x", sort_reverse="true") == ["b", "ab", "c", "a"]
+    assert await names(sort="nothing.of.this") == ["b", "a", "c", "ab"]
+
+
+async def test_columns_are_cut_out() -> None:
+    rows = await answered(listing(ROWS), columns="name,of.x,missing", name="b", use_regex="false")
+    assert rows == [{"name": "ab"}, {"name": "b", "of": {"x": 1}}]
+
+
+async def test_what_has_no_name_is_not_filtered_and_what_has_gone_is_left_out() -> None:
+    of = Listing([1, 2, 3], lambda item: None if item == 2 else {"n": item})
+    assert await answered(of, name="x") == [{"n": 1}, {"n": 3}]
+    assert await answered(Listing([], lambda item: item)) == []
+    assert await answered(Listing([1], lambda item: None)) == []
+
+
+async def test_pages_are_counted() -> None:
+    page = await answered(listing(ROWS), page="2", page_size="3")
+    assert [row["name"] for row in page.pop("items")] == ["c"]
+    assert page == {
+        "filtered_count": 4,
+        "item_count": 1,
+        "page": 2,
+        "page_count": 2,
+        "page_size": 3,
+        "total_count": 4,
+    }
+    empty = await answered(listing([]), page="1")
+    assert (empty["items"], empty["page_count"]) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"page": "0"},
+        {"page": "-1"},
+        {"page": "x"},
+        {"page": "²"},
+        {"page": "9" * 5000},
+        {"page": "4", "page_size": "2"},
+        {"page": "1", "page_size": "501"},
+        {"name": "(", "use_regex": "true"},
+        {"name": "x" * 1025, "use_regex": "true"},
+        {"name": "(a|aa)+$", "use_regex": "true"},
+    ],
+)
+async def test_what_a_query_cannot_ask_is_refused(query: Mapping[str, str]) -> None:
+    rows = [{"name": "a" * 250 + "!"}, *ROWS]
+    with pytest.raises(Refused) as caught:
+        await answered(listing(rows), **query)
+    assert caught.value.status == 400
+
+
+async def test_others_have_their_turn_while_a_long_list_is_made() -> None:
+    described = 0
+    longest = 0
+
+    def describe(item: int) -> Row:
+        nonlocal described
+        described += 1
+        return {"name": str(item), "n": -item}
+
+    async def watch() -> None:
+        nonlocal longest
+        while True:
+            before = described
+            await asyncio.sleep(0)
+            longest = max(longest, described - before)
+
+    watcher = asyncio.ensure_future(watch())
+    of = Listing(range(20_000), describe, str, lambda item: (str(item),))
+    rows = await answered(of, sort="n", name="1")
+    watcher.cancel()
+    assert rows[0]["n"] == -19_999
+    assert longest <= SLICE_ITEMS
+
+
+async def test_others_have_their_turn_while_a_hard_pattern_is_matched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = asyncio.get_running_loop()
+    begin = loop.time()
+    matched = longest = 0
+    # By the loop's clock, each name takes twice the time of a turn.
+    monkeypatch.setattr(loop, "time", lambda: begin + 2 * matched * MATCH_TURN_SECONDS)
+
+    def name(row: Row) -> str:
+        nonlocal matched
+        matched += 1
+        return str(row["name"])
+
+    async def watch() -> None:
+        nonlocal longest
+        while True:
+            before = matched
+            await asyncio.sleep(0)
+            longest = max(longest, matched - before)
+
+    watcher = asyncio.ensure_future(watch())
+    of = Listing(ROWS * 25, lambda row: row, name)
+    rows = await answered(of, name="^b$", use_regex="true")
+    watcher.cancel()
+    assert rows == ROWS[:1] * 25
+    assert matched == 100
+    assert longest == 1
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(0, 50) | st.none() | st.text(max_size=2), max_size=400), st.booleans())
+async def test_sorting_in_slices_is_sorting(values: list[Any], reverse: bool) -> None:
+    rows = [{"name": str(at), "v": value} for at, value in enumerate(values)]
+    found = await answered(listing(rows), sort="v", sort_reverse=str(reverse).lower())
+    kinds = (type(None), int, str)
+    wanted = sorted(
+        rows,
+        key=lambda row: (
+            kinds.index(type(row["v"])),
+            row["v"] or 0 if not isinstance(row["v"], str) else row["v"],
+        ),
+    )
+    assert found == (wanted[::-1] if reverse else wanted)
+
+
+async def test_all_names_share_the_time_of_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+
+    def budget(seconds: float) -> MatchBudget:
+        given.append(seconds)
+        return MatchBudget(0.0)
+
+    monkeypatch.setattr("routelog.management.calls.listing.MatchBudget", budget)
+    rows = [{"name": f"{'a' * 200}{number}"} for number in range(1_000)]
+    with pytest.raises(Refused, match="takes too long"):
+        await answered(listing(rows), name="^(a|aa)+$", use_regex="true")
+    assert len(given) == 1

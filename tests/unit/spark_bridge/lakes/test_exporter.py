@@ -1,0 +1,273 @@
+"""Partner of spark_bridge/lakes/exporter.py, and of the tables that it fills."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from deltalake import DeltaTable
+from pyiceberg.catalog.sql import SqlCatalog
+from unit.spark_bridge.log_files import LogFiles, numbered, records
+
+from routelog.log_backend import SystemClock, SystemDisk
+from routelog.log_backend.segments.log_directory import segment_path
+from routelog.spark_bridge.columns.declared_columns import parse_declared_columns
+from routelog.spark_bridge.columns.record_table import RecordRows, TableLayout
+from routelog.spark_bridge.lakes.delta_lake import DeltaLake
+from routelog.spark_bridge.lakes.delta_upkeep import compact_table, vacuum_table
+from routelog.spark_bridge.lakes.exporter import Exported, Exporter
+from routelog.spark_bridge.lakes.iceberg_lake import IcebergLake
+from routelog.spark_bridge.lakes.lake_table import LakeTable, TableUnusable
+from routelog.spark_bridge.lakes.parquet_lake import ParquetLake
+from routelog.spark_bridge.logs.errors import BadOption, RecordsLost
+from routelog.spark_bridge.logs.log_directory import LogDirectory
+from routelog.spark_bridge.logs.log_store import LogPartition, OffsetRange
+from routelog.spark_bridge.logs.queue_selection import parse_selection
+
+PLAIN = TableLayout()
+BATCH_COLUMNS = pa.schema([("batch", pa.int64()), ("date", pa.date32()), ("queue", pa.string())])
+FORMATS = ("delta", "parquet", "iceberg")
+DAY = 86_400_000_000
+FIRST_DAY = 20_000 * DAY
+
+
+def open_table(kind: str, path: Path, layout: TableLayout = PLAIN, name: str = "e") -> LakeTable:
+    path.mkdir(exist_ok=True)
+    if kind == "delta":
+        return DeltaLake(path, layout, name, SystemDisk(), SystemClock())
+    if kind == "iceberg":
+        return IcebergLake(path, layout, name)
+    return ParquetLake(path, layout, name, SystemDisk())
+
+
+def export(
+    kind: str,
+    data: Path,
+    path: Path,
+    layout: TableLayout = PLAIN,
+    pattern: str = ".*",
+    **options: Any,
+) -> Exported:
+    exporter = Exporter(
+        LogDirectory(data),
+        "/",
+        parse_selection({"subscribePattern": pattern}),
+        RecordRows(layout),
+        open_table(kind, path, layout),
+        **options,
+    )
+    return exporter.run(exporter.backlog(), lambda: False)
+
+
+def rows(kind: str, path: Path) -> list[dict[str, Any]]:
+    """What a reader of the table finds, in the order of queues and offsets."""
+    if kind == "delta":
+        table = DeltaTable(path).to_pyarrow_dataset().to_table()
+    elif kind == "iceberg":
+        catalog = SqlCatalog("routelog", uri=f"sqlite:///{path}/catalog.db")
+        table = catalog.load_table("routelog.records").scan().to_arrow()
+    else:
+        hive = ds.partitioning(
+            flavor="hive",
+            schema=pa.schema(
+                [("batch", pa.int64()), ("date", pa.date32()), ("queue", pa.string())]
+            ),
+        )
+        table = ds.dataset(path, partitioning=hive).to_table()
+    return sorted(
+        table.to_pylist(), key=lambda row: (row["queue"], row["partition"], row["offset"])
+    )
+
+
+def places(kind: str, path: Path) -> list[tuple[str, int, int]]:
+    return [(row["queue"], row["partition"], row["offset"]) for row in rows(kind, path)]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_each_record_is_exported_once_however_often_it_runs(kind: str, tmp_path: Path) -> None:
+    audit = LogFiles(tmp_path, "audit", 0)
+    audit.segment(0, (0, records([b"a", b"b"], routing_key=b"x.y", time=FIRST_DAY)))
+    audit.segment(5, (5, records([b"c"], time=FIRST_DAY + DAY)))
+    LogFiles(tmp_path, "a queue/é", 1).numbered_segment(0, 2)
+    table = tmp_path / "table"
+    assert export(kind, tmp_path, table) == Exported(5, 5, 1)
+    expected = [("a queue/é", 1, 0), ("a queue/é", 1, 1)] + [("audit", 0, n) for n in (0, 1, 5)]
+    assert places(kind, table) == expected
+    found = rows(kind, table)
+    assert [row["body"] for row in found[2:]] == [b"a", b"b", b"c"]
+    assert [row["routing_key"] for row in found[2:]] == ["x.y", "x.y", "key"]
+    assert [str(row["date"]) for row in found[2:]] == ["2024-10-04", "2024-10-04", "2024-10-05"]
+    assert export(kind, tmp_path, table) == Exported(0, 0, 0)
+    audit.segment(6, (6, numbered(6, 2)))
+    LogFiles(tmp_path, "new", 0).numbered_segment(0, 1)
+    assert export(kind, tmp_path, table).records == 3
+    assert places(kind, table) == [*expected, ("audit", 0, 6), ("audit", 0, 7), ("new", 0, 0)]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_transactions_end_where_they_are_large_enough(kind: str, tmp_path: Path) -> None:
+    log = LogFiles(tmp_path)
+    log.segment(0, *((n, records([b"x" * 100_000])) for n in range(60)))
+    table = tmp_path / "table"
+    done = export(kind, tmp_path, table, transaction_bytes=3_000_000)
+    assert done == Exported(60, 6_000_000, done.transactions)
+    assert done.transactions > 1
+    assert places(kind, table) == [("audit", 0, n) for n in range(60)]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_columns_are_declared_and_bad_bodies_are_kept(kind: str, tmp_path: Path) -> None:
+    bodies = [b'{"id": 1, "lines": [{"n": 2}]}', b"none", b'{"id": "x"}', b"{}"]
+    keys = [b"eu.order", b"us", b"", b"a.b.c"]
+    LogFiles(tmp_path).segment(0, (0, records(bodies, routing_keys=keys)))
+    declared = (
+        "id long, lines array<struct<n: int>>, area string from key 1, kind string from key 2"
+    )
+    layout = TableLayout(parse_declared_columns(declared, "x"), "json", False, False)
+    export(kind, tmp_path, tmp_path / "table", layout)
+    found = rows(kind, tmp_path / "table")
+    assert "body" not in found[0]
+    assert "properties" not in found[0]
+    names = ("id", "lines", "area", "kind", "_corrupt")
+    # pyiceberg reads a list that is null as an empty one.
+    assert [tuple(row[name] or None for name in names) for row in found] == [
+        (1, [{"n": 2}], "eu", "order", None),
+        (None, None, "us", None, b"none"),
+        (None, None, None, None, b'{"id": "x"}'),
+        (None, None, "a", "b", None),
+    ]
+
+
+def test_columns_come_from_headers(tmp_path: Path) -> None:
+    table = b"\x02hiS\x00\x00\x00\x05there"
+    properties = b"\x20\x00" + len(table).to_bytes(4, "big") + table
+    LogFiles(tmp_path).segment(0, (0, records([b"a", b"b"], properties=[properties, b"\x00\x00"])))
+    layout = TableLayout(
+        parse_declared_columns("h string from header hi", "x"), "json", False, True
+    )
+    export("delta", tmp_path, tmp_path / "table", layout)
+    assert [row["h"] for row in rows("delta", tmp_path / "table")] == ["there", None]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_what_retention_took_before_it_was_exported_is_named(kind: str, tmp_path: Path) -> None:
+    log = LogFiles(tmp_path)
+    first = log.numbered_segment(0, 5)
+    log.numbered_segment(5, 5)
+    export(kind, tmp_path, tmp_path / "table")
+    log.numbered_segment(10, 5)
+    log.numbered_segment(15, 5)
+    for base in (0, 5, 10):
+        segment_path(log.directory, base).unlink()
+    assert not first.exists()
+    with pytest.raises(RecordsLost, match=r"offsets 10 to 14 of partition 0"):
+        export(kind, tmp_path, tmp_path / "table")
+    assert export(kind, tmp_path, tmp_path / "table", lost_is_error=False).records == 5
+
+
+def test_a_queue_that_began_anew_is_noticed(tmp_path: Path) -> None:
+    log = LogFiles(tmp_path)
+    log.numbered_segment(0, 5)
+    export("delta", tmp_path, tmp_path / "table")
+    shutil.rmtree(log.directory)
+    LogFiles(tmp_path).numbered_segment(0, 2)
+    with pytest.raises(RecordsLost, match="offsets 2 to 4"):
+        export("delta", tmp_path, tmp_path / "table")
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_table_with_other_columns_is_refused(kind: str, tmp_path: Path) -> None:
+    open_table(kind, tmp_path / "table")
+    with pytest.raises(TableUnusable, match="other columns"):
+        open_table(kind, tmp_path / "table", TableLayout(with_body=False))
+
+
+def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    LogFiles(tmp_path).numbered_segment(0, 5)
+    export("parquet", tmp_path, tmp_path / "table")
+    with pytest.raises(TableUnusable, match="belongs to the exporter 'e'"):
+        open_table("parquet", tmp_path / "table", name="other")
+    (tmp_path / "strange" / "batch=000000000007").mkdir(parents=True)
+    with pytest.raises(TableUnusable, match="no export has made it"):
+        open_table("parquet", tmp_path / "strange")
+
+
+def test_two_exporters_of_one_name_do_not_export_twice(tmp_path: Path) -> None:
+    LogFiles(tmp_path).numbered_segment(0, 5)
+    path, layout = tmp_path / "table", TableLayout()
+    exporters = [
+        Exporter(
+            LogDirectory(tmp_path),
+            "/",
+            parse_selection({"subscribe": "audit"}),
+            RecordRows(layout),
+            open_table("delta", path),
+        )
+        for _ in range(2)
+    ]
+    backlogs = [each.backlog() for each in exporters]
+    exporters[0].run(backlogs[0], lambda: False)
+    with pytest.raises(TableUnusable, match="somebody else exports as 'e'"):
+        exporters[1].run(backlogs[1], lambda: False)
+    open_table("delta", path)  # which removes what the other one left
+    assert len(places("delta", path)) == 5
+    assert len(list(path.rglob("*.parquet"))) == 1
+
+
+@pytest.mark.parametrize("kind", ["delta", "parquet"])
+def test_what_an_exporter_writes_is_not_removed_by_another_one_of_its_name(
+    kind: str, tmp_path: Path
+) -> None:
+    LogFiles(tmp_path).numbered_segment(0, 5)
+    path, layout = tmp_path / "table", TableLayout()
+    selection = parse_selection({"subscribe": "audit"})
+    first, second = (
+        Exporter(LogDirectory(tmp_path), "/", selection, RecordRows(layout), open_table(kind, path))
+        for _ in range(2)
+    )
+
+    def others_begin(size: int) -> None:
+        with pytest.raises(TableUnusable, match="somebody else exports as 'e' at this moment"):
+            open_table(kind, path)
+        with pytest.raises(TableUnusable, match="somebody else exports as 'e' at this moment"):
+            second.run(second.backlog(), lambda: False)
+
+    first._progress = others_begin
+    first.run(first.backlog(), lambda: False)
+    assert len(places(kind, path)) == 5
+    with pytest.raises(TableUnusable, match="somebody else exports as 'e'"):
+        second.run([OffsetRange(LogPartition("/", "audit", 0), 0, 5, 0)], lambda: False)
+    open_table(kind, path)
+    assert len(places(kind, path)) == 5
+
+
+def test_a_compacted_table_goes_on_where_it_was(tmp_path: Path) -> None:
+    log, path = LogFiles(tmp_path), tmp_path / "table"
+    for base in range(0, 12, 3):
+        log.numbered_segment(base, 3)
+        export("delta", tmp_path, path)
+    assert compact_table(path, 10**9, before=DAY) == {"files_removed": 0, "files_added": 0}
+    assert compact_table(path, 10**9, before=None) == {"files_removed": 4, "files_added": 1}
+    assert len(vacuum_table(path, 0, dry_run=True)) == 4
+    assert len(list(path.rglob("*.parquet"))) == 5
+    assert len(vacuum_table(path, 0, dry_run=False)) == 4
+    log.numbered_segment(12, 3)
+    assert export("delta", tmp_path, path).records == 3
+    assert [offset for _, _, offset in places("delta", path)] == list(range(15))
+    with pytest.raises(TableUnusable):
+        compact_table(tmp_path / "none", 1, before=None)
+
+
+def test_declared_names_that_every_table_has_are_refused() -> None:
+    for name in ("offset", "queue", "date", "body", "_corrupt"):
+        layout = TableLayout(parse_declared_columns(f"{name} string", "--columns"))
+        if name in ("date", "queue"):
+            with pytest.raises(BadOption, match=name):
+                layout.check("--columns")
+        else:
+            with pytest.raises(BadOption, match=f"every table has a column {name}"):
+                layout.check("--columns")

@@ -1,0 +1,284 @@
+"""Queue arguments: what each takes, and which declarations mean the same."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from routelog.log_backend import Durability, Retention
+from routelog.vhosts.arguments.queue_arguments import (
+    KNOWN,
+    check_arguments,
+    check_durability,
+    check_equivalent,
+    compression,
+    durability,
+    retention,
+)
+from routelog.vhosts.errors import InvalidQueueArgument, QueueInequivalent
+
+INTEGERS = (
+    "x-expires",
+    "x-message-ttl",
+    "x-max-length",
+    "x-max-length-bytes",
+    "x-max-priority",
+    "x-delivery-limit",
+    "x-consumer-timeout",
+    "x-partitions",
+)
+TEXTS = ("x-dead-letter-exchange", "x-dead-letter-routing-key")
+
+# One value of each type that a field table can hold.
+EACH_TYPE: list[object] = [
+    5,
+    True,
+    1.5,
+    "5",
+    b"5",
+    None,
+    Decimal(5),
+    datetime(2020, 1, 1, tzinfo=UTC),
+    [5],
+    {"a": 5},
+]
+
+
+def complaint(**arguments: object) -> str | None:
+    """The reason of the refusal, if any; underscores stand for dashes."""
+    named = {name.replace("_", "-"): value for name, value in arguments.items()}
+    try:
+        check_arguments("q", "/", named)
+    except InvalidQueueArgument as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize("value", EACH_TYPE, ids=repr)
+def test_numbers_are_integers(name: str, value: object) -> None:
+    accepted = complaint(**{name: value}) is None
+    assert accepted is (type(value) is int)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("value", EACH_TYPE, ids=repr)
+def test_names_are_text(name: str, value: object) -> None:
+    arguments = {"x-dead-letter-exchange": "dlx", name: value}
+    assert (complaint(**arguments) is None) is isinstance(value, str)
+
+
+@pytest.mark.parametrize("value", EACH_TYPE, ids=repr)
+def test_a_flag_is_a_boolean(value: object) -> None:
+    accepted = complaint(x_single_active_consumer=value) is None
+    assert accepted is isinstance(value, bool)
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [
+        ("x-expires", 1, 315_360_000_000),
+        ("x-message-ttl", 0, 315_360_000_000),
+        ("x-max-length", 0, 2**63 - 1),
+        ("x-max-length-bytes", 0, 2**63 - 1),
+        ("x-max-priority", 0, 255),
+        ("x-delivery-limit", -1, 2**63 - 1),
+        ("x-partitions", 1, 256),
+    ],
+)
+def test_numbers_have_their_range(name: str, low: int, high: int) -> None:
+    assert complaint(**{name: low}) is None
+    assert complaint(**{name: high}) is None
+    for outside in (low - 1, high + 1):
+        expected = f"value {outside} is not between {low} and {high}"
+        assert complaint(**{name: outside}) == (
+            f"invalid arg '{name}' for queue 'q' in vhost '/': {expected}"
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("x-overflow", ["drop-head", "reject-publish", "reject-publish-dlx"]),
+        ("x-queue-type", ["classic", "quorum", "stream"]),
+        ("x-dead-letter-strategy", ["at-most-once", "at-least-once"]),
+        ("x-compression", ["zstd", "lz4", "none"]),
+    ],
+)
+def test_words_are_of_their_list(name: str, values: list[str]) -> None:
+    for value in values:
+        assert complaint(**{name: value}) is None
+    for other in (*EACH_TYPE, "", values[0].upper(), values[0] + " "):
+        assert complaint(**{name: other}) is not None
+
+
+@pytest.mark.parametrize("name", ["x-max-age", "x-retention"])
+def test_ages_are_a_number_and_a_unit(name: str) -> None:
+    for age in ("0s", "1s", "5m", "24h", "7D", "7d", "12M", "1Y", "999999999s"):
+        assert complaint(**{"x-queue-type": "stream", name: age}) is None
+    for other in (
+        *EACH_TYPE,
+        "",
+        "s",
+        "5",
+        "5 s",
+        "-5s",
+        "1.5h",
+        "5w",
+        "5S",
+        "٥s",
+        "1s\n",
+        "9" * 10 + "s",
+    ):
+        assert complaint(**{name: other}) is not None
+
+
+def test_a_partition_key_is_a_headers_name_and_needs_partitions() -> None:
+    for name in ("k", "größe", "k" * 255):
+        assert complaint(x_partitions=1, x_partition_key=name) is None
+    for other in (*EACH_TYPE, "", "k" * 256, "ß" * 128):
+        if other != "5":
+            assert complaint(x_partitions=2, x_partition_key=other) is not None
+    assert "there is no 'x-partitions'" in (complaint(x_partition_key="k") or "")
+
+
+def test_a_dead_letter_key_needs_its_exchange() -> None:
+    assert "there is no 'x-dead-letter-exchange'" in (
+        complaint(x_dead_letter_routing_key="k") or ""
+    )
+    both = {"x-dead-letter-routing-key": "k", "x-dead-letter-exchange": ""}
+    assert complaint(**both) is None
+
+
+@pytest.mark.parametrize("kind", [{}, {"x-queue-type": "classic"}, {"x-queue-type": "quorum"}])
+def test_only_streams_have_an_age_at_which_messages_go(kind: dict[str, object]) -> None:
+    assert "use 'x-retention'" in (complaint(**kind, x_max_age="1h") or "")
+
+
+def test_a_retention_is_forced_only_where_there_is_one() -> None:
+    assert complaint(x_retention="1h", x_retention_force=True) is None
+    assert complaint(**{"x-queue-type": "stream", "x-retention-force": False}) is None
+    assert "keeps no log" in (complaint(x_retention_force=True) or "")
+    assert "unacceptable type" in (complaint(x_retention="1h", x_retention_force="yes") or "")
+
+
+def test_unknown_arguments_are_taken_as_they_are() -> None:
+    for value in EACH_TYPE:
+        assert complaint(**{"x-whatever": value, "ha-mode": value}) is None
+
+
+# -- redeclaration
+
+
+def difference(current: dict[str, object], received: dict[str, object]) -> str | None:
+    try:
+        check_equivalent("q", "/", current, received)
+    except QueueInequivalent as error:
+        return str(error)
+    return None
+
+
+def test_equal_arguments_are_equivalent_whatever_their_order_and_the_unknown_ones() -> None:
+    current: dict[str, object] = {"x-max-length": 5, "x-expires": 1000, "x-other": 1}
+    assert difference(current, {"x-expires": 1000, "x-max-length": 5}) is None
+    assert difference({}, {"x-other": 5}) is None
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_each_known_argument_must_be_the_same(name: str) -> None:
+    assert difference({name: 5}, {name: 5}) is None
+    assert difference({name: 5}, {name: 6}) is not None
+    assert difference({name: 5}, {}) is not None
+    assert difference({}, {name: 5}) is not None
+
+
+def test_who_says_the_type_that_is_meant_without_it_says_the_same() -> None:
+    assert difference({"x-queue-type": "classic"}, {}) is None
+    assert difference({}, {"x-queue-type": "classic"}) is None
+    assert difference({"x-queue-type": "quorum"}, {}) is not None
+
+
+def test_the_difference_is_named() -> None:
+    assert difference({"x-max-length": 5}, {"x-max-length": 6}) == (
+        "inequivalent arg 'x-max-length' for queue 'q' in vhost '/': received '6' but current is '5'"
+    )
+    assert difference({"x-single-active-consumer": True}, {}) == (
+        "inequivalent arg 'x-single-active-consumer' for queue 'q' in vhost '/': "
+        "received none but current is the value 'true' of type 'bool'"
+    )
+    assert difference({"x-max-length": 5}, {"x-max-length": "6"}) == (
+        "inequivalent arg 'x-max-length' for queue 'q' in vhost '/': "
+        "received the value '6' of type 'longstr' but current is the value '5' of type 'signedint'"
+    )
+    assert difference({"x-expires": 5}, {}) == (
+        "inequivalent arg 'x-expires' for queue 'q' in vhost '/': "
+        "received none but current is the value '5' of type 'signedint'"
+    )
+
+
+# -- retention
+
+
+@pytest.mark.parametrize(
+    ("age", "seconds"),
+    [("90s", 90), ("2m", 120), ("1h", 3600), ("1D", 86_400), ("1d", 86_400), ("1Y", 31_536_000)],
+)
+def test_retention_is_in_microseconds(age: str, seconds: int) -> None:
+    assert retention({"x-retention": age}) == Retention(seconds * 1_000_000)
+
+
+def test_an_age_fits_into_64_bits_whatever_it_says() -> None:
+    assert retention({"x-retention": "999999999Y"}) == Retention(2**62)
+
+
+def test_a_stream_keeps_what_its_limits_allow() -> None:
+    stream = {"x-queue-type": "stream"}
+    assert retention(stream) == Retention(is_stream=True)
+    limits = {"x-max-age": "2h", "x-max-length-bytes": 5_000}
+    assert retention(stream | limits) == Retention(
+        is_stream=True, age_max=7_200_000_000, bytes_max=5_000
+    )
+    assert retention(stream | {"x-retention-force": True}) == Retention(
+        is_stream=True, is_forced=True
+    )
+    assert retention(limits) is None
+
+
+@pytest.mark.parametrize("value", [None, 5, "", "5", "x"])
+def test_without_retention_settled_messages_go_at_once(value: object) -> None:
+    assert retention({"x-retention": value}) is None
+    assert retention({}) is None
+
+
+def test_compression_is_what_the_queue_says_if_it_does() -> None:
+    assert compression({"x-compression": "zstd"}) == "zstd"
+    assert compression({"x-compression": "none"}) == "none"
+    assert compression({}) is None
+
+
+# -- durability
+
+
+@pytest.mark.parametrize("level", Durability)
+def test_the_argument_beats_the_default(level: Durability) -> None:
+    for default in Durability:
+        assert durability({"x-durability": str(level)}, default) is level
+        assert durability({}, default) is default
+
+
+@pytest.mark.parametrize("value", EACH_TYPE, ids=repr)
+def test_a_durability_is_one_of_three_words(value: object) -> None:
+    assert complaint(x_durability=value) is not None
+    assert complaint(x_durability="os") is None
+
+
+@pytest.mark.parametrize("level", Durability)
+def test_a_queue_that_is_not_stored_promises_memory_only(level: Durability) -> None:
+    arguments = {"x-durability": str(level)}
+    check_durability("q", "/", arguments, True)
+    check_durability("q", "/", {}, False)
+    if level is Durability.MEMORY:
+        check_durability("q", "/", arguments, False)
+    else:
+        with pytest.raises(InvalidQueueArgument, match="only durable queues"):
+            check_durability("q", "/", arguments, False)

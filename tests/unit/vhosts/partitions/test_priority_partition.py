@@ -1,0 +1,127 @@
+"""Priorities over one log: order, slices of what is looked at, and what is on the disk.
+
+Random work is compared with a list in tests/property/test_queue_rules.py.
+"""
+
+import asyncio
+from array import array
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from pamqp import commands
+from queue_samples import Node, bodies, give_back, running_node
+from unit.log_backend.open_store import flushed
+
+from routelog.log_backend import PERSISTENT, LogOptions, Records, encode_records
+from routelog.vhosts import Queue, QueueProperties
+from routelog.vhosts.partitions.priority_levels import PriorityLevels, ReadyRange
+from routelog.vhosts.partitions.priority_looks import MESSAGES_MAX
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    options = LogOptions(journal_file_bytes=1 << 20, memory_tail_bytes=1 << 18, flush_seconds=60)
+    async with running_node(tmp_path, options) as node:
+        yield node
+
+
+async def declared(node: Node, highest: int = 3, *, durable: bool = False) -> Queue:
+    properties = QueueProperties("q", durable=durable, arguments={"x-max-priority": highest})
+    queue, done = node.vhost.declare_queue(properties, None)
+    if done is not None:
+        await done
+    return queue
+
+
+def urgent(*messages: tuple[int | None, str]) -> Records:
+    """A batch of messages with priorities."""
+    rows, source = array("i"), bytearray()
+    for priority, body in messages:
+        properties = commands.Basic.Properties(priority=priority).marshal()
+        for part in (b"", properties, body.encode()):
+            rows.extend((len(source), len(part)))
+            source += part
+    batch: Records = encode_records(
+        memoryview(source), memoryview(rows), None, len(messages), b"", b"k", PERSISTENT, 0
+    )
+    return batch
+
+
+async def left(node: Node, queue: Queue) -> list[str]:
+    found: list[str] = []
+    while queue.ready:
+        delivery = queue.get()
+        if delivery is not None:
+            found += bodies(delivery)
+            continue
+        ready = asyncio.Event()
+        assert queue.when_loaded(ready.set)
+        async with asyncio.timeout(60):
+            while not ready.is_set():
+                node.turns.one()
+                await asyncio.sleep(0)
+    return found
+
+
+def test_neighbours_of_one_priority_are_one_range() -> None:
+    levels = PriorityLevels(2)
+    for offset, priority in enumerate((1, 1, 9, 2, 0)):
+        levels.add(priority, offset, offset + 1, redelivered=False)
+    assert sorted(levels) == [(0, 2), (2, 4), (4, 5)]
+    assert levels.head() == (2, ReadyRange(2, 4, False))
+    levels.pass_head(2, 2, 3)
+    levels.put_back(1, 7, 8)
+    assert levels.head() == (2, ReadyRange(3, 4, False))
+    assert levels.count == 5
+    levels.clear()
+    assert (levels.head(), levels.count, list(levels)) == (None, 0, [])
+
+
+async def test_a_message_without_a_priority_has_the_lowest(node: Node) -> None:
+    queue = await declared(node)
+    queue.publish(urgent((None, "a"), (1, "b"), (0, "c"), (200, "d")), waited=False)
+    assert await left(node, queue) == ["d", "b", "a", "c"]
+
+
+async def test_what_comes_back_keeps_its_priority_and_place(node: Node) -> None:
+    queue = await declared(node)
+    queue.publish(urgent((2, "a"), (0, "b"), (2, "c"), (1, "d")), waited=False)
+    held = [queue.get() for _ in range(4)]
+    queue.publish(urgent((1, "e"), (3, "f")), waited=False)
+    for delivery in reversed(held):
+        assert delivery is not None
+        give_back(delivery)
+    assert queue.ready == 6
+    assert await left(node, queue) == ["f", "a", "c", "d", "e", "b"]
+
+
+async def test_several_priorities_may_come_back_at_once(node: Node) -> None:
+    queue = await declared(node)
+    queue.publish(urgent((2, "a"), (2, "b"), (0, "c"), (1, "d")), waited=False)
+    held = [queue.get() for _ in range(4)]
+    assert all(held)
+    queue.partitions[0].give_back(0, 4)
+    assert queue.unacked == 0
+    assert await left(node, queue) == ["a", "b", "d", "c"]
+
+
+async def test_a_backlog_is_looked_at_in_slices(node: Node) -> None:
+    queue = await declared(node)
+    count = 3 * MESSAGES_MAX
+    queue.publish(urgent(*((0, f"{n}") for n in range(count - 1)), (3, "urgent")), waited=False)
+    assert queue.get() is None
+    assert queue.ready == count
+    found = await left(node, queue)
+    assert (found[0], len(found)) == ("urgent", count)
+
+
+async def test_what_is_on_the_disk_is_looked_at_too(node: Node) -> None:
+    queue = await declared(node, durable=True)
+    for number in range(100):
+        body = f"{number} ".ljust(20_000, ".")
+        queue.publish(urgent((number % 4, body)), waited=False)
+    await flushed(node.logs)
+    assert queue.partitions[0].log.needs_load(0)
+    found = [int(body.split()[0]) for body in await left(node, queue)]
+    assert found == sorted(range(100), key=lambda number: -(number % 4))

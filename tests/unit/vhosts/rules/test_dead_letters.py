@@ -1,0 +1,269 @@
+"""Dead letters of a queue on a real log store: when the original is settled, and in which slices."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from queue_samples import Node, Taker, bodies, fill, numbered, records, running_node
+
+from routelog.log_backend import Reason, SystemClock
+from routelog.vhosts import Queue, QueueProperties
+from routelog.vhosts.posting.posting import Outgoing
+from routelog.vhosts.rules import letter_post
+from routelog.vhosts.rules.dead_letters import (
+    LETTERS_MAX,
+    PRESSED_SECONDS,
+    RETRY_SECONDS,
+    letter_address,
+)
+from routelog.vhosts.turns.backlog_turns import TURN_SECONDS
+
+TO_MORGUE = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "morgue"}
+
+
+class StoppedClock(SystemClock):
+    """There is always time for more."""
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    async with running_node(tmp_path) as node:
+        yield node
+
+
+async def declared(node: Node, name: str, *, durable: bool = False, **arguments: object) -> Queue:
+    hyphened = {key.replace("_", "-"): value for key, value in arguments.items()}
+    properties = QueueProperties(name, durable=durable, arguments=hyphened)
+    queue, done = node.vhost.declare_queue(properties, None)
+    if done is not None:
+        await done
+    return queue
+
+
+async def source_of(node: Node, *, durable: bool = False, **more: object) -> Queue:
+    arguments = {key.replace("-", "_"): value for key, value in TO_MORGUE.items()}
+    return await declared(node, "source", durable=durable, **(arguments | more))
+
+
+def reject(queue: Queue, count: int) -> None:
+    while count > 0:
+        delivery = queue.partitions[0].take(count, 1 << 20)
+        assert delivery is not None
+        end = delivery.offset + delivery.count
+        delivery.partition.settle(delivery.offset, end, Reason.REJECTED)
+        count -= delivery.count
+
+
+def content(queue: Queue) -> list[str]:
+    taker = Taker()
+    queue.add_consumer(taker)
+    while queue.has_turn:
+        queue._turns._run()
+    queue.remove_consumer(taker)
+    return taker.bodies()
+
+
+def test_letters_have_an_address_only_with_an_exchange() -> None:
+    assert letter_address({}) is None
+    address = letter_address(TO_MORGUE)
+    assert address is not None
+    assert (address.exchange, address.routing_key, address.at_least_once) == ("", b"morgue", False)
+
+
+@pytest.mark.parametrize(
+    ("overflow", "expected"),
+    [("reject-publish", True), ("drop-head", False), (None, False), ("reject-publish-dlx", False)],
+)
+def test_at_least_once_needs_a_queue_that_refuses(overflow: str | None, expected: bool) -> None:
+    arguments = {**TO_MORGUE, "x-dead-letter-strategy": "at-least-once", "x-overflow": overflow}
+    address = letter_address(arguments)
+    assert address is not None
+    assert address.at_least_once is expected
+
+
+async def test_a_queue_without_rules_has_none(node: Node) -> None:
+    queue = await declared(node, "plain")
+    assert queue.rules is None
+    assert queue.partitions[0].rules is None
+
+
+async def test_a_stream_obeys_no_rules(node: Node) -> None:
+    stream = await declared(node, "s", durable=True, x_queue_type="stream")
+    stream.apply(TO_MORGUE)
+    assert stream.rules is None
+
+
+async def test_an_original_is_settled_when_its_letter_is_durable(node: Node) -> None:
+    morgue = await declared(node, "morgue", durable=True)
+    source = await source_of(node, durable=True)
+    fill(source, 10)
+    reject(source, 10)
+    node.turns.run()
+    assert morgue.ready == 10
+    cursor = source.partitions[0].cursor
+    assert cursor.low_water == 0
+    journal = node.logs.journal
+    position = morgue.publish(records("behind"), waited=True)
+    await reached(node, position)
+    assert journal.durable >= position
+    assert cursor.low_water == 10
+    assert content(morgue) == [*numbered(0, 10), "behind"]
+
+
+async def test_a_transient_letter_waits_for_nothing(node: Node) -> None:
+    await declared(node, "morgue")
+    source = await source_of(node)
+    fill(source, 3)
+    reject(source, 3)
+    node.turns.run()
+    assert source.partitions[0].cursor.low_water == 3
+
+
+@pytest.fixture
+async def hasty(tmp_path: Path) -> AsyncIterator[Node]:
+    """A node whose turns are over with the second look at the clock."""
+    async with running_node(tmp_path, clocked=True) as node:
+        node.turns.clock.look_microseconds = round(2_000_000 * TURN_SECONDS)
+        yield node
+
+
+async def test_a_million_deaths_are_written_in_slices(hasty: Node) -> None:
+    node, morgue = hasty, await declared(hasty, "morgue")
+    source = await source_of(node)
+    node.vhost.post._ways = replace(node.vhost.post._ways, clock=StoppedClock())
+    count = 5 * LETTERS_MAX + 5
+    fill(source, count, batch=1000)
+    reject(source, count)
+    slices = []
+    while node.turns.one():
+        slices.append(morgue.ready)
+    assert slices[:3] == [2 * LETTERS_MAX, 4 * LETTERS_MAX, count]
+    assert content(morgue) == numbered(0, count)
+
+
+async def test_all_queues_share_the_time_for_dead_letters(hasty: Node) -> None:
+    morgue = await declared(hasty, "morgue")
+    arguments = {key.replace("-", "_"): value for key, value in TO_MORGUE.items()}
+    sources = [await declared(hasty, f"source {number}", **arguments) for number in range(6)]
+    for source in sources:
+        fill(source, 3)
+        reject(source, 3)
+    hasty.turns.one()
+    assert morgue.ready == 2  # a batch each
+    hasty.turns.run()
+    assert morgue.ready == 3 * len(sources)
+    assert all(source.partitions[0].cursor.low_water == 3 for source in sources)
+
+
+async def test_letters_wait_while_publishers_do(node: Node) -> None:
+    morgue = await declared(node, "morgue")
+    source = await source_of(node)
+    fill(source, 3)
+    node.logs.pressures = frozenset({"disk"})
+    reject(source, 3)
+    node.turns.run()
+    assert (morgue.ready, source.rules and source.rules.dead_letters.waiting) == (0, 3)
+    node.logs.pressures = frozenset()
+    node.turns.pass_seconds(PRESSED_SECONDS)
+    assert morgue.ready == 3
+
+
+async def test_at_least_once_tries_again_what_no_queue_took(node: Node) -> None:
+    source = await source_of(
+        node, x_overflow="reject-publish", x_dead_letter_strategy="at-least-once"
+    )
+    fill(source, 3)
+    reject(source, 3)
+    node.turns.pass_seconds(3 * RETRY_SECONDS)
+    assert source.partitions[0].cursor.low_water == 0
+    morgue = await declared(node, "morgue")
+    node.turns.pass_seconds(RETRY_SECONDS)
+    assert content(morgue) == numbered(0, 3)
+    assert source.partitions[0].cursor.low_water == 3
+
+
+async def test_at_most_once_drops_what_no_queue_takes(node: Node) -> None:
+    source = await source_of(node)
+    fill(source, 3)
+    reject(source, 3)
+    node.turns.run()
+    assert source.partitions[0].cursor.low_water == 3
+
+
+async def test_an_address_can_change_while_letters_wait(node: Node) -> None:
+    await declared(node, "morgue")
+    other = await declared(node, "other")
+    source = await source_of(node)
+    fill(source, 2)
+    reject(source, 2)
+    source.apply({**TO_MORGUE, "x-dead-letter-routing-key": "other"})
+    node.turns.run()
+    assert content(other) == numbered(0, 2)
+    source.apply({})
+    assert source.rules is None
+    fill(source, 1)
+    reject(source, 1)
+    assert source.partitions[0].cursor.low_water == 3
+
+
+async def test_letters_of_a_queue_that_is_deleted_meanwhile_go_with_it(node: Node) -> None:
+    morgue = await declared(node, "morgue")
+    source = await source_of(node)
+    fill(source, 3)
+    reject(source, 3)
+    node.vhost.delete_queue(source)
+    node.turns.run()
+    assert morgue.ready == 0
+
+
+async def test_a_letter_that_cannot_be_made_stops_no_other_and_comes_again_with_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(properties: bytes, keys: Sequence[bytes], body: bytes, *more: Any) -> Outgoing:
+        if body == b"m1":
+            raise ZeroDivisionError
+        return Outgoing(properties, keys, body, *more)
+
+    async with running_node(tmp_path) as node:
+        morgue = await declared(node, "morgue", durable=True)
+        source = await source_of(node, durable=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(letter_post, "Outgoing", failing)
+            fill(source, 3)
+            reject(source, 3)
+            node.turns.run()
+        fill(source, 1)
+        reject(source, 1)
+        node.turns.run()
+        assert (morgue.ready, source.ready) == (3, 0)
+        await reached(node, morgue.publish(records("behind"), waited=True))
+        assert content(morgue) == ["m0", "m2", "m0", "behind"]
+        assert source.partitions[0].cursor.low_water == 1
+    async with running_node(tmp_path) as node:
+        assert node.vhost.queues["source"].ready == 1
+
+
+async def test_a_letter_keeps_whether_it_is_persistent(node: Node) -> None:
+    morgue = await declared(node, "morgue", durable=True)
+    source = await source_of(node, durable=True)
+    source.publish(records("kept"), waited=False)
+    source.publish(records("lost", persistent=False), waited=False)
+    reject(source, 2)
+    node.turns.run()
+    kept = []
+    while (delivery := morgue.partitions[0].take(1, 1 << 20)) is not None:
+        kept.append((bodies(delivery)[0], delivery.records.persistent))
+    assert kept == [("kept", True), ("lost", False)]
+
+
+async def reached(node: Node, position: int) -> None:
+    durable = asyncio.Event()
+    node.logs.journal.waiters.wait(position, durable.set, durable=True)
+    async with asyncio.timeout(60):
+        await durable.wait()

@@ -1,0 +1,107 @@
+"""What a dead letter says of its deaths; the whole is compared with RabbitMQ in the scenarios."""
+
+from typing import Any
+
+import pytest
+from pamqp import commands
+
+from routelog.log_backend import Reason
+from routelog.vhosts.rules.death import DeadLetter, Death, DeathReason, dead_letter
+
+SECONDS = 1_700_000_000
+
+
+def unmarshal(properties: commands.Basic.Properties, octets: bytes) -> None:
+    properties.unmarshal(int.from_bytes(octets[:2], "big"), octets[2:])
+
+
+def died(
+    raw: bytes | dict[str, Any] | None = None,
+    *,
+    queue: str = "q",
+    reason: DeathReason = DeathReason.EXPIRED,
+    key: bytes | None = None,
+    expiration: str | None = None,
+) -> DeadLetter:
+    if not isinstance(raw, bytes):
+        raw = commands.Basic.Properties(headers=raw, expiration=expiration).marshal()
+    return dead_letter(raw, b"x", b"old", Death(queue, reason, SECONDS, key))
+
+
+def headers(letter: DeadLetter) -> dict[str, Any]:
+    properties = commands.Basic.Properties()
+    unmarshal(properties, letter.properties)
+    assert properties.headers is not None
+    return dict(properties.headers)
+
+
+def deaths(letter: DeadLetter) -> list[tuple[str, str, int]]:
+    return [(each["queue"], each["reason"], each["count"]) for each in headers(letter)["x-death"]]
+
+
+def test_the_expiration_goes_and_is_told() -> None:
+    letter = died(expiration="500")
+    properties = commands.Basic.Properties()
+    unmarshal(properties, letter.properties)
+    assert properties.expiration is None
+    assert headers(letter)["x-death"][0]["original-expiration"] == "500"
+    assert "original-expiration" not in headers(died())["x-death"][0]
+
+
+def test_the_same_death_again_is_counted_in_front() -> None:
+    first = died(queue="a")
+    second = died(first.properties, queue="b")
+    third = died(second.properties, queue="a")
+    assert deaths(third) == [("a", "expired", 2), ("b", "expired", 1)]
+    assert headers(third)["x-first-death-queue"] == "a"
+    assert headers(third)["x-last-death-queue"] == "a"
+    assert headers(second)["x-last-death-queue"] == "b"
+
+
+def test_another_reason_is_another_death() -> None:
+    letter = died(died(queue="a").properties, queue="a", reason=DeathReason.MAXLEN)
+    assert deaths(letter) == [("a", "maxlen", 1), ("a", "expired", 1)]
+
+
+def test_the_first_death_is_told_of_a_story_that_did_not_say_it() -> None:
+    story = {"queue": "old", "reason": "expired", "exchange": "e", "count": 3}
+    letter = died({"x-death": [story]}, queue="new")
+    assert deaths(letter) == [("new", "expired", 1), ("old", "expired", 3)]
+    assert headers(letter)["x-first-death-queue"] == "old"
+
+
+def test_a_message_cycles_to_where_it_came_from_unless_it_was_rejected_since() -> None:
+    letter = died(queue="a")
+    assert letter.cycles_to == {"a"}
+    letter = died(letter.properties, queue="b")
+    assert letter.cycles_to == {"a", "b"}
+    letter = died(letter.properties, queue="c", reason=DeathReason.REJECTED)
+    assert letter.cycles_to == frozenset()
+    letter = died(letter.properties, queue="d", reason=DeathReason.MAXLEN)
+    assert letter.cycles_to == {"d"}
+
+
+def test_copies_are_routed_again_unless_there_is_a_key() -> None:
+    letter = died({"CC": ["c1", "c2"], "mine": 1})
+    assert letter.keys == (b"old", b"c1", b"c2")
+    assert headers(letter)["CC"] == ["c1", "c2"]
+    letter = died({"CC": ["c1", "c2"], "mine": 1}, key=b"new")
+    assert letter.keys == (b"new",)
+    assert headers(letter)["x-death"][0]["routing-keys"] == ["old", "c1", "c2"]
+    assert "CC" not in headers(letter)
+    assert headers(letter)["mine"] == 1
+
+
+@pytest.mark.parametrize("cut", [1, 3, 7, 20])
+def test_malformed_properties_are_passed_on_as_they_are(cut: int) -> None:
+    raw = commands.Basic.Properties(headers={"a": 1, "b": "text"}).marshal()[:cut]
+    assert died(raw, key=b"new") == DeadLetter(raw, (b"new",), frozenset())
+
+
+def test_a_count_stays_where_it_ends() -> None:
+    story = {"queue": "q", "reason": "expired", "count": 2**63 - 1}
+    assert deaths(died({"x-death": [story]})) == [("q", "expired", 2**63 - 1)]
+
+
+def test_every_reason_settles() -> None:
+    assert {each.settlement for each in DeathReason} == {Reason.REJECTED, Reason.EXPIRED}

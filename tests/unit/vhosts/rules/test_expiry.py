@@ -1,0 +1,257 @@
+"""Expiry on a clock that is set: at the head only, by ranges where messages share their time."""
+
+from array import array
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from pamqp import commands
+from queue_samples import Node, Taker, bodies, give_back, numbered, running_node
+
+from routelog.log_backend import EXPIRING, Records, encode_records
+from routelog.vhosts import Queue, QueueProperties
+from routelog.vhosts.rules.expiry import MESSAGES_MAX, RANGES_MAX, TAKEN_RANGES_MAX
+
+SECOND = 1_000  # ms
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    async with running_node(tmp_path, clocked=True) as node:
+        yield node
+
+
+def declared(node: Node, name: str = "q", **arguments: object) -> Queue:
+    hyphened = {key.replace("_", "-"): value for key, value in arguments.items()}
+    return node.vhost.declare_queue(QueueProperties(name, arguments=hyphened), None)[0]
+
+
+def timed(node: Node, *contents: str, own: dict[str, int] | None = None) -> Records:
+    """A batch that comes in now; some of its messages have an expiration in milliseconds."""
+    rows, source = array("i"), bytearray()
+    for content in contents:
+        milliseconds = (own or {}).get(content)
+        text = None if milliseconds is None else str(milliseconds)
+        properties = commands.Basic.Properties(expiration=text).marshal()
+        for part in (b"", properties, content.encode()):
+            rows.extend((len(source), len(part)))
+            source += part
+    attributes = EXPIRING if own else 0
+    time = node.turns.clock.now()
+    batch: Records = encode_records(
+        memoryview(source), memoryview(rows), None, len(contents), b"", b"k", attributes, time
+    )
+    return batch
+
+
+def put(node: Node, queue: Queue, *contents: str, own: dict[str, int] | None = None) -> None:
+    queue.publish(timed(node, *contents, own=own), waited=False)
+
+
+def left(queue: Queue) -> list[str]:
+    found = []
+    while (delivery := queue.get()) is not None:
+        found += bodies(delivery)
+    return found
+
+
+async def test_all_that_came_in_before_is_over_at_its_time(node: Node) -> None:
+    queue = declared(node, x_message_ttl=10 * SECOND)
+    put(node, queue, "a", "b")
+    node.turns.pass_seconds(4)
+    put(node, queue, "c")
+    node.turns.pass_seconds(5.999)
+    assert queue.ready == 3
+    node.turns.pass_seconds(0.001)
+    assert queue.ready == 1
+    node.turns.pass_seconds(4)
+    assert queue.ready == 0
+    assert queue.partitions[0].cursor.low_water == 3
+
+
+async def test_the_shorter_time_counts(node: Node) -> None:
+    queue = declared(node, x_message_ttl=10 * SECOND)
+    put(node, queue, "a", "b", own={"a": 2 * SECOND, "b": 60 * SECOND})
+    node.turns.pass_seconds(2)
+    assert queue.ready == 1
+    node.turns.pass_seconds(7.9)
+    assert queue.ready == 1
+    node.turns.pass_seconds(0.1)
+    assert queue.ready == 0
+
+
+async def test_what_is_behind_the_head_waits_until_it_comes_there(node: Node) -> None:
+    queue = declared(node)
+    put(node, queue, "a", "b", "c", "d", own={"b": SECOND, "c": 2 * SECOND})
+    node.turns.pass_seconds(60)
+    assert queue.ready == 4
+    assert left(queue) == ["a", "d"]
+
+
+async def test_a_delivery_ends_before_what_is_over(node: Node) -> None:
+    queue = declared(node)
+    taker = Taker(0)
+    queue.add_consumer(taker)
+    put(node, queue, "a", "b", "c", "d", own={"c": SECOND})
+    node.turns.pass_seconds(2)
+    taker.prefetch = 10
+    queue.wake()
+    node.turns.run()
+    assert taker.bodies() == ["a", "b", "d"]
+
+
+async def test_the_head_is_looked_at_again_when_another_message_is_there(node: Node) -> None:
+    queue = declared(node)
+    put(node, queue, "a", "b", own={"b": SECOND})
+    node.turns.pass_seconds(0.5)
+    assert queue.get() is not None
+    node.turns.pass_seconds(0.5)
+    assert queue.ready == 0
+
+
+async def test_what_comes_back_too_late_is_over(node: Node) -> None:
+    queue = declared(node, x_message_ttl=SECOND)
+    put(node, queue, *numbered(0, 5))
+    delivery = queue._take(3)
+    assert delivery is not None
+    node.turns.pass_seconds(5)
+    assert queue.ready == 0
+    give_back(delivery)
+    node.turns.run()
+    assert queue.ready == 0
+    assert queue.partitions[0].cursor.low_water == 5
+
+
+@pytest.mark.parametrize("own", [None, {"a": 0, "b": 0}])
+async def test_no_time_at_all_is_enough_for_a_consumer_that_waits(
+    node: Node, own: dict[str, int] | None
+) -> None:
+    queue = declared(node, **({} if own else {"x_message_ttl": 0}))
+    put(node, queue, "a", "b", own=own)
+    node.turns.run()
+    assert queue.ready == 0
+    taker = Taker()
+    queue.add_consumer(taker)
+    put(node, queue, "a", "b", own=own)
+    node.turns.run()
+    assert taker.bodies() == ["a", "b"]
+
+
+async def test_a_consumer_is_offered_all_of_what_has_no_time_in_several_turns(node: Node) -> None:
+    queue = declared(node, x_message_ttl=0)
+    taker = Taker()
+    queue.add_consumer(taker)
+    contents = [f"{number:06}" + "x" * 300_000 for number in range(8)]
+    for content in contents:
+        put(node, queue, content)
+    node.turns.run()
+    assert taker.bodies() == contents
+
+
+async def test_many_deaths_are_spread_over_turns(node: Node) -> None:
+    queue = declared(node)
+    count = 3 * MESSAGES_MAX
+    names = numbered(0, count)
+    put(node, queue, *names, own=dict.fromkeys(names, SECOND))
+    held = [queue.partitions[0].take(1, 1 << 20) for _ in range(2 * RANGES_MAX + 20)]
+    for delivery in held[::2]:
+        assert delivery is not None
+        give_back(delivery)
+    node.turns.run()
+    node.turns.clock.microseconds += 2_000_000
+    queue.rules.expiry.look_soon()  # type: ignore[union-attr]
+    turns = 0
+    while node.turns.one():
+        turns += 1
+    assert turns > 1
+    assert queue.ready == 0
+
+
+async def test_whoever_takes_a_message_passes_all_that_is_over(node: Node) -> None:
+    queue = declared(node)
+    for number in range(TAKEN_RANGES_MAX + 10):
+        put(node, queue, f"m{number}", own={f"m{number}": SECOND})
+    put(node, queue, "alive")
+    node.turns.run()
+    node.turns.clock.microseconds += 2_000_000
+    taker = Taker()
+    queue.add_consumer(taker)
+    queue._dispatch()
+    assert (queue.ready, taker.bodies()) == (11, [])
+    node.turns.run()
+    assert taker.bodies() == ["alive"]
+
+
+async def test_every_partition_has_its_head(node: Node) -> None:
+    queue = declared(node, x_partitions=3, x_message_ttl=SECOND)
+    for partition in queue.partitions:
+        partition.log.append(timed(node, "a", "b"))
+    queue.publish(timed(node, "c"), waited=False)
+    node.turns.pass_seconds(1)
+    assert queue.ready == 0
+
+
+async def test_another_time_can_be_given_to_what_is_there(node: Node) -> None:
+    queue = declared(node)
+    put(node, queue, "a")
+    node.turns.pass_seconds(10)
+    queue.apply({"x-message-ttl": 15 * SECOND})
+    node.turns.pass_seconds(4)
+    assert queue.ready == 1
+    node.turns.pass_seconds(1)
+    assert queue.ready == 0
+    queue.apply({})
+    assert queue.rules is None
+    put(node, queue, "b")
+    node.turns.pass_seconds(100)
+    assert left(queue) == ["b"]
+
+
+async def test_a_stream_and_its_readers_know_no_expiration(node: Node) -> None:
+    arguments = {"x-queue-type": "stream", "x-durability": "memory"}
+    properties = QueueProperties("s", durable=True, arguments=arguments)
+    stream, durable = node.vhost.declare_queue(properties, None)
+    assert durable is not None
+    await durable
+    put(node, stream, "a", own={"a": 1})
+    node.turns.pass_seconds(10)
+    assert stream.rules is None
+    assert stream.ready == 1
+
+
+async def test_an_unused_queue_is_deleted_when_its_lease_is_over(node: Node) -> None:
+    queue = declared(node, x_expires=10 * SECOND)
+    node.turns.pass_seconds(6)
+    queue.get()
+    node.turns.pass_seconds(6)
+    taker = Taker()
+    queue.add_consumer(taker)
+    node.turns.pass_seconds(60)
+    queue.remove_consumer(taker)
+    node.turns.pass_seconds(9)
+    declared(node, x_expires=10 * SECOND)
+    node.turns.pass_seconds(9.9)
+    assert "q" in node.vhost.queues
+    node.turns.pass_seconds(0.1)
+    assert "q" not in node.vhost.queues
+    node.turns.pass_seconds(60)
+
+
+async def test_the_lease_of_a_queue_whose_declaration_failed_deletes_nothing(node: Node) -> None:
+    declared(node, x_expires=SECOND)
+    del node.vhost.queues["q"]  # as a declaration that could not be stored does
+    node.turns.pass_seconds(2)
+    assert "q" not in node.vhost.queues
+
+
+async def test_a_lease_can_be_changed_and_taken_back(node: Node) -> None:
+    queue = declared(node, x_expires=10 * SECOND)
+    node.turns.pass_seconds(5)
+    queue.apply({"x-expires": 20 * SECOND})
+    node.turns.pass_seconds(19)
+    queue.apply({})
+    node.turns.pass_seconds(100)
+    assert "q" in node.vhost.queues
+    queue.apply({"x-expires": 1})
+    node.turns.pass_seconds(1)
+    assert "q" not in node.vhost.queues

@@ -1,0 +1,129 @@
+"""Topology as it is stored: keys that cannot be mixed up, values that come back."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import product
+
+import msgspec
+import pytest
+
+from routelog.exchanges import Binding, Exchange
+from routelog.log_backend import Change
+from routelog.vhosts import QueueProperties
+from routelog.vhosts.stored.topology_record import (
+    VHOSTS_PREFIX,
+    BindingRecord,
+    ExchangeRecord,
+    QueueRecord,
+    VhostRecord,
+    binding_change,
+    exchange_change,
+    prefix,
+    queue_change,
+    vhost_change,
+)
+
+NAMES = ["a", "a/b", "%2F", "a b", "é☃", "..", "x" * 255, "\x00", "a%2Fb", "A"]
+
+ARGUMENTS: dict[str, object] = {
+    "bool": True,
+    "int": 2**40,
+    "float": 0.1,
+    "decimal": Decimal("1.50"),
+    "time": datetime(2020, 1, 1, tzinfo=UTC),
+    "far time": 2**64 - 1,
+    "text": "é",
+    "bytes": b"\xff",
+    "none": None,
+    "list": [1, [2.5], {"a": b""}],
+    "table": {"deep": {"x": "y"}},
+    "n" * 200: 1,
+}
+
+
+def value(change: Change) -> bytes:
+    assert change.value is not None
+    return change.value
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_vhost_comes_back(name: str) -> None:
+    change = vhost_change(VhostRecord(name))
+    assert change.key.startswith(VHOSTS_PREFIX)
+    assert b"/" not in change.key[len(VHOSTS_PREFIX) :]
+    assert msgspec.json.decode(value(change), type=VhostRecord).name == name
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("flags", list(product([False, True], repeat=2)))
+def test_an_exchange_comes_back(name: str, flags: tuple[bool, bool]) -> None:
+    auto_delete, internal = flags
+    exchange = Exchange(name, "topic", True, auto_delete, internal, ARGUMENTS)
+    change = exchange_change("/", exchange)
+    assert change.key.startswith(prefix("exchanges", "/"))
+    assert msgspec.json.decode(value(change), type=ExchangeRecord).exchange() == exchange
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("auto_delete", [False, True])
+def test_a_queue_comes_back_with_its_partitions(name: str, auto_delete: bool) -> None:
+    queue = QueueProperties(name, durable=True, auto_delete=auto_delete, arguments=ARGUMENTS)
+    change = queue_change("v", queue, [7, 2**40])
+    assert change.key.startswith(prefix("queues", "v"))
+    record = msgspec.json.decode(value(change), type=QueueRecord)
+    assert record.properties() == queue
+    assert record.partitions == [7, 2**40]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("key", ["", "a.*.#", "a/b", "é"])
+def test_a_binding_comes_back(name: str, key: str) -> None:
+    for kind in ("queue", "exchange"):
+        binding = Binding("source", name, kind, key, ARGUMENTS, True)
+        change = binding_change("v", binding)
+        assert change.key.startswith(prefix("bindings", "v"))
+        assert msgspec.json.decode(value(change), type=BindingRecord).binding() == binding
+
+
+def test_a_deletion_has_the_key_of_what_was_written() -> None:
+    exchange = Exchange("x", "fanout", True, False, False, ARGUMENTS)
+    queue = QueueProperties("q", durable=True, arguments=ARGUMENTS)
+    binding = Binding("x", "q", "queue", "k", ARGUMENTS, True)
+    for written, deleted in (
+        (exchange_change("v", exchange), exchange_change("v", exchange, deleted=True)),
+        (queue_change("v", queue, [1]), queue_change("v", queue, [1], deleted=True)),
+        (binding_change("v", binding), binding_change("v", binding, deleted=True)),
+    ):
+        assert deleted == Change(written.key, None)
+
+
+def test_a_binding_read_from_the_store_is_deleted_under_its_old_key() -> None:
+    binding = Binding("x", "q", "queue", "k", ARGUMENTS, True)
+    change = binding_change("v", binding)
+    read = msgspec.json.decode(value(change), type=BindingRecord).binding()
+    assert binding_change("v", read, deleted=True).key == change.key
+
+
+def test_no_two_things_share_a_key() -> None:
+    keys = [vhost_change(VhostRecord(name)).key for name in NAMES]
+    for vhost, name in product(NAMES, NAMES):
+        keys.append(exchange_change(vhost, Exchange(name, "direct", True)).key)
+        keys.append(queue_change(vhost, QueueProperties(name), [1]).key)
+    for source, destination, key in product(NAMES[:6], NAMES[:6], ["", *NAMES[:6]]):
+        for arguments in ({}, {"a": 1}, {"a": "1"}):
+            for kind in ("queue", "exchange"):
+                binding = Binding(source, destination, kind, key, arguments)
+                keys.append(binding_change("/", binding).key)
+    assert len(set(keys)) == len(keys)
+
+
+def test_the_prefix_of_a_vhost_is_of_no_other() -> None:
+    for one, other in product(NAMES, NAMES):
+        key = queue_change(one, QueueProperties("q"), [1]).key
+        assert key.startswith(prefix("queues", other)) is (one == other)
+
+
+def test_a_record_of_a_later_version_is_not_read() -> None:
+    later = value(vhost_change(VhostRecord("v"))).replace(b'"version":1', b'"version":2')
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(later, type=VhostRecord)

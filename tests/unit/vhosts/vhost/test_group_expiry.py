@@ -1,0 +1,172 @@
+"""Groups that nobody uses go, by a clock that the test moves."""
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from queue_samples import Node, Taker, records, running_node, settle
+from unit.log_backend.open_store import until
+
+from routelog.log_backend import MetadataUnavailable
+from routelog.vhosts import ConsumerGroup, GroupOptions, Queue, QueueProperties
+from routelog.vhosts.vhost import group_expiry
+from routelog.vhosts.vhost.group_expiry import SWEEP_SECONDS, GroupExpiry
+
+HOUR = 3_600_000_000
+
+
+class Clock:
+    """Calls come when the time is moved on."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000.0
+        self.calls: list[tuple[float, Callable[[], None]]] = []
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def call_later(self, delay: float, call: Callable[[], None]) -> "Clock":
+        self.calls.append((self.seconds + delay, call))
+        return self
+
+    def cancel(self) -> None:
+        self.calls.clear()
+
+    def pass_by(self, seconds: float) -> int:
+        """Move on; returns how many calls it was."""
+        end, made = self.seconds + seconds, 0
+        while self.calls and min(self.calls, key=lambda each: each[0])[0] <= end:
+            due = min(self.calls, key=lambda each: each[0])
+            self.calls.remove(due)
+            self.seconds = due[0]
+            due[1]()
+            made += 1
+        self.seconds = end
+        return made
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    async with running_node(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def clock(node: Node) -> Clock:
+    clock = Clock()
+    GroupExpiry(node.vhosts.all, clock.monotonic, clock.call_later).start()
+    return clock
+
+
+@pytest.fixture
+async def queue(node: Node) -> Queue:
+    arguments = {"x-retention": "1h", "x-durability": "memory"}
+    properties = QueueProperties("q", durable=True, arguments=arguments)
+    queue, declared = node.vhost.declare_queue(properties, object())
+    assert declared is not None
+    await declared
+    return queue
+
+
+async def join(
+    node: Node, queue: Queue, name: str = "g", expires: int | None = HOUR
+) -> ConsumerGroup:
+    group, made = node.vhost.groups.join(queue, GroupOptions(name, expires), "first", 0)
+    assert made is not None
+    await made
+    return group
+
+
+async def test_a_group_goes_when_nobody_used_it_for_long(
+    node: Node, clock: Clock, queue: Queue
+) -> None:
+    short, for_ever = await join(node, queue), await join(node, queue, "stays", None)
+    clock.pass_by(3_600)
+    assert not short.deleted
+    clock.pass_by(2 * SWEEP_SECONDS)
+    assert short.deleted
+    assert list(queue.groups.values()) == [for_ever]
+    clock.pass_by(20 * 86_400)
+    assert not for_ever.deleted
+    await node.vhost.declare_queue(QueueProperties("later", durable=True), object())[1]  # type: ignore[misc]
+    stored = [key for key, _ in node.logs.metadata.scan(b"groups/")]
+    assert stored == [b"groups/%2F/q/stays"]
+
+
+async def test_the_time_begins_when_the_last_consumer_leaves(
+    node: Node, clock: Clock, queue: Queue
+) -> None:
+    group = await join(node, queue)
+    taker = Taker()
+    clock.pass_by(3_000)
+    queue.join_group(group, taker)
+    clock.pass_by(100_000)
+    queue.remove_consumers([taker])
+    clock.pass_by(3_600 - SWEEP_SECONDS)
+    queue.join_group(group, taker)  # between two looks
+    queue.remove_consumers([taker])
+    clock.pass_by(3_600)
+    assert not group.deleted
+    clock.pass_by(2 * SWEEP_SECONDS)
+    assert group.deleted
+
+
+async def test_deliveries_that_may_still_be_acknowledged_keep_a_group(
+    node: Node, clock: Clock, queue: Queue
+) -> None:
+    group = await join(node, queue)
+    queue.publish(records("m"), waited=False)
+    taker = Taker()
+    queue.join_group(group, taker)
+    node.turns.run()
+    queue.remove_consumers([taker])
+    clock.pass_by(100_000)
+    assert not group.deleted
+    settle(taker.deliveries[0])
+    clock.pass_by(3_600 + 2 * SWEEP_SECONDS)
+    assert group.deleted
+
+
+async def test_what_an_expired_group_held_is_let_go(node: Node, clock: Clock, queue: Queue) -> None:
+    await join(node, queue)
+    log = queue.partitions[0].log
+    queue.publish(records("m"), waited=False)
+    queue.purge()
+    assert log.low_water() == 0
+    clock.pass_by(3_600 + 2 * SWEEP_SECONDS)
+    await until(lambda: list(log.cursors) == [0])
+    assert log.low_water() == 1
+
+
+async def test_a_turn_looks_at_so_many_groups_and_a_round_at_all(
+    node: Node, clock: Clock, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_expiry, "GROUPS_MAX", 2)
+    groups = [await join(node, queue, f"g{number}") for number in range(5)]
+    assert clock.pass_by(SWEEP_SECONDS) == 3
+    clock.pass_by(3_600)
+    assert all(group.deleted for group in groups)
+
+
+async def test_when_nothing_can_be_written_groups_stay(
+    node: Node, clock: Clock, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = await join(node, queue)
+
+    def fail(*_: object) -> None:
+        raise MetadataUnavailable("full")
+
+    monkeypatch.setattr(node.writer, "submit", fail)
+    clock.pass_by(4_000)
+    assert not group.deleted
+    assert queue.groups == {"g": group}
+    assert clock.calls == []
+
+
+async def test_a_stopped_expiry_looks_at_nothing(node: Node, queue: Queue) -> None:
+    clock = Clock()
+    expiry = GroupExpiry(node.vhosts.all, clock.monotonic, clock.call_later)
+    expiry.stop()
+    expiry.start()
+    expiry.stop()
+    assert clock.pass_by(1_000) == 0

@@ -1,0 +1,179 @@
+"""All vhosts of a node, and partition numbers that are given once."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from queue_samples import fill, running_node
+
+from routelog.exchanges import InvalidName
+from routelog.vhosts import (
+    InvalidLimit,
+    InvalidVhost,
+    Policy,
+    QueueLimitReached,
+    QueueProperties,
+    VhostDirectory,
+    VhostNotFound,
+    VhostRecord,
+)
+from routelog.vhosts.vhost.vhost import DELETIONS_MAX
+
+CONNECTION = object()
+
+
+async def test_a_vhost_is_made_once_and_found_again(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        vhost = await node.vhosts.add("a/b %")
+        assert await node.vhosts.add("a/b %") is vhost
+        assert node.vhosts.get("a/b %") is vhost
+    async with running_node(tmp_path) as node:
+        assert node.vhosts.get("a/b %").name == "a/b %"
+
+
+async def test_two_who_add_one_vhost_get_the_same(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        first, second = await asyncio.gather(node.vhosts.add("v"), node.vhosts.add("v"))
+        assert first is second
+
+
+async def test_an_unknown_vhost_is_not_found(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        for name in ("", "nowhere", "//", "/ "):
+            with pytest.raises(VhostNotFound) as caught:
+                node.vhosts.get(name)
+            assert str(caught.value) == f"vhost {name} not found"
+
+
+async def test_a_bad_name_makes_no_vhost(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        with pytest.raises(InvalidName):
+            await node.vhosts.add("v" * 256)
+        with pytest.raises(VhostNotFound):
+            node.vhosts.get("v" * 256)
+
+
+async def test_vhosts_do_not_share_names(tmp_path: Path) -> None:
+    properties = QueueProperties("q", durable=True)
+    async with running_node(tmp_path) as node:
+        for name, count in (("a", 1), ("a/q", 2), ("/", 3)):
+            vhost = await node.vhosts.add(name)
+            queue, done = vhost.declare_queue(properties, CONNECTION)
+            assert done is not None
+            await done
+            fill(queue, count)
+        await node.vhosts.add("b")
+    async with running_node(tmp_path) as node:
+        ready = {name: node.vhosts.get(name).queues["q"].ready for name in ("a", "a/q", "/")}
+        assert ready == {"a": 1, "a/q": 2, "/": 3}
+        assert node.vhosts.get("b").queues == {}
+
+
+async def test_partition_numbers_are_never_given_again(tmp_path: Path) -> None:
+    numbers: list[int] = []
+    for _ in range(3):
+        async with running_node(tmp_path) as node:
+            for at in range(3):
+                properties = QueueProperties(f"q{at}", durable=at != 1)
+                queue, done = node.vhost.declare_queue(properties, CONNECTION)
+                if done is not None:
+                    await done
+                    numbers.append(queue.partitions[0].log.number)
+                deleted = node.vhost.delete_queue(queue)[1]
+                if deleted is not None:
+                    await deleted
+    assert len(numbers) == 6
+    assert numbers == sorted(set(numbers))
+
+
+async def test_what_is_said_of_a_vhost_is_there_after_a_restart(tmp_path: Path) -> None:
+    record = VhostRecord("v", "orders", ["eu"], "quorum", {"max-queues": 2})
+    async with running_node(tmp_path) as node:
+        await node.vhosts.put(VhostRecord("v"))
+        vhost = node.vhosts.get("v")
+        await node.vhosts.put(record)
+        assert node.vhosts.get("v") is vhost
+    async with running_node(tmp_path) as node:
+        assert node.vhosts.get("v").record == record
+
+
+@pytest.mark.parametrize(
+    ("record", "error"),
+    [
+        (VhostRecord(""), InvalidName),
+        (VhostRecord("v", "x" * 1025), InvalidVhost),
+        (VhostRecord("v", tags=["x" * 256]), InvalidVhost),
+        (VhostRecord("v", tags=["x"] * 33), InvalidVhost),
+        (VhostRecord("v", default_queue_type="fast"), InvalidVhost),
+        (VhostRecord("v", limits={"max-channels": 2}), InvalidLimit),
+    ],
+)
+async def test_a_bad_word_about_a_vhost_changes_nothing(
+    tmp_path: Path, record: VhostRecord, error: type[Exception]
+) -> None:
+    async with running_node(tmp_path) as node:
+        with pytest.raises(error):
+            await node.vhosts.put(record)
+        assert [vhost.name for vhost in node.vhosts.all()] == ["/"]
+
+
+async def test_a_deleted_vhost_takes_everything_with_it(tmp_path: Path) -> None:
+    gone: list[str] = []
+    async with running_node(tmp_path) as node:
+        node.vhosts.on_deleted = gone.append
+        vhost = await node.vhosts.add("v")
+        for at in range(DELETIONS_MAX + 1):
+            vhost.declare_queue(QueueProperties(f"q{at}", durable=True), CONNECTION)
+        vhost.declare_exchange(
+            "x", "fanout", durable=True, auto_delete=False, internal=False, arguments={}
+        )
+        await vhost.policies.put(Policy("p", "", {"max-length": 1}))
+        fill(vhost.queues["q0"], 3)
+        deletion = asyncio.ensure_future(node.vhosts.delete("v"))
+        await asyncio.sleep(0)
+        with pytest.raises(VhostNotFound):
+            node.vhosts.get("v")
+        with pytest.raises(InvalidVhost, match="being deleted"):
+            await node.vhosts.add("v")
+        await deletion
+        again = await node.vhosts.add("v")
+        assert again is not vhost
+    assert gone == ["v"]
+    async with running_node(tmp_path) as node:
+        vhost = node.vhosts.get("v")
+        assert vhost.queues == {}
+        assert not vhost.routing.has_exchange("x")
+        assert vhost.policies.book.all(operator=False) == []
+        await node.vhosts.delete("v")
+        with pytest.raises(VhostNotFound):
+            await node.vhosts.delete("v")
+    async with running_node(tmp_path) as node:
+        assert [vhost.name for vhost in node.vhosts.all()] == ["/"]
+
+
+async def test_the_number_of_queues_is_limited_by_vhost_or_by_default(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        vhosts = VhostDirectory(
+            node.logs, node.writer, node.turns.call_soon, node.turns.call_later, queues_max=2
+        )
+        vhost = await vhosts.add("v")
+        for name in ("a", "b", "a"):
+            vhost.declare_queue(QueueProperties(name), CONNECTION)
+        reason = "cannot declare queue 'c': queue limit in vhost 'v' \\(2\\) is reached"
+        with pytest.raises(QueueLimitReached, match=reason):
+            vhost.declare_queue(QueueProperties("c"), CONNECTION)
+        await vhosts.put(VhostRecord("v", limits={"max-queues": -1}))
+        vhost.declare_queue(QueueProperties("c"), CONNECTION)
+
+
+async def test_a_default_type_is_for_queues_that_can_have_it(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        await node.vhosts.put(VhostRecord("/", default_queue_type="quorum"))
+        plain = node.vhost.declare_queue(QueueProperties("plain", durable=True), CONNECTION)[0]
+        again = node.vhost.declare_queue(QueueProperties("plain", durable=True), CONNECTION)[0]
+        exclusive = QueueProperties("exclusive", exclusive=True)
+        classic = QueueProperties("classic", True, arguments={"x-queue-type": "classic"})
+        assert again is plain
+        assert plain.type == "quorum"
+        assert node.vhost.declare_queue(exclusive, CONNECTION)[0].type == "classic"
+        assert node.vhost.declare_queue(classic, CONNECTION)[0].type == "classic"

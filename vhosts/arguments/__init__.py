@@ -1,0 +1,1 @@
+"""What declarations and policies ask for."""

@@ -1,0 +1,77 @@
+"""Which values an argument of a queue, or a key of a policy, can take."""
+
+import re
+from collections.abc import Callable
+
+from routelog.exchanges import field_type
+
+MICROSECONDS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "D": 86_400_000_000}
+MICROSECONDS |= {"d": MICROSECONDS["D"], "M": 30 * MICROSECONDS["D"], "Y": 365 * MICROSECONDS["D"]}
+AGE_MAX = 2**62  # us: what is so long ago fits into 64 bits, too
+_AGE = re.compile(r"([0-9]{1,9})([smhdDMY])")
+
+QUEUE_TYPES = ("classic", "quorum", "stream")
+OVERFLOWS = ("drop-head", "reject-publish", "reject-publish-dlx")
+COMPRESSIONS = ("none", "zstd", "lz4")
+RETRIES = ("disabled", "all", "failed", "returned")
+STRATEGIES = ("at-most-once", "at-least-once")
+
+HEADER_NAME_BYTES_MAX = 255  # a short string: no longer name can be in a message
+
+Check = Callable[[object], str | None]  # what is wrong with a value
+
+
+def integer(low: int, high: int = 2**63 - 1) -> Check:
+    """A whole number."""
+
+    def check(value: object) -> str | None:
+        if isinstance(value, bool) or not isinstance(value, int):
+            return f"unacceptable type '{field_type(value)}'"
+        return None if low <= value <= high else f"value {value} is not between {low} and {high}"
+
+    return check
+
+
+def one_of(*values: str) -> Check:
+    """One of some words."""
+
+    def check(value: object) -> str | None:
+        return (
+            None
+            if value in values
+            else f"invalid value {value!r}, expected one of {', '.join(values)}"
+        )
+
+    return check
+
+
+def text(value: object) -> str | None:
+    """Any text."""
+    return None if isinstance(value, str) else f"unacceptable type '{field_type(value)}'"
+
+
+def header_name(value: object) -> str | None:
+    """A name that a header can have."""
+    if not isinstance(value, str):
+        return text(value)
+    if 1 <= len(value.encode()) <= HEADER_NAME_BYTES_MAX:
+        return None
+    return f"a header's name has 1 to {HEADER_NAME_BYTES_MAX} bytes"
+
+
+def flag(value: object) -> str | None:
+    """True or false."""
+    return None if isinstance(value, bool) else f"unacceptable type '{field_type(value)}'"
+
+
+def age(value: object) -> str | None:
+    """An age such as "7d"."""
+    if isinstance(value, str) and _AGE.fullmatch(value):
+        return None
+    return "expected a number and one of Y, M, D, d, h, m, s"
+
+
+def age_microseconds(value: object) -> int | None:
+    """An age such as "7d", at most AGE_MAX; None when it is none."""
+    match = _AGE.fullmatch(value) if isinstance(value, str) else None
+    return min(int(match[1]) * MICROSECONDS[match[2]], AGE_MAX) if match else None

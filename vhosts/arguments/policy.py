@@ -1,0 +1,191 @@
+"""A policy: settings for all queues and exchanges of a vhost whose names match a pattern."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from routelog.log_backend import Durability
+from routelog.vhosts.arguments.argument_checks import (
+    OVERFLOWS,
+    RETRIES,
+    STRATEGIES,
+    Check,
+    age,
+    flag,
+    integer,
+    one_of,
+    text,
+)
+from routelog.vhosts.arguments.match_budget import MatchBudget, OutOfTime
+from routelog.vhosts.arguments.pattern import BadPattern, Pattern
+from routelog.vhosts.errors import InvalidPolicy
+
+NAME_BYTES_MAX = 255  # a short string of AMQP, as the names of queues
+PRIORITY_MAX = 2**31 - 1
+
+APPLY_TO = ("all", "exchanges", "queues", "classic_queues", "quorum_queues", "streams")
+
+ALTERNATE_EXCHANGE = "alternate-exchange"
+EXCHANGE_KEYS = (ALTERNATE_EXCHANGE,)
+
+# Of queues: each key is the argument of this name without its "x-".
+QUEUE_KEYS: Mapping[str, Check] = {
+    "message-ttl": integer(0),
+    "expires": integer(1),
+    "max-length": integer(0),
+    "max-length-bytes": integer(0),
+    "overflow": one_of(*OVERFLOWS),
+    "dead-letter-exchange": text,
+    "dead-letter-routing-key": text,
+    "dead-letter-strategy": one_of(*STRATEGIES),
+    "delivery-limit": integer(-1),
+    "delayed-retry-type": one_of(*RETRIES),
+    "delayed-retry-min": integer(1),
+    "delayed-retry-max": integer(1),
+    "consumer-timeout": integer(0),
+    "max-age": age,
+    "durability": one_of(*Durability),
+    "remote-storage": flag,
+    "local-max-age": age,
+    "local-max-length-bytes": integer(0),
+}
+
+
+def _mirror_parameters(value: object) -> str | None:
+    is_names = isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return None if is_names or integer(1)(value) is None else "expected a number or names of nodes"
+
+
+# RabbitMQ's keys for what a single node has no use for: checked, kept, without effect.
+UNUSED_KEYS: Mapping[str, Check] = {
+    "ha-mode": one_of("all", "exactly", "nodes"),
+    "ha-params": _mirror_parameters,
+    "ha-sync-mode": one_of("manual", "automatic"),
+    "ha-sync-batch-size": integer(1),
+    "ha-promote-on-shutdown": one_of("always", "when-synced"),
+    "ha-promote-on-failure": one_of("always", "when-synced"),
+    "queue-mode": one_of("default", "lazy"),
+    "queue-version": integer(1, 2),
+    "queue-master-locator": one_of("min-masters", "client-local", "random"),
+    "queue-leader-locator": one_of("client-local", "balanced", "random", "least-leaders"),
+    "max-in-memory-length": integer(0),
+    "max-in-memory-bytes": integer(0),
+    "stream-max-segment-size-bytes": integer(0),
+    "initial-cluster-size": integer(1),
+    "target-group-size": integer(1),
+}
+
+CHECKS: Mapping[str, Check] = {**QUEUE_KEYS, **UNUSED_KEYS, ALTERNATE_EXCHANGE: text}
+
+# Of these the lower value counts, whether argument, policy or operator policy has it.
+LOWER_WINS = frozenset({"message-ttl", "expires", "max-length", "max-length-bytes"})
+LOWER_WINS |= {"delivery-limit", "max-in-memory-length", "max-in-memory-bytes"}
+
+OPERATOR_KEYS = LOWER_WINS | {"overflow", "target-group-size"}
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A policy, or an operator policy.
+
+    Attributes:
+        keeps_unknown: what is not known here may be in the definition; it has no effect.
+        effective: the definition without that.
+
+    Raises:
+        InvalidPolicy: names the part that cannot be.
+    """
+
+    name: str
+    pattern: str
+    definition: Mapping[str, object]
+    priority: int = 0
+    apply_to: str = "all"
+    is_operator: bool = False
+    keeps_unknown: bool = False
+    effective: Mapping[str, object] = field(init=False, repr=False, compare=False)
+    _pattern: Pattern = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        if not -PRIORITY_MAX <= self.priority <= PRIORITY_MAX:
+            raise InvalidPolicy(self.name, "priority", "not a 32-bit number")
+        if self.apply_to not in APPLY_TO:
+            raise InvalidPolicy(self.name, "apply-to", f"expected one of {', '.join(APPLY_TO)}")
+        self._check_definition()
+        try:
+            object.__setattr__(self, "_pattern", Pattern(self.pattern))
+        except BadPattern as error:
+            raise InvalidPolicy(self.name, "pattern", str(error)) from None
+
+    def _check_definition(self) -> None:
+        if not self.definition:
+            raise InvalidPolicy(self.name, "definition", "it is empty")
+        unknown = self.unknown_keys()
+        if unknown and not self.keeps_unknown:
+            reason = "it is not recognised"
+            if unknown[0] in CHECKS:
+                reason = "it is not allowed in operator policies"
+            raise InvalidPolicy(self.name, unknown[0], reason)
+        known = {key: value for key, value in self.definition.items() if key not in unknown}
+        for key, value in known.items():
+            reason_against = CHECKS[key](value)
+            if reason_against is not None:
+                raise InvalidPolicy(self.name, key, reason_against)
+        object.__setattr__(self, "effective", known)
+        if "ha-params" in self.definition and "ha-mode" not in self.definition:
+            raise InvalidPolicy(self.name, "ha-params", "there is no 'ha-mode'")
+
+    @property
+    def ran_out_for(self) -> str | None:
+        """The first name for which the pattern ran out of time: it has not matched it."""
+        return self._pattern.ran_out_for
+
+    def unknown_keys(self) -> list[str]:
+        """The keys that are not known here, of operator policies those that they may not have, too."""
+        known = CHECKS.keys() & OPERATOR_KEYS if self.is_operator else CHECKS.keys()
+        return [key for key in self.definition if key not in known]
+
+    def applies_to_exchange(self, name: str, budget: MatchBudget) -> bool:
+        """Tell whether an exchange has this policy, if no other comes first."""
+        return self.is_for_exchanges() and self._pattern.matches(name, budget)
+
+    def applies_to_queue(self, name: str, queue_type: str, budget: MatchBudget) -> bool:
+        """Tell whether a queue has this policy, if no other comes first.
+
+        Args:
+            queue_type: classic, quorum or stream.
+        """
+        return self.is_for_queues(queue_type) and self._pattern.matches(name, budget)
+
+    def is_for_exchanges(self) -> bool:
+        """Tell whether exchanges may have it, by their names."""
+        return self.apply_to in ("all", "exchanges")
+
+    def is_for_queues(self, queue_type: str) -> bool:
+        """Tell whether queues of a type may have it, by their names."""
+        return self.apply_to in _GROUPS[queue_type]
+
+    def check_time(self, name: str, budget: MatchBudget) -> None:
+        """See that the pattern can be matched with a name.
+
+        Raises:
+            InvalidPolicy: it takes longer than there is left.
+        """
+        try:
+            self._pattern.matches_in_time(name, budget)
+        except OutOfTime:
+            reason = f"it takes too long to match with '{name}'"
+            raise InvalidPolicy(self.name, "pattern", reason) from None
+
+
+_GROUPS: Mapping[str, tuple[str, ...]] = {
+    "classic": ("all", "queues", "classic_queues"),
+    "quorum": ("all", "queues", "quorum_queues"),
+    "stream": ("all", "queues", "streams"),
+}
+
+
+def _check_name(name: str) -> None:
+    if not 1 <= len(name.encode(errors="replace")) <= NAME_BYTES_MAX or not name.isprintable():
+        reason = f"a policy's name is 1 to {NAME_BYTES_MAX} bytes that can be printed"
+        raise InvalidPolicy(name[:NAME_BYTES_MAX], "name", reason)

@@ -1,0 +1,239 @@
+"""Queue arguments: which values each one takes, and when two declarations mean the same."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from routelog.exchanges import comparable, field_type
+from routelog.log_backend import Durability, Retention
+from routelog.vhosts.arguments.argument_checks import (
+    COMPRESSIONS,
+    OVERFLOWS,
+    QUEUE_TYPES,
+    RETRIES,
+    STRATEGIES,
+    Check,
+    age,
+    age_microseconds,
+    flag,
+    header_name,
+    integer,
+    one_of,
+    text,
+)
+from routelog.vhosts.errors import InvalidQueueArgument, QueueInequivalent
+
+PARTITIONS_MAX = 256  # each costs memory, a directory, and the dispatcher a look in its turn
+# A queue with more is done with alone where several queues are in a turn of the loop: 256 take some 2 ms.
+WIDE_PARTITIONS = 16
+
+MILLISECONDS_MAX = 10 * 365 * 86_400_000  # RabbitMQ's limit of ten years
+
+# Known arguments: checked at declaration, compared at redeclaration. Others are kept and ignored.
+KNOWN: Mapping[str, Check] = {
+    "x-expires": integer(1, MILLISECONDS_MAX),
+    "x-message-ttl": integer(0, MILLISECONDS_MAX),
+    "x-max-length": integer(0),
+    "x-max-length-bytes": integer(0),
+    "x-max-priority": integer(0, 255),
+    "x-overflow": one_of(*OVERFLOWS),
+    "x-dead-letter-exchange": text,
+    "x-dead-letter-routing-key": text,
+    "x-dead-letter-strategy": one_of(*STRATEGIES),
+    "x-single-active-consumer": flag,
+    "x-delivery-limit": integer(-1),
+    "x-delayed-retry-type": one_of(*RETRIES),
+    "x-delayed-retry-min": integer(1),
+    "x-delayed-retry-max": integer(1),
+    "x-consumer-timeout": integer(0),
+    "x-queue-type": one_of(*QUEUE_TYPES),
+    "x-max-age": age,
+    "x-retention": age,
+    "x-retention-force": flag,
+    "x-durability": one_of(*Durability),
+    "x-message-deduplication": flag,
+    "x-partitions": integer(1, PARTITIONS_MAX),
+    "x-partition-key": header_name,
+    "x-compression": one_of(*COMPRESSIONS),
+    "x-remote-storage": flag,
+    "x-local-max-age": age,
+    "x-local-max-length-bytes": integer(0),
+}
+
+# What an argument means that is left out, so that who says it means the same.
+UNSAID: Mapping[str, object] = {"x-queue-type": "classic"}
+
+# What acts on single messages as consumers take them: RabbitMQ's streams do not take these, either.
+NOT_FOR_STREAMS = (
+    "x-expires",
+    "x-message-ttl",
+    "x-max-length",
+    "x-max-priority",
+    "x-overflow",
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-dead-letter-strategy",
+    "x-single-active-consumer",
+    "x-delivery-limit",
+    "x-delayed-retry-type",
+    "x-delayed-retry-min",
+    "x-delayed-retry-max",
+)
+
+# Arguments that say nothing without another one.
+NEEDED: Mapping[str, str] = {
+    "x-dead-letter-routing-key": "x-dead-letter-exchange",
+    "x-partition-key": "x-partitions",
+    "x-local-max-age": "x-remote-storage",
+    "x-local-max-length-bytes": "x-remote-storage",
+}
+
+
+def check_arguments(queue: str, vhost: str, arguments: Mapping[str, object]) -> None:
+    """Refuse arguments of a declaration that cannot be.
+
+    Raises:
+        InvalidQueueArgument: names the first one.
+    """
+    for name, value in arguments.items():
+        check = KNOWN.get(name)
+        reason = check(value) if check else None
+        if reason is not None:
+            raise InvalidQueueArgument(queue, vhost, name, reason)
+    for name, needed in NEEDED.items():
+        if name in arguments and needed not in arguments:
+            raise InvalidQueueArgument(queue, vhost, name, f"there is no '{needed}'")
+    if "x-max-age" in arguments and not is_stream(arguments):
+        reason = (
+            "only a stream lets go of messages by age; to keep consumed messages use 'x-retention'"
+        )
+        raise InvalidQueueArgument(queue, vhost, "x-max-age", reason)
+    if is_stream(arguments):
+        for name in NOT_FOR_STREAMS:
+            if name in arguments:
+                raise InvalidQueueArgument(queue, vhost, name, "no stream can do it")
+    if "x-message-deduplication" in arguments and is_stream(arguments):
+        reason = "a stream keeps every message; an exchange can let those with a new key through"
+        raise InvalidQueueArgument(queue, vhost, "x-message-deduplication", reason)
+    if "x-retention-force" in arguments and retention(arguments) is None:
+        reason = "the queue keeps no log: it is no stream and has no 'x-retention'"
+        raise InvalidQueueArgument(queue, vhost, "x-retention-force", reason)
+
+
+def check_equivalent(
+    queue: str, vhost: str, current: Mapping[str, object], received: Mapping[str, object]
+) -> None:
+    """Refuse a redeclaration whose known arguments differ.
+
+    Raises:
+        QueueInequivalent: names the first one.
+    """
+    for name in KNOWN:
+        unsaid = UNSAID.get(name)
+        has, asked = current.get(name, unsaid), received.get(name, unsaid)
+        if comparable(has) != comparable(asked):
+            raise QueueInequivalent(queue, vhost, name, *_differing(asked, has))
+
+
+def check_durability(queue: str, vhost: str, arguments: Mapping[str, object], stored: bool) -> None:
+    """Refuse a promise that a queue cannot keep.
+
+    Raises:
+        InvalidQueueArgument: the queue ends with its connection or with the broker.
+    """
+    if not stored and arguments.get("x-durability", Durability.MEMORY) != Durability.MEMORY:
+        reason = "only durable queues that are not exclusive keep messages anywhere but in memory"
+        raise InvalidQueueArgument(queue, vhost, "x-durability", reason)
+
+
+def check_remote(
+    queue: str, vhost: str, arguments: Mapping[str, object], stored: bool, has_remote: bool
+) -> None:
+    """Refuse to copy segments that there are not, or to where nothing is.
+
+    Raises:
+        InvalidQueueArgument: says what is missing.
+    """
+    reason = None
+    if arguments.get("x-remote-storage") is not True:
+        return
+    if not has_remote:
+        reason = "this broker has no remote storage: 'remote_storage' in its configuration"
+    elif not stored:
+        reason = "only durable queues that are not exclusive have a log to copy"
+    elif retention(arguments) is None:
+        reason = "the queue keeps no log: it is no stream and has no 'x-retention'"
+    if reason is not None:
+        raise InvalidQueueArgument(queue, vhost, "x-remote-storage", reason)
+
+
+def durability(arguments: Mapping[str, object], default: Durability) -> Durability:
+    """What a confirm promises in a durable queue: its argument says it, else the default."""
+    return Durability(str(arguments.get("x-durability", default)))
+
+
+def is_stream(arguments: Mapping[str, object]) -> bool:
+    """Whether a queue is a stream."""
+    return arguments.get("x-queue-type") == "stream"
+
+
+def has_single_active_consumer(arguments: Mapping[str, object]) -> bool:
+    """Whether one consumer of a queue at a time gets everything."""
+    return arguments.get("x-single-active-consumer") is True
+
+
+def priority_max(arguments: Mapping[str, object]) -> int:
+    """The highest priority that a queue tells from others; 0: it has none."""
+    highest = arguments.get("x-max-priority", 0)
+    return highest if isinstance(highest, int) and not is_stream(arguments) else 0
+
+
+def counts_deliveries(arguments: Mapping[str, object]) -> bool:
+    """Whether what a queue delivers again says how often: `x-delivery-count`."""
+    return arguments.get("x-queue-type") == "quorum"
+
+
+def retention(arguments: Mapping[str, object]) -> Retention | None:
+    """What a queue keeps longer than its consumers need; None: nothing."""
+    settled_age = age_microseconds(arguments.get("x-retention"))
+    if settled_age is None and not is_stream(arguments):
+        return None
+    limits = Retention(
+        settled_age=settled_age or 0,
+        is_forced=arguments.get("x-retention-force") is True,
+        is_remote=arguments.get("x-remote-storage") is True,
+        local_age_max=age_microseconds(arguments.get("x-local-max-age")),
+        local_bytes_max=_size(arguments.get("x-local-max-length-bytes")),
+    )
+    if not is_stream(arguments):
+        return limits
+    return replace(
+        limits,
+        is_stream=True,
+        age_max=age_microseconds(arguments.get("x-max-age")),
+        bytes_max=_size(arguments.get("x-max-length-bytes")),
+    )
+
+
+def _size(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def compression(arguments: Mapping[str, object]) -> str | None:
+    """How a queue wants its sealed segments compressed; None: it does not say."""
+    chosen = arguments.get("x-compression")
+    return chosen if isinstance(chosen, str) else None
+
+
+def _differing(asked: object, has: object) -> tuple[str, str]:
+    # As RabbitMQ writes it: types are told when there are two.
+    if asked is None or has is None or field_type(asked) != field_type(has):
+        return _described(asked), _described(has)
+    return f"'{_plain(asked)}'", f"'{_plain(has)}'"
+
+
+def _described(value: object) -> str:
+    return "none" if value is None else f"the value '{_plain(value)}' of type '{field_type(value)}'"
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,340 @@
+"""Definitions: users, vhosts and topology as one document, in RabbitMQ's form, read and checked."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
+
+import msgspec
+
+from routelog.exchanges import (
+    DEFAULT_EXCHANGE,
+    Binding,
+    Exchange,
+    RoutingError,
+    check_name,
+    type_table,
+)
+from routelog.vhosts.arguments.json_arguments import checked_arguments
+from routelog.vhosts.arguments.limits import USER_LIMITS, VHOST_LIMITS, Limits, checked_limits
+from routelog.vhosts.arguments.policy import Policy
+from routelog.vhosts.arguments.queue_properties import QueueProperties
+from routelog.vhosts.definitions.definition_entries import (
+    BindingEntry,
+    ExchangeEntry,
+    GlobalParameterEntry,
+    ParameterEntry,
+    PermissionEntry,
+    PolicyEntry,
+    QueueEntry,
+    TopicPermissionEntry,
+    UserEntry,
+    VhostEntry,
+)
+from routelog.vhosts.errors import (
+    InvalidArguments,
+    InvalidDefinition,
+    InvalidLimit,
+    InvalidParameter,
+    InvalidPermission,
+    InvalidPolicy,
+    InvalidQueueArgument,
+    InvalidQueueProperty,
+    InvalidUser,
+    InvalidVhost,
+    QueueLimitReached,
+)
+from routelog.vhosts.queues.queue_declaration import check_declaration
+from routelog.vhosts.stored.global_parameters import check_parameter
+from routelog.vhosts.stored.kept_definitions import (
+    BINDINGS,
+    EXCHANGES,
+    PARAMETERS,
+    check_kept,
+    exchanges_of,
+)
+from routelog.vhosts.stored.permission import Permission
+from routelog.vhosts.stored.topic_permission import TopicPermission, TopicRule
+from routelog.vhosts.stored.topology_record import VhostRecord
+from routelog.vhosts.stored.user import User
+
+TURN_ENTRIES = 64  # read in one turn of the loop: about 1 ms
+
+OPERATOR_POLICY = "operator_policy"  # components of parameters
+VHOST_LIMITS_COMPONENT = "vhost-limits"
+_OBJECTS = frozenset(("arguments", "limits", "metadata"))
+
+# How an entry can be wrong.
+WRONG = (
+    InvalidArguments,
+    InvalidDefinition,
+    InvalidLimit,
+    InvalidParameter,
+    InvalidPermission,
+    InvalidPolicy,
+    InvalidQueueArgument,
+    InvalidQueueProperty,
+    InvalidUser,
+    InvalidVhost,
+    QueueLimitReached,
+    RoutingError,
+    msgspec.ValidationError,
+)
+
+# The three ways to ask for it: the command, the HTTP API, the configuration.
+ADVICE = '--keep-unknown, ?unknown=keep or definitions_unknown = "keep" keep it without effect'
+
+EXCHANGE_TYPES = frozenset(type_table(lambda count: 0))
+
+_Entry = TypeVar("_Entry", bound=msgspec.Struct)
+_Any = TypeVar("_Any")
+
+
+class UnknownDefinition(Exception):
+    """Something that RabbitMQ or its plugins have, and this broker has not."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptEntry:
+    """An entry that means nothing here, as the document has it."""
+
+    vhost: str
+    kind: str
+    entry: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Definitions:
+    """What a document says; what belongs to a vhost or a user stands beside its name.
+
+    Attributes:
+        kept: entries without effect.
+        without_effect: what has none, in words: these entries, and keys of policies.
+    """
+
+    users: list[tuple[User, Limits]] = field(default_factory=list)
+    vhosts: list[VhostRecord] = field(default_factory=list)
+    permissions: list[tuple[str, str, Permission]] = field(default_factory=list)
+    topic_permissions: list[tuple[str, str, TopicPermission]] = field(default_factory=list)
+    policies: list[tuple[str, Policy]] = field(default_factory=list)
+    vhost_limits: list[tuple[str, Limits]] = field(default_factory=list)
+    global_parameters: dict[str, object] = field(default_factory=dict)
+    exchanges: list[tuple[str, Exchange]] = field(default_factory=list)
+    queues: list[tuple[str, QueueProperties]] = field(default_factory=list)
+    bindings: list[tuple[str, Binding]] = field(default_factory=list)
+    kept: list[KeptEntry] = field(default_factory=list)
+    without_effect: list[str] = field(default_factory=list)
+
+    def counts(self) -> dict[str, int]:
+        """How many entries there are of each kind, those without effect under `kept`."""
+        kinds = [each.name for each in fields(self) if each.name != "without_effect"]
+        return {kind: len(getattr(self, kind)) for kind in kinds}
+
+
+def read_definitions(
+    document: object, vhost: str | None = None, *, keep_unknown: bool = False
+) -> Definitions:
+    """The definitions of a document, each of them checked on its own.
+
+    Args:
+        document: as decoded from JSON. Keys that are not known are passed over.
+        vhost: where everything belongs that does not say it, or says another one.
+        keep_unknown: what RabbitMQ and its plugins have and this broker has not is kept without effect.
+
+    Raises:
+        InvalidDefinition: names the first entry that cannot be.
+    """
+    reader = _Reader(document, vhost, keep_unknown)
+    for _ in reader.steps():
+        pass
+    return reader.read
+
+
+async def read_definitions_in_turns(
+    document: object, vhost: str | None = None, *, keep_unknown: bool = False
+) -> Definitions:
+    """See `read_definitions`; others have their turn meanwhile.
+
+    Args:
+        document: its entries are taken out, as all of them at once would be long to let go of.
+    """
+    reader = _Reader(document, vhost, keep_unknown, takes=True)
+    for at, _ in enumerate(reader.steps()):
+        if at % TURN_ENTRIES == TURN_ENTRIES - 1:
+            await asyncio.sleep(0)
+    return reader.read
+
+
+class _Reader:
+    def __init__(
+        self, document: object, vhost: str | None, keep_unknown: bool, *, takes: bool = False
+    ) -> None:
+        if not isinstance(document, dict):
+            raise InvalidDefinition("the document", "it is no JSON object")
+        self._document: Mapping[str, Any] = document
+        self._vhost = vhost
+        self._keep_unknown = keep_unknown
+        self._takes = takes
+        self._place_of_entry = ""  # of the one that is looked at
+        self._entry: Any = None
+        self._unknown_exchanges: set[tuple[str, str]] = set()  # by vhost
+        self.read = Definitions()
+
+    def steps(self) -> Iterator[None]:
+        # One entry each.
+        kinds: list[tuple[str, type[Any], Callable[[Any], None]]] = [
+            ("users", UserEntry, self._user),
+            ("vhosts", VhostEntry, self._vhost_entry),
+            ("permissions", PermissionEntry, self._permission),
+            ("topic_permissions", TopicPermissionEntry, self._topic_permission),
+            ("parameters", ParameterEntry, self._parameter),
+            ("global_parameters", GlobalParameterEntry, self._global_parameter),
+            ("policies", PolicyEntry, self._policy),
+            ("exchanges", ExchangeEntry, self._exchange),
+            ("queues", QueueEntry, self._queue),
+            ("bindings", BindingEntry, self._binding),
+        ]
+        ours = ("parameters", "policies", "exchanges", "queues", "bindings")
+        for kind, entry_type, take in kinds:
+            if self._vhost is None or kind in ours:
+                for place, entry in self._entries(kind, entry_type):
+                    self._place_of_entry = place
+                    named(place, take, entry)
+                    yield
+
+    def _entries(self, kind: str, entry_type: type[_Entry]) -> Iterator[tuple[str, _Entry]]:
+        entries = self._document.get(kind, [])
+        if not isinstance(entries, list):
+            raise InvalidDefinition(kind, "it is no array")
+        for at, content in enumerate(entries):
+            if self._takes:
+                entries[at] = None
+            name = content.get("name", content.get("user", "")) if isinstance(content, dict) else ""
+            place = f"{kind}[{at}] '{name}'" if name else f"{kind}[{at}]"
+            self._entry = content
+            try:
+                yield place, msgspec.convert(_with_objects(content), entry_type)
+            except msgspec.ValidationError as error:
+                raise InvalidDefinition(place, str(error)) from None
+
+    def _user(self, entry: UserEntry) -> None:
+        self.read.users.append((entry.user(), checked_limits(USER_LIMITS, entry.limits)))
+
+    def _vhost_entry(self, entry: VhostEntry) -> None:
+        record = entry.record()
+        check_name("vhost", record.name)
+        self.read.vhosts.append(record)
+
+    def _permission(self, entry: PermissionEntry) -> None:
+        permission = Permission(entry.configure, entry.write, entry.read)
+        self.read.permissions.append((entry.user, entry.vhost, permission))
+
+    def _topic_permission(self, entry: TopicPermissionEntry) -> None:
+        permission = TopicPermission(entry.exchange, entry.write, entry.read)
+        TopicRule(permission, entry.user, entry.vhost)
+        self.read.topic_permissions.append((entry.user, entry.vhost, permission))
+
+    def _parameter(self, entry: ParameterEntry) -> None:
+        vhost = self._place(entry.vhost)
+        if entry.component == VHOST_LIMITS_COMPONENT:
+            limits = _object(entry.value)
+            if not isinstance(limits, dict):
+                raise InvalidLimit(entry.name, "its value is no object")
+            self.read.vhost_limits.append((vhost, checked_limits(VHOST_LIMITS, limits)))
+        elif entry.component == OPERATOR_POLICY:
+            if not isinstance(entry.value, dict):
+                raise InvalidPolicy(entry.name, "value", "it is no object")
+            policy = msgspec.convert({**entry.value, "name": entry.name}, PolicyEntry)
+            self._take_policy(vhost, policy, is_operator=True)
+        else:
+            what = f"component {entry.component}: there is no such component"
+            self._keep(PARAMETERS, vhost, what)
+
+    def _keep(self, kind: str, vhost: str, what: str) -> None:
+        # The entry that is looked at, as it stands there: it may say more than we know.
+        self._unknown(what)
+        entry = {**self._entry, "vhost": vhost}
+        check_kept(entry)
+        self.read.kept.append(KeptEntry(vhost, kind, entry))
+
+    def _unknown(self, what: str) -> None:
+        if not self._keep_unknown:
+            raise UnknownDefinition(what)
+        self.read.without_effect.append(f"{self._place_of_entry}: {what}")
+
+    def _take_policy(self, vhost: str, entry: PolicyEntry, *, is_operator: bool = False) -> None:
+        policy = entry.policy(is_operator=is_operator, keeps_unknown=True)
+        if unknown := policy.unknown_keys():
+            self._unknown(f"policy '{entry.name}': not known: {', '.join(unknown)}")
+        else:
+            policy = replace(policy, keeps_unknown=False)
+        self.read.policies.append((vhost, policy))
+
+    def _global_parameter(self, entry: GlobalParameterEntry) -> None:
+        check_parameter(entry.name, entry.value)
+        self.read.global_parameters[entry.name] = entry.value
+
+    def _policy(self, entry: PolicyEntry) -> None:
+        self._take_policy(self._place(entry.vhost), entry)
+
+    def _exchange(self, entry: ExchangeEntry) -> None:
+        if entry.name != DEFAULT_EXCHANGE:
+            check_name("exchange", entry.name)
+            checked_arguments(entry.arguments)
+            vhost = self._place(entry.vhost)
+            if entry.type in EXCHANGE_TYPES:
+                self.read.exchanges.append((vhost, entry.exchange()))
+            else:
+                self._keep(EXCHANGES, vhost, f"unknown exchange type '{entry.type}'")
+                self._unknown_exchanges.add((vhost, entry.name))
+
+    def _queue(self, entry: QueueEntry) -> None:
+        vhost = self._place(entry.vhost)
+        properties = entry.properties()
+        check_name("queue", entry.name)
+        checked_arguments(entry.arguments)
+        check_declaration(vhost, properties)
+        self.read.queues.append((vhost, properties))
+
+    def _binding(self, entry: BindingEntry) -> None:
+        checked_arguments(entry.arguments)
+        if entry.source == DEFAULT_EXCHANGE:
+            return
+        vhost = self._place(entry.vhost)
+        ends = exchanges_of(self._entry)
+        unknown = [end for end in sorted(ends) if (vhost, end) in self._unknown_exchanges]
+        if unknown:
+            self._keep(BINDINGS, vhost, f"exchange '{unknown[0]}' is kept without effect")
+        else:
+            self.read.bindings.append((vhost, entry.binding()))
+
+    def _place(self, vhost: str) -> str:
+        place = self._vhost or vhost
+        if not place:
+            raise InvalidDefinition("vhost", "it is not said")
+        return place
+
+
+def _with_objects(content: Any) -> Any:
+    if not isinstance(content, dict):
+        return content
+    return content | {name: _object(content[name]) for name in _OBJECTS & content.keys()}
+
+
+def _object(value: Any) -> Any:
+    # RabbitMQ writes an object that has become empty as an empty array.
+    return {} if value == [] else value
+
+
+def named(place: str, take: Callable[[_Any], None], entry: _Any) -> None:
+    """Take an entry; what is wrong with it is said with its place.
+
+    Raises:
+        InvalidDefinition: it was refused.
+    """
+    try:
+        take(entry)
+    except UnknownDefinition as error:
+        raise InvalidDefinition(place, f"{error}; {ADVICE}") from error
+    except WRONG as error:
+        raise InvalidDefinition(place, str(error)) from error

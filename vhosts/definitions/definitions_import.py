@@ -1,0 +1,258 @@
+"""Carries out definitions: first all of them on paper, so that bad ones change nothing."""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+
+from routelog.exchanges import Binding, Exchange, RoutingTable
+from routelog.vhosts.actor import Actor, acts, current_actor
+from routelog.vhosts.arguments.limits import MAX_QUEUES, Limits, reached
+from routelog.vhosts.arguments.queue_properties import QueueProperties
+from routelog.vhosts.definitions.definitions import Definitions, named
+from routelog.vhosts.errors import InvalidDefinition, QueueLimitReached, VhostNotFound
+from routelog.vhosts.people.user_directory import UserDirectory
+from routelog.vhosts.queues.queue_declaration import check_declaration
+from routelog.vhosts.stored.global_parameters import GlobalParameters
+from routelog.vhosts.stored.kept_definitions import check_room
+from routelog.vhosts.stored.topology_record import VhostRecord
+from routelog.vhosts.vhost.topology_keeper import Durable
+from routelog.vhosts.vhost.vhost import VirtualHost
+from routelog.vhosts.vhost.vhost_directory import VhostDirectory, check_vhost
+
+TURN_ENTRIES = 8  # of queues, exchanges and bindings in one turn of the loop: some 100 us each
+
+
+_Entry = TypeVar("_Entry")
+
+
+class DefinitionsImport:
+    """Brings definitions into a node; what is there already is kept, or replaced as in RabbitMQ.
+
+    Users, permissions, policies, limits and parameters are replaced by those of their name;
+    exchanges, queues and bindings that exist stay as they are.
+    """
+
+    def __init__(
+        self, vhosts: VhostDirectory, users: UserDirectory, parameters: GlobalParameters
+    ) -> None:
+        self._vhosts = vhosts
+        self._users = users
+        self._parameters = parameters
+
+    async def run(self, definitions: Definitions) -> None:
+        """Check everything, then carry it out; durable when this returns.
+
+        The topology is taken out of the definitions on the way.
+
+        Raises:
+            InvalidDefinition: names what cannot be; nothing has changed.
+            MetadataUnavailable: the store takes no more; what came before is there.
+            Others: somebody deleted meanwhile what an entry needs.
+        """
+        counts, without_effect = definitions.counts(), definitions.without_effect
+        actor = current_actor() or Actor("", "", "start")
+        with acts(actor):
+            with actor.imports():
+                await self._carry_out(definitions)
+            self._vhosts.events.note("definitions.imported", **counts)
+            for at, what in enumerate(without_effect):
+                self._vhosts.events.note("definitions.kept", entry=what)
+                await _rest(at)
+
+    async def _carry_out(self, definitions: Definitions) -> None:
+        await self._rehearse(definitions)
+        await self._people(definitions)
+        for vhost, policy in definitions.policies:
+            await self._vhosts.get(vhost).policies.put(policy)
+        for name, value in definitions.global_parameters.items():
+            await self._parameters.put(name, value)
+        for kept in definitions.kept:
+            await self._vhosts.get(kept.vhost).kept.put(kept.kind, kept.entry)
+        await self._topology(definitions)
+
+    async def _people(self, definitions: Definitions) -> None:
+        for record in definitions.vhosts:
+            await self._vhosts.put(self._merged(record))
+        for name, limits in definitions.vhost_limits:
+            record = self._vhosts.get(name).record
+            await self._vhosts.put(msgspec.structs.replace(record, limits=dict(limits)))
+        for user, limits in definitions.users:
+            await self._users.put_user(user)
+            await self._users.set_limits(user.name, limits)
+        for name, vhost, permission in definitions.permissions:
+            await self._users.set_permissions(name, vhost, permission)
+        for name, vhost, topic in definitions.topic_permissions:
+            await self._users.set_topic_permission(name, vhost, topic)
+
+    def _merged(self, record: VhostRecord) -> VhostRecord:
+        # A document of RabbitMQ 3.10 says nothing but names: that takes nothing away.
+        try:
+            known = self._vhosts.get(record.name).record
+        except VhostNotFound:
+            return record
+        return VhostRecord(
+            record.name,
+            record.description or known.description,
+            record.tags or known.tags,
+            record.default_queue_type or known.default_queue_type,
+            known.limits,
+        )
+
+    async def _topology(self, definitions: Definitions) -> None:
+        durable: deque[Durable] = deque()
+        for at, (vhost_name, exchange) in _taken(definitions.exchanges):
+            vhost = self._vhosts.get(vhost_name)
+            await vhost.until_free("exchange", exchange.name)
+            if not vhost.routing.has_exchange(exchange.name):
+                durable.append(vhost.restore_exchange(exchange))
+            await _rest(at)
+        for at, (vhost_name, properties) in _taken(definitions.queues):
+            vhost, is_wide = self._vhosts.get(vhost_name), False
+            await vhost.until_free("queue", properties.name)
+            if properties.name not in vhost.queues:
+                queue, declared = vhost.declare_queue(properties, None, server_named=True)
+                durable.append(declared)
+                is_wide = queue.is_wide
+            await _rest(at, is_wide)
+        await _all(durable)  # a durable queue can be bound from then on
+        for at, (vhost_name, binding) in _taken(definitions.bindings):
+            durable.append(self._vhosts.get(vhost_name).restore_binding(binding))
+            await _rest(at)
+        await _all(durable)
+
+    # -- on paper
+
+    async def _rehearse(self, definitions: Definitions) -> None:
+        for record in definitions.vhosts:
+            named(f"vhosts '{record.name}'", check_vhost, self._merged(record))
+        users = {user.name for user in self._users.users()}
+        users |= {user.name for user, _ in definitions.users}
+        stages = self._stages(definitions)
+        for kind, entries in (
+            ("permissions", [each[:2] for each in definitions.permissions]),
+            ("topic_permissions", [each[:2] for each in definitions.topic_permissions]),
+        ):
+            for user, vhost in entries:
+                place = f"{kind} of '{user}' in '{vhost}'"
+                _stage(stages, place, vhost)
+                if user not in users:
+                    raise InvalidDefinition(place, f"no user '{user}'")
+        for vhost, policy in definitions.policies:
+            _stage(stages, f"policies '{policy.name}'", vhost)
+        real = {vhost.name: vhost for vhost in self._vhosts.all()}
+        for vhost in {each.vhost for each in definitions.kept}:
+            _stage(stages, "entries without effect", vhost)
+            kept = [(each.kind, each.entry) for each in definitions.kept if each.vhost == vhost]
+            check_room(vhost, real[vhost].kept if vhost in real else None, kept)
+        for vhost, limits in definitions.vhost_limits:
+            _stage(stages, f"limits of '{vhost}'", vhost).limits = limits
+        await self._rehearse_topology(definitions, stages)
+
+    async def _rehearse_topology(
+        self, definitions: Definitions, stages: Mapping[str, "_Stage"]
+    ) -> None:
+        for at, (vhost, exchange) in enumerate(definitions.exchanges):
+            place = f"exchanges '{exchange.name}'"
+            named(place, _stage(stages, place, vhost).exchange, exchange)
+            await _rest(at)
+        for at, (vhost, properties) in enumerate(definitions.queues):
+            place = f"queues '{properties.name}'"
+            has_remote = self._vhosts.has_remote
+            named(place, partial(check_declaration, vhost, has_remote=has_remote), properties)
+            named(place, _stage(stages, place, vhost).queue, properties)
+            await _rest(at)
+        for at, (vhost, binding) in enumerate(definitions.bindings):
+            place = f"bindings from '{binding.source}' to '{binding.destination}'"
+            named(place, _stage(stages, place, vhost).binding, binding)
+            await _rest(at)
+        for at, (vhost, properties) in enumerate(definitions.queues):
+            stages[vhost].forget(properties.name)  # all paper at once would be long to let go of
+            await _rest(at)
+
+    def _stages(self, definitions: Definitions) -> dict[str, "_Stage"]:
+        queues_max = self._vhosts.queues_max
+        real = {vhost.name: vhost for vhost in self._vhosts.all()}
+        names = real.keys() | {record.name for record in definitions.vhosts}
+        return {name: _Stage(name, real.get(name), queues_max) for name in names}
+
+
+class _Stage:
+    # A vhost on paper: what the definitions would make of it.
+    def __init__(self, name: str, real: VirtualHost | None, queues_max: int) -> None:
+        self.limits: Limits = {} if real is None else real.limits
+        self._name = name
+        self._real = real
+        self._queues_max = queues_max
+        self._queues = 0 if real is None else len(real.queues)
+        self._paper = RoutingTable(name)
+
+    def exchange(self, exchange: Exchange) -> None:
+        if not self._is_real_exchange(exchange.name):
+            self._paper.restore_exchange(exchange)
+
+    def queue(self, properties: QueueProperties) -> None:
+        if self._paper.has_queue(properties.name):
+            return
+        if not self._is_real_queue(properties.name):
+            limits = {MAX_QUEUES: self._queues_max, **self.limits}
+            limit = reached(limits, MAX_QUEUES, self._queues)
+            if limit is not None:
+                raise QueueLimitReached(properties.name, self._name, limit)
+            self._queues += 1
+        self._paper.add_queue(properties.name, durable=properties.durable)
+
+    def forget(self, queue: str) -> None:
+        self._paper.remove_queue(queue)
+
+    def binding(self, binding: Binding) -> None:
+        for name in (binding.source, binding.destination):
+            if self._real is not None and self._is_real_exchange(name):
+                self._paper.restore_exchange(self._real.routing.exchange(name))
+        if self._is_real_queue(binding.destination) and not self._paper.has_queue(
+            binding.destination
+        ):
+            self._paper.add_queue(binding.destination, durable=True)
+        self._paper.restore_binding(binding)
+
+    def _is_real_exchange(self, name: str) -> bool:
+        return self._real is not None and self._real.routing.has_exchange(name)
+
+    def _is_real_queue(self, name: str) -> bool:
+        return self._real is not None and name in self._real.queues
+
+
+def _stage(stages: Mapping[str, _Stage], place: str, vhost: str) -> _Stage:
+    stage = stages.get(vhost)
+    if stage is None:
+        raise InvalidDefinition(place, f"vhost {vhost} not found")
+    return stage
+
+
+def _taken(entries: list[_Entry]) -> Iterator[tuple[int, _Entry]]:
+    # Numbered, and let go of one by one.
+    entries.reverse()
+    for at in range(len(entries)):
+        yield at, entries.pop()
+
+
+async def _rest(at: int, at_once: bool = False) -> None:
+    if at_once or at % TURN_ENTRIES == TURN_ENTRIES - 1:
+        await asyncio.sleep(0)
+
+
+async def _all(changes: deque[Durable]) -> None:
+    # One after the other, and let go of then: thousands at once would hold the loop.
+    failure: Exception | None = None
+    for at in range(len(changes)):
+        if (change := changes.popleft()) is not None:
+            try:
+                await change
+            except Exception as error:
+                failure = failure or error
+        await _rest(at)
+    if failure is not None:
+        raise failure

@@ -1,0 +1,1 @@
+"""Messages that an exchange holds until they are due."""

@@ -1,0 +1,165 @@
+"""The delayed message exchanges of a virtual host, with what they hold: opened, stored, deleted."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+
+import msgspec
+
+from routelog.exchanges import DELAYED_TYPE, Exchange, holding_exchange
+from routelog.log_backend import (
+    EXCHANGE_MARK,
+    Change,
+    Durability,
+    LogStore,
+    MetadataStore,
+    Schedule,
+    ScheduledRecord,
+)
+from routelog.vhosts.delays.due_delivery import DueDelivery
+from routelog.vhosts.delays.held_messages import HeldMessages
+from routelog.vhosts.delays.held_page import HeldPage, held_page
+from routelog.vhosts.delays.held_scan import HeldScan
+from routelog.vhosts.delays.message_delay import PARTS
+from routelog.vhosts.partitions.partition_numbers import PartitionNumbers
+from routelog.vhosts.rules.surroundings import Surroundings
+from routelog.vhosts.stored.topology_record import DelayRecord, delay_change, prefix
+
+
+class DelayBook:
+    """What is held, by exchange."""
+
+    def __init__(
+        self,
+        vhost: str,
+        logs: LogStore,
+        numbers: PartitionNumbers,
+        surroundings: Surroundings,
+        durability: Durability,
+    ) -> None:
+        self._vhost = vhost
+        self._logs = logs
+        self._numbers = numbers
+        self._surroundings = surroundings
+        self._durability = durability
+        self._held: dict[str, HeldMessages] = {}
+        self._deliveries: dict[str, DueDelivery] = {}
+
+    def load(self, store: MetadataStore) -> None:
+        """Open what the store knows, before the log store recovers."""
+        for _, entry in store.scan(prefix("delays", self._vhost)):
+            record = msgspec.json.decode(entry.value, type=DelayRecord)
+            ends = self._logs.schedules.ends(record.partitions[0])
+            self._open(record.exchange, record.partitions, ends, durable=True)
+
+    def recovered(self) -> None:
+        """The log store has recovered: count what is held."""
+        for held in self._held.values():
+            held.recovered()
+
+    def start(self) -> None:
+        """What is held becomes due from now on."""
+        for held in self._held.values():
+            self._begin(held)
+
+    def held(self, exchange: str) -> HeldMessages | None:
+        """What an exchange holds; None: it is no delayed message exchange."""
+        return self._held.get(exchange)
+
+    def recipient(self, name: str) -> HeldMessages | None:
+        """What a route leads to by this name; None: a queue."""
+        exchange = holding_exchange(name)
+        return None if exchange is None else self._held.get(exchange)
+
+    async def page(self, held: HeldMessages, first: ScheduledRecord, count: int) -> HeldPage:
+        """See `held_page`."""
+        return await held_page(held, self._logs, first, count)
+
+    @property
+    def schedules(self) -> Collection[int]:
+        """The numbers of all schedules."""
+        return [held.schedule.number for held in self._held.values()]
+
+    # -- with the topology
+
+    def declared(self, exchange: Exchange) -> list[Change]:
+        """An exchange has come.
+
+        Returns:
+            Metadata changes to apply together with its declaration.
+        """
+        if exchange.type != DELAYED_TYPE:
+            return []
+        numbers, number_change = self._numbers.take(PARTS)
+        self._begin(self._open(exchange.name, numbers, {}, durable=exchange.durable))
+        if not exchange.durable:
+            return []
+        return [number_change, delay_change(self._vhost, exchange.name, numbers)]
+
+    def undone(self, exchanges: Iterable[Exchange]) -> None:
+        """The declarations of exchanges cannot be stored."""
+        for exchange in exchanges:
+            self.deleted(exchange)
+
+    def deleted(self, exchange: Exchange) -> tuple[list[Change], list[Callable[[], None]]]:
+        """An exchange has gone.
+
+        Returns:
+            Metadata changes to apply together with its deletion, and what to call when they are durable.
+        """
+        held = self._held.pop(exchange.name, None)
+        if held is None:
+            return [], []
+        self._deliveries.pop(exchange.name).stop()
+        held.schedule.delete()
+        changes = self._logs.close_partitions(*held.logs)
+        if not exchange.durable:
+            return [], []
+        changes.append(delay_change(self._vhost, exchange.name, [], deleted=True))
+        return changes, [partial(self._logs.remove_files, *held.logs)]
+
+    # -- what is open
+
+    def _open(
+        self, exchange: str, numbers: list[int], ends: Mapping[int, int], *, durable: bool
+    ) -> HeldMessages:
+        logs = [
+            self._logs.open_partition(
+                number,
+                self._vhost,
+                EXCHANGE_MARK + exchange,
+                part,
+                durable=durable,
+                durability=self._durability,
+            )
+            for part, number in enumerate(numbers)
+        ]
+        held = self._held[exchange] = HeldMessages(
+            exchange,
+            logs,
+            lambda on_near: Schedule(
+                numbers[0],
+                self._logs.schedules,
+                [ends.get(part, 0) for part in range(PARTS)],
+                self._surroundings.call_later,
+                on_near,
+            ),
+            self._logs.journal.when_collected if durable else _at_once,
+        )
+        return held
+
+    def _begin(self, held: HeldMessages) -> None:
+        delivery = self._deliveries[held.exchange] = DueDelivery(held, self._surroundings)
+        held.schedule.check_ends([log.next_offset for log in held.logs])
+        for part in range(PARTS):
+            HeldScan(
+                held,
+                part,
+                self._surroundings.call_soon,
+                self._surroundings.call_later,
+                delivery.look_soon,
+            ).run()
+        held.schedule.read_ahead()
+
+
+def _at_once(done: Callable[[], None]) -> None:
+    done()

@@ -1,0 +1,331 @@
+"""Delivery of what an exchange holds: read a little before it is due, then routed as if just published.
+
+A message stays unsettled until its copies are as safe as the queues that took them promise. So a crash loses
+none, and may bring a message twice: in a queue, and held and due at once.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Protocol
+
+from routelog.log_backend import (
+    BLIND_COPIES,
+    EXPIRING,
+    PERSISTENT,
+    PartitionLog,
+    Reason,
+    ScheduledRecord,
+    Segment,
+    StoredRecord,
+)
+from routelog.vhosts.delays.held_messages import HeldMessages
+from routelog.vhosts.delays.message_delay import DueLetters, message_delay
+from routelog.vhosts.messages.property_list import EXPIRATION, is_persistent
+from routelog.vhosts.posting.post import Post
+from routelog.vhosts.posting.posting import Posted
+from routelog.vhosts.timer import Timer
+
+AHEAD = 2_000_000  # us before it is due that a message is read: many reads of a busy disk
+COMING_MAX = 4_096  # messages that are read ahead: as many as due in AHEAD at 2,000 a second
+READ_BYTES_MAX = 16_777_216  # of those that are not in memory anyway
+FETCH_BYTES_MAX = 2_097_152  # of one read
+FETCH_MAX = 512  # messages of one read
+POSTED_MAX = 256  # messages of one turn: about 5 ms
+POSTED_BYTES_MAX = 1_048_576  # of one turn, but one message whole
+PRESSED_SECONDS = 0.1  # between looks whether publishers may go on
+REFUSED_SECONDS = 5.0  # until a message that a full queue refused is tried again
+TIMER_SECONDS_MAX = 60.0  # the clock may be set meanwhile
+
+log = logging.getLogger(__name__)
+
+
+class DueSurroundings(Protocol):
+    """What due messages need of their vhost."""
+
+    @property
+    def post(self) -> Post:
+        """What they are published by."""
+
+    def now(self) -> int:
+        """Microseconds since 1970."""
+
+    def call_soon(self, call: Callable[[], None]) -> object:
+        """Run a function after this turn of the event loop."""
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
+        """Run a function after some seconds."""
+
+    def is_pressed(self) -> bool:
+        """Publishers have to wait: for the disk, or for memory."""
+
+    def when_reached(self, posted: Posted, done: Callable[[], None]) -> None:
+        """Call `done` when the journal is where the copies need it."""
+
+    def fetch(
+        self,
+        segment: Segment,
+        offsets: Sequence[int],
+        bytes_max: int,
+        done: Callable[[Mapping[int, StoredRecord] | None], None],
+    ) -> None:
+        """Read records of a segment, see `ColdReads.fetch`; None: that failed."""
+
+
+class DueDelivery:
+    """Delivers what one exchange holds when its time comes.
+
+    Invariant: what is coming is ascending, and was taken out of the schedule's memory.
+    """
+
+    def __init__(self, held: HeldMessages, surroundings: DueSurroundings) -> None:
+        self._held = held
+        self._surroundings = surroundings
+        self._coming: list[ScheduledRecord] = []
+        self._unread: list[ScheduledRecord] = []  # of those coming: not in memory, and nobody reads
+        self._reading: set[ScheduledRecord] = set()
+        self._read: dict[ScheduledRecord, StoredRecord] = {}
+        self._read_bytes = 0
+        self._posting = 0  # groups of messages that are on their way to their queues
+        self._refused = 0  # messages that a full queue refused, until they are tried again
+        self._timer: Timer | None = None
+        self._timer_at = 0  # us since 1970
+        self._looking = False
+        self._stopped = False
+        held.on_earlier = self._came
+        held.on_near = self.look_soon
+
+    def look_soon(self) -> None:
+        """Something may be due: look after this turn of the event loop."""
+        if not self._looking and not self._stopped:
+            self._looking = True
+            self._surroundings.call_soon(self._look)
+
+    def stop(self) -> None:
+        """The exchange is gone."""
+        self._stopped = True
+        self._coming.clear()
+        self._unread.clear()
+        self._read.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _came(self, due: int) -> None:
+        if self._timer is None or due - AHEAD < self._timer_at:
+            self.look_soon()
+
+    def _look(self) -> None:
+        self._looking = False
+        if self._stopped:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        now = self._surroundings.now()
+        self._bring(now + AHEAD)
+        self._fetch()
+        if self._posting:
+            return  # the last of them looks again
+        if self._coming and self._coming[0].due <= now:
+            if self._surroundings.is_pressed():
+                self._wake_at(now + int(PRESSED_SECONDS * 1_000_000))
+                return
+            if self._deliver(now):
+                self.look_soon()
+        if not self._posting and not self._looking:
+            self._set_timer(now)
+
+    def _set_timer(self, now: int) -> None:
+        times = []
+        if self._coming and self._coming[0].due > now:
+            times.append(self._coming[0].due)
+        following = self._held.schedule.next_due
+        if following is not None and self._room:
+            times.append(following - AHEAD)
+        if times:
+            self._wake_at(min(times))
+
+    def _wake_at(self, time: int) -> None:
+        seconds = (time - self._surroundings.now()) / 1_000_000
+        self._timer_at = time
+        self._timer = self._surroundings.call_later(
+            min(max(seconds, 0.0), TIMER_SECONDS_MAX), self.look_soon
+        )
+
+    @property
+    def _room(self) -> int:
+        return max(0, COMING_MAX - len(self._coming) - self._refused)
+
+    # -- reading
+
+    def _bring(self, until: int) -> None:
+        taken = self._held.schedule.take_due(until, self._room)
+        if not taken:
+            return
+        brought = [entry for entry in taken if self._held.is_held(entry)]
+        if len(brought) < len(taken):
+            self._held.schedule.strike_out([e for e in taken if not self._held.is_held(e)])
+        self._coming += brought
+        self._coming.sort()
+        logs = self._held.logs
+        self._unread += [e for e in brought if logs[e.part].needs_load(e.offset)]
+
+    def _fetch(self) -> None:
+        while (
+            self._unread and self._read_bytes < READ_BYTES_MAX and len(self._reading) < COMING_MAX
+        ):
+            first = self._unread[0]
+            part_log = self._held.logs[first.part]
+            segment = part_log.segment_of(first.offset)
+            if segment is None:
+                del self._unread[0]  # it is settled, or lost: who delivers it finds out
+                continue
+            end = segment.written_end
+            group = [
+                each
+                for each in self._unread
+                if each.part == first.part and segment.base_offset <= each.offset < end
+            ][:FETCH_MAX] or [first]
+            chosen = set(group)
+            self._unread = [each for each in self._unread if each not in chosen]
+            self._reading |= chosen
+            offsets = sorted(each.offset for each in group)
+            self._surroundings.fetch(
+                segment, offsets, FETCH_BYTES_MAX, partial(self._fetched, group, part_log)
+            )
+
+    def _fetched(
+        self,
+        group: Sequence[ScheduledRecord],
+        part_log: PartitionLog,
+        found: Mapping[int, StoredRecord] | None,
+    ) -> None:
+        self._reading.difference_update(group)
+        if self._stopped:
+            return
+        if found is None:
+            # Damaged, or just removed. The log knows what to do when it is asked for the first of them.
+            part_log.load(min(each.offset for each in group), self.look_soon)
+            self._surroundings.call_later(PRESSED_SECONDS, self.look_soon)
+            return
+        reached = max(found, default=group[0].offset)
+        left = []
+        for entry in group:
+            record = found.get(entry.offset)
+            if record is not None:
+                self._read[entry] = record
+                self._read_bytes += len(record.body) + len(record.properties)
+            elif entry.offset > reached:
+                left.append(entry)
+        self._unread = left + self._unread
+        self.look_soon()
+
+    # -- delivering
+
+    def _deliver(self, now: int) -> bool:
+        # Tells whether there is more to do at once.
+        due: list[tuple[ScheduledRecord, StoredRecord]] = []
+        at = size = 0
+        more = False
+        for entry in self._coming:
+            if entry.due > now:
+                break
+            if len(due) >= POSTED_MAX or size >= POSTED_BYTES_MAX:
+                more = True
+                break
+            if self._held.is_held(entry):
+                record = self._record(entry)
+                if record is None and self._waits_for(entry):
+                    break
+                if record is not None and self._is_due(entry, record):
+                    due.append((entry, record))
+                    size += len(record.body)
+            at += 1
+        gone = self._coming[:at]
+        del self._coming[:at]
+        for entry in gone:
+            if (known := self._read.pop(entry, None)) is not None:
+                self._read_bytes -= len(known.body) + len(known.properties)
+        self._post_all(due)
+        return more or bool(gone and self._coming and self._coming[0].due <= now)
+
+    def _record(self, entry: ScheduledRecord) -> StoredRecord | None:
+        return self._read.get(entry) or self._held.in_memory(entry)
+
+    def _waits_for(self, entry: ScheduledRecord) -> bool:
+        # A message that is due and not in memory: whether it will be.
+        part_log = self._held.logs[entry.part]
+        if entry in self._reading:
+            return True
+        if part_log.needs_load(entry.offset):
+            if entry not in self._unread:  # it left memory after it was seen there
+                self._unread.insert(0, entry)
+            self._fetch()
+            return True
+        if entry.offset >= part_log.blocked_from:
+            where = part_log.directory
+            log.error("a held message is behind a damage: %s, offset %d", where, entry.offset)
+        else:
+            self._held.settle([entry], Reason.LOST)
+        return False
+
+    def _is_due(self, entry: ScheduledRecord, record: StoredRecord) -> bool:
+        # A crash may have taken the message that an entry was of, and given its offset again.
+        if record.time + message_delay(record.properties) == entry.due:
+            return True
+        self._held.schedule.strike_out([entry])
+        return False
+
+    def _post_all(self, due: Sequence[tuple[ScheduledRecord, StoredRecord]]) -> None:
+        # Neighbours of one kind together, so that order is as they are due.
+        for (exchange, attributes), group in groupby(due, _kind):
+            self._post(exchange, attributes, list(group))
+
+    def _post(
+        self,
+        exchange: bytes,
+        attributes: int,
+        group: Sequence[tuple[ScheduledRecord, StoredRecord]],
+    ) -> None:
+        letters = DueLetters([record for _, record in group])
+        entries = [entry for entry, _ in group]
+        self._posting += 1
+        self._held.leaving.update(entries)
+        done = partial(self._posted, entries)
+        self._surroundings.post.begin(self._held.exchange, letters, attributes, exchange, done)
+
+    def _posted(self, entries: list[ScheduledRecord], posted: Posted | None) -> None:
+        if posted is None:
+            return  # the journal said so in the log; a restart goes on with what is held
+        self._posting -= 1
+        if not self._posting:
+            self.look_soon()
+        # What failed is held until a restart tries it again.
+        kept = posted.refused | posted.failed
+        self._held.leaving.difference_update([entries[place] for place in kept])
+        if posted.refused:
+            refused = [entries[place] for place in posted.refused]
+            self._refused += len(refused)
+            self._surroundings.call_later(REFUSED_SECONDS, partial(self._try_again, refused))
+        gone = [entry for place, entry in enumerate(entries) if place not in kept]
+        if gone:
+            self._surroundings.when_reached(posted, partial(self._held.settle, gone))
+
+    def _try_again(self, refused: Sequence[ScheduledRecord]) -> None:
+        self._refused -= len(refused)
+        if not self._stopped:
+            self._coming += refused
+            self._coming.sort()
+            self.look_soon()
+
+
+def _kind(due: tuple[ScheduledRecord, StoredRecord]) -> tuple[bytes, int]:
+    # Exchange and attributes of the batch that a message goes on in.
+    record = due[1]
+    attributes = record.attributes & BLIND_COPIES
+    if is_persistent(record.properties):
+        attributes |= PERSISTENT
+    if int.from_bytes(record.properties[:2], "big") & EXPIRATION:
+        attributes |= EXPIRING
+    return record.exchange, attributes

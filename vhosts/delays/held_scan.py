@@ -1,0 +1,75 @@
+"""Enters what a log holds in its schedule: after a crash the end of it, without a schedule all of it."""
+
+from collections.abc import Callable
+
+from routelog.log_backend import RecordBatch, ScheduledRecord
+from routelog.vhosts.delays.held_messages import HeldMessages
+from routelog.vhosts.delays.message_delay import message_delay
+from routelog.vhosts.timer import CallLater, CallSoon
+
+SCANNED_MAX = 1_024  # messages of one turn: about 8 ms when all their headers differ
+RETRY_SECONDS = 60.0  # until a part that is behind a damage is looked at again
+
+
+class HeldScan:
+    """Scans one part of what an exchange holds, from where the schedule ends.
+
+    Args:
+        done: called when everything is entered.
+    """
+
+    def __init__(
+        self,
+        held: HeldMessages,
+        part: int,
+        call_soon: CallSoon,
+        call_later: CallLater,
+        done: Callable[[], None],
+    ) -> None:
+        self._held = held
+        self._part = part
+        self._log = held.logs[part]
+        self._call_soon = call_soon
+        self._call_later = call_later
+        self._done = done
+        self._at = max(held.schedule.ends[part], self._log.open_cursor().low_water)
+
+    def run(self) -> None:
+        """Go on, a slice in each turn of the event loop."""
+        left = SCANNED_MAX
+        log = self._log
+        while not log.closed and self._at < log.ready_end:
+            if left <= 0:
+                self._call_soon(self.run)
+                return
+            batch = log.read(self._at)
+            if batch is None:
+                self._await()
+                return
+            end = min(batch.end_offset, max(self._at, batch.base_offset) + left)
+            left -= self._enter(batch, max(self._at, batch.base_offset), end)
+            self._at = end
+        if not log.closed:
+            self._held.scanned[self._part] = True
+            self._done()
+
+    def _await(self) -> None:
+        if self._log.needs_load(self._at):
+            self._log.load(self._at, self.run)
+        else:
+            self._call_later(RETRY_SECONDS, self.run)
+
+    def _enter(self, batch: RecordBatch, first: int, end: int) -> int:
+        settled = self._log.open_cursor().settled
+        known: dict[bytes, int] = {}
+        entries = []
+        for offset in range(first, end):
+            if offset in settled:
+                continue
+            properties = batch.records.properties(offset - batch.base_offset)
+            delay = known.get(properties)
+            if delay is None:
+                delay = known[properties] = message_delay(properties)
+            entries.append(ScheduledRecord(batch.records.last_time + delay, self._part, offset))
+        self._held.schedule.add(entries, self._part, end)
+        return end - first

@@ -1,0 +1,83 @@
+"""The delay of a message: read from its property list, and negated when it is over.
+
+A header `x-delay` that is negative says that the message has been held, and for how long; consumers see it.
+
+Source: `rabbit_delayed_message_utils.erl` of RabbitMQ's delayed message exchange.
+"""
+
+import struct
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import chain
+
+from routelog.exchanges import DELAY_HEADER, delay_milliseconds
+from routelog.log_backend import StoredRecord
+from routelog.vhosts.arguments.argument_table import decode_arguments
+from routelog.vhosts.messages.property_list import MalformedProperties, PropertyList
+from routelog.vhosts.posting.posting import Outgoing
+from routelog.vhosts.rules.death import strings
+
+MILLISECOND = 1_000  # us
+_SECOND = 1_000_000
+
+# A log is let go of from its oldest record on, so messages lie by the order of their delays: one that waits
+# for a year keeps no segments of those that wait for a minute.
+DELAY_CLASSES = tuple(
+    seconds * _SECOND for seconds in (10, 60, 600, 3_600, 8 * 3_600, 2 * 86_400, 30 * 86_400)
+)
+PARTS = len(DELAY_CLASSES) + 1
+
+_HEADER = DELAY_HEADER.encode()
+_FIELD = bytes((len(_HEADER),)) + _HEADER
+_INT_MIN = -(2**31)
+
+
+def part_of(delay: int) -> int:
+    """Which part of a log holds a message with this delay (us)."""
+    return bisect_right(DELAY_CLASSES, delay)
+
+
+def message_delay(properties: bytes) -> int:
+    """How long a message is held, in microseconds."""
+    try:
+        return _milliseconds(PropertyList(properties)) * MILLISECOND
+    except MalformedProperties:
+        return 0
+
+
+def due_letter(record: StoredRecord) -> Outgoing:
+    """A message whose delay is over, as it goes on: nobody holds it again."""
+    parts = PropertyList(record.properties)
+    delay = -_milliseconds(parts)
+    value = b"I" + delay.to_bytes(4, "big", signed=True) if delay >= _INT_MIN else _long(delay)
+    parts.headers[_HEADER] = value
+    copies = (strings(parts.headers.get(name, b"")) for name in (b"CC", b"BCC"))
+    keys = (record.routing_key, *chain.from_iterable(copies))
+    return Outgoing(parts.encode(), keys, record.body)
+
+
+class DueLetters:
+    """Messages whose delay is over, see `Outgoings`."""
+
+    def __init__(self, records: Sequence[StoredRecord]) -> None:
+        self._records = records
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __getitem__(self, place: int) -> Outgoing:
+        return due_letter(self._records[place])
+
+
+def _milliseconds(parts: PropertyList) -> int:
+    value = parts.headers.get(_HEADER)
+    if value is None:
+        return 0
+    try:
+        return delay_milliseconds(decode_arguments(_FIELD + value))
+    except (struct.error, ValueError, LookupError):
+        return 0
+
+
+def _long(number: int) -> bytes:
+    return b"l" + number.to_bytes(8, "big", signed=True)

@@ -1,0 +1,1 @@
+"""A delivery, its properties, and who takes it."""

@@ -1,0 +1,34 @@
+"""What a queue needs of a consumer."""
+
+from typing import Protocol
+
+from routelog.vhosts.errors import QueueStopped
+from routelog.vhosts.messages.delivery import Delivery
+
+CREDIT_UNLIMITED = 1 << 40
+
+
+class Consumer(Protocol):
+    """Takes deliveries as long as it has credit.
+
+    Attributes:
+        no_ack: deliveries are settled when they are handed over.
+        exclusive: the only consumer of its queue.
+        priority: higher ones are served first while they have credit.
+    """
+
+    no_ack: bool
+    exclusive: bool
+    priority: int
+
+    def credit(self) -> int:
+        """How many messages it takes now; CREDIT_UNLIMITED at most."""
+
+    def deliver(self, delivery: Delivery) -> None:
+        """Take a delivery of at most `credit()` messages."""
+
+    def queue_stopped(self, error: QueueStopped) -> None:
+        """What cannot be read lies ahead and nothing before it is left; nothing more will come."""
+
+    def queue_deleted(self) -> None:
+        """The queue is gone; nothing more will come."""

@@ -1,0 +1,117 @@
+"""What a queue hands out: a slice of a record batch."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from routelog.log_backend import PartitionLog, Reason, Records, SettledPart
+from routelog.vhosts.messages.comeback import Comeback
+
+
+class DeliverySource(Protocol):
+    """Where deliveries come from: a partition of a queue."""
+
+    @property
+    def log(self) -> PartitionLog:
+        """Where the messages lie."""
+
+    @property
+    def ready(self) -> int:
+        """Messages that wait for a consumer."""
+
+    def on_ready(self) -> None:
+        """Dispatch what is ready after this turn."""
+
+    def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
+        """Be done with messages that were handed out."""
+
+    def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> SettledPart | None:
+        """What the journal may know before such messages are settled; None: nothing."""
+
+    def committed(self, settled: Sequence[SettledPart]) -> None:
+        """The journal knows: no snapshot may know less. They are to be settled all the same."""
+
+    def carried_out(self, settled: Sequence[SettledPart]) -> None:
+        """What was committed so is settled."""
+
+    def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
+        """Make messages ready again that were handed out, in their old place."""
+
+    def pause(self) -> None:
+        """Hand out nothing before `resume`: messages come back one after the other."""
+
+    def resume(self) -> None:
+        """All have come back: dispatch what is ready after this turn."""
+
+    def redeliver(
+        self, first: int, end: int, bytes_max: int, when_loaded: Callable[[], None]
+    ) -> tuple[int, Sequence["Delivery"]] | None:
+        """Hand out again what is handed out, to the same consumer.
+
+        Args:
+            bytes_max: of bodies; the first message may be larger.
+            when_loaded: called when `redeliver` should be tried again.
+
+        Returns:
+            How many messages from `first` on are dealt with, at least one, and the deliveries: without those
+            that have come back too often, or wait. None: they have to be loaded first.
+        """
+
+    def delivery_count(self, offset: int) -> int:
+        """How often an unsettled message was delivered again, the last delivery included."""
+
+
+class Delivery:
+    """Neighbouring records of one batch, handed to one consumer.
+
+    Attributes:
+        partition: where they come from, and where they are settled or returned.
+        records: content of the batch.
+        index: of the first record in the batch.
+        count: records handed out.
+        offset: of the first record in the partition's log.
+        redelivered: they were handed out before.
+        partition_index: of the partition they were read from, when the queue has several; else None.
+    """
+
+    __slots__ = (
+        "count",
+        "index",
+        "offset",
+        "partition",
+        "partition_index",
+        "records",
+        "redelivered",
+    )
+
+    def __init__(
+        self,
+        partition: DeliverySource,
+        records: Records,
+        index: int,
+        count: int,
+        offset: int,
+        redelivered: bool,
+    ) -> None:
+        self.partition = partition
+        self.records = records
+        self.index = index
+        self.count = count
+        self.offset = offset
+        self.redelivered = redelivered
+        self.partition_index: int | None = None
+
+
+def body_bytes(records: Records, index: int, count: int) -> int:
+    """Bytes of the bodies of some neighbouring records of a batch."""
+    offsets = records.offset_columns()
+    return offsets[index + count] - offsets[index]
+
+
+def fitting(records: Records, index: int, count: int, bytes_max: int) -> int:
+    """How many records of a batch fit into so many bytes of bodies; at least one."""
+    if records.bodies_bytes + records.properties_bytes <= bytes_max:
+        return count
+    offsets = records.offset_columns()
+    limit = offsets[index] + bytes_max
+    return max(1, min(count, bisect_right(offsets, limit, index, index + count + 1) - 1 - index))

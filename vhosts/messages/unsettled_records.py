@@ -1,0 +1,42 @@
+"""The records of a partition that a cursor has not settled, read one after the other after recovery."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from routelog.log_backend import Cursor, PartitionLog, RecordBatch
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A batch that was found again, and the index of one record of it that is not settled."""
+
+    batch: RecordBatch
+    index: int
+
+
+async def unsettled_records(partition: PartitionLog, cursor: Cursor) -> AsyncIterator[Kept]:
+    """The records, in order. Damage ends them: what lies behind it is not found."""
+    settled = cursor.settled
+    offset = settled.unsettled_from(partition.first_offset)
+    while offset < partition.next_offset:
+        batch = await _batch(partition, offset)
+        if batch is None:
+            log.error("%s: cannot be read from offset %d on", partition.directory, offset)
+            return
+        offset = max(offset, batch.base_offset)
+        while (offset := settled.unsettled_from(offset)) < batch.end_offset:
+            yield Kept(batch, offset - batch.base_offset)
+            offset += 1
+
+
+async def _batch(partition: PartitionLog, offset: int) -> RecordBatch | None:
+    if (batch := partition.read(offset)) is None and partition.needs_load(offset):
+        loaded = asyncio.Event()
+        partition.load(offset, loaded.set)
+        await loaded.wait()
+        batch = partition.read(offset)
+    return batch

@@ -1,0 +1,1 @@
+"""A queue's partitions, read and handed out."""

@@ -1,0 +1,385 @@
+"""The queue's view of one partition: what is ready, handed out, or came back."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
+
+from routelog.log_backend import (
+    EXPIRING,
+    PartitionLog,
+    Reason,
+    RecordBatch,
+    SettledPart,
+    Settlement,
+)
+from routelog.vhosts.messages.comeback import Comeback
+from routelog.vhosts.messages.delivery import Delivery, fitting
+
+
+class PartitionRules(Protocol):
+    """What a partition asks the rules of its queue."""
+
+    def takeable(self, partition: "QueuePartition", count_max: int) -> int:
+        """How many of the next messages may be handed out, at most `count_max`; 0: look again later.
+
+        What is over at the head has left the queue when this returns.
+        """
+
+    def left(self, partition: "QueuePartition", first: int, end: int) -> None:
+        """Messages [first, end) are not ready any more."""
+
+    def returnable(
+        self, partition: "QueuePartition", first: int, end: int, comeback: Comeback
+    ) -> Iterable[tuple[int, int]]:
+        """Which of [first, end), that were handed out, are ready; others left the queue, or wait."""
+
+    def returned(self, partition: "QueuePartition", first: int, end: int) -> None:
+        """Messages that were handed out are ready again."""
+
+    @property
+    def keeps_rejected(self) -> bool:
+        """What is rejected is settled when its dead letter is safe."""
+
+    def settling(self, partition: "QueuePartition", first: int, end: int, reason: Reason) -> bool:
+        """Messages that were handed out are done with; tells whether the rules settle them."""
+
+
+class QueuePartition:
+    """One partition of a queue, or of a group's way through it.
+
+    Attributes:
+        log: the partition's log.
+        cursor: what is settled.
+        next_offset: everything below was handed out, returned or settled.
+        in_flight: handed out and neither settled nor returned.
+        rules: of its queue; None: it has none.
+        on_expiring: called when there are none, and a message may expire; None: it does not.
+
+    What an earlier run handed out and nobody settled is ready, and comes as redelivered; the cursor says
+    how far that goes.
+
+    Invariant: `returned` holds disjoint, ascending [first, end) ranges below `next_offset`.
+    """
+
+    __slots__ = (
+        "_delivered_before",
+        "_notify",
+        "_returned_count",
+        "_settled_ahead",
+        "_until_resumed",
+        "cursor",
+        "in_flight",
+        "log",
+        "next_offset",
+        "on_expiring",
+        "returned",
+        "rules",
+    )
+
+    def __init__(self, log: PartitionLog, on_ready: Callable[[], None], cursor: int = 0) -> None:
+        self.log = log
+        self.cursor = log.open_cursor(cursor)
+        self.rules: PartitionRules | None = None
+        self.on_expiring: Callable[[], None] | None = None
+        self._notify = on_ready
+        settled = self.cursor.settled
+        self.next_offset = settled.low_water
+        self._delivered_before = self.cursor.handed_out  # by an earlier run, up to there
+        self.in_flight = 0
+        self.returned: list[tuple[int, int]] = []
+        self._returned_count = 0
+        # Who waits; None: it is not paused.
+        self._until_resumed: tuple[Callable[[], None], ...] | None = None
+        self._settled_ahead = 0
+        self.settled_ahead()
+
+    def settled_ahead(self) -> None:
+        """Count what is settled in front of `next_offset`: before a restart, or taken back."""
+        settled = self.cursor.settled
+        self.next_offset = max(self.next_offset, settled.low_water)
+        self._settled_ahead = 0
+        if settled.chunks:
+            self._settled_ahead = settled.count_from(self.next_offset, self.log.next_offset)
+
+    def on_ready(self) -> None:
+        """See `DeliverySource`."""
+        self._notify()
+
+    def detach(self) -> None:
+        """Its queue is gone: tell it nothing more, so that the garbage collector need not find both."""
+        self._notify = _nobody
+        self.on_expiring = None
+
+    @property
+    def ready(self) -> int:
+        """Messages that wait for a consumer."""
+        held = self.next_offset + self._settled_ahead - self._returned_count
+        return self.log.ready_end - held
+
+    @property
+    def at_damage(self) -> bool:
+        """The next message lies at or behind a damage: it is not handed out."""
+        first = self.returned[0][0] if self.returned else self._skip_settled()
+        return first >= self.log.blocked_from
+
+    @property
+    def unreadable(self) -> bool:
+        """The next message could not be read just now."""
+        return self.log.read_error is not None and self.at_damage
+
+    def take(self, count_max: int, bytes_max: int) -> Delivery | None:
+        """Hand out the next messages of one batch, those that came back first.
+
+        Args:
+            bytes_max: of bodies; the first message may be larger.
+
+        Returns:
+            None when nothing is ready in memory: at the end, or while it is loaded or paused; `on_ready`
+            is called then.
+        """
+        if self._until_resumed is not None:
+            return None
+        if self.rules is not None:
+            count_max = self.rules.takeable(self, count_max)
+            if not count_max:
+                return None
+        if self.returned:
+            first, end = self.returned[0]
+        else:
+            first, end = self._skip_settled(), self.log.ready_end
+            if first >= end:
+                return None
+            if first < self._delivered_before < end:
+                end = self._delivered_before
+        batch = self.log.read(first)
+        if batch is None:
+            self.log.load(first, self.on_ready)
+            return None
+        if batch.base_offset > first:
+            self._lose(first, min(batch.base_offset, end))
+            return self.take(count_max, bytes_max)
+        if batch.records.attributes & EXPIRING and self.rules is None and self.on_expiring:
+            self.on_expiring()
+            return self.take(count_max, bytes_max)
+        end = min(end, batch.end_offset, first + count_max)
+        records, index, count = batch.records, first - batch.base_offset, end - first
+        if records.batch_bytes > bytes_max:
+            count = fitting(records, index, count, bytes_max)
+        if self.returned:
+            redelivered = True
+            self._take_returned(count)
+        else:
+            redelivered = first < self._delivered_before
+            if self._settled_ahead:
+                count = self.cursor.settled.settled_from(first, first + count) - first
+            self.next_offset = first + count
+            self.cursor.hand_out(first + count)
+        if redelivered:
+            self.cursor.redeliver(first, first + count)
+        if self.rules is not None:
+            self.rules.left(self, first, first + count)
+        self.in_flight += count
+        return Delivery(self, records, index, count, first, redelivered)
+
+    def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
+        """Be done with messages that were handed out."""
+        self.in_flight -= end - first
+        if self.log.closed:
+            return  # its files may by now be those of another queue of the same name
+        if self.rules is not None and self.rules.settling(self, first, end, reason):
+            return
+        self.cursor.settle(first, end, reason)
+        self.log.release()
+
+    def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> SettledPart | None:
+        """See `DeliverySource`."""
+        kept = reason is Reason.REJECTED and self.rules is not None and self.rules.keeps_rejected
+        if kept or self.log.closed or not self.log.durable:
+            return None
+        return SettledPart(self.log.number, Settlement(self.cursor.number, ranges, reason))
+
+    def committed(self, settled: Sequence[SettledPart]) -> None:
+        """See `DeliverySource`."""
+        if not self.log.closed:
+            self.cursor.will_settle(settled)
+
+    def carried_out(self, settled: Sequence[SettledPart]) -> None:
+        """See `DeliverySource`."""
+        self.cursor.has_settled(settled)
+
+    def finish(self, first: int, end: int, reason: Reason) -> None:
+        """Settle messages that were withdrawn, or left to the rules when they were settled."""
+        if not self.log.closed:
+            self.cursor.settle(first, end, reason)
+            self.log.release()
+
+    def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
+        """Make messages ready again that were handed out, in their old place."""
+        self.in_flight -= end - first
+        if self.rules is None:
+            self.make_ready(first, end)
+            return
+        for returned in self.rules.returnable(self, first, end, comeback):
+            self.make_ready(*returned)
+            self.rules.returned(self, *returned)
+
+    def pause(self) -> None:
+        """See `DeliverySource`."""
+        self._until_resumed = self._until_resumed or ()
+
+    def resume(self) -> None:
+        """See `DeliverySource`."""
+        waiting, self._until_resumed = self._until_resumed or (), None
+        for done in waiting:
+            done()
+        self.on_ready()
+
+    def redeliver(
+        self, first: int, end: int, bytes_max: int, when_loaded: Callable[[], None]
+    ) -> tuple[int, Sequence[Delivery]] | None:
+        """See `DeliverySource`; what cannot be read any more is returned."""
+        batch = None if self.log.closed else self.log.read(first)
+        if batch is None or batch.base_offset > first:
+            if batch is None and not self.log.closed and self.log.needs_load(first):
+                self.log.load(first, when_loaded)
+                return None
+            self.give_back(first, end, Comeback.RETURNED)
+            self.on_ready()
+            return end - first, ()
+        index = first - batch.base_offset
+        count = fitting(batch.records, index, min(end, batch.end_offset) - first, bytes_max)
+        again = [(first, first + count)]
+        if self.rules is not None:
+            again = list(self.rules.returnable(self, *again[0], Comeback.RETURNED))
+            self.in_flight -= count - sum(stop - begin for begin, stop in again)
+        return count, [self._hand_out_again(batch, *each) for each in again]
+
+    def _hand_out_again(self, batch: RecordBatch, first: int, end: int) -> Delivery:
+        self.cursor.redeliver(first, end)
+        index = first - batch.base_offset
+        return Delivery(self, batch.records, index, end - first, first, redelivered=True)
+
+    def make_ready(self, first: int, end: int) -> None:
+        """Take messages that came back into their old place."""
+        self._returned_count += end - first
+        at = bisect_left(self.returned, (first, end))
+        if at > 0 and self.returned[at - 1][1] == first:
+            at -= 1
+            first = self.returned.pop(at)[0]
+        if at < len(self.returned) and self.returned[at][0] == end:
+            end = self.returned.pop(at)[1]
+        self.returned.insert(at, (first, end))
+
+    def delivery_count(self, offset: int) -> int:
+        """How often an unsettled message was delivered again, the last delivery included.
+
+        It was returned so often, and once more if it is ready again.
+        """
+        return self.cursor.delivery_counts[offset]
+
+    @property
+    def head(self) -> tuple[int, int] | None:
+        """The next ready messages, [first, end), all in a row; None when nothing is ready."""
+        if self.returned:
+            return self.returned[0]
+        first, end = self._skip_settled(), self.log.ready_end
+        if first >= end:
+            return None
+        if self._settled_ahead:
+            end = self.cursor.settled.settled_from(first, end)
+        return first, end
+
+    def prepare(self, done: Callable[[], None]) -> bool:
+        """Call `done` when the next message may be in memory, and may be taken: look again then.
+
+        Returns:
+            False when there is nothing to wait for; `done` is not called then.
+        """
+        if self._until_resumed is not None:
+            self._until_resumed += (done,)
+            return True
+        offset = self.returned[0][0] if self.returned else self.next_offset
+        if not self.log.needs_load(offset):
+            return False
+        self.log.load(offset, done)
+        return True
+
+    def withdraw(self, count: int, below: int) -> tuple[int, int] | None:
+        """Take messages off the head that nobody is handed; `finish` them in the end.
+
+        Args:
+            below: only those with lower offsets.
+
+        Returns:
+            What was taken, in a row: there may be more. None when there is no such message.
+        """
+        head = self.head
+        below = min(below, self.log.blocked_from)  # a repair may bring back what lies behind
+        if head is None or head[0] >= below:
+            return None
+        first = head[0]
+        end = min(head[1], first + count, below)
+        if self.returned:
+            self._take_returned(end - first)
+        else:
+            self.next_offset = end
+        if self.rules is not None:
+            self.rules.left(self, first, end)
+        return first, end
+
+    def ready_ranges(self) -> Iterator[tuple[int, int]]:
+        """All that is ready, [first, end)."""
+        yield from self.returned
+        settled, end = self.cursor.settled, self.log.ready_end
+        first = settled.unsettled_from(self.next_offset)
+        while first < end:
+            behind = settled.settled_from(first, end)
+            yield first, behind
+            first = settled.unsettled_from(behind)
+
+    def purge(self) -> int:
+        """Settle everything that is ready; returns how many messages that were."""
+        count = self.ready
+        if self.rules is not None:
+            for first, end in self.ready_ranges():
+                self.rules.left(self, first, end)
+        for first, end in self.returned:
+            self.cursor.settle(first, end, Reason.PURGED)
+        self.returned.clear()
+        self._returned_count = 0
+        end = self.log.ready_end
+        self.cursor.settle(self.next_offset, end, Reason.PURGED)
+        self.next_offset = end
+        self.settled_ahead()
+        self.log.release()
+        return count
+
+    def _skip_settled(self) -> int:
+        if self._settled_ahead:
+            offset = self.cursor.settled.unsettled_from(self.next_offset)
+            self._settled_ahead -= offset - self.next_offset
+            self.next_offset = offset
+        return self.next_offset
+
+    def _take_returned(self, count: int) -> None:
+        first, end = self.returned[0]
+        if first + count == end:
+            self.returned.pop(0)
+        else:
+            self.returned[0] = (first + count, end)
+        self._returned_count -= count
+
+    def _lose(self, first: int, end: int) -> None:
+        # No batch holds these offsets: transient messages of an earlier run.
+        if self.rules is not None:
+            self.rules.left(self, first, end)
+        if self.returned:
+            self._take_returned(end - first)
+            self.cursor.settle(first, end, Reason.LOST)
+        else:
+            self._settled_ahead += self.cursor.settle(first, end, Reason.LOST)
+        self.log.release()
+
+
+def _nobody() -> None:
+    pass

@@ -1,0 +1,178 @@
+"""A reader of a queue's log: its own position, no disturbance of the queue, nothing settled.
+
+Source: RabbitMQ's streams, as consumers of AMQP 0-9-1 see them (`x-stream-offset`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from routelog.exchanges import field_type
+from routelog.log_backend import PartitionLog, Reason, SettledPart
+from routelog.vhosts.arguments.argument_checks import age_microseconds
+from routelog.vhosts.errors import InvalidStreamOffset
+from routelog.vhosts.messages.comeback import Comeback
+from routelog.vhosts.messages.consumer import Consumer
+from routelog.vhosts.messages.delivery import Delivery, fitting
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPosition:
+    """Where a reader begins: at an offset, but with no batch older than a time (us since 1970)."""
+
+    offset: int
+    not_before: int = 0
+
+
+def stream_position(log: PartitionLog, wanted: object, now: int) -> StreamPosition:
+    """The position that an `x-stream-offset` means in a log at this moment.
+
+    Args:
+        wanted: "first", "last", "next", an offset, a timestamp, or an interval such as "1h".
+        now: microseconds since 1970.
+
+    Raises:
+        InvalidStreamOffset: it is none of these.
+    """
+    if isinstance(wanted, datetime):
+        return _position_at(log, int(wanted.timestamp() * 1_000_000))
+    if isinstance(wanted, int) and not isinstance(wanted, bool) and wanted >= 0:
+        return StreamPosition(max(log.first_offset, wanted))
+    if wanted == "first":
+        return StreamPosition(log.first_offset)
+    if wanted == "last":
+        return StreamPosition(log.last_batch_offset)
+    if wanted == "next":
+        return StreamPosition(log.visible_end)
+    age = age_microseconds(wanted)
+    if age is None:
+        raise InvalidStreamOffset(wanted, field_type(wanted))
+    return _position_at(log, now - age)
+
+
+def _position_at(log: PartitionLog, time: int) -> StreamPosition:
+    return StreamPosition(min(log.offset_at(time), log.visible_end), time)
+
+
+class StreamReader:
+    """One consumer's way through a log.
+
+    Attributes:
+        consumer: who takes the deliveries; acks give it credit and do nothing else.
+        log: what it reads.
+        next_offset: of the next record to hand out.
+        in_flight: handed out and not settled: a client that is told of damage first has these.
+    """
+
+    __slots__ = ("_not_before", "_wake", "consumer", "in_flight", "log", "next_offset")
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        consumer: Consumer,
+        position: StreamPosition,
+        wake: Callable[[], None],
+    ) -> None:
+        self.log = log
+        self._wake = wake
+        self._not_before = position.not_before
+        self.consumer = consumer
+        self.next_offset = position.offset
+        self.in_flight = 0
+
+    @property
+    def ready(self) -> int:
+        """See `DeliverySource`."""
+        return max(0, self.log.visible_end - self.next_offset)
+
+    @property
+    def at_damage(self) -> bool:
+        """The next record lies at or behind a damage: it is not handed out."""
+        return self.next_offset >= self.log.blocked_from
+
+    @property
+    def unreadable(self) -> bool:
+        """The next record could not be read just now, and nothing before it is unsettled."""
+        return self.log.read_error is not None and not self.in_flight and self.at_damage
+
+    @property
+    def stopped(self) -> bool:
+        """The next record cannot be read, and nothing before it is unsettled."""
+        return self.at_damage and not self.in_flight
+
+    def on_ready(self) -> None:
+        """See `DeliverySource`."""
+        self._wake()
+
+    def wait(self) -> None:
+        """Nothing is left to take: wake when there is more, if something is on its way."""
+        self.log.when_visible(self._wake)
+
+    def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
+        """See `DeliverySource`: what was read stays in the log."""
+        self.in_flight -= end - first
+
+    def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> None:
+        """See `DeliverySource`: nothing is settled."""
+
+    def committed(self, settled: Sequence[SettledPart]) -> None:
+        """See `DeliverySource`: nothing is."""
+
+    def carried_out(self, settled: Sequence[SettledPart]) -> None:
+        """See `DeliverySource`."""
+
+    def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
+        """See `DeliverySource`: what was read is not read again."""
+        self.in_flight -= end - first
+
+    def pause(self) -> None:
+        """See `DeliverySource`: nothing comes back."""
+
+    def resume(self) -> None:
+        """See `DeliverySource`."""
+        self._wake()
+
+    def redeliver(
+        self, first: int, end: int, bytes_max: int, when_loaded: Callable[[], None]
+    ) -> tuple[int, Sequence[Delivery]] | None:
+        """See `DeliverySource`; what retention removed meanwhile, or is damaged, does not come again."""
+        batch = self.log.read(first)
+        if batch is None and self.log.needs_load(first):
+            self.log.load(first, when_loaded)
+            return None
+        gone = min(end, end if batch is None else batch.base_offset)
+        if gone > first or batch is None:
+            self.give_back(first, gone)
+            return gone - first, ()
+        index = first - batch.base_offset
+        count = fitting(batch.records, index, min(end, batch.end_offset) - first, bytes_max)
+        return count, (Delivery(self, batch.records, index, count, first, redelivered=True),)
+
+    def delivery_count(self, offset: int) -> int:
+        """See `DeliverySource`: nothing is delivered again."""
+        return 0
+
+    def take(self, count_max: int, bytes_max: int) -> Delivery | None:
+        """Hand out the next records of one batch; None at the end, or while they are loaded."""
+        end = self.log.visible_end
+        while self.next_offset < end:
+            # What retention removed meanwhile is skipped.
+            self.next_offset = max(self.next_offset, self.log.first_offset)
+            batch = self.log.read(self.next_offset)
+            if batch is None:
+                if self.log.needs_load(self.next_offset):
+                    self.log.load(self.next_offset, self._wake)
+                return None
+            if batch.base_offset >= end:
+                return None
+            if batch.records.last_time < self._not_before:
+                self.next_offset = batch.end_offset
+                continue
+            first = max(self.next_offset, batch.base_offset)
+            index = first - batch.base_offset
+            wanted = min(count_max, batch.end_offset - first)
+            count = fitting(batch.records, index, wanted, bytes_max)
+            self.next_offset = first + count
+            self.in_flight += count
+            return Delivery(self, batch.records, index, count, first, redelivered=False)
+        return None

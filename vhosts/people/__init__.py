@@ -1,0 +1,1 @@
+"""Users, passwords, permissions, and limits on them."""

@@ -1,0 +1,70 @@
+"""Who may connect and open channels: the counts that the limits of vhosts and users are about."""
+
+from collections import Counter
+
+from routelog.vhosts.arguments.limits import MAX_CHANNELS, MAX_CONNECTIONS, reached
+from routelog.vhosts.errors import (
+    ConnectionLimitReached,
+    UserChannelLimitReached,
+    UserConnectionLimitReached,
+)
+from routelog.vhosts.people.user_directory import UserDirectory
+from routelog.vhosts.vhost.vhost import VirtualHost
+from routelog.vhosts.vhost.vhost_directory import VhostDirectory
+
+
+class Admission:
+    """Counts open connections and channels; every `admit` or `open_channel` has its counterpart."""
+
+    def __init__(self, vhosts: VhostDirectory, users: UserDirectory) -> None:
+        self._vhosts = vhosts
+        self._users = users
+        self._of_vhost: Counter[str] = Counter()
+        self._of_user: Counter[str] = Counter()
+        self._channels: Counter[str] = Counter()
+
+    def admit(self, user: str, name: str) -> VirtualHost:
+        """Let a connection of a user into a virtual host, and count it.
+
+        Raises:
+            VhostNotFound: there is no such vhost.
+            VhostAccessRefused: the user has no permissions there.
+            ConnectionLimitReached, UserConnectionLimitReached: there are as many as may be.
+        """
+        vhost = self._vhosts.get(name)
+        self._users.permissions.authorize_vhost(user, name)
+        limit = reached(vhost.limits, MAX_CONNECTIONS, self._of_vhost[name])
+        if limit is not None:
+            raise ConnectionLimitReached(name, user, limit)
+        limit = reached(self._users.limits(user), MAX_CONNECTIONS, self._of_user[user])
+        if limit is not None:
+            raise UserConnectionLimitReached(user, limit)
+        self._of_vhost[name] += 1
+        self._of_user[user] += 1
+        return vhost
+
+    def left(self, user: str, vhost: str) -> None:
+        """A connection that was admitted is gone."""
+        _decrease(self._of_vhost, vhost)
+        _decrease(self._of_user, user)
+
+    def open_channel(self, user: str) -> None:
+        """Count a channel of a user.
+
+        Raises:
+            UserChannelLimitReached: there are as many as may be.
+        """
+        limit = reached(self._users.limits(user), MAX_CHANNELS, self._channels[user])
+        if limit is not None:
+            raise UserChannelLimitReached(user, limit)
+        self._channels[user] += 1
+
+    def channel_closed(self, user: str) -> None:
+        """A channel that was counted is gone."""
+        _decrease(self._channels, user)
+
+
+def _decrease(counts: Counter[str], name: str) -> None:
+    counts[name] -= 1
+    if counts[name] <= 0:
+        del counts[name]  # names of users and vhosts that are gone are not kept

@@ -1,0 +1,187 @@
+"""Who may do what where: the permissions of all users in all virtual hosts."""
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from types import MappingProxyType
+
+from routelog.vhosts.arguments.match_budget import MatchBudget
+from routelog.vhosts.errors import AccessRefused, VhostAccessRefused
+from routelog.vhosts.posting.broker_message import LOG_EXCHANGE
+from routelog.vhosts.stored.permission import Permission, Verb
+from routelog.vhosts.stored.topic_permission import TopicPermission, TopicRule
+
+NO_TOPICS: Mapping[str, TopicRule] = MappingProxyType({})
+# Who may bind to the log: its lines name all users of the node, and say why each was refused what.
+LOG_TAGS = frozenset(("monitoring", "administrator"))
+DEFAULT_EXCHANGE_NAME = "amq.default"  # what patterns and messages call the exchange named ""
+
+
+class ResourceKind(Enum):
+    """What a name belongs to."""
+
+    EXCHANGE = "exchange"
+    QUEUE = "queue"
+
+
+class PermissionBook:
+    """At most one `Permission` for each user and virtual host; no entry means no access.
+
+    To read from the exchange of the broker's log takes a tag as well, whatever the permission covers.
+
+    Topic permissions narrow what is allowed on a topic exchange; no entry means no restriction.
+
+    Every user has a revision that grows with each change that could take something away from
+    him. No revision is used twice, so an answer found at one revision holds while it lasts,
+    even if the user is deleted and created again. A user without a revision has 0.
+    """
+
+    def __init__(self) -> None:
+        self._by_user: dict[str, dict[str, Permission]] = {}
+        self._topics: dict[tuple[str, str], dict[str, TopicRule]] = {}  # by user and vhost
+        self._tags: dict[str, frozenset[str]] = {}
+        self._revisions: dict[str, int] = {}
+        self._latest_revision = 0
+
+    def revision(self, user: str) -> int:
+        """Return the user's revision."""
+        return self._revisions.get(user, 0)
+
+    def put_user(self, user: str, tags: Iterable[str]) -> None:
+        """Take the tags of a user, who is new or was changed; he has the next revision."""
+        self._tags[user] = frozenset(tags)
+        self._touch(user)
+
+    def _touch(self, user: str) -> None:
+        self._latest_revision += 1
+        self._revisions[user] = self._latest_revision
+
+    def put(self, user: str, vhost: str, permission: Permission) -> None:
+        """Set the permission, in place of any other."""
+        self._by_user.setdefault(user, {})[vhost] = permission
+        self._touch(user)
+
+    def remove(self, user: str, vhost: str) -> bool:
+        """Take the permission away; False if there was none."""
+        if self._by_user.get(user, {}).pop(vhost, None) is None:
+            return False
+        self._touch(user)
+        return True
+
+    def remove_user(self, user: str) -> list[str]:
+        """Forget the user and his revision; return the virtual hosts he had permissions in."""
+        self._revisions.pop(user, None)
+        self._tags.pop(user, None)
+        for owner in [owner for owner in self._topics if owner[0] == user]:
+            del self._topics[owner]
+        return list(self._by_user.pop(user, {}))
+
+    def of_user(self, user: str) -> dict[str, Permission]:
+        """Return a copy of the user's permissions by virtual host."""
+        return dict(self._by_user.get(user, {}))
+
+    def of_vhost(self, vhost: str) -> dict[str, Permission]:
+        """Return the permissions in a virtual host by user."""
+        return {
+            user: permissions[vhost]
+            for user, permissions in self._by_user.items()
+            if vhost in permissions
+        }
+
+    def put_topic(self, user: str, vhost: str, permission: TopicPermission) -> None:
+        """Set the topic permission for an exchange, in place of any other.
+
+        Raises:
+            InvalidPermission: a pattern is too long or is no regular expression.
+        """
+        rule = TopicRule(permission, user, vhost)
+        # Replaced, not changed: who asks holds the old one.
+        rules = self._topics.get((user, vhost), {})
+        self._topics[user, vhost] = rules | {permission.exchange: rule}
+        self._touch(user)
+
+    def remove_topics(self, user: str, vhost: str, exchange: str | None = None) -> list[str]:
+        """Lift the restriction of one exchange, or all; returns the exchanges there were."""
+        rules = dict(self._topics.pop((user, vhost), {}))
+        gone = list(rules) if exchange is None else [name for name in rules if name == exchange]
+        for name in gone:
+            del rules[name]
+        if rules:
+            self._topics[user, vhost] = rules
+        self._touch(user)
+        return gone
+
+    def topics(self, user: str, vhost: str) -> Mapping[str, TopicRule]:
+        """The user's topic permissions by exchange; never changed, only replaced."""
+        return self._topics.get((user, vhost), NO_TOPICS)
+
+    def topic_owners(self) -> list[tuple[str, str]]:
+        """Users and virtual hosts with topic permissions."""
+        return list(self._topics)
+
+    def authorize_vhost(self, user: str, vhost: str) -> None:
+        """Let the user in if he has any entry there, be it one that allows nothing.
+
+        Raises:
+            VhostAccessRefused: he has none.
+        """
+        if self._find(user, vhost) is None:
+            raise VhostAccessRefused(vhost, user)
+
+    def authorize(self, user: str, vhost: str, kind: ResourceKind, name: str, verb: Verb) -> None:
+        """Let the user do `verb` on the exchange or queue `name`.
+
+        Raises:
+            AccessRefused: his permission does not cover it.
+        """
+        name = _permission_name(kind, name)
+        permission = self._find(user, vhost)
+        is_of_log = kind is ResourceKind.EXCHANGE and name == LOG_EXCHANGE and verb is Verb.READ
+        if is_of_log and LOG_TAGS.isdisjoint(self._tags.get(user, ())):
+            permission = None
+        if permission is None or not permission.allows(verb, name):
+            raise AccessRefused(f"{verb.value} {_refusal(user, vhost, kind, name)}")
+
+    def authorize_any(self, user: str, vhost: str, kind: ResourceKind, name: str) -> None:
+        """Let the user see that `name` is there (a passive declare): any verb will do.
+
+        Raises:
+            AccessRefused: he may neither configure nor write nor read it.
+        """
+        name = _permission_name(kind, name)
+        permission = self._find(user, vhost)
+        if permission is None or not any(permission.allows(verb, name) for verb in Verb):
+            raise AccessRefused(_refusal(user, vhost, kind, name))
+
+    def authorize_topic(
+        self,
+        user: str,
+        vhost: str,
+        exchange: str,
+        verb: Verb,
+        routing_key: str,
+        budget: MatchBudget | None = None,
+    ) -> None:
+        """Let the user publish to (`write`) or bind with (`read`) a key of a topic exchange.
+
+        Args:
+            budget: for this key and others that come with it.
+
+        Raises:
+            AccessRefused: his topic permission does not cover the key.
+        """
+        rule = self.topics(user, vhost).get(exchange)
+        if rule is not None and not rule.allows(verb, routing_key, budget):
+            where = f"in exchange '{exchange}' in vhost '{vhost}' refused for user '{user}'"
+            raise AccessRefused(f"{verb.value} access to topic '{routing_key}' {where}")
+
+    def _find(self, user: str, vhost: str) -> Permission | None:
+        permissions = self._by_user.get(user)
+        return None if permissions is None else permissions.get(vhost)
+
+
+def _permission_name(kind: ResourceKind, name: str) -> str:
+    return DEFAULT_EXCHANGE_NAME if kind is ResourceKind.EXCHANGE and name == "" else name
+
+
+def _refusal(user: str, vhost: str, kind: ResourceKind, name: str) -> str:
+    return f"access to {kind.value} '{name}' in vhost '{vhost}' refused for user '{user}'"

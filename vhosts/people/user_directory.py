@@ -1,0 +1,308 @@
+"""All users and their permissions: in memory to answer at once, in the metadata store to stay."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+
+from routelog.log_backend import Change, MetadataCorrupt, MetadataStore
+from routelog.vhosts.arguments.limits import USER_LIMITS, Limits, checked_limits
+from routelog.vhosts.errors import InvalidPermission, UserExists, UserNotFound
+from routelog.vhosts.people.permission_book import PermissionBook
+from routelog.vhosts.queues.event_feed import TellEvent, tell_nobody
+from routelog.vhosts.stored.permission import FULL_PERMISSION, Permission
+from routelog.vhosts.stored.topic_permission import TopicPermission, TopicRule
+from routelog.vhosts.stored.topology_writer import TopologyWriter
+from routelog.vhosts.stored.user import ADMINISTRATOR, IMPERSONATOR, User
+from routelog.vhosts.stored.user_record import (
+    PERMISSIONS_PREFIX,
+    TOPIC_PERMISSIONS_PREFIX,
+    USER_LIMITS_PREFIX,
+    USERS_PREFIX,
+    decode_permission,
+    decode_topic_permission,
+    decode_user,
+    decode_user_limits,
+    permission_change,
+    permission_deletion,
+    topic_permission_change,
+    topic_permission_deletion,
+    user_change,
+    user_deletion,
+    user_limits_change,
+)
+
+DEFAULT_USER = "guest"
+DEFAULT_PASSWORD = b"guest"  # as RabbitMQ's; loopback only unless the operator says otherwise
+DEFAULT_VHOST = "/"
+
+
+class UserDirectory:
+    """The users of this node, and the `permissions` they have.
+
+    It owns both: `permissions` is read by anyone and changed only here. Every method that
+    changes something has changed memory before it first waits for the store, and returns when
+    the change is durable. It raises MetadataUnavailable if the store fails: at once, with
+    nothing changed, or after the wait, when memory is ahead of a store that takes no more.
+
+    Attributes:
+        on_deleted: called with the name of each user that is deleted.
+        tell: of what happens.
+
+    Args:
+        hash_password: hashes off the event loop, such as `PasswordVerifier.hash`; it may raise
+            AuthenticationBusy, which add_user, set_password and create_default_user pass on.
+    """
+
+    def __init__(
+        self, writer: TopologyWriter, hash_password: Callable[[bytes], Awaitable[str]]
+    ) -> None:
+        self.permissions = PermissionBook()
+        self._writer = writer
+        self._hash_password = hash_password
+        self._users: dict[str, User] = {}
+        self._limits: dict[str, Limits] = {}
+        self.on_deleted: Callable[[str], None] = lambda name: None
+        self.tell: TellEvent = tell_nobody
+
+    def load(self, store: MetadataStore) -> None:
+        """Fill an empty directory with what the store holds.
+
+        Raises:
+            MetadataCorrupt: an entry cannot be read, or a permission is of no user.
+        """
+        for key, entry in store.scan(USERS_PREFIX):
+            self._put(decode_user(key, entry.value))
+        for key, entry in store.scan(PERMISSIONS_PREFIX):
+            user, vhost, permission = decode_permission(key, entry.value)
+            self._check_known(key, user)
+            self.permissions.put(user, vhost, permission)
+        for key, entry in store.scan(TOPIC_PERMISSIONS_PREFIX):
+            user, vhost, topic = decode_topic_permission(key, entry.value)
+            self._check_known(key, user)
+            try:
+                self.permissions.put_topic(user, vhost, topic)
+            except InvalidPermission as error:
+                raise MetadataCorrupt(f"{key!r}: {error}") from error
+        for key, entry in store.scan(USER_LIMITS_PREFIX):
+            user, limits = decode_user_limits(key, entry.value)
+            self._check_known(key, user)
+            self._limits[user] = limits
+
+    def _check_known(self, key: bytes, user: str) -> None:
+        if user not in self._users:
+            # Ignored, it would be given to the next user of this name.
+            raise MetadataCorrupt(f"{key!r}: there is no user '{user}'")
+
+    def impersonates(self, name: str) -> bool:
+        """Whether the user may publish in another's name."""
+        user = self._users.get(name)
+        return user is not None and IMPERSONATOR in user.tags
+
+    def find(self, name: str) -> User | None:
+        """Return the user, or None."""
+        return self._users.get(name)
+
+    def get(self, name: str) -> User:
+        """Return the user.
+
+        Raises:
+            UserNotFound: there is none of this name.
+        """
+        user = self._users.get(name)
+        if user is None:
+            raise UserNotFound(name)
+        return user
+
+    def users(self) -> list[User]:
+        """Return all users by name."""
+        return sorted(self._users.values(), key=lambda user: user.name)
+
+    async def add_user(self, name: str, password: bytes, tags: tuple[str, ...] = ()) -> User:
+        """Create a user without permissions; one with an empty password cannot log in with it.
+
+        Raises:
+            UserExists: the name is taken.
+            InvalidUser: the name or a tag is not acceptable.
+        """
+        self._refuse_existing(name)
+        User(name, "", tags)  # refuses a bad name before the time for hashing is spent
+        user = User(name, await self._hash_password(password), tags)
+        self._refuse_existing(name)  # another call may have been faster
+        await self.put_user(user)
+        return user
+
+    async def put_user(self, user: User) -> None:
+        """Create the user as given, with a hash made elsewhere, or replace the one of his name."""
+        known = self._users.get(user.name)
+        durable = self._writer.submit([user_change(user)])
+        self._put(user)
+        if known is None:
+            self.tell("user.created", name=user.name)
+        elif known.password_hash != user.password_hash:
+            self.tell("user.password.changed", name=user.name)
+        if known is None or known.tags != user.tags:
+            self.tell("user.tags.set", name=user.name, tags=list(user.tags))
+        await durable
+
+    async def delete_user(self, name: str) -> None:
+        """Delete the user and all his permissions in one step.
+
+        Raises:
+            UserNotFound: there is none of this name.
+        """
+        self.get(name)
+        gone = [user_deletion(name), user_limits_change(name, {})]
+        gone += [permission_deletion(name, vhost) for vhost in self.permissions.of_user(name)]
+        for user, vhost in self.permissions.topic_owners():
+            if user == name:
+                gone += self._topic_deletions(user, vhost)
+        durable = self._writer.submit(gone)
+        del self._users[name]
+        self._limits.pop(name, None)
+        self.permissions.remove_user(name)
+        self.on_deleted(name)
+        self.tell("user.deleted", name=name)
+        await durable
+
+    async def set_password(self, name: str, password: bytes) -> None:
+        """Replace the user's password.
+
+        Raises:
+            UserNotFound: there is none of this name.
+        """
+        self.get(name)
+        password_hash = await self._hash_password(password)
+        await self.put_user(replace(self.get(name), password_hash=password_hash))
+
+    async def set_tags(self, name: str, tags: tuple[str, ...]) -> None:
+        """Replace the user's tags.
+
+        Raises:
+            UserNotFound: there is none of this name.
+            InvalidUser: a tag is not acceptable.
+        """
+        await self.put_user(replace(self.get(name), tags=tags))
+
+    async def set_permissions(self, name: str, vhost: str, permission: Permission) -> None:
+        """Let the user into a virtual host, whose existence the caller has checked.
+
+        Raises:
+            UserNotFound: there is none of this name.
+        """
+        self.get(name)
+        durable = self._writer.submit([permission_change(name, vhost, permission)])
+        self.permissions.put(name, vhost, permission)
+        allowed = {verb: str(getattr(permission, verb)) for verb in ("configure", "write", "read")}
+        self.tell("permission.created", user=name, vhost=vhost, **allowed)
+        await durable
+
+    async def clear_permissions(self, name: str, vhost: str) -> None:
+        """Shut the user out of a virtual host; harmless if he is.
+
+        Raises:
+            UserNotFound: there is none of this name.
+        """
+        self.get(name)
+        durable = self._writer.submit([permission_deletion(name, vhost)])
+        self.permissions.remove(name, vhost)
+        self.tell("permission.deleted", user=name, vhost=vhost)
+        await durable
+
+    async def clear_vhost(self, vhost: str) -> None:
+        """Shut everybody out of a virtual host that is being deleted."""
+        names = self.permissions.of_vhost(vhost)
+        restricted = [user for user, of in self.permissions.topic_owners() if of == vhost]
+        gone = [permission_deletion(name, vhost) for name in names]
+        for user in restricted:
+            gone += self._topic_deletions(user, vhost)
+        durable = self._writer.submit(gone)
+        for name in names:
+            self.permissions.remove(name, vhost)
+        for user in restricted:
+            self.permissions.remove_topics(user, vhost)
+        await durable
+
+    async def set_topic_permission(
+        self, name: str, vhost: str, permission: TopicPermission
+    ) -> None:
+        """Restrict the user to some keys of a topic exchange, whose vhost the caller has checked.
+
+        Raises:
+            UserNotFound: there is none of this name.
+            InvalidPermission: a pattern is no regular expression.
+        """
+        self.get(name)
+        TopicRule(permission, name, vhost)  # refuses a bad pattern before anything is written
+        durable = self._writer.submit([topic_permission_change(name, vhost, permission)])
+        self.permissions.put_topic(name, vhost, permission)
+        await durable
+
+    async def clear_topic_permissions(
+        self, name: str, vhost: str, exchange: str | None = None
+    ) -> None:
+        """Lift the restriction of one exchange, or of all; harmless if there is none.
+
+        Raises:
+            UserNotFound: there is none of this name.
+        """
+        self.get(name)
+        gone = self._topic_deletions(name, vhost, exchange)
+        durable = self._writer.submit(gone)
+        self.permissions.remove_topics(name, vhost, exchange)
+        await durable
+
+    def _topic_deletions(self, user: str, vhost: str, only: str | None = None) -> list[Change]:
+        exchanges = [each for each in self.permissions.topics(user, vhost) if only in (None, each)]
+        return [topic_permission_deletion(user, vhost, exchange) for exchange in exchanges]
+
+    def limits(self, name: str) -> Limits:
+        """The user's limits by name; empty when there are none."""
+        return self._limits.get(name, {})
+
+    async def set_limits(self, name: str, values: Mapping[str, object]) -> None:
+        """Replace the user's limits; an empty mapping lifts all.
+
+        Raises:
+            UserNotFound: there is none of this name.
+            InvalidLimit: one is not known, or its value cannot be.
+        """
+        self.get(name)
+        limits = checked_limits(USER_LIMITS, values)
+        durable = self._writer.submit([user_limits_change(name, limits)])
+        self._limits[name] = limits
+        await durable
+
+    async def create_default_user(
+        self,
+        name: str = DEFAULT_USER,
+        password: bytes = DEFAULT_PASSWORD,
+        vhost: str = DEFAULT_VHOST,
+    ) -> bool:
+        """Create an administrator who may do everything in `vhost`, if there is no user at all.
+
+        Returns:
+            Whether the user was created.
+
+        Guarantees:
+            User and permission are there together or not at all, also after a crash.
+        """
+        if self._users:
+            return False
+        password_hash = await self._hash_password(password)
+        user = User(name, password_hash, (ADMINISTRATOR,))
+        if self._users:  # somebody has added one meanwhile
+            return False
+        durable = self._writer.submit(
+            [user_change(user), permission_change(name, vhost, FULL_PERMISSION)]
+        )
+        self._put(user)
+        self.permissions.put(name, vhost, FULL_PERMISSION)
+        await durable
+        return True
+
+    def _put(self, user: User) -> None:
+        self._users[user.name] = user
+        self.permissions.put_user(user.name, user.tags)
+
+    def _refuse_existing(self, name: str) -> None:
+        if name in self._users:
+            raise UserExists(name)

@@ -1,0 +1,163 @@
+# cython: annotation_typing=False
+"""From a run of publishes to the ends of its queues: to few at once, to very many in several turns."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import cython
+
+from routelog.log_backend import Clock, Durability, JournalPositions, Records
+from routelog.vhosts.errors import PublishRefused
+from routelog.vhosts.messages.recipient import Recipient
+
+# Records, the queues that get them, and their indexes in the run.
+Batches = Iterable[tuple[Records, Iterable[Recipient], Sequence[int]]]
+PAUSE: tuple[Any, tuple[()], tuple[()]] = None, (), ()  # among batches: the turn may end here
+
+TURN_SECONDS = 0.001
+QUEUE_WEIGHT = 1  # of a turn: 2 us
+WOKEN_WEIGHT = 4  # of one that has consumers, which is served behind the turn: some 10 us more
+WEIGHT_MAX = 256  # of a turn: 64 queues with consumers
+QUEUES_BETWEEN_LOOKS = 16  # at the clock: plain ones take 2 us each
+
+
+@cython.final
+@cython.cclass
+class Appending:
+    """The batches of one run, given to their queues one after the other.
+
+    Attributes:
+        is_under_way: the turn had no time for all of them: see `go_on`.
+        refused: indexes in the run of what a full queue did not take.
+        indexes: in the run, of the records that are given to queues.
+        queues: how many were given a batch since `begin`.
+        weight: of those that were given one in this turn, see `WEIGHT_MAX`.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._batches: Iterator[tuple[Records, Iterable[Recipient], Sequence[int]]] = iter(())
+        self._to: Iterator[Recipient] = iter(())
+        self._records: Any = None
+        self.indexes: Sequence[int] = ()
+        self._waited = False
+        self.weight = 0
+        self._until = 0.0  # 0: the clock has not been looked at
+        self._written = self._durable = 0
+        self.is_under_way = False
+        self.refused: set[int] = set()
+        self.queues = 0
+
+    @cython.ccall
+    @cython.locals(waited=cython.bint)
+    def begin(self, waited: bool) -> None:
+        """What is appended from now on shares a turn.
+
+        Args:
+            waited: somebody waits until it is as safe as its queues promise.
+        """
+        self._waited = waited
+        self._until = 0.0
+        self.weight = 0
+        self.queues = 0
+
+    @cython.ccall
+    @cython.locals(whole=cython.bint)
+    def append(self, batches: Batches, whole: bool) -> JournalPositions:
+        """Append batches, one after the other.
+
+        Args:
+            whole: all of them in this turn; otherwise `is_under_way` tells.
+
+        Returns:
+            What the confirm of those waits for that were appended.
+
+        Raises:
+            JournalFailed: the disk failed before.
+        """
+        self._batches = iter(batches)
+        self._to = iter(())
+        self._written = self._durable = 0
+        positions: JournalPositions = self._go(whole, False)
+        return positions
+
+    @cython.locals(whole=cython.bint)
+    def go_on(self, whole: bool) -> JournalPositions:
+        """Append more of what is under way, in another turn; a queue that is deleted meanwhile gets nothing.
+
+        Args, Returns, Raises: see `append`.
+        """
+        self._until = 0.0
+        self.weight = 0
+        positions: JournalPositions = self._go(whole, True)
+        return positions
+
+    @cython.cfunc
+    @cython.locals(
+        whole=cython.bint,
+        resumed=cython.bint,
+        waited=cython.bint,
+        written=cython.longlong,
+        durable=cython.longlong,
+        position=cython.longlong,
+        queues=cython.Py_ssize_t,
+        weight=cython.Py_ssize_t,
+    )
+    def _go(self, whole: bool, resumed: bool) -> JournalPositions:
+        written, durable, waited = self._written, self._durable, self._waited
+        self.is_under_way = False
+        queues, weight = self.queues, self.weight
+        while True:
+            records = self._records
+            for queue in self._to:
+                if resumed and queue.deleted:
+                    continue
+                try:
+                    position = queue.publish(records, waited)
+                except PublishRefused as refused:
+                    position = refused.position
+                    self.refused.update([self.indexes[at] for at in refused.refused])
+                # What is durable is written, too.
+                if position > durable:
+                    if queue.durability is Durability.DISK:
+                        durable = position
+                    elif position > written:
+                        written = position
+                queues += 1
+                weight += 4 if queue.has_turn else 1  # WOKEN_WEIGHT, QUEUE_WEIGHT
+                if queues & 15 or whole:  # QUEUES_BETWEEN_LOOKS
+                    continue
+                self.queues, self.weight = queues, weight
+                if self.is_over():
+                    return self._stopped(written, durable)
+            following = next(self._batches, None)
+            if following is None:
+                break
+            self._records, to, self.indexes = following
+            self._to = iter(to)
+            self.queues, self.weight = queues, weight
+            if self._records is None and not whole and self.is_over():
+                return self._stopped(written, durable)
+        self.queues, self.weight = queues, weight
+        self._records = None  # its buffer may be large
+        return JournalPositions(written, durable)
+
+    @cython.cfunc
+    @cython.locals(written=cython.longlong, durable=cython.longlong)
+    def _stopped(self, written: int, durable: int) -> JournalPositions:
+        self._written, self._durable = written, durable
+        self.is_under_way = True
+        return JournalPositions(written, durable)
+
+    @cython.ccall
+    @cython.returns(cython.bint)
+    @cython.exceptval(check=True)
+    @cython.locals(now=cython.double)
+    def is_over(self) -> bool:
+        """Tell whether the turn has had its time, which begins with the first look."""
+        if self.weight >= 256:  # WEIGHT_MAX
+            return True
+        now = self._clock.monotonic()
+        if not self._until:
+            self._until = now + 0.001  # TURN_SECONDS
+        return now >= self._until

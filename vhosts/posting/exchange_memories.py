@@ -1,0 +1,105 @@
+"""What the exchanges of a vhost remember: made, kept and deleted with them."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from routelog.exchanges import (
+    DEDUPLICATION,
+    RECENT_HISTORY,
+    Exchange,
+    deduplication_options,
+    history_length,
+)
+from routelog.log_backend import Change, LogStore
+from routelog.vhosts.posting.exchange_log import ExchangeLog
+from routelog.vhosts.posting.exchange_memory import ExchangeMemory
+from routelog.vhosts.posting.exchange_memory_limit import ExchangeMemoryLimit
+from routelog.vhosts.posting.recent_history import RecentHistory
+from routelog.vhosts.posting.seen_keys import SeenKeys
+
+TakeNumbers = Callable[[int], tuple[list[int], Change]]
+
+
+class ExchangeMemories:
+    """The memories by the names of their exchanges.
+
+    Args:
+        take_numbers: gives numbers to partitions, each once.
+        limit: of all vhosts.
+    """
+
+    def __init__(
+        self, vhost: str, logs: LogStore, take_numbers: TakeNumbers, limit: ExchangeMemoryLimit
+    ) -> None:
+        self._vhost = vhost
+        self._limit = limit
+        self._logs = logs
+        self._take_numbers = take_numbers
+        self.by_name: dict[str, ExchangeMemory] = {}
+
+    def restore(self, exchange: Exchange, partition: int) -> None:
+        """Open the memory of a stored exchange, before the log store recovers.
+
+        Args:
+            partition: number of its log; 0: it has none.
+        """
+        self._open(exchange, partition)
+
+    async def load(self) -> None:
+        """Fill the memories; the log store has recovered."""
+        for memory in self.by_name.values():
+            await memory.load()
+
+    def declared(self, exchange: Exchange) -> tuple[int, list[Change]]:
+        """An exchange has come.
+
+        Returns:
+            The number of its log or 0, and metadata changes to apply together with its declaration.
+        """
+        if not _wants_log(exchange):
+            self._open(exchange, 0)
+            return 0, []
+        numbers, change = self._take_numbers(1)
+        self._open(exchange, numbers[0])
+        return numbers[0], [change]
+
+    def undone(self, exchanges: Iterable[Exchange]) -> None:
+        """The declarations of exchanges cannot be stored."""
+        for exchange in exchanges:
+            memory = self.by_name.pop(exchange.name, None)
+            if memory is not None:
+                memory.close()
+                if memory.log is not None:
+                    memory.log.close()
+
+    def deleted(self, exchange: Exchange) -> tuple[list[Change], list[Callable[[], None]]]:
+        """An exchange has gone.
+
+        Returns:
+            Metadata changes to apply together with its deletion, and what to call when they are durable.
+        """
+        memory = self.by_name.pop(exchange.name, None)
+        if memory is None:
+            return [], []
+        memory.close()
+        if memory.log is None:
+            return [], []
+        return memory.log.close(), [memory.log.remove_files]
+
+    def _open(self, exchange: Exchange, partition: int) -> None:
+        opened = partial(ExchangeLog, self._logs, partition, self._vhost, exchange.name)
+        if exchange.type == DEDUPLICATION:
+            log = opened() if partition else None
+            options = deduplication_options(exchange)
+            self.by_name[exchange.name] = SeenKeys(options, log, self._logs.now, self._limit)
+        elif exchange.type == RECENT_HISTORY:
+            log = opened() if partition else None
+            self.by_name[exchange.name] = RecentHistory(history_length(exchange), log, self._limit)
+
+
+def _wants_log(exchange: Exchange) -> bool:
+    if not exchange.durable:
+        return False
+    if exchange.type == DEDUPLICATION:
+        return deduplication_options(exchange).is_persistent
+    return exchange.type == RECENT_HISTORY

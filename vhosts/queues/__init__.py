@@ -1,0 +1,1 @@
+"""The queue, its dispatcher and its consumer groups."""

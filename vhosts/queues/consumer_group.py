@@ -1,0 +1,166 @@
+"""A consumer group: consumers that compete for all messages of a log, with progress of their own."""
+
+import logging
+import sys
+from asyncio import Future
+from collections.abc import Mapping, Sequence
+
+from routelog.log_backend import Hold, PartitionLog, Reason
+from routelog.vhosts.messages.comeback import Comeback
+from routelog.vhosts.messages.consumer import Consumer
+from routelog.vhosts.messages.delivery import Delivery
+from routelog.vhosts.partitions.queue_partition import QueuePartition
+from routelog.vhosts.queues.dispatcher import HEADED_BYTES_MIN, HEADED_COUNT_MAX, Dispatcher
+from routelog.vhosts.stored.group_record import GroupRecord
+from routelog.vhosts.turns.dispatch_turns import DispatchTurns
+
+log = logging.getLogger(__name__)
+
+
+class ConsumerGroup(Dispatcher):
+    """One group of a queue that keeps its log. To its consumers it is a queue.
+
+    Attributes:
+        record: as it is stored, or would be.
+        places: its partitions, in order.
+        creating: done when its record is durable; None from then on.
+        idle_since: monotonic seconds; None while it is used, or nobody has looked yet.
+    """
+
+    __slots__ = ("creating", "idle_since", "places", "record")
+
+    message_bytes_min = HEADED_BYTES_MIN
+    delivery_count_max = HEADED_COUNT_MAX
+
+    def __init__(self, vhost: str, record: GroupRecord, turns: DispatchTurns) -> None:
+        super().__init__(vhost, record.queue, turns)
+        self.record = record
+        self.creating: Future[int] | None = None
+        self.idle_since: float | None = None
+        self.places: list[GroupPartition] = []
+
+    def open(self, logs: Sequence[PartitionLog]) -> None:
+        """Look at the partitions of its queue, in order."""
+        self.places = [GroupPartition(log, self) for log in logs]
+        self.partitions = list(self.places)
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        """See `Dispatcher`."""
+        super().add_consumer(consumer)
+        self.idle_since = None
+
+    def _ends(self) -> int:
+        return sum(partition.log.visible_end for partition in self.partitions)
+
+    def _dispatch(self) -> None:
+        super()._dispatch()
+        if self.consumers and self.ready <= 0:
+            for partition in self.partitions:
+                partition.log.when_visible(self.wake)
+
+    @property
+    def is_used(self) -> bool:
+        """It has consumers, or messages that one had and that may still be acknowledged."""
+        return bool(self.consumers) or self.unacked > 0
+
+    def pass_by(self, offsets: Mapping[int, int]) -> None:
+        """Settle, by partition, what is ready below an offset: somebody has read it elsewhere."""
+        self.idle_since = None
+        for number, offset in offsets.items():
+            partition = self.partitions[number]
+            while passed := partition.withdraw(sys.maxsize, offset):
+                partition.finish(*passed, Reason.ACKED)
+
+    def hold(self, record: GroupRecord) -> None:
+        """Go by another record, which says how much is held."""
+        self.record = record
+        for partition in self.places:
+            partition.hold(record.hold_bytes)
+
+    def __str__(self) -> str:
+        return f"group '{self.record.name}' of queue '{self.name}' in vhost '{self.vhost}'"
+
+
+class GroupPartition(QueuePartition):
+    """A partition of a queue as a group sees it; a forced retention may overtake it, or its hold lapse.
+
+    Invariant: nothing below the cursor's low water is in `returned`.
+
+    Attributes:
+        lapsed: the last offsets [first, end) that ceased to be held for it; None: none since the start.
+    """
+
+    __slots__ = ("_group", "lapsed")
+
+    def __init__(self, log: PartitionLog, group: ConsumerGroup) -> None:
+        super().__init__(log, group.wake, group.record.cursor)
+        self._group = group
+        self.lapsed: tuple[int, int] | None = None
+        log.overtaken[group.record.cursor] = self.overtaken
+        self.hold(group.record.hold_bytes)
+
+    def hold(self, bytes_max: int | None) -> None:
+        """Let the log keep so much for the group beyond its retention; None: all."""
+        cursor = self._group.record.cursor
+        self.log.held.pop(cursor, None)
+        if bytes_max is not None:
+            self.log.held[cursor] = Hold(bytes_max, self.lapse)
+
+    @property
+    def ready(self) -> int:
+        """See `QueuePartition`; deliveries tell offsets, so only what is visible is handed out."""
+        return super().ready - (self.log.ready_end - self.log.visible_end)
+
+    def take(self, count_max: int, bytes_max: int) -> Delivery | None:
+        """See `QueuePartition`."""
+        if not self.returned:
+            count_max = min(count_max, self.log.visible_end - self._skip_settled())
+            if count_max <= 0:
+                return None
+        return super().take(count_max, bytes_max)
+
+    @property
+    def bytes_behind(self) -> int:
+        """Bytes of the segments that the group has not passed."""
+        low_water = self.cursor.low_water
+        return sum(each.file_bytes for each in self.log.segments if each.end_offset > low_water)
+
+    def lapse(self, end: int) -> None:
+        """What lies below an offset is more than is held: settle it as lost."""
+        first = self.cursor.low_water
+        if end > first:
+            self._pass(end)
+            self.lapsed = (first, end)
+            log.warning(
+                "%s: offsets %d to %d of partition %s are not held any more: they are more than %s bytes "
+                "beyond the log's retention",
+                self._group,
+                first,
+                end - 1,
+                self.log.directory.name.rpartition("-")[2],
+                self._group.record.hold_bytes,
+            )
+
+    def overtaken(self, end: int) -> None:
+        """Settle as lost what is not settled below an offset: retention removes it."""
+        lost = self._pass(end)
+        if lost:
+            log.warning("%s lost %d messages to the retention of its log", self._group, lost)
+
+    def _pass(self, end: int) -> int:
+        lost = self.cursor.settle(self.cursor.low_water, end, Reason.LOST)
+        if not lost:
+            return 0
+        left = [(max(first, end), behind) for first, behind in self.returned if behind > end]
+        self.returned = left
+        self._returned_count = sum(behind - first for first, behind in left)
+        self.next_offset = max(self.next_offset, end)
+        self._settled_ahead = self.cursor.settled.count_from(self.next_offset, self.log.next_offset)
+        return lost
+
+    def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
+        """See `DeliverySource`; what retention took meanwhile does not come back."""
+        begin = min(max(first, self.cursor.low_water), end)
+        self.in_flight -= begin - first
+        if begin < end:
+            super().give_back(begin, end, comeback)

@@ -1,0 +1,288 @@
+"""Hands out what is ready in some partitions to consumers: round robin, by credit and priority."""
+
+from bisect import bisect_left, bisect_right, insort
+from collections import deque
+from collections.abc import Collection
+from itertools import chain, islice
+
+from routelog.vhosts.errors import (
+    ConsumptionRefused,
+    QueueQuarantined,
+    QueueStopped,
+    QueueUnreadable,
+)
+from routelog.vhosts.messages.consumer import Consumer
+from routelog.vhosts.messages.delivery import Delivery
+from routelog.vhosts.partitions.queue_partition import QueuePartition
+from routelog.vhosts.turns.dispatch_turns import DispatchTurns
+
+DELIVERY_BYTES_MAX = 262_144  # of one delivery: a batch of large messages goes out in pieces
+TURN_BYTES_MAX = 1_048_576  # of one dispatch: then others have their turn
+DELIVERY_BYTES_MIN = 8_192  # what one counts for however small: handing it out takes as long
+DELIVERY_COUNT_MAX = 4_096
+FRAMES_BYTES = 40  # what a message counts for besides its own bytes: its frames are built and sent
+HEADED_BYTES_MIN = 8_192  # what a message counts for that is given a header: 11 us on its own
+HEADED_COUNT_MAX = 128  # of one delivery, therefore
+
+# Where a dispatcher stands; it waits for one turn at a time.
+AT_REST = 0
+DUE = 1  # it waits for its turn, and something is to be done then
+SERVED = 2  # it waits for its turn, but all was done before
+
+
+class Dispatcher:
+    """Consumers that compete for the messages of some partitions.
+
+    Attributes:
+        message_bytes_min: what a message counts for in a turn, however small.
+        delivery_count_max: messages of one delivery.
+        vhost, name: of the queue, for errors.
+        partitions: at least one; order holds within each.
+        consumers: by falling priority.
+        deleted: nothing more is handed out.
+
+    Args:
+        turns: of all dispatchers of the vhost.
+    """
+
+    __slots__ = (
+        "_ends_seen",
+        "_next_consumer",
+        "_next_partition",
+        "_state",
+        "_turns",
+        "consumers",
+        "deleted",
+        "name",
+        "partitions",
+        "vhost",
+    )
+
+    message_bytes_min = 0
+    delivery_count_max = DELIVERY_COUNT_MAX
+
+    def __init__(self, vhost: str, name: str, turns: DispatchTurns) -> None:
+        self.vhost = vhost
+        self.name = name
+        self.partitions: list[QueuePartition] = []
+        self.consumers: list[Consumer] = []
+        self.deleted = False
+        self._turns = turns
+        self._next_consumer = 0
+        self._next_partition = 0
+        self._state = AT_REST
+        self._ends_seen = 0  # sum of where the partitions ended at the last turn
+
+    @property
+    def ready(self) -> int:
+        """Messages that wait for a consumer."""
+        partitions = self.partitions
+        if len(partitions) == 1:
+            return partitions[0].ready
+        return sum(partition.ready for partition in partitions)
+
+    @property
+    def unacked(self) -> int:
+        """Messages handed out and not settled."""
+        return sum(partition.in_flight for partition in self.partitions)
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        """Begin to deliver to a consumer.
+
+        Raises:
+            ConsumptionRefused: it is exclusive, or another one is.
+            QueueQuarantined: nothing but damage is ahead.
+        """
+        self._read_again()
+        if self._at_damage():
+            raise self._why_stopped()
+        if self.consumers and (consumer.exclusive or self.consumers[0].exclusive):
+            raise ConsumptionRefused(self.name, self.vhost)
+        insort(self.consumers, consumer, key=_rank)
+        self._look_at_ends()
+        self.wake()
+
+    def remove_consumers(self, gone: Collection[Consumer]) -> None:
+        """Deliver no more to some consumers; those it does not have are no error."""
+        self.consumers = [consumer for consumer in self.consumers if consumer not in gone]
+
+    def wake(self) -> None:
+        """Something is ready, or a consumer has credit again: dispatch after this turn."""
+        if self._state == AT_REST:
+            self._turns.wake(self._begin_turn)
+        self._state = DUE
+
+    def _go_on_later(self) -> None:
+        if self._state == AT_REST:
+            self._turns.postpone(self._begin_turn)
+        self._state = DUE
+
+    def _begin_turn(self) -> None:
+        self._state = AT_REST
+        self._dispatch()
+
+    def _dispatch(self) -> None:
+        if self.consumers:
+            self._serve()
+
+    def _serve(self) -> None:
+        # At least as many as came meanwhile: in one turn of the loop, thousands of publishers may have sent a
+        # message each, which are as many deliveries. With fewer the queue would grow, whatever consumers take.
+        came = self._look_at_ends()
+        sent = handed = share = shares_left = 0
+        # Counted once, as is whose turn it is: a look at each of 256 partitions for each delivery is long.
+        ready, order = self.ready, self._order()
+        while not self.deleted and ready > 0:
+            if handed >= came and (self._turns.is_over() or sent > TURN_BYTES_MAX):
+                self._go_on_later()
+                return
+            consumer, credit = self._next_with_credit()
+            if consumer is None:
+                return
+            if shares_left == 0:
+                # Even shares for one round, so that one fast consumer does not take it all.
+                shares_left = self._with_credit(consumer.priority) if ready > 1 else 1
+                share = max(1, ready // shares_left)
+            shares_left -= 1
+            delivery = self._take_next(order, min(credit, share, self.delivery_count_max))
+            if delivery is None:
+                if self._at_damage():
+                    self._stop_at_damage()
+                return
+            sent += delivery_cost(delivery, self.message_bytes_min)
+            handed += delivery.count
+            consumer.deliver(delivery)
+            if consumer.no_ack:
+                delivery.partition.settle(delivery.offset, delivery.offset + delivery.count)
+            ready -= delivery.count
+            if ready <= 0:  # unless something came back, or came in
+                ready, order = self.ready, self._order()
+
+    def _look_at_ends(self) -> int:
+        # How many messages have come since the last look.
+        ends = self._ends()
+        came, self._ends_seen = ends - self._ends_seen, ends
+        return came
+
+    def _ends(self) -> int:
+        partitions = self.partitions
+        if len(partitions) == 1:
+            return partitions[0].log.ready_end
+        return sum(partition.log.ready_end for partition in partitions)
+
+    def _next_with_credit(self) -> tuple[Consumer | None, int]:
+        # Those of the highest priority that have credit take turns.
+        consumers = self.consumers
+        first, size = 0, len(consumers)
+        if size == 1:
+            credit = consumers[0].credit()
+            return (consumers[0], credit) if credit > 0 else (None, 0)
+        while first < size:
+            end = self._end_of_priority(first)
+            start = self._next_consumer if first <= self._next_consumer < end else first
+            for at in chain(range(start, end), range(first, start)):
+                credit = consumers[at].credit()
+                if credit > 0:
+                    self._next_consumer = at + 1
+                    return consumers[at], credit
+            first = end
+        return None, 0
+
+    def _with_credit(self, priority: int) -> int:
+        first = bisect_left(self.consumers, -priority, key=_rank)
+        group = islice(self.consumers, first, self._end_of_priority(first))
+        return sum(consumer.credit() > 0 for consumer in group)
+
+    def _end_of_priority(self, first: int) -> int:
+        consumers = self.consumers
+        if consumers[-1].priority == consumers[first].priority:
+            return len(consumers)  # nearly always: nobody asked for another one
+        return bisect_right(consumers, _rank(consumers[first]), first, key=_rank)
+
+    def _order(self) -> deque[int]:
+        # The partitions that have something, each in its turn: a busy one does not keep the others waiting.
+        partitions, first = self.partitions, self._next_partition
+        if len(partitions) == 1:
+            return deque((0,))
+        places = chain(range(first, len(partitions)), range(first))
+        return deque(at for at in places if partitions[at].ready > 0)
+
+    def _take(self, count: int) -> Delivery | None:
+        return self._take_next(self._order(), count)
+
+    def _take_next(self, order: deque[int], count: int) -> Delivery | None:
+        # What has nothing in memory leaves the order: it wakes us when it has.
+        partitions = self.partitions
+        while order:
+            at = order[0]
+            delivery = partitions[at].take(count, DELIVERY_BYTES_MAX)
+            if delivery is None:
+                order.popleft()
+                continue
+            if len(partitions) > 1:
+                order.rotate(-1)
+                self._next_partition = (at + 1) % len(partitions)
+                delivery.partition_index = at
+            return delivery
+        return None
+
+    # -- damage
+
+    def _at_damage(self) -> bool:
+        # What was handed out before it may come back; and other partitions go on.
+        if any(each.unreadable and not each.in_flight for each in self.partitions):
+            return True
+        return self._is_blocked() and not self.unacked
+
+    def _is_blocked(self) -> bool:
+        partitions = self.partitions
+        if any(each.unreadable for each in partitions):
+            return True
+        return bool(partitions) and all(each.at_damage for each in partitions)
+
+    def _read_again(self) -> None:
+        # What the disk did not give once: it may be well again.
+        for partition in self.partitions:
+            if partition.log.read_error is not None:
+                partition.log.read_again()
+
+    def _stop_at_damage(self) -> None:
+        consumers, self.consumers = self.consumers, []
+        error = self._why_stopped()
+        for consumer in consumers:
+            consumer.queue_stopped(error)
+
+    def _why_stopped(self) -> QueueStopped:
+        """What to tell who asks for what cannot be read; where that is no damage, it is read again then."""
+        for partition in self.partitions:
+            log = partition.log
+            if log.read_error is not None:
+                error = QueueUnreadable(self.name, self.vhost, log.blocked_from, log.read_error)
+                self._read_again()
+                return error
+        first = min(partition.log.blocked_from for partition in self.partitions)
+        return QueueQuarantined(self.name, self.vhost, first)
+
+    # -- the end
+
+    def delete(self) -> None:
+        """Hand out nothing more, and tell the consumers."""
+        self.deleted = True
+        for partition in self.partitions:
+            partition.detach()
+        consumers, self.consumers = self.consumers, []
+        for consumer in consumers:
+            consumer.queue_deleted()
+
+
+def delivery_cost(delivery: Delivery, message_bytes_min: int) -> int:
+    """What a delivery counts for in a turn, in bytes."""
+    records = delivery.records
+    message_bytes = records.batch_bytes // records.count + FRAMES_BYTES
+    if message_bytes < message_bytes_min:
+        message_bytes = message_bytes_min
+    return max(DELIVERY_BYTES_MIN, delivery.count * message_bytes)
+
+
+def _rank(consumer: Consumer) -> int:
+    return -consumer.priority

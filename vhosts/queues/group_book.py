@@ -1,0 +1,231 @@
+"""The consumer groups of a virtual host: made, stored, deleted."""
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from functools import partial
+
+import msgspec
+
+from routelog.log_backend import Change, LogStore, MetadataStore, unawaited
+from routelog.vhosts.arguments.group_options import GroupOptions
+from routelog.vhosts.errors import GroupInUse, NotReadable, TooManyGroups
+from routelog.vhosts.partitions.stream_reader import stream_position
+from routelog.vhosts.queues.consumer_group import ConsumerGroup
+from routelog.vhosts.queues.queue import Queue
+from routelog.vhosts.stored.group_record import (
+    GroupRecord,
+    NextCursorRecord,
+    group_change,
+    next_cursor_change,
+)
+from routelog.vhosts.stored.topology_record import prefix
+from routelog.vhosts.stored.topology_writer import TopologyWriter
+from routelog.vhosts.turns.dispatch_turns import DispatchTurns
+
+# Of one queue: every publish wakes each one, and every settlement looks at all their cursors.
+GROUPS_MAX = 256
+
+
+class GroupBook:
+    """Groups by queue.
+
+    Attributes:
+        queues: of each group there is.
+    """
+
+    def __init__(
+        self, vhost: str, logs: LogStore, writer: TopologyWriter, turns: DispatchTurns
+    ) -> None:
+        self.queues: dict[ConsumerGroup, Queue] = {}
+        self._vhost = vhost
+        self._logs = logs
+        self._writer = writer
+        self._turns = turns
+        self._stored: dict[str, list[GroupRecord]] = {}
+        self._next_cursors: dict[str, int] = {}
+
+    # -- start
+
+    def load(self, store: MetadataStore) -> None:
+        """Read what the store holds; queues are opened after this."""
+        for _, entry in store.scan(prefix("groups", self._vhost)):
+            record = msgspec.json.decode(entry.value, type=GroupRecord)
+            self._stored.setdefault(record.queue, []).append(record)
+        for _, entry in store.scan(prefix("next-cursors", self._vhost)):
+            following = msgspec.json.decode(entry.value, type=NextCursorRecord)
+            self._next_cursors[following.queue] = following.cursor
+
+    def cursors(self, queue: str, partition: int) -> Mapping[int, int]:
+        """The cursors of a queue's stored groups in a partition, by number: where each began."""
+        stored = self._stored.get(queue)  # behind the start: none
+        return {each.cursor: each.begins[partition] for each in stored} if stored else {}
+
+    def recovered(self, queue: Queue) -> None:
+        """The logs of a queue are as they were: open its groups."""
+        for record in self._stored.pop(queue.name, ()):
+            self._open(queue, record)
+
+    # -- life
+
+    def join(
+        self, queue: Queue, options: GroupOptions, wanted: object, now: int
+    ) -> tuple[ConsumerGroup, Awaitable[int] | None]:
+        """The group of this name; made when there is none.
+
+        Args:
+            options: a group that exists takes over how much is held for it, if that is said.
+            wanted: where a group that is made begins; see `stream_position`. What is not there yet
+                is the next record. A group that exists goes on where it is.
+            now: microseconds since 1970.
+
+        Returns:
+            The group, and what to await before its consumers begin: a crash must not take it back.
+
+        Raises:
+            NotReadable: the queue keeps no log.
+            InvalidStreamOffset: there is no such place.
+            TooManyGroups: the queue has GROUPS_MAX.
+        """
+        begins = self._begins(queue, wanted, now)
+        group = queue.groups.get(options.name)
+        if group is not None:
+            return group, self._limit(group, options.hold_bytes) or group.creating
+        if len(queue.groups) >= GROUPS_MAX:
+            raise TooManyGroups(queue.name, self._vhost, GROUPS_MAX)
+        cursor = self._next_cursors.get(queue.name, 1)
+        record = GroupRecord(
+            queue.name, options.name, cursor, begins, options.expires, options.hold_bytes
+        )
+        group = self._make(queue, record, [])
+        return group, group.creating
+
+    def move(self, group: ConsumerGroup, wanted: object, now: int) -> Awaitable[int] | None:
+        """Let a group go on elsewhere in the log, as if it began there.
+
+        Args:
+            wanted, now: as for `join`.
+
+        Returns:
+            What to await: a crash may bring the group back where it was until then.
+
+        Raises:
+            GroupInUse: it has consumers, or messages that they had and did not settle.
+            InvalidStreamOffset: there is no such place.
+            MetadataUnavailable: nothing more can be written; nothing has happened.
+        """
+        if group.is_used or group.creating is not None:
+            raise GroupInUse(str(group))
+        queue = self.queues[group]
+        begins = self._begins(queue, wanted, now)
+        # With a cursor of its own: the journal may still hold what the old one has settled.
+        cursor = self._next_cursors[queue.name]
+        record = msgspec.structs.replace(group.record, cursor=cursor, begins=begins)
+        gone: list[Change] = []
+        for partition in group.partitions:
+            gone += self._logs.cursor_removal(partition.log, group.record.cursor)
+        moved = self._make(queue, record, gone)
+        self.queues.pop(group)
+        group.delete()
+        if moved.creating is None:
+            _close_cursors(group)
+        else:
+            moved.creating.add_done_callback(partial(_deleted, group))
+        return moved.creating
+
+    def _begins(self, queue: Queue, wanted: object, now: int) -> list[int]:
+        begins: list[int] = []
+        for partition in queue.partitions:
+            if partition.log.retention is None:
+                raise NotReadable(queue.name, self._vhost)
+            begin = stream_position(partition.log, wanted, now).offset
+            begins.append(min(begin, partition.log.visible_end))
+        return begins
+
+    def _make(self, queue: Queue, record: GroupRecord, gone: list[Change]) -> ConsumerGroup:
+        durable: Awaitable[int] | None = None
+        if queue.is_stored:
+            next_cursor = next_cursor_change(self._vhost, queue.name, record.cursor + 1)
+            changes = [next_cursor, group_change(self._vhost, record), *gone]
+            durable = self._writer.submit(changes)
+        self._next_cursors[queue.name] = record.cursor + 1
+        group = self._open(queue, record)
+        if durable is not None:
+            group.creating = unawaited(asyncio.ensure_future(self._admit(group, durable)))
+        return group
+
+    async def _admit(self, group: ConsumerGroup, durable: Awaitable[int]) -> int:
+        try:
+            revision = await durable
+        except Exception:
+            self._forget(group)
+            _close_cursors(group)
+            raise
+        group.creating = None
+        return revision
+
+    def delete(self, group: ConsumerGroup) -> Awaitable[int] | None:
+        """Delete a group. Its cursors hold what they need until a crash cannot bring it back.
+
+        Raises:
+            MetadataUnavailable: nothing more can be written; nothing has happened.
+        """
+        queue = self.queues[group]
+        durable: asyncio.Future[int] | None = None
+        if queue.is_stored:
+            gone = [group_change(self._vhost, group.record, deleted=True)]
+            for partition in group.partitions:
+                gone += self._logs.cursor_removal(partition.log, group.record.cursor)
+            durable = asyncio.ensure_future(self._writer.submit(gone))
+        self._forget(group)
+        group.delete()
+        if durable is None:
+            _close_cursors(group)
+        else:
+            durable.add_done_callback(partial(_deleted, group))
+        return durable
+
+    def queue_deleted(self, queue: Queue) -> list[Change]:
+        """Forget the groups of a queue; returns what deletes their records."""
+        for group in queue.groups.values():
+            self.queues.pop(group, None)
+        if self._next_cursors.pop(queue.name, None) is None or not queue.is_stored:
+            return []
+        gone = [group_change(self._vhost, g.record, deleted=True) for g in queue.groups.values()]
+        return [*gone, next_cursor_change(self._vhost, queue.name, None)]
+
+    def _open(self, queue: Queue, record: GroupRecord) -> ConsumerGroup:
+        group = ConsumerGroup(self._vhost, record, self._turns)
+        for partition, begin in zip(queue.partitions, record.begins, strict=True):
+            # Its record says so. An entry of the journal could outlive that in a crash.
+            partition.log.open_cursor(record.cursor).settled.settle(0, begin)
+        group.open([partition.log for partition in queue.partitions])
+        queue.groups[record.name] = group
+        self.queues[group] = queue
+        return group
+
+    def _limit(self, group: ConsumerGroup, hold_bytes: int | None) -> Awaitable[int] | None:
+        if hold_bytes in (None, group.record.hold_bytes) or group.creating is not None:
+            return None
+        record = msgspec.structs.replace(group.record, hold_bytes=hold_bytes)
+        durable: Awaitable[int] | None = None
+        if self.queues[group].is_stored:
+            durable = self._writer.submit([group_change(self._vhost, record)])
+        group.hold(record)
+        return durable
+
+    def _forget(self, group: ConsumerGroup) -> None:
+        queue = self.queues.pop(group, None)
+        if queue is not None and queue.groups.get(group.record.name) is group:
+            del queue.groups[group.record.name]
+
+
+def _close_cursors(group: ConsumerGroup) -> None:
+    for partition in group.partitions:
+        partition.log.close_cursor(group.record.cursor)
+
+
+def _deleted(group: ConsumerGroup, done: asyncio.Future[int]) -> None:
+    # Until now checkpoints stored its cursors: what the journal has of them may be recycled. When nobody
+    # knows whether it comes back, they stay.
+    if not done.cancelled() and done.exception() is None:
+        _close_cursors(group)

@@ -1,0 +1,504 @@
+# cython: annotation_typing=False, wraparound=True
+"""A queue: records in, deliveries out, round robin to its consumers."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
+from itertools import chain
+
+import cython
+
+from routelog.log_backend import EXPIRING, Durability
+from routelog.log_backend.partitions.log_end import LogEnd
+from routelog.log_backend.records.record_batch import Records
+from routelog.vhosts.arguments.effective_arguments import EffectiveArguments, effective_arguments
+from routelog.vhosts.arguments.policy import Policy
+from routelog.vhosts.arguments.queue_arguments import (
+    WIDE_PARTITIONS,
+    counts_deliveries,
+    has_single_active_consumer,
+    is_stream,
+)
+from routelog.vhosts.arguments.queue_properties import QueueProperties
+from routelog.vhosts.errors import (
+    ConsumptionRefused,
+    GetRefused,
+    NotReadable,
+    PublishRefused,
+    QueueLocked,
+)
+from routelog.vhosts.messages.consumer import Consumer
+from routelog.vhosts.messages.delivery import Delivery
+from routelog.vhosts.partitions.partitioned_reader import PartitionedReader
+from routelog.vhosts.partitions.partitioner import partitioner
+from routelog.vhosts.partitions.queue_partition import QueuePartition
+from routelog.vhosts.partitions.stream_reader import StreamReader, stream_position
+from routelog.vhosts.queues.consumer_group import ConsumerGroup
+from routelog.vhosts.queues.dispatcher import (
+    DELIVERY_BYTES_MAX,
+    DUE,
+    HEADED_BYTES_MIN,
+    HEADED_COUNT_MAX,
+    SERVED,
+    TURN_BYTES_MAX,
+    Dispatcher,
+    delivery_cost,
+)
+from routelog.vhosts.queues.single_active import WaitingConsumers
+from routelog.vhosts.rules.queue_rules import QueueRules, RuleSurroundings, has_rules
+from routelog.vhosts.turns.dispatch_turns import DispatchTurns
+
+
+class Queue(Dispatcher):
+    """One queue of a vhost: its own consumers, readers of its log, and consumer groups.
+
+    Attributes:
+        properties: as declared.
+        effective: the arguments that count, policies included.
+        owner: the connection that an exclusive queue belongs to.
+        declaring: done when its declaration is durable; None from then on.
+        groups: by name; each has its own progress through the log.
+        rules: what its arguments ask for beside; None: nothing.
+
+    Args:
+        surroundings: what rules need; None: it has none, whatever its arguments are.
+    """
+
+    __slots__ = (
+        "_loading",
+        "_next_reader",
+        "_partitioner",
+        "_plain_log",
+        "_readers",
+        "_standby",
+        "_surroundings",
+        "declaring",
+        "effective",
+        "groups",
+        "had_consumer",
+        "owner",
+        "properties",
+        "rules",
+    )
+
+    def __init__(
+        self,
+        vhost: str,
+        properties: QueueProperties,
+        owner: object | None,
+        turns: DispatchTurns,
+        surroundings: RuleSurroundings | None = None,
+    ) -> None:
+        super().__init__(vhost, properties.name, turns)
+        self.properties = properties
+        self.owner = owner
+        self.had_consumer = False
+        self.declaring: Awaitable[int] | None = None
+        self.groups: dict[str, ConsumerGroup] = {}
+        self._readers: list[StreamReader | PartitionedReader] = []
+        self._next_reader = 0
+        self._partitioner = partitioner(properties.arguments)
+        self._plain_log: LogEnd | None = None  # where all goes that is published; None: look first
+        self._loading: list[Callable[[], None]] = []
+        single = has_single_active_consumer(properties.arguments)
+        self._standby = WaitingConsumers() if single else None
+        self.rules: QueueRules | None = None
+        self._surroundings = surroundings
+        self.effective = EffectiveArguments(properties.arguments)
+
+    def open(self, partitions: list[QueuePartition]) -> None:
+        """Begin with these partitions, in order."""
+        self.partitions = partitions
+        self._choose_way()
+
+    def _choose_way(self) -> None:
+        is_plain = self.rules is None and self._partitioner is None
+        self._plain_log = self.partitions[0].log if is_plain else None
+
+    # -- what it goes by
+
+    def follow(self, policy: Policy | None, operator: Policy | None) -> None:
+        """Go by these policies from now on."""
+        before = self.effective
+        if policy == before.policy and operator == before.operator_policy:
+            return
+        self.effective = effective_arguments(self.properties.arguments, policy, operator)
+        if self.effective.values != before.values:
+            self.apply(self.effective.values)
+
+    @property
+    def type(self) -> str:
+        """Classic, quorum or stream."""
+        return str(self.properties.arguments.get("x-queue-type", "classic"))
+
+    def apply(self, arguments: Mapping[str, object]) -> None:
+        """Go by these arguments from here on: its own, or what policies make of them."""
+        rules = self.rules
+        if self.is_stream or self._surroundings is None:
+            return
+        if rules is None and has_rules(arguments):
+            rules = QueueRules(self, self._surroundings)
+        if rules is not None:
+            rules.apply(arguments)
+        self._obey(None if rules is None or rules.idle else rules)
+
+    def _obey(self, rules: QueueRules | None) -> None:
+        self.rules = rules
+        self._choose_way()
+        for partition in self.partitions:
+            partition.rules = rules
+            partition.on_expiring = self._expects_expiry
+
+    def _expects_expiry(self) -> None:
+        # A message may expire, and nothing else was asked for.
+        if self._surroundings is not None and not self.is_stream:
+            if self.rules is None:
+                self._obey(QueueRules(self, self._surroundings))
+            if self.rules is not None:
+                self.rules.expiry.expected = True
+
+    def _publish_by_rules(self, records: Records, waited: bool) -> int:
+        if records.attributes & EXPIRING:
+            self._expects_expiry()
+        rules = self.rules
+        if rules is None:
+            return self._append(records, waited)
+        admitted, refused = rules.admit(records)
+        position = 0
+        if admitted is not None:
+            if rules.unique_keys is None:
+                position = self._append(admitted, waited)
+            else:
+                append = partial(self._append, waited=waited)
+                position = rules.unique_keys.publish(admitted, append)
+            rules.published()
+        if refused:
+            raise PublishRefused(refused, position)
+        return position
+
+    def used(self) -> None:
+        """Somebody needs the queue: `x-expires` begins anew."""
+        if self.rules is not None and self.rules.lease is not None:
+            self.rules.lease.renew()
+
+    @property
+    def has_turn(self) -> bool:
+        """It will dispatch after this turn of the event loop."""
+        return self._state == DUE
+
+    # -- what it is
+
+    @property
+    def is_stored(self) -> bool:
+        """It survives a restart."""
+        return self.properties.is_stored
+
+    @property
+    def is_unwanted(self) -> bool:
+        """It is to be deleted with its last consumer, which has gone."""
+        is_left = self.had_consumer and not self.consumer_count
+        return self.properties.auto_delete and is_left and not self.deleted
+
+    @property
+    def is_wide(self) -> bool:
+        """What is done with all of its partitions takes a turn of the loop for itself."""
+        return len(self.partitions) > WIDE_PARTITIONS
+
+    @property
+    def is_stream(self) -> bool:
+        """Consumers read its log and take nothing away."""
+        return is_stream(self.properties.arguments)
+
+    @property
+    def durability(self) -> Durability:
+        """What a confirm of a persistent message promises."""
+        return self.partitions[0].log.durability
+
+    @property
+    def counts_deliveries(self) -> bool:
+        """What it delivers again says how often: `x-delivery-count`."""
+        rules = self.rules
+        if rules is not None and (rules.delivery_limit is not None or rules.backoff.options):
+            return True
+        return counts_deliveries(self.properties.arguments)
+
+    @property
+    def delayed(self) -> int:
+        """Messages that came back, and wait before they are ready again."""
+        return 0 if self.rules is None else self.rules.backoff.count
+
+    @property
+    def ready(self) -> int:
+        """Messages that wait for a consumer; of a stream, those that it keeps."""
+        if self.is_stream:
+            return sum(p.log.visible_end - p.log.first_offset for p in self.partitions)
+        return sum(partition.ready for partition in self.partitions)
+
+    @property
+    def consumer_count(self) -> int:
+        """Consumers, whether they have credit or not, those of its groups too."""
+        in_groups = sum(len(group.consumers) for group in self.groups.values())
+        waiting = len(self._standby.consumers) if self._standby is not None else 0
+        return len(self.consumers) + waiting + len(self._readers) + in_groups
+
+    def activity(self, consumer: Consumer) -> str:
+        """RabbitMQ's word for what a consumer does: "up", "single_active", or "waiting" to be that."""
+        if self._standby is None:
+            return "up"
+        if consumer in self._standby.consumers:
+            return "waiting"
+        return "single_active" if consumer in self.consumers else "up"
+
+    def __str__(self) -> str:
+        return f"queue '{self.name}' in vhost '{self.vhost}'"
+
+    def check_access(self, connection: object) -> None:
+        """Refuse an exclusive queue to all but its owner.
+
+        Raises:
+            QueueLocked: it belongs to another connection.
+        """
+        if self.properties.exclusive and self.owner is not connection:
+            raise QueueLocked(self.name, self.vhost)
+
+    @cython.locals(log=LogEnd, records=Records, waited=cython.bint, position=cython.longlong)
+    def publish(self, records: Records, waited: bool) -> int:
+        """Append records; they reach consumers after this turn.
+
+        Returns:
+            The journal position that they wait for, or 0: see `PartitionLog.append`.
+
+        Raises:
+            PublishRefused: the queue is full; it did not take all of them.
+        """
+        log = self._plain_log
+        if log is None or records.attributes & 4:  # EXPIRING
+            return self._publish_by_rules(records, waited)
+        position = log.take(records, waited)
+        if log.open_from == 9_223_372_036_854_775_807 and (  # NOTHING_OPEN
+            self.consumers or self._readers or self.groups
+        ):
+            self._wake_all()
+        return position
+
+    def takes(self, count: int, size: int) -> bool:
+        """Whether it refuses none of so many messages, of so many bytes of bodies, at once."""
+        length = None if self.rules is None else self.rules.length
+        return length is None or length.takes(count, size)
+
+    @property
+    def may_refuse(self) -> bool:
+        """See `Recipient`."""
+        rules = self.rules
+        if rules is None:
+            return False
+        refuses = rules.length is not None and rules.length.options.refuses
+        return refuses or rules.unique_keys is not None
+
+    def transaction_ended(self, *, failed: bool) -> None:
+        """See `Recipient`."""
+        if self.deleted:
+            return
+        if failed:
+            for partition in chain(self.partitions, *(g.partitions for g in self.groups.values())):
+                partition.settled_ahead()
+        if self.rules is not None:
+            self.rules.published()
+        self._wake_all()
+
+    def _append(self, records: Records, waited: bool) -> int:
+        if self._partitioner is None:
+            position: int = self.partitions[0].log.append(records, waited)
+        else:
+            position = self._partitioner.publish(self.partitions, records, waited=waited)
+        self._wake_all()
+        return position
+
+    def _wake_all(self) -> None:
+        if self.consumers or self._readers:
+            self.wake()
+        for group in self.groups.values():
+            if group.consumers:
+                group.wake()
+
+    # -- consuming
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        """See `Dispatcher`; with a single active consumer, the others wait.
+
+        Raises:
+            ConsumptionRefused: also when it is exclusive and would be the single active one.
+        """
+        if self._standby is None or not (self.consumers or consumer.exclusive):
+            super().add_consumer(consumer)
+        elif consumer.exclusive:
+            raise ConsumptionRefused(self.name, self.vhost)
+        else:
+            self._standby.add(consumer)
+        self.had_consumer = True
+
+    def add_reader(self, consumer: Consumer, wanted: object, now: int) -> None:
+        """Begin to deliver from a place in the log, disturbing nobody.
+
+        Args:
+            wanted: the place; see `stream_position`.
+            now: microseconds since 1970.
+
+        Raises:
+            NotReadable: the queue keeps no log.
+            InvalidStreamOffset: there is no such place.
+            QueueQuarantined: it is at or behind a damage.
+        """
+        readers: list[StreamReader] = []
+        for partition in self.partitions:
+            if partition.log.retention is None:
+                raise NotReadable(self.name, self.vhost)
+            position = stream_position(partition.log, wanted, now)
+            readers.append(StreamReader(partition.log, consumer, position, self.wake))
+        reader = readers[0] if len(readers) == 1 else PartitionedReader(readers)
+        self._read_again()
+        if reader.stopped:
+            raise self._why_stopped()
+        self._readers.append(reader)
+        self.had_consumer = True
+        self.wake()
+
+    def join_group(self, group: ConsumerGroup, consumer: Consumer) -> None:
+        """Begin to deliver what a group has not settled.
+
+        Raises:
+            ConsumptionRefused: the consumer is exclusive in the group, or another one is.
+        """
+        group.add_consumer(consumer)
+        self.had_consumer = True
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """Deliver no more to a consumer."""
+        self.remove_consumers((consumer,))
+
+    def remove_consumers(self, gone: Collection[Consumer]) -> None:
+        """Deliver no more to some consumers; those it does not have are no error."""
+        super().remove_consumers(gone)
+        self._readers = [reader for reader in self._readers if reader.consumer not in gone]
+        for group in self.groups.values():
+            group.remove_consumers(gone)
+        if self._standby is not None:
+            self._standby.remove(gone)
+            if not self.consumers and (following := self._standby.take()) is not None:
+                self.consumers.append(following)
+                self.wake()
+        self.used()
+
+    def stand_aside(self, consumer: Consumer) -> None:
+        """Let another consumer be the single active one, if one waits: this one does not settle."""
+        if self._standby is not None and consumer in self.consumers:
+            following = self._standby.take()
+            if following is not None:
+                self.consumers[self.consumers.index(consumer)] = following
+                self._standby.add(consumer)
+                self.wake()
+
+    def get(self) -> Delivery | None:
+        """Hand out one message; None when nothing is ready in memory.
+
+        Raises:
+            QueueQuarantined: the next one lies at or behind a damage.
+            QueueUnreadable: it could not be read; the next time it is tried again.
+            GetRefused: the queue has a single active consumer.
+        """
+        if self._standby is not None:
+            raise GetRefused(self.name, self.vhost)
+        self.used()
+        self.serve_due()
+        delivery = self._take(1)
+        if delivery is None and self._is_blocked():
+            raise self._why_stopped()
+        if self.rules is not None:
+            self.rules.expiry.look_now()  # who took it is told how many are left
+        return delivery
+
+    def when_loaded(self, done: Callable[[], None]) -> bool:
+        """Call `done` when the next message is in memory, or never will be: ask again then.
+
+        Returns:
+            False when nothing has to be loaded; `done` is not called then.
+        """
+        for partition in self.partitions:
+            if partition.ready and partition.prepare(self._loaded):
+                self._loading.append(done)
+                return True
+        return False
+
+    def _loaded(self) -> None:
+        waiting, self._loading = self._loading, []
+        for done in waiting:
+            done()
+
+    def _stop_at_damage(self) -> None:
+        if self._standby is not None:
+            self.consumers += self._standby.take_all()
+        super()._stop_at_damage()
+
+    def _dispatch(self) -> None:
+        if self._readers:
+            self._feed_readers()
+        if self.consumers:
+            self._serve()
+
+    def serve_due(self) -> None:
+        """Do at once what is due after this turn: who takes or counts comes behind consumers and limits."""
+        if self._state == DUE:
+            self._state = SERVED
+            self._turns.begin()
+            self._dispatch()
+        if self.rules is not None:
+            self.rules.serve_due()
+
+    def _feed_readers(self) -> None:
+        # Each in its turn, so that those in front do not keep the others waiting.
+        readers = self._readers
+        first = self._next_reader % len(readers)
+        sent = 0
+        for at in chain(range(first, len(readers)), range(first)):
+            sent = self._feed(readers[at], sent)
+            if self._turns.is_over() or sent > TURN_BYTES_MAX:
+                self._next_reader = at + 1
+                self._go_on_later()
+                return
+
+    def _feed(self, reader: StreamReader | PartitionedReader, sent: int) -> int:
+        # Returns what was sent in this turn.
+        while not self.deleted and sent <= TURN_BYTES_MAX and not self._turns.is_over():
+            credit = reader.consumer.credit()
+            if credit <= 0:
+                break
+            delivery = reader.take(min(credit, HEADED_COUNT_MAX), DELIVERY_BYTES_MAX)
+            if delivery is None:
+                if reader.stopped:
+                    reader.consumer.queue_stopped(self._why_stopped())
+                reader.wait()
+                break
+            sent += delivery_cost(delivery, HEADED_BYTES_MIN)
+            reader.consumer.deliver(delivery)
+        return sent
+
+    # -- emptying
+
+    def purge(self) -> int:
+        """Settle everything that is ready; returns how many messages that were."""
+        self.serve_due()
+        return sum(partition.purge() for partition in self.partitions)
+
+    def delete(self) -> None:
+        """Tell the consumers that the queue is gone, and who waits for a message to be loaded."""
+        readers, self._readers = self._readers, []
+        groups, self.groups = self.groups, {}
+        if self._standby is not None:
+            self.consumers += self._standby.take_all()
+        self._loaded()
+        super().delete()
+        if self.rules is not None:
+            self.rules.stop()
+        for consumer in dict.fromkeys(reader.consumer for reader in readers):
+            consumer.queue_deleted()
+        for group in groups.values():
+            group.delete()

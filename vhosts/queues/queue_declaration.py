@@ -1,0 +1,90 @@
+"""The rules of declaring a queue: what a declaration may say, and when two mean the same."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from routelog.log_backend import random_name
+from routelog.vhosts.arguments.queue_arguments import (
+    check_arguments,
+    check_durability,
+    check_equivalent,
+    check_remote,
+)
+from routelog.vhosts.arguments.queue_properties import QueueProperties
+from routelog.vhosts.errors import InvalidQueueProperty, NeedsName, QueueInequivalent, QueueLocked
+from routelog.vhosts.queues.queue import Queue
+
+QUEUE_TYPE = "x-queue-type"
+REPLICATED = ("quorum", "stream")  # in RabbitMQ
+
+
+def with_type(properties: QueueProperties, default_type: str | None) -> QueueProperties:
+    """The declaration with the vhost's default type, if it names none and can have that one."""
+    is_local = not properties.durable or properties.exclusive or properties.auto_delete
+    if default_type in (None, "classic") or is_local or QUEUE_TYPE in properties.arguments:
+        return properties
+    return replace(properties, arguments={**properties.arguments, QUEUE_TYPE: default_type})
+
+
+def check_declaration(vhost: str, properties: QueueProperties, has_remote: bool = True) -> None:
+    """Refuse a declaration that no queue can fulfil.
+
+    Args:
+        has_remote: this broker has remote storage.
+
+    Raises:
+        InvalidQueueArgument, InvalidQueueProperty: names what cannot be.
+    """
+    name, arguments, is_stored = properties.name, properties.arguments, properties.is_stored
+    check_arguments(name, vhost, arguments)
+    _check_type(vhost, properties)
+    check_durability(name, vhost, arguments, is_stored)
+    check_remote(name, vhost, arguments, is_stored, has_remote)
+
+
+def _check_type(vhost: str, properties: QueueProperties) -> None:
+    # Of the types that RabbitMQ replicates, only what all nodes can keep is declared.
+    if properties.arguments.get(QUEUE_TYPE, "classic") == "classic":
+        return
+    refused = {  # RabbitMQ's names, in its order
+        "auto-delete": properties.auto_delete,
+        "exclusive-owner": properties.exclusive,
+        "non-durable": not properties.durable,
+    }
+    for name, is_set in refused.items():
+        if is_set:
+            raise InvalidQueueProperty(properties.name, vhost, name)
+
+
+def check_redeclared(
+    vhost: str, queue: Queue, received: QueueProperties, connection: object
+) -> None:
+    """Refuse a declaration of another queue than there is.
+
+    Raises:
+        QueueLocked: the queue is exclusive to another connection, or is not exclusive at all.
+        QueueInequivalent, InvalidQueueArgument: names what differs or cannot be.
+    """
+    current = queue.properties
+    queue.check_access(connection)
+    if received.exclusive != current.exclusive:
+        raise QueueLocked(queue.name, vhost)
+    for argument in ("durable", "auto_delete"):
+        asked, has = getattr(received, argument), getattr(current, argument)
+        if asked != has:
+            texts = (f"'{str(asked).lower()}'", f"'{str(has).lower()}'")
+            raise QueueInequivalent(queue.name, vhost, argument, *texts)
+    check_arguments(queue.name, vhost, received.arguments)
+    check_equivalent(queue.name, vhost, current.arguments, received.arguments)
+
+
+def server_name(arguments: Mapping[str, object]) -> str:
+    """A name for a queue that a client leaves to the broker.
+
+    Raises:
+        NeedsName: nobody would find a queue of this type again.
+    """
+    queue_type = arguments.get(QUEUE_TYPE, "classic")
+    if queue_type in REPLICATED:
+        raise NeedsName(str(queue_type))
+    return f"amq.gen-{random_name()}"

@@ -1,0 +1,71 @@
+"""Opens the logs that a queue's partitions are, and what the queue makes of them."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from routelog.log_backend import Durability, LogStore, PartitionLog
+from routelog.vhosts.arguments.queue_arguments import (
+    compression,
+    durability,
+    priority_max,
+    retention,
+)
+from routelog.vhosts.partitions.priority_looks import PriorityLooks
+from routelog.vhosts.partitions.priority_partition import PriorityPartition
+from routelog.vhosts.partitions.queue_partition import QueuePartition
+from routelog.vhosts.queues.group_book import GroupBook
+from routelog.vhosts.queues.queue import Queue
+from routelog.vhosts.timer import CallSoon
+
+
+class QueueLogs:
+    """The logs of a vhost's queues.
+
+    What a queue's arguments mean is looked at once, and not for each of its up to 256 partitions.
+    """
+
+    def __init__(
+        self,
+        vhost: str,
+        logs: LogStore,
+        groups: GroupBook,
+        default_durability: Durability,
+        call_soon: CallSoon,
+    ) -> None:
+        self._vhost = vhost
+        self._logs = logs
+        self._groups = groups
+        self._default_durability = default_durability
+        self._call_soon = call_soon
+
+    def open(self, queue: Queue, numbers: Sequence[int]) -> None:
+        """Let a queue begin with partitions of these numbers: with what the topology knows, or empty ones."""
+        properties, arguments = queue.properties, queue.properties.arguments
+        opened = partial(
+            self._logs.open_partition,
+            durable=properties.is_stored,
+            durability=durability(arguments, self._default_durability),
+            retention=retention(arguments),
+            compression=compression(arguments),
+        )
+        vhost, name, cursors = self._vhost, queue.name, self._groups.cursors
+        queue.open(
+            self._partitions(
+                queue,
+                [
+                    opened(number, vhost, name, index, cursors=cursors(name, index))
+                    for index, number in enumerate(numbers)
+                ],
+            )
+        )
+
+    def recovered(self, queue: Queue) -> None:
+        """The journal has been replayed into its logs: look at them again."""
+        queue.open(self._partitions(queue, [each.log for each in queue.partitions]))
+
+    def _partitions(self, queue: Queue, logs: Sequence[PartitionLog]) -> list[QueuePartition]:
+        highest, wake = priority_max(queue.properties.arguments), queue.wake
+        if highest:
+            looks = PriorityLooks(self._call_soon)
+            return [PriorityPartition(log, wake, looks, highest) for log in logs]
+        return [QueuePartition(log, wake) for log in logs]

@@ -1,0 +1,1 @@
+"""Expiry, limits, dead letters, retries."""

@@ -1,0 +1,180 @@
+"""The death of a message: what its dead letter says of it.
+
+Headers, as RabbitMQ writes them: `x-death`, an array of tables, the latest first, one for each queue and
+reason; `x-first-death-*` of the first death of all, `x-last-death-*` of the latest.
+
+Source: RabbitMQ's documentation of dead letter exchanges, and `rabbit_dead_letter.erl` of 3.10.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from routelog.log_backend import Reason
+from routelog.vhosts.messages.message_header import value_place
+from routelog.vhosts.messages.property_list import (
+    EXPIRATION,
+    MalformedProperties,
+    PropertyList,
+    encode_table,
+    fields,
+)
+
+_SIGNED = b"bsUIlL"
+_WHAT = ("queue", "reason", "exchange")
+
+
+class DeathReason(StrEnum):
+    """Why a message left its queue unconsumed."""
+
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    MAXLEN = "maxlen"
+    DELIVERY_LIMIT = "delivery_limit"
+
+    @property
+    def settlement(self) -> Reason:
+        """What the cursor of its queue is told."""
+        rejected = self in (DeathReason.REJECTED, DeathReason.DELIVERY_LIMIT)
+        return Reason.REJECTED if rejected else Reason.EXPIRED
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """One death: of a message of this queue, at a time (seconds since 1970).
+
+    Attributes:
+        routing_key: that the dead letter gets; None: it keeps those that it has.
+    """
+
+    queue: str
+    reason: DeathReason
+    time: int
+    routing_key: bytes | None
+
+
+class DeadLetter(NamedTuple):
+    """What of a message changes when it dies.
+
+    Attributes:
+        properties: its property list.
+        keys: routing keys; it carries the first.
+        cycles_to: queues that it must not come to again: it went round without being rejected.
+    """
+
+    properties: bytes
+    keys: Sequence[bytes]
+    cycles_to: frozenset[str]
+
+
+def dead_letter(properties: bytes, exchange: bytes, routing_key: bytes, death: Death) -> DeadLetter:
+    """The dead letter of a message; one whose properties are malformed keeps them as they are."""
+    try:
+        parts = PropertyList(properties)
+    except MalformedProperties:
+        return DeadLetter(properties, (death.routing_key or routing_key,), frozenset())
+    headers = parts.headers
+    copies = strings(headers.get(b"CC", b""))
+    own = {
+        b"count": _long(1),
+        b"reason": _text(death.reason.encode()),
+        b"queue": _text(death.queue.encode()),
+        b"time": b"T" + death.time.to_bytes(8, "big"),
+        b"exchange": _text(exchange),
+        b"routing-keys": _array([_text(key) for key in (routing_key, *copies)]),
+    }
+    expiration = parts.pop(EXPIRATION)
+    if expiration is not None:
+        own[b"original-expiration"] = _text(expiration)
+    deaths = _with_death(_tables(headers.get(b"x-death", b"")), own)
+    headers[b"x-death"] = _array([b"F" + encode_table(each) for each in deaths])
+    _mark(headers, "x-first-death", deaths[-1], replace=False)
+    _mark(headers, "x-last-death", own, replace=True)
+    if death.routing_key is None:
+        blind = strings(headers.get(b"BCC", b""))
+        keys: tuple[bytes, ...] = (routing_key, *copies, *blind)
+    else:
+        keys = (death.routing_key,)
+        headers.pop(b"CC", None)
+        headers.pop(b"BCC", None)
+    return DeadLetter(parts.encode(), keys, _cycles(deaths))
+
+
+def _with_death(
+    deaths: list[dict[bytes, bytes]], own: dict[bytes, bytes]
+) -> list[dict[bytes, bytes]]:
+    # An earlier one of the same queue and reason is counted, and keeps what it says of the first time.
+    for at, each in enumerate(deaths):
+        if each.get(b"queue") == own[b"queue"] and each.get(b"reason") == own[b"reason"]:
+            counted = {**each, b"count": _long(_count(each.get(b"count", b"")) + 1)}
+            return [counted, *deaths[:at], *deaths[at + 1 :]]
+    return [own, *deaths]
+
+
+def _mark(
+    headers: dict[bytes, bytes], prefix: str, death: dict[bytes, bytes], *, replace: bool
+) -> None:
+    if not replace and f"{prefix}-reason".encode() in headers:
+        return
+    for what in _WHAT:
+        value = death.get(what.encode())
+        if value is not None:
+            headers[f"{prefix}-{what}".encode()] = value
+
+
+def _cycles(deaths: list[dict[bytes, bytes]]) -> frozenset[str]:
+    # Those it came through since it was last rejected.
+    queues: list[str] = []
+    for each in deaths:
+        if each.get(b"reason") == _text(b"rejected"):
+            break
+        queues.append(each.get(b"queue", b"")[5:].decode(errors="replace"))
+    return frozenset(queues)
+
+
+def _tables(value: bytes) -> list[dict[bytes, bytes]]:
+    return [dict(fields(each, 5, len(each))) for each in _items(value) if each[:1] == b"F"]
+
+
+def strings(value: bytes) -> list[bytes]:
+    """The routing keys in the array of a header, with its letter; none when it is no array."""
+    return [each[5:] for each in _items(value) if each[:1] == b"S" and len(each) <= 5 + 255]
+
+
+def _items(value: bytes) -> list[bytes]:
+    # Those of an array, with their letters; none when it is no array, or does not add up.
+    if value[:1] != b"A":
+        return []
+    items: list[bytes] = []
+    at = 5
+    try:
+        while at < len(value):
+            _, after = value_place(value, at)
+            items.append(value[at:after])
+            at = after
+        for each in items:
+            if each[:1] == b"F":
+                dict(fields(each, 5, len(each)))
+    except (IndexError, MalformedProperties):
+        return []
+    return items if at == len(value) else []
+
+
+def _count(value: bytes) -> int:
+    if value[:1] not in tuple(bytes((letter,)) for letter in b"bBsuUIilL"):
+        return 0
+    return max(0, int.from_bytes(value[1:], "big", signed=value[0] in _SIGNED))
+
+
+def _long(number: int) -> bytes:
+    return b"l" + min(number, (1 << 63) - 1).to_bytes(8, "big")
+
+
+def _text(content: bytes) -> bytes:
+    return b"S" + len(content).to_bytes(4, "big") + content
+
+
+def _array(items: Sequence[bytes]) -> bytes:
+    content = b"".join(items)
+    return b"A" + len(content).to_bytes(4, "big") + content

@@ -1,0 +1,194 @@
+"""Expiry: messages of a queue whose time is over leave it when they are at its head, as in RabbitMQ.
+
+A message's time is `x-message-ttl` or its own `expiration`, the shorter one, from when it came in. All
+messages of a batch came in at once, so without expirations of their own they are over by ranges: the batch
+times say where the range ends, and nothing is read. A message that has just come in is always offered to
+consumers first, even with a time of 0.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from routelog.log_backend import EXPIRING, RecordBatch
+from routelog.vhosts.messages.property_list import expiration
+from routelog.vhosts.partitions.queue_partition import QueuePartition
+from routelog.vhosts.timer import Timer
+
+RANGES_MAX = 256  # that leave in one turn: about 1 ms
+TAKEN_RANGES_MAX = 1_024  # that leave while somebody waits for the next message: about 4 ms
+MESSAGES_MAX = 512  # of a batch whose expirations are read at once: about 1 ms
+TIMER_SECONDS_MAX = 3_600.0  # the clock may be set meanwhile
+MILLISECOND = 1_000  # us
+
+
+class ExpiringQueue(Protocol):
+    """What expiry needs of its queue."""
+
+    partitions: list[QueuePartition]
+    deleted: bool
+
+    @property
+    def has_turn(self) -> bool:
+        """It will dispatch after this turn of the event loop."""
+
+
+class ExpirySurroundings(Protocol):
+    """What expiry needs of its vhost."""
+
+    def now(self) -> int:
+        """Microseconds since 1970."""
+
+    def call_soon(self, call: Callable[[], None]) -> object:
+        """Run a function after this turn of the event loop."""
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
+        """Run a function after some seconds."""
+
+
+class Expiry:
+    """The times of one queue's messages.
+
+    Attributes:
+        ttl: of every message, in microseconds; None: only their own counts.
+        expected: some message has a time of its own.
+        watchful: look for such messages also where none is known of.
+
+    Args:
+        discard: takes messages [first, end) of a partition that are over.
+    """
+
+    def __init__(
+        self,
+        queue: ExpiringQueue,
+        surroundings: ExpirySurroundings,
+        discard: Callable[[QueuePartition, int, int], None],
+    ) -> None:
+        self.ttl: int | None = None
+        self.expected = self.watchful = False
+        self._queue = queue
+        self._surroundings = surroundings
+        self._discard = discard
+        self._fresh: dict[QueuePartition, int] = {}  # from there on nobody was offered any
+        self._looking = False
+        self._timer: Timer | None = None
+
+    def publishing(self) -> None:
+        """Messages are about to come in."""
+        for partition in self._queue.partitions:
+            self._fresh.setdefault(partition, partition.log.ready_end)
+        self.look_soon()
+
+    def look_soon(self) -> None:
+        """The head may be another one: look after this turn when it is over."""
+        if not self._looking and (self.ttl is not None or self.expected or self.watchful):
+            self._looking = True
+            self._surroundings.call_soon(self._look)
+
+    def look_now(self) -> None:
+        """Look at once if that is due after this turn."""
+        if self._looking:
+            self._look()
+
+    def stop(self) -> None:
+        """Look no more: the queue is gone."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def takeable(self, partition: QueuePartition, count_max: int) -> int:
+        """See `PartitionRules`."""
+        if self.ttl is None and not (self.expected or self.watchful):
+            return count_max
+        for _ in range(TAKEN_RANGES_MAX):
+            head = partition.head
+            batch = partition.log.read(head[0]) if head is not None else None
+            if head is None or batch is None or batch.base_offset > head[0]:
+                return count_max  # whoever takes it finds out
+            over, left = self._over(partition, batch, *head)
+            if left:
+                return min(count_max, left)
+            self._leave(partition, over, batch.end_offset)
+        partition.on_ready()
+        return 0
+
+    def _look(self) -> None:
+        self._looking = False
+        if self._queue.deleted:
+            return
+        if self._fresh and self._queue.has_turn:
+            self.look_soon()  # consumers come first
+            return
+        self._fresh = {each: at for each, at in self._fresh.items() if each.log.is_open}
+        self.stop()
+        deadlines = [self._expire(partition) for partition in self._queue.partitions]
+        known = [deadline for deadline in deadlines if deadline is not None]
+        if known:
+            seconds = (min(known) - self._surroundings.now()) / 1_000_000
+            seconds = min(max(seconds, 0.0), TIMER_SECONDS_MAX)
+            self._timer = self._surroundings.call_later(seconds, self.look_soon)
+
+    def _expire(self, partition: QueuePartition) -> int | None:
+        # Let go of what is over; returns when the head will be, if it will.
+        ranges = 0
+        if self.ttl is not None:
+            oldest = self._surroundings.now() - self.ttl + 1
+            below = partition.log.offset_at(oldest)
+            while ranges < RANGES_MAX and self._leave(partition, below, below):
+                ranges += 1
+        while (head := partition.head) is not None:
+            batch = partition.log.read(head[0])
+            if batch is None:
+                partition.log.load(head[0], self.look_soon)
+                return None
+            if batch.base_offset > head[0]:
+                return None  # of an earlier run, and lost: who takes it finds out
+            over, left = self._over(partition, batch, *head)
+            if left:
+                return self._deadline(batch, head[0])
+            if ranges >= RANGES_MAX:
+                self.look_soon()
+                return None
+            self._leave(partition, over, batch.end_offset)
+            ranges += 1
+        if partition.ready:
+            partition.prepare(self.look_soon)
+        return None
+
+    def _leave(self, partition: QueuePartition, count: int, below: int) -> bool:
+        gone = partition.withdraw(count, below)
+        if gone is not None:
+            self._discard(partition, *gone)
+        return gone is not None
+
+    def _over(
+        self, partition: QueuePartition, batch: RecordBatch, first: int, end: int
+    ) -> tuple[int, int]:
+        # How many messages from the first on are over; when it is not, how many are not.
+        end = min(end, batch.end_offset)
+        if first >= self._fresh.get(partition, end):
+            return 0, end - first
+        age = self._surroundings.now() - batch.records.last_time
+        if self.ttl is not None and age >= self.ttl:
+            return end - first, 0
+        if not batch.records.attributes & EXPIRING:
+            return 0, end - first
+        end = min(end, first + MESSAGES_MAX)
+        places = range(first - batch.base_offset, end - batch.base_offset)
+        own = [expiration(batch.records.properties(place)) for place in places]
+        gone = [each is not None and age >= each * MILLISECOND for each in own]
+        return _leading(gone)
+
+    def _deadline(self, batch: RecordBatch, offset: int) -> int | None:
+        time = batch.records.last_time
+        times = [] if self.ttl is None else [self.ttl]
+        if batch.records.attributes & EXPIRING:
+            own = expiration(batch.records.properties(offset - batch.base_offset))
+            times += [] if own is None else [own * MILLISECOND]
+        return time + min(times) if times else None
+
+
+def _leading(gone: Sequence[bool]) -> tuple[int, int]:
+    # How many are gone in front, or how many are left in front.
+    kind = gone[0]
+    count = next((at for at, each in enumerate(gone) if each is not kind), len(gone))
+    return (count, 0) if kind else (0, count)

@@ -1,0 +1,259 @@
+"""The limit of a queue's length: by ready messages, by the bytes of their bodies, or by both."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heapreplace
+from typing import Protocol
+
+from routelog.log_backend import Records
+from routelog.vhosts.messages.consumer import Consumer
+from routelog.vhosts.partitions.queue_partition import QueuePartition
+from routelog.vhosts.rules.ready_bytes import ReadyBytes, ReadyBytesWalks
+from routelog.vhosts.timer import CallSoon
+
+RANGES_MAX = 256  # that leave in one turn: about 1 ms
+# Ranges that leave for each run that comes in the same turn: one comes, and more than one leaves.
+RANGES_MORE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class LengthOptions:
+    """What arguments say of a queue's length.
+
+    Attributes:
+        count_max: ready messages; None: no limit.
+        bytes_max: of their bodies; None: no limit.
+        refuses: what is published to a full queue is refused; otherwise the oldest leaves.
+        keeps_refused: what is refused becomes a dead letter.
+    """
+
+    count_max: int | None
+    bytes_max: int | None
+    refuses: bool
+    keeps_refused: bool
+
+
+class LimitedQueue(Protocol):
+    """What a limit needs of its queue."""
+
+    partitions: list[QueuePartition]
+    consumers: list[Consumer]
+    deleted: bool
+
+    @property
+    def ready(self) -> int:
+        """Messages that wait for a consumer."""
+
+    @property
+    def has_turn(self) -> bool:
+        """It will dispatch after this turn of the event loop."""
+
+
+def length_options(arguments: Mapping[str, object]) -> LengthOptions | None:
+    """What arguments say of a queue's length; None: nothing."""
+    count_max, bytes_max = arguments.get("x-max-length"), arguments.get("x-max-length-bytes")
+    if not isinstance(count_max, int) and not isinstance(bytes_max, int):
+        return None
+    overflow = arguments.get("x-overflow", "drop-head")
+    return LengthOptions(
+        count_max if isinstance(count_max, int) else None,
+        bytes_max if isinstance(bytes_max, int) else None,
+        overflow != "drop-head",
+        overflow == "reject-publish-dlx",
+    )
+
+
+class LengthLimit:
+    """Keeps one queue within its limit.
+
+    Consumers with credit are as good as room: what comes in goes out to them after the turn, before
+    anything leaves unconsumed.
+
+    Args:
+        discard: takes messages [first, end) of a partition that leave.
+    """
+
+    def __init__(
+        self,
+        queue: LimitedQueue,
+        options: LengthOptions,
+        call_soon: CallSoon,
+        walks: ReadyBytesWalks,
+        discard: Callable[[QueuePartition, int, int], None],
+    ) -> None:
+        self.options = options
+        self._queue = queue
+        self._call_soon = call_soon
+        self._discard = discard
+        self._scheduled = self._stopped = False
+        self._behind = False  # RANGES_MAX have left in this turn, and more have to
+        self._bytes: dict[QueuePartition, ReadyBytes] = {}
+        if options.bytes_max is not None:
+            for partition in queue.partitions:
+                self._bytes[partition] = ReadyBytes(partition, walks, self.enforce_soon)
+        self.enforce_soon()
+
+    def stop(self) -> None:
+        """Let nothing leave any more: another limit counts, or none."""
+        self._stopped = True
+
+    # -- what is ready
+
+    @property
+    def ready_bytes(self) -> int:
+        """Of the bodies of ready messages, as far as they are counted."""
+        return sum(each.total for each in self._bytes.values())
+
+    def left(self, partition: QueuePartition, first: int, end: int) -> None:
+        """Messages are not ready any more."""
+        if self._bytes:
+            self._bytes[partition].left(first, end)
+
+    def returned(self, partition: QueuePartition, first: int, end: int) -> None:
+        """Messages are ready again."""
+        if self._bytes:
+            self._bytes[partition].returned(first, end)
+        self.enforce_soon()
+
+    # -- at publishing
+
+    def refused(self, records: Records) -> Sequence[int]:
+        """Indexes of the records for which the queue has no room."""
+        if self.takes(records.count, records.bodies_bytes):
+            return ()
+        return _without_room(records, *self._room())
+
+    def takes(self, count: int, size: int) -> bool:
+        """Whether there is room for so many messages, of so many bytes of bodies, at once."""
+        if not self.options.refuses:
+            return True
+        room, left = self._room()
+        return (room is None or room >= count) and (left is None or size <= left)
+
+    def _room(self) -> tuple[int | None, int | None]:
+        # For messages, and for bytes of their bodies; None: any number.
+        count_max, bytes_max = self.options.count_max, self.options.bytes_max
+        room = left = None
+        credit = self._credit()
+        if count_max is not None:
+            room = count_max - self._queue.ready + (credit if count_max else 0)
+        if bytes_max is not None and not (bytes_max and credit):
+            left = bytes_max - self.ready_bytes
+        return room, left
+
+    def published(self) -> None:
+        """Messages came in."""
+        for each in self._bytes.values():
+            each.catch_up()
+        if self.options.refuses:
+            return
+        if self._credit():
+            self.enforce_soon()
+        else:
+            self._enforce(RANGES_MORE if self._behind else RANGES_MAX)
+
+    def _credit(self) -> int:
+        return sum(max(0, consumer.credit()) for consumer in self._queue.consumers)
+
+    # -- making room
+
+    def enforce_soon(self) -> None:
+        """Let the oldest leave after this turn, when consumers have had their share."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._call_soon(self._turn)
+
+    def enforce_now(self) -> None:
+        """Let them leave at once if that is due after this turn."""
+        if self._scheduled:
+            self._turn()
+
+    def _turn(self) -> None:
+        self._scheduled = self._behind = False
+        if self._queue.deleted or self._stopped:
+            return
+        if self._queue.has_turn:
+            self.enforce_soon()
+        else:
+            self._enforce(RANGES_MAX)
+
+    def _enforce(self, ranges_max: int) -> None:
+        over, bytes_over = (0, 0) if self.options.refuses else self._over()
+        if over <= 0 and bytes_over <= 0:
+            return
+        # Ready messages are counted once, and by partition from then on: there may be 256.
+        partitions = self._queue.partitions
+        fullest = [(-each.ready, at) for at, each in enumerate(partitions)]
+        heapify(fullest)
+        for _ in range(ranges_max):
+            if over <= 0 and bytes_over <= 0:
+                return
+            at = fullest[0][1]
+            partition = partitions[at]
+            count = min(over, _lead(fullest))
+            if count <= 0:
+                count = self._too_large(partition, bytes_over)
+            if not count:
+                return
+            before = self._bytes_in(partition)
+            gone = partition.withdraw(count, partition.log.ready_end)
+            if gone is None:
+                partition.prepare(self.enforce_soon)
+                return
+            over -= gone[1] - gone[0]
+            bytes_over -= before - self._bytes_in(partition)
+            heapreplace(fullest, (-partition.ready, at))
+            self._discard(partition, *gone)
+        self._behind = True
+        self.enforce_soon()
+
+    def _over(self) -> tuple[int, int]:
+        # Messages, and bytes of their bodies, by which the queue is above its limit.
+        count_max, bytes_max = self.options.count_max, self.options.bytes_max
+        over = 0 if count_max is None else self._queue.ready - count_max
+        return over, 0 if bytes_max is None else self.ready_bytes - bytes_max
+
+    def _bytes_in(self, partition: QueuePartition) -> int:
+        return self._bytes[partition].total if self._bytes else 0
+
+    def _too_large(self, partition: QueuePartition, excess: int) -> int:
+        # How many messages at the head make up for so many bytes; of one batch.
+        head = partition.head
+        if head is None:
+            return 0
+        first, end = head
+        batch = partition.log.read(first)
+        if batch is None:
+            partition.log.load(first, self.enforce_soon)
+            return 0
+        if batch.base_offset > first:
+            return min(end, batch.base_offset) - first
+        index, end = first - batch.base_offset, min(end, batch.end_offset)
+        sizes = batch.records.offset_columns()
+        for count in range(1, end - first):
+            if sizes[index + count] - sizes[index] >= excess:
+                return count
+        return end - first
+
+
+def _without_room(records: Records, room: int | None, bytes_left: int | None) -> list[int]:
+    # One after the other: a small one may fit behind a large one that did not.
+    sizes = records.offset_columns()
+    refused = []
+    for index in range(records.count):
+        size = sizes[index + 1] - sizes[index]
+        if (room is not None and room <= 0) or (bytes_left is not None and size > bytes_left):
+            refused.append(index)
+            continue
+        if room is not None:
+            room -= 1
+        if bytes_left is not None:
+            bytes_left -= size
+    return refused
+
+
+def _lead(fullest: Sequence[tuple[int, int]]) -> int:
+    # By how much the fullest of a heap is ahead of the next one, and one more.
+    if len(fullest) == 1:
+        return -fullest[0][0]
+    return min(fullest[1:3])[0] - fullest[0][0] + 1

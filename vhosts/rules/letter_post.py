@@ -1,0 +1,48 @@
+"""The way of dead letters: through the exchange that their queue names, to queues of the vhost."""
+
+from routelog.log_backend import BLIND_COPIES, PERSISTENT, Records
+from routelog.vhosts.posting.post import Done, Post
+from routelog.vhosts.posting.posting import Outgoing
+from routelog.vhosts.rules.death import DeadLetter, Death, dead_letter
+
+
+class LetterPost:
+    """Makes dead letters of messages and publishes them."""
+
+    def __init__(self, post: Post) -> None:
+        self._post = post
+
+    def send(
+        self, records: Records, index: int, count: int, exchange: str, death: Death, done: Done
+    ) -> None:
+        """Publish the dead letters of some neighbouring messages of a batch.
+
+        Args:
+            done: see `Post.begin`; those that would go round for ever count as taken.
+        """
+        letters = _Letters(records, index, count, death)
+        attributes = records.attributes & (PERSISTENT | BLIND_COPIES)
+        self._post.begin(exchange, letters, attributes, exchange.encode(), done)
+
+
+class _Letters:
+    # See `Outgoings`. Neighbours often have the same properties and key, and then the same letter.
+
+    def __init__(self, records: Records, index: int, count: int, death: Death) -> None:
+        self._records = records
+        self._index = index
+        self._count = count
+        self._death = death
+        self._known: dict[tuple[bytes, bytes], DeadLetter] = {}
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, place: int) -> Outgoing:
+        records, at = self._records, self._index + place
+        origin = (records.properties(at), records.routing_key(at))
+        letter = self._known.get(origin)
+        if letter is None:
+            letter = dead_letter(origin[0], records.exchange, origin[1], self._death)
+            self._known[origin] = letter
+        return Outgoing(letter.properties, letter.keys, records.body(at), letter.cycles_to)

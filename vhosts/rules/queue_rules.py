@@ -1,0 +1,235 @@
+"""What the arguments of a queue ask for beside keeping messages in order: all its rules, in one object.
+
+A queue that asks for nothing has none, and neither it nor its partitions look any further.
+"""
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from routelog.log_backend import Reason, Records, split_records
+from routelog.vhosts.messages.comeback import Comeback
+from routelog.vhosts.partitions.queue_partition import QueuePartition
+from routelog.vhosts.rules.dead_letters import DeadLetters, LetterSurroundings, letter_address
+from routelog.vhosts.rules.death import DeathReason
+from routelog.vhosts.rules.delivery_limit import delivery_limit, within_limit
+from routelog.vhosts.rules.expiry import MILLISECOND, ExpiringQueue, Expiry, ExpirySurroundings
+from routelog.vhosts.rules.length_limit import (
+    LengthLimit,
+    LengthOptions,
+    LimitedQueue,
+    length_options,
+)
+from routelog.vhosts.rules.queue_lease import LeasedQueue, LeaseSurroundings, QueueLease
+from routelog.vhosts.rules.ready_bytes import ReadyBytesWalks
+from routelog.vhosts.rules.retry_backoff import (
+    RETRY_TYPE,
+    RetryBackoff,
+    RetrySurroundings,
+    retry_options,
+)
+from routelog.vhosts.rules.unique_keys import DEDUPLICATION, UniqueKeys
+
+RULE_ARGUMENTS = frozenset(
+    (
+        "x-dead-letter-exchange",
+        DEDUPLICATION,
+        RETRY_TYPE,
+        "x-expires",
+        "x-max-length",
+        "x-max-length-bytes",
+        "x-message-ttl",
+    )
+)
+
+
+class RuledQueue(ExpiringQueue, LeasedQueue, LimitedQueue, Protocol):
+    """What rules need of their queue."""
+
+
+class RuleSurroundings(
+    LetterSurroundings, ExpirySurroundings, LeaseSurroundings, RetrySurroundings, Protocol
+):
+    """What rules need of their vhost."""
+
+    @property
+    def byte_walks(self) -> ReadyBytesWalks:
+        """Of all its queues with a limit of bytes."""
+
+
+class QueueRules:
+    """The rules of one queue.
+
+    Attributes:
+        dead_letters: what leaves the queue unconsumed.
+        expiry: when the time of its messages is over.
+        delivery_limit: how often a message may be delivered again; None: for ever.
+        length: its limit; None: it has none.
+        lease: when its own time is over; None: never.
+        backoff: what came back and waits before it is ready again.
+        unique_keys: of its messages; None: they may be alike.
+    """
+
+    def __init__(self, queue: RuledQueue, surroundings: RuleSurroundings) -> None:
+        self._queue = queue
+        self._surroundings = surroundings
+        self.dead_letters = DeadLetters(queue.name, surroundings)
+        self.expiry = Expiry(queue, surroundings, self._expired)
+        self.delivery_limit: int | None = None
+        self.length: LengthLimit | None = None
+        self.lease: QueueLease | None = None
+        self.backoff = RetryBackoff(surroundings, self._waited)
+        self.unique_keys: UniqueKeys | None = None
+
+    def apply(self, arguments: Mapping[str, object]) -> None:
+        """Go by other arguments from here on."""
+        self.dead_letters.address = letter_address(arguments)
+        ttl = arguments.get("x-message-ttl")
+        self.expiry.ttl = ttl * MILLISECOND if isinstance(ttl, int) else None
+        # Dead letters must not wait until somebody finds that their time is over.
+        self.expiry.watchful = self.dead_letters.address is not None
+        self.expiry.look_soon()
+        self._limit(length_options(arguments))
+        self.delivery_limit = delivery_limit(arguments)
+        self.backoff.options = retry_options(arguments)
+        self._deduplicate(arguments)
+        if self.lease is not None:
+            self.lease.stop()
+        expires = arguments.get("x-expires")
+        self.lease = (
+            QueueLease(self._queue, self._surroundings, expires)
+            if isinstance(expires, int)
+            else None
+        )
+
+    def _deduplicate(self, arguments: Mapping[str, object]) -> None:
+        if self.unique_keys is None and arguments.get(DEDUPLICATION) is True:
+            self.unique_keys = UniqueKeys(self._queue, self._surroundings.now)
+        if self.unique_keys is not None:
+            self.unique_keys.ttl = self.expiry.ttl
+
+    def _limit(self, options: LengthOptions | None) -> None:
+        before = self.length
+        if before is not None and before.options == options:
+            return
+        if before is not None:
+            before.stop()
+        self.length = None
+        if options is not None:
+            around = self._surroundings
+            self.length = LengthLimit(
+                self._queue, options, around.call_soon, around.byte_walks, self._pushed_out
+            )
+
+    def stop(self) -> None:
+        """The queue is gone."""
+        self.expiry.stop()
+        self.backoff.stop()
+        if self.lease is not None:
+            self.lease.stop()
+
+    @property
+    def idle(self) -> bool:
+        """They ask for nothing, and nothing is under way."""
+        asked = (
+            self.dead_letters.address,
+            self.expiry.ttl,
+            self.delivery_limit,
+            self.length,
+            self.lease,
+            self.backoff.options,
+            self.unique_keys,
+        )
+        under_way = self.expiry.expected or self.dead_letters.waiting or self.backoff.count
+        return not under_way and all(each is None for each in asked)
+
+    def admit(self, records: Records) -> tuple[Records | None, Sequence[int]]:
+        """What of some records may come in, and the indexes of the others, which are dealt with."""
+        self.expiry.publishing()
+        refused = () if self.length is None else self.length.refused(records)
+        if self.length is None or not refused:
+            return records, ()
+        places = array("i", bytes(4 * records.count))
+        for index in refused:
+            places[index] = 1
+        parts = dict(split_records(records, places, 2))
+        if self.length.options.keeps_refused:
+            self.dead_letters.refuse(parts[1])
+        return parts.get(0), refused
+
+    def published(self) -> None:
+        """What was admitted came in."""
+        if self.length is not None:
+            self.length.published()
+
+    def serve_due(self) -> None:
+        """Do at once what is due after this turn."""
+        self.expiry.look_now()
+        if self.length is not None:
+            self.length.enforce_now()
+
+    def takeable(self, partition: QueuePartition, count_max: int) -> int:
+        """See `PartitionRules`."""
+        return self.expiry.takeable(partition, count_max)
+
+    def left(self, partition: QueuePartition, first: int, end: int) -> None:
+        """See `PartitionRules`."""
+        self.expiry.look_soon()
+        if self.length is not None:
+            self.length.left(partition, first, end)
+
+    def returnable(
+        self, partition: QueuePartition, first: int, end: int, comeback: Comeback
+    ) -> Iterable[tuple[int, int]]:
+        """See `PartitionRules`."""
+        kept = [(first, end)]
+        if self.delivery_limit is not None:
+            kept, over = within_limit(partition, first, end, self.delivery_limit)
+            for each in over:
+                self._discard(partition, *each, DeathReason.DELIVERY_LIMIT)
+        if not self.backoff.holds(comeback):
+            return kept
+        for each in kept:
+            self.backoff.hold(partition, *each)
+        return ()
+
+    def returned(self, partition: QueuePartition, first: int, end: int) -> None:
+        """See `PartitionRules`."""
+        self.expiry.look_soon()
+        if self.length is not None:
+            self.length.returned(partition, first, end)
+
+    @property
+    def keeps_rejected(self) -> bool:
+        """See `PartitionRules`."""
+        return self.dead_letters.address is not None
+
+    def settling(self, partition: QueuePartition, first: int, end: int, reason: Reason) -> bool:
+        """See `PartitionRules`."""
+        if reason is not Reason.REJECTED:
+            return False
+        self._discard(partition, first, end, DeathReason.REJECTED)
+        return True
+
+    def _discard(
+        self, partition: QueuePartition, first: int, end: int, reason: DeathReason
+    ) -> None:
+        if self.unique_keys is not None:
+            self.unique_keys.free(partition, first, end)
+        self.dead_letters.discard(partition, first, end, reason)
+
+    def _waited(self, partition: QueuePartition, first: int, end: int) -> None:
+        partition.make_ready(first, end)
+        self.returned(partition, first, end)
+        partition.on_ready()
+
+    def _expired(self, partition: QueuePartition, first: int, end: int) -> None:
+        self._discard(partition, first, end, DeathReason.EXPIRED)
+
+    def _pushed_out(self, partition: QueuePartition, first: int, end: int) -> None:
+        self._discard(partition, first, end, DeathReason.MAXLEN)
+
+
+def has_rules(arguments: Mapping[str, object]) -> bool:
+    """Whether arguments ask for anything that `QueueRules` does."""
+    return not RULE_ARGUMENTS.isdisjoint(arguments) or delivery_limit(arguments) is not None

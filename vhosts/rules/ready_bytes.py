@@ -1,0 +1,179 @@
+"""How many bytes of bodies are ready in a partition, from sums over its batches.
+
+A queue that has messages when this begins is walked through once, its segments too, a piece at a time.
+"""
+
+from array import array
+from bisect import bisect_right
+from collections import OrderedDict, deque
+from collections.abc import Callable
+
+from routelog.log_backend import RecordBatch
+from routelog.vhosts.messages.delivery import body_bytes
+from routelog.vhosts.partitions.queue_partition import QueuePartition
+from routelog.vhosts.timer import CallSoon
+
+BATCHES_MAX = 1_024  # that the walks of one turn look at, all together: about 1 ms
+LOOKS = 2  # at old places, for each new one: at most every second is needed no more
+_COMPACT_AT = 4_096  # sums nobody needs before they are cut
+
+
+class ReadyBytesWalks:
+    """The walks of all queues of a vhost: they share each turn, some go on in the next."""
+
+    def __init__(self, call_soon: CallSoon) -> None:
+        self._call_soon = call_soon
+        self._waiting: deque[ReadyBytes] = deque()
+        self._scheduled = False
+
+    def add(self, counting: "ReadyBytes") -> None:
+        """Let a walk go on after this turn of the event loop."""
+        self._waiting.append(counting)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if self._waiting and not self._scheduled:
+            self._scheduled = True
+            self._call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        left = BATCHES_MAX
+        while self._waiting and left > 0:
+            left -= 1 + self._waiting.popleft().walk(left)
+        self._schedule()
+
+
+class ReadyBytes:
+    """The ready bytes of one partition.
+
+    Attributes:
+        total: of the bodies of ready messages; 0 until they are counted.
+        counted: the walk is over.
+
+    Args:
+        walks: where it waits for its turns, when there is something to walk through.
+        on_counted: called when such a walk is over.
+    """
+
+    def __init__(
+        self,
+        partition: QueuePartition,
+        walks: ReadyBytesWalks,
+        on_counted: Callable[[], None],
+    ) -> None:
+        self.total = 0
+        self._partition = partition
+        self._walks = walks
+        self._on_counted = on_counted
+        # Of each batch: behind its last offset, and the bytes of all batches up to there.
+        self._ends = array("q", (partition.cursor.low_water,))
+        self._sums = array("q", (0,))
+        # The same at places within batches, by offset, as it was told once: what leaves must count as it did
+        # when it came back, wherever its batch is by then.
+        self._inside: OrderedDict[int, int] = OrderedDict()
+        self.counted = self._ends[0] >= partition.log.ready_end
+        if not self.counted:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        self._walks.add(self)
+
+    def walk(self, batches_max: int) -> int:
+        """Look at some batches; what is left waits for another turn, or for the disk first.
+
+        Returns:
+            How many it looked at.
+        """
+        log = self._partition.log
+        for looked_at in range(batches_max):
+            at = self._ends[-1]
+            if at >= log.ready_end or log.closed:
+                self._walked()
+                return looked_at
+            batch = log.read(at)
+            if batch is None:
+                if log.needs_load(at):
+                    log.load(at, self._go_on)
+                else:
+                    self._walked()  # what is behind a damage is not ready for anybody
+                return looked_at
+            self._add(batch.end_offset, self._bytes_from(batch, at))
+        self._go_on()
+        return batches_max
+
+    def _bytes_from(self, batch: RecordBatch, offset: int) -> int:
+        index = max(0, offset - batch.base_offset)
+        return body_bytes(batch.records, index, batch.records.count - index)
+
+    def _walked(self) -> None:
+        self.counted = True
+        self.total = sum(self.between(*each) for each in self._partition.ready_ranges())
+        self._on_counted()
+
+    def _add(self, end: int, size: int) -> None:
+        self._ends.append(end)
+        self._sums.append(self._sums[-1] + size)
+
+    def catch_up(self) -> None:
+        """Batches came in: they are in memory."""
+        log = self._partition.log
+        while self.counted and self._ends[-1] < log.ready_end:
+            batch = log.read(self._ends[-1])
+            if batch is None:
+                return
+            size = self._bytes_from(batch, self._ends[-1])
+            self._add(batch.end_offset, size)
+            self.total += size
+        self._compact()
+
+    def left(self, first: int, end: int) -> None:
+        """Messages are not ready any more."""
+        if self.counted:
+            self.total -= self.between(first, end)
+
+    def returned(self, first: int, end: int) -> None:
+        """Messages are ready again."""
+        if self.counted:
+            self.total += self.between(first, end)
+
+    def between(self, first: int, end: int) -> int:
+        """Bytes of the bodies of [first, end), none of it below the low water of this moment."""
+        return self._before(end) - self._before(first)
+
+    def _before(self, offset: int) -> int:
+        at = bisect_right(self._ends, offset) - 1
+        if at < 0:
+            return 0
+        below = self._sums[at]
+        if offset == self._ends[at] or at + 1 == len(self._ends):
+            return below
+        inside = self._inside.get(offset)
+        if inside is None:
+            self._forget_some()
+            inside = self._inside[offset] = self._within(at, offset)
+        return inside
+
+    def _within(self, at: int, offset: int) -> int:
+        batch = self._partition.log.read(offset)
+        if batch is not None and batch.base_offset <= offset < batch.end_offset:
+            return self._sums[at + 1] - self._bytes_from(batch, offset)
+        # The batch is on the disk only: as if all its messages had one size.
+        width = self._ends[at + 1] - self._ends[at]
+        size = self._sums[at + 1] - self._sums[at]
+        return self._sums[at] + size * (offset - self._ends[at]) // width
+
+    def _forget_some(self) -> None:
+        # Nothing begins or ends any more between two messages that are settled.
+        settled = self._partition.cursor.settled
+        for _ in range(min(LOOKS, len(self._inside))):
+            offset = next(iter(self._inside))
+            if offset in settled and offset - 1 in settled:
+                del self._inside[offset]
+            else:
+                self._inside.move_to_end(offset)
+
+    def _compact(self) -> None:
+        passed = bisect_right(self._ends, self._partition.cursor.low_water) - 1
+        if passed >= _COMPACT_AT:
+            del self._ends[:passed], self._sums[:passed]

@@ -1,0 +1,153 @@
+"""Retry with back-off: what comes back waits, the longer the more often it came, before it is ready again.
+
+The wait is `x-delayed-retry-min`, as often as the message was delivered, up to `x-delayed-retry-max`. It is
+kept in memory: a restart ends it, since nobody is there any more who would be asked too often.
+
+Source: the quorum queues of RabbitMQ 4.3; here, queues of every type but streams.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Protocol
+
+from routelog.vhosts.messages.comeback import Comeback
+from routelog.vhosts.partitions.queue_partition import QueuePartition
+from routelog.vhosts.timer import Timer
+
+RETRY_TYPE = "x-delayed-retry-type"
+RETRY_TYPES: Mapping[str, frozenset[Comeback]] = {
+    "disabled": frozenset(),
+    "all": frozenset((Comeback.FAILED, Comeback.RETURNED)),
+    "failed": frozenset((Comeback.FAILED,)),
+    "returned": frozenset((Comeback.RETURNED,)),
+}
+RETRY_MILLISECONDS = 1_000  # where a queue names a type and no time
+
+MILLISECOND = 1_000  # us
+SHARE = 100  # waits end together that end within this part of themselves: a list for each end, none a message
+TIMER_SECONDS_MAX = 3_600.0  # an event loop knows no timers of years
+
+
+@dataclass(frozen=True, slots=True)
+class RetryOptions:
+    """What waits, and how long (us).
+
+    Attributes:
+        longest: None: there is no limit.
+    """
+
+    kinds: frozenset[Comeback]
+    shortest: int
+    longest: int | None
+
+    def wait(self, deliveries: int) -> int:
+        """How long a message waits that was delivered so often."""
+        wait = self.shortest * deliveries
+        return wait if self.longest is None else min(wait, self.longest)
+
+
+def retry_options(arguments: Mapping[str, object]) -> RetryOptions | None:
+    """What the arguments of a queue ask for; None: nothing waits."""
+    kinds = RETRY_TYPES.get(str(arguments.get(RETRY_TYPE)))
+    if not kinds:
+        return None
+    shortest = arguments.get("x-delayed-retry-min", RETRY_MILLISECONDS)
+    longest = arguments.get("x-delayed-retry-max")
+    return RetryOptions(
+        kinds,
+        shortest * MILLISECOND if isinstance(shortest, int) else 0,
+        longest * MILLISECOND if isinstance(longest, int) else None,
+    )
+
+
+class RetrySurroundings(Protocol):
+    """What retries need of their vhost."""
+
+    def monotonic(self) -> float:
+        """Seconds since some fixed moment: nobody sets this clock."""
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
+        """Run a function after some seconds."""
+
+
+class RetryBackoff:
+    """The messages of a queue that wait before they are ready again.
+
+    Attributes:
+        options: None: what comes back from here on does not wait.
+        count: messages that wait.
+
+    Args:
+        ready: makes messages [first, end) of a partition ready.
+    """
+
+    def __init__(
+        self, surroundings: RetrySurroundings, ready: Callable[[QueuePartition, int, int], None]
+    ) -> None:
+        self.options: RetryOptions | None = None
+        self.count = 0
+        self._surroundings = surroundings
+        self._ready = ready
+        self._ends: list[int] = []  # us of the monotonic clock, a heap
+        self._waiting: dict[int, list[tuple[QueuePartition, int, int]]] = {}  # by end
+        self._timer: Timer | None = None
+
+    def holds(self, comeback: Comeback) -> bool:
+        """Whether what comes back in this way waits."""
+        return self.options is not None and comeback in self.options.kinds
+
+    def hold(self, partition: QueuePartition, first: int, end: int) -> None:
+        """Let messages wait that came back."""
+        options = self.options
+        if options is None:
+            self._ready(partition, first, end)
+            return
+        now = self._now()
+        for offset in range(first, end):
+            wait = options.wait(1 + partition.delivery_count(offset))
+            step = max(MILLISECOND, wait // SHARE)
+            self._hold(partition, offset, -(-(now + wait) // step) * step)
+        self.count += end - first
+        self._set_timer()
+
+    def _hold(self, partition: QueuePartition, offset: int, end: int) -> None:
+        waiting = self._waiting.get(end)
+        if waiting is None:
+            waiting = self._waiting[end] = []
+            heappush(self._ends, end)
+        if waiting and (waiting[-1][0], waiting[-1][2]) == (partition, offset):
+            waiting[-1] = (partition, waiting[-1][1], offset + 1)
+        else:
+            waiting.append((partition, offset, offset + 1))
+
+    def stop(self) -> None:
+        """The queue is gone."""
+        self._waiting.clear()
+        self._ends.clear()
+        self.count = 0
+        self._cancel()
+
+    def _look(self) -> None:
+        now = self._now()
+        while self._ends and self._ends[0] <= now:
+            for partition, first, end in self._waiting.pop(heappop(self._ends)):
+                self.count -= end - first
+                if not partition.log.closed:
+                    self._ready(partition, first, end)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        self._cancel()
+        if self._ends:
+            seconds = (self._ends[0] - self._now()) / 1_000_000
+            seconds = min(max(seconds, 0.0), TIMER_SECONDS_MAX)
+            self._timer = self._surroundings.call_later(seconds, self._look)
+
+    def _now(self) -> int:
+        return round(self._surroundings.monotonic() * 1_000_000)
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

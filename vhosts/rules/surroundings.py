@@ -1,0 +1,96 @@
+"""What the rules of a vhost's queues need of the node around them."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from routelog.log_backend import LogStore, Segment, StoredRecord
+from routelog.vhosts.posting.post import Post
+from routelog.vhosts.posting.posting import Posted
+from routelog.vhosts.rules.letter_post import LetterPost
+from routelog.vhosts.rules.ready_bytes import ReadyBytesWalks
+from routelog.vhosts.timer import Timer
+from routelog.vhosts.turns.node_loop import NodeLoop
+
+
+class Surroundings:
+    """The log, the post and the event loop, as rules see them.
+
+    Attributes:
+        post: what the vhost itself publishes by.
+        letters: the way of dead letters.
+        byte_walks: of all queues with a limit of bytes.
+        letter_turns: of all queues of the node with dead letters.
+
+    Args:
+        remove: deletes a queue that has expired, by its name.
+    """
+
+    def __init__(
+        self,
+        logs: LogStore,
+        post: Post,
+        remove: Callable[[str], None],
+        loop: NodeLoop,
+    ) -> None:
+        self._logs = logs
+        self.post = post
+        self.letters = LetterPost(post)
+        self.remove = remove
+        self.byte_walks = ReadyBytesWalks(loop.call_soon)
+        self.letter_turns = loop.letter_turns
+        self._loop = loop
+
+    def now(self) -> int:
+        """Microseconds since 1970."""
+        return self._logs.now()
+
+    def monotonic(self) -> float:
+        """Seconds since some fixed moment: for what ends with the run."""
+        return self._logs.clock.monotonic()
+
+    def call_soon(self, call: Callable[[], None]) -> object:
+        """Run a function after this turn of the event loop."""
+        return self._loop.call_soon(call)
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
+        """Run a function after some seconds."""
+        return self._loop.call_later(seconds, call)
+
+    def is_pressed(self) -> bool:
+        """Publishers have to wait: for the disk, or for memory."""
+        return bool(self._logs.pressures)
+
+    def fetch(
+        self,
+        segment: Segment,
+        offsets: Sequence[int],
+        bytes_max: int,
+        done: Callable[[Mapping[int, StoredRecord] | None], None],
+    ) -> None:
+        """Call `done` with records of a segment, see `ColdReads.fetch`; None: that failed."""
+
+        def fetched(future: asyncio.Future[Mapping[int, StoredRecord]]) -> None:
+            if not future.cancelled():
+                done(None if future.exception() is not None else future.result())
+
+        self._logs.reads.fetch(segment, offsets, bytes_max).add_done_callback(fetched)
+
+    def when_reached(self, posted: Posted, done: Callable[[], None]) -> None:
+        """Call `done` when the journal is where letters need it; at once when it is."""
+        journal = self._logs.journal
+        # What is a duplicate waits for an older position: no commit may come that reaches it once more.
+        needed = [(posted.written, False)] if posted.written > journal.written else []
+        if posted.durable > journal.durable:
+            needed.append((posted.durable, True))
+        left = len(needed)
+
+        def one_reached() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                done()
+
+        for position, durable in needed:
+            journal.waiters.wait(position, one_reached, durable=durable)
+        if not needed:
+            done()

@@ -1,0 +1,1 @@
+"""Records of the topology, of users and of policies."""

@@ -1,0 +1,114 @@
+"""Global parameters: values that operators and their tools keep with the node, by name::
+
+key                       value, JSON
+global-parameters/<name>  {"version":1,"name":…,"value":…}
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+from routelog.log_backend import Change, MetadataCorrupt, MetadataStore
+from routelog.vhosts.errors import InvalidParameter, ParameterNotFound
+from routelog.vhosts.stored.topology_record import record_key
+from routelog.vhosts.stored.topology_writer import TopologyWriter
+
+PARAMETERS_MAX = 1_000  # they are all in memory
+NAME_BYTES_MAX = 255
+VALUE_BYTES_MAX = 65_536
+CLUSTER_NAME = "cluster_name"  # where RabbitMQ keeps it, and its definitions have it
+CLUSTER_NAME_BYTES_MAX = 255  # it stands in connection.start, which has 4 KiB
+
+
+class _ParameterRecord(msgspec.Struct, frozen=True):
+    name: str
+    value: Any
+    version: Literal[1] = 1
+
+
+class GlobalParameters:
+    """The global parameters of a node."""
+
+    def __init__(self, writer: TopologyWriter) -> None:
+        self._writer = writer
+        self._values: dict[str, object] = {}
+
+    def load(self, store: MetadataStore) -> None:
+        """Read what the store holds.
+
+        Raises:
+            MetadataCorrupt: a parameter cannot be read.
+        """
+        for key, entry in store.scan(b"global-parameters/"):
+            try:
+                record = msgspec.json.decode(entry.value, type=_ParameterRecord)
+            except msgspec.MsgspecError as error:
+                raise MetadataCorrupt(f"{key!r}: {error}") from error
+            self._values[record.name] = record.value
+
+    def all(self) -> dict[str, object]:
+        """All values by name, in the order of the names."""
+        return dict(sorted(self._values.items()))
+
+    def get(self, name: str) -> object:
+        """A value.
+
+        Raises:
+            ParameterNotFound: there is none of this name.
+        """
+        if name not in self._values:
+            raise ParameterNotFound(name)
+        return self._values[name]
+
+    def cluster_name(self, node_name: str) -> str:
+        """What clients are told that the cluster is called: like its node, until somebody names it."""
+        named = self._values.get(CLUSTER_NAME)
+        return named if isinstance(named, str) else node_name
+
+    async def put(self, name: str, value: object) -> None:
+        """Set a value; durable when this returns.
+
+        Raises:
+            InvalidParameter: the name or the value is too long, or there are too many.
+        """
+        check_parameter(name, value)
+        if name not in self._values and len(self._values) >= PARAMETERS_MAX:
+            raise InvalidParameter(name, f"there are {PARAMETERS_MAX} already")
+        encoded = msgspec.json.encode(_ParameterRecord(name, value))
+        durable = self._writer.submit([Change(_key(name), encoded)])
+        self._values[name] = value
+        await durable
+
+    async def delete(self, name: str) -> None:
+        """Delete a value.
+
+        Raises:
+            ParameterNotFound: there is none of this name.
+        """
+        self.get(name)
+        durable = self._writer.submit([Change(_key(name), None)])
+        del self._values[name]
+        await durable
+
+
+def check_parameter(name: str, value: object) -> None:
+    """Refuse what cannot be a parameter.
+
+    Raises:
+        InvalidParameter: the name or the value is too long, or a cluster cannot be called that.
+    """
+    if name == CLUSTER_NAME and not _is_cluster_name(value):
+        what = f"a cluster's name is a string of 1 to {CLUSTER_NAME_BYTES_MAX} bytes"
+        raise InvalidParameter(name, what)
+    if not 1 <= len(name.encode(errors="replace")) <= NAME_BYTES_MAX:
+        raise InvalidParameter(name[:NAME_BYTES_MAX], f"a name has 1 to {NAME_BYTES_MAX} bytes")
+    if len(msgspec.json.encode(value)) > VALUE_BYTES_MAX:
+        raise InvalidParameter(name, f"the value is larger than {VALUE_BYTES_MAX} bytes")
+
+
+def _is_cluster_name(value: object) -> bool:
+    return isinstance(value, str) and 1 <= len(value.encode()) <= CLUSTER_NAME_BYTES_MAX
+
+
+def _key(name: str) -> bytes:
+    return record_key("global-parameters", name)

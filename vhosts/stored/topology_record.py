@@ -1,0 +1,212 @@
+"""How vhosts, exchanges, queues and bindings are kept in the metadata store::
+
+    key                                                              value, JSON
+    vhosts/<vhost>                                                   {"version":1,"name":...,"limits":{...}}
+    exchanges/<vhost>/<exchange>                                     {"version":1,"name":...,"type":...}
+    queues/<vhost>/<queue>                                           {"version":1,"name":...,"partitions":[n]}
+    delays/<vhost>/<exchange>                                        {"version":1,"partitions":[n],...}
+    bindings/<vhost>/<source>/<kind>/<destination>/<key>/<arguments> {"version":1,...}
+    next-partition                                                   the next partition number, decimal
+
+Names in keys are percent-encoded, and names are read from the values. Arguments are stored as an AMQP
+field table (argument_table.py), because JSON does not know its types.
+"""
+
+import hashlib
+from functools import lru_cache
+from typing import Literal
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from routelog.exchanges import Binding, Exchange
+from routelog.log_backend import EXCHANGE_MARK, Change, MetadataStore
+from routelog.vhosts.arguments.argument_table import decode_arguments, encode_arguments
+from routelog.vhosts.arguments.queue_properties import QueueProperties
+
+VHOSTS_PREFIX = b"vhosts/"
+NEXT_PARTITION_KEY = b"next-partition"
+# Names that come again, as those of what has many bindings: encoding one takes 3 us.
+QUOTED_MAX = 512
+
+
+class VhostRecord(msgspec.Struct, frozen=True):
+    """A virtual host as stored: its name, and what an operator said of it."""
+
+    name: str
+    description: str = ""
+    tags: list[str] = []
+    default_queue_type: str | None = None
+    limits: dict[str, int] = {}
+    version: Literal[1] = 1
+
+
+class ExchangeRecord(msgspec.Struct, frozen=True):
+    """A durable exchange as stored, with the number of the partition that it remembers in; 0: it has none."""
+
+    name: str
+    type: str
+    auto_delete: bool
+    internal: bool
+    arguments: bytes
+    partition: int = 0
+    version: Literal[1] = 1
+
+    def exchange(self) -> Exchange:
+        """The exchange of this record."""
+        return Exchange(
+            self.name,
+            self.type,
+            True,
+            self.auto_delete,
+            self.internal,
+            decode_arguments(self.arguments),
+        )
+
+
+class QueueRecord(msgspec.Struct, frozen=True):
+    """A durable queue as stored, with the numbers of its partitions."""
+
+    name: str
+    auto_delete: bool
+    arguments: bytes
+    partitions: list[int]
+    version: Literal[1] = 1
+
+    def properties(self) -> QueueProperties:
+        """What the queue was declared with."""
+        return QueueProperties(
+            self.name,
+            durable=True,
+            auto_delete=self.auto_delete,
+            arguments=decode_arguments(self.arguments),
+        )
+
+
+class DelayRecord(msgspec.Struct, frozen=True):
+    """Where a durable delayed message exchange holds its messages: the numbers of its partitions."""
+
+    exchange: str
+    partitions: list[int]
+    version: Literal[1] = 1
+
+
+class BindingRecord(msgspec.Struct, frozen=True):
+    """A durable binding as stored."""
+
+    source: str
+    destination: str
+    destination_kind: Literal["queue", "exchange"]
+    routing_key: str
+    arguments: bytes
+    version: Literal[1] = 1
+
+    def binding(self) -> Binding:
+        """The binding of this record."""
+        return Binding(
+            self.source,
+            self.destination,
+            self.destination_kind,
+            self.routing_key,
+            decode_arguments(self.arguments),
+            True,
+        )
+
+
+def vhost_change(vhost: VhostRecord, *, deleted: bool = False) -> Change:
+    """Write or delete the vhost."""
+    value = None if deleted else msgspec.json.encode(vhost)
+    return Change(record_key("vhosts", vhost.name), value)
+
+
+def exchange_change(
+    vhost: str, exchange: Exchange, partition: int = 0, *, deleted: bool = False
+) -> Change:
+    """Write or delete the exchange."""
+    record = ExchangeRecord(
+        exchange.name,
+        exchange.type,
+        exchange.auto_delete,
+        exchange.internal,
+        encode_arguments(exchange.arguments),
+        partition,
+    )
+    value = None if deleted else msgspec.json.encode(record)
+    return Change(record_key("exchanges", vhost, exchange.name), value)
+
+
+def queue_change(
+    vhost: str, queue: QueueProperties, partitions: list[int], *, deleted: bool = False
+) -> Change:
+    """Write or delete the queue."""
+    record = QueueRecord(
+        queue.name, queue.auto_delete, encode_arguments(queue.arguments), partitions
+    )
+    value = None if deleted else msgspec.json.encode(record)
+    return Change(record_key("queues", vhost, queue.name), value)
+
+
+def delay_change(
+    vhost: str, exchange: str, partitions: list[int], *, deleted: bool = False
+) -> Change:
+    """Write or delete where an exchange holds its messages."""
+    record = DelayRecord(exchange, partitions)
+    value = None if deleted else msgspec.json.encode(record)
+    return Change(record_key("delays", vhost, exchange), value)
+
+
+def binding_change(vhost: str, binding: Binding, *, deleted: bool = False) -> Change:
+    """Write or delete the binding."""
+    arguments = encode_arguments(binding.arguments)
+    ends = binding.source, binding.destination_kind, binding.destination
+    digest = hashlib.sha256(arguments).hexdigest()[:32]
+    key = record_key("bindings", vhost, *ends, binding.routing_key, digest)
+    if deleted:
+        return Change(key, None)
+    record = BindingRecord(
+        binding.source,
+        binding.destination,
+        binding.destination_kind,
+        binding.routing_key,
+        arguments,
+    )
+    return Change(key, msgspec.json.encode(record))
+
+
+def partition_names(store: MetadataStore) -> dict[int, tuple[str, str, int]]:
+    """Vhost, queue and index of every stored partition, by its number.
+
+    For an exchange's, EXCHANGE_MARK stands before the name.
+    """
+    names = {}
+    for key, entry in store.scan(b"delays/"):
+        vhost = unquote(key.split(b"/")[1].decode())
+        delay = msgspec.json.decode(entry.value, type=DelayRecord)
+        for index, number in enumerate(delay.partitions):
+            names[number] = (vhost, EXCHANGE_MARK + delay.exchange, index)
+    for key, entry in store.scan(b"exchanges/"):
+        vhost = unquote(key.split(b"/")[1].decode())
+        exchange = msgspec.json.decode(entry.value, type=ExchangeRecord)
+        if exchange.partition:
+            names[exchange.partition] = (vhost, EXCHANGE_MARK + exchange.name, 0)
+    for key, entry in store.scan(b"queues/"):
+        vhost = unquote(key.split(b"/")[1].decode())
+        queue = msgspec.json.decode(entry.value, type=QueueRecord)
+        for index, number in enumerate(queue.partitions):
+            names[number] = (vhost, queue.name, index)
+    return names
+
+
+def prefix(kind: str, vhost: str) -> bytes:
+    """Prefix of the keys of a vhost's exchanges, queues or bindings."""
+    return record_key(kind, vhost) + b"/"
+
+
+def record_key(*parts: str) -> bytes:
+    """Key of a record: its kind and names, each percent-encoded."""
+    return "/".join(map(_quoted, parts)).encode()
+
+
+@lru_cache(QUOTED_MAX)
+def _quoted(name: str) -> str:
+    return quote(name, safe="")

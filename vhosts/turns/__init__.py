@@ -1,0 +1,1 @@
+"""How queues share a turn of the event loop."""

@@ -1,0 +1,1 @@
+"""One virtual host: its queues, exchanges and bindings."""

@@ -1,0 +1,177 @@
+"""Keeps the exchanges and bindings of a vhost in the metadata store, and with them what exchanges remember."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from routelog.exchanges import RoutingTable, TopologyChange
+from routelog.log_backend import Change, LogStore, MetadataUnavailable, unawaited
+from routelog.vhosts.actor import acts
+from routelog.vhosts.delays.delay_book import DelayBook
+from routelog.vhosts.posting.exchange_memories import ExchangeMemories
+from routelog.vhosts.queues.event_feed import TellEvent
+from routelog.vhosts.stored.topology_record import binding_change, exchange_change
+from routelog.vhosts.stored.topology_writer import TopologyWriter
+
+log = logging.getLogger(__name__)
+
+Durable = Awaitable[int] | None  # None: nothing has to become durable
+
+
+class TopologyKeeper:
+    """Stores what changes in a vhost's routing table.
+
+    Args:
+        follow: lets an exchange that has come go by its policies.
+        tell: of what has changed.
+    """
+
+    def __init__(
+        self,
+        routing: RoutingTable,
+        writer: TopologyWriter,
+        logs: LogStore,
+        memories: ExchangeMemories,
+        delays: DelayBook,
+        follow: Callable[[str], None],
+        tell: TellEvent,
+    ) -> None:
+        self._vhost = routing.vhost
+        self._routing = routing
+        self._writer = writer
+        self._logs = logs
+        self._memories = memories
+        self._delays = delays
+        self._follow = follow
+        self._tell = tell
+        self._submitted: asyncio.Future[int] | None = None  # the last change
+        self._loosening: asyncio.Task[int] | None = None
+
+    def applied(self, change: TopologyChange) -> Durable:
+        """Store a change, or take it back when that is refused.
+
+        Raises:
+            MetadataUnavailable: nothing more can be written; nothing has changed.
+        """
+        if not change:
+            return self.undecided()
+        try:
+            return self.whole(change, self.store(change))
+        except MetadataUnavailable:
+            self._routing.undo(change)
+            self._memories.undone(change.exchanges_declared)
+            self._delays.undone(change.exchanges_declared)
+            raise
+
+    def whole(self, change: TopologyChange, stored: Durable) -> Durable:
+        """What to await of a change that is stored, with what follows from it in later turns."""
+        if not change.unfinished:
+            return stored
+        self.go_on()
+        return unawaited(asyncio.ensure_future(self._whole(stored)))
+
+    async def _whole(self, stored: Durable) -> int:
+        revision = 0 if stored is None else await stored
+        return max(revision, await self.all_loosened())
+
+    def go_on(self) -> asyncio.Task[int]:
+        """Remove what bindings are left of what was deleted, in turns to come."""
+        if self._loosening is None or self._loosening.done():
+            with acts(None):  # it goes on for others, too
+                self._loosening = asyncio.ensure_future(self._loosen())
+        return self._loosening
+
+    async def all_loosened(self) -> int:
+        """Return when nothing that was deleted has bindings any more: the revision that makes that durable."""
+        return await asyncio.shield(self.go_on())  # many may await it, and one of them leave
+
+    async def _loosen(self) -> int:
+        # What is not stored goes all the same: nothing leads there, and a restart goes on with it.
+        revision = 0
+        while change := self._routing.loosen():
+            try:
+                durable = self.store(change)
+                revision = revision if durable is None else await durable
+            except MetadataUnavailable as error:
+                log.error(
+                    "bindings of what was deleted in '%s' stay stored: %s", self._vhost, error
+                )
+            await asyncio.sleep(0)
+        return revision
+
+    def store(self, change: TopologyChange, more: Sequence[Change] = ()) -> Durable:
+        """Store a change, and others with it.
+
+        Raises:
+            MetadataUnavailable: nothing more can be written.
+        """
+        changes = list(more)
+        if change.exchanges_deleted:
+            self._writer.check()  # before anything is closed
+        removals: list[Callable[[], None]] = []
+        for exchange in change.exchanges_deleted:
+            for gone, removed in (self._memories.deleted(exchange), self._delays.deleted(exchange)):
+                changes += gone
+                removals += removed
+            if exchange.durable:
+                changes.append(exchange_change(self._vhost, exchange, deleted=True))
+        removed_bindings = [each for each in change.bindings_removed if each.durable]
+        changes += [binding_change(self._vhost, each, deleted=True) for each in removed_bindings]
+        for exchange in change.exchanges_declared:
+            number, taken = self._memories.declared(exchange)
+            changes += taken
+            changes += self._delays.declared(exchange)
+            if exchange.durable:
+                changes.append(exchange_change(self._vhost, exchange, number))
+            self._follow(exchange.name)
+        changes += [binding_change(self._vhost, b) for b in change.bindings_added if b.durable]
+        if not changes:
+            self._tell_of(change)
+            return None
+        self._submitted = asyncio.ensure_future(self._writer.submit(changes))
+        self._tell_of(change)
+        if removals:
+            self._submitted.add_done_callback(partial(self._remove, removals))
+        return self._submitted
+
+    def _tell_of(self, change: TopologyChange) -> None:
+        for what, exchanges in (
+            ("exchange.created", change.exchanges_declared),
+            ("exchange.deleted", change.exchanges_deleted),
+        ):
+            for x in exchanges:
+                kept = {"durable": x.durable, "auto_delete": x.auto_delete, "internal": x.internal}
+                self._tell(what, name=x.name, vhost=self._vhost, type=x.type, **kept)
+        for what, bindings in (
+            ("binding.created", change.bindings_added),
+            ("binding.deleted", change.bindings_removed),
+        ):
+            for each in bindings:
+                self._tell(
+                    what,
+                    source_name=each.source,
+                    source_kind="exchange",
+                    destination_name=each.destination,
+                    destination_kind=each.destination_kind,
+                    routing_key=each.routing_key,
+                    arguments=dict(each.arguments),
+                    vhost=self._vhost,
+                )
+
+    def undecided(self) -> Durable:
+        """What an answer has to wait for that tells of what is there.
+
+        Somebody else may just have made it, and a crash could forget it.
+        """
+        return None if self._submitted is None or self._submitted.done() else self._submitted
+
+    def _remove(self, removals: Sequence[Callable[[], None]], deleted: asyncio.Future[int]) -> None:
+        if deleted.cancelled():
+            return
+        error = deleted.exception()
+        if isinstance(error, Exception):
+            self._logs.deletion_failed(error)
+            return
+        for remove in removals:
+            remove()

@@ -1,0 +1,487 @@
+"""A virtual host: its routing table and queues, kept in step with the metadata store."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from routelog.exchanges import (
+    NODE_EXCHANGES,
+    PREDECLARED,
+    Binding,
+    DestinationKind,
+    Exchange,
+    ExchangeNotFound,
+    NameTable,
+    QueueNotFound,
+    RoutingTable,
+    TopologyChange,
+    check_name,
+    check_not_reserved,
+    type_table,
+)
+from routelog.log_backend import (
+    Durability,
+    LogStore,
+    LogTransaction,
+    MetadataStore,
+    MetadataUnavailable,
+    random_below,
+    unawaited,
+)
+from routelog.vhosts.actor import EXPIRY, acts
+from routelog.vhosts.arguments.limits import MAX_QUEUES, Limits, reached
+from routelog.vhosts.arguments.queue_properties import QueueProperties
+from routelog.vhosts.delays.delay_book import DelayBook
+from routelog.vhosts.errors import QueueInUse, QueueLimitReached, QueueNotEmpty
+from routelog.vhosts.messages.consumer import Consumer
+from routelog.vhosts.partitions.partition_numbers import PartitionNumbers
+from routelog.vhosts.partitions.partitioner import partition_count
+from routelog.vhosts.posting.exchange_memories import ExchangeMemories
+from routelog.vhosts.posting.exchange_memory_limit import HISTORIES_BYTES_MAX, ExchangeMemoryLimit
+from routelog.vhosts.posting.passage import Passage
+from routelog.vhosts.posting.post import Post
+from routelog.vhosts.posting.posting import PostWays
+from routelog.vhosts.posting.recent_history import RecentHistory, hand_over
+from routelog.vhosts.queues.event_feed import TellEvent, tell_nobody, tell_of_queue
+from routelog.vhosts.queues.group_book import GroupBook
+from routelog.vhosts.queues.queue import Queue
+from routelog.vhosts.queues.queue_declaration import check_declaration, check_redeclared, with_type
+from routelog.vhosts.queues.queue_logs import QueueLogs
+from routelog.vhosts.rules.surroundings import Surroundings
+from routelog.vhosts.stored.kept_definitions import KeptDefinitions
+from routelog.vhosts.stored.topology_record import (
+    BindingRecord,
+    ExchangeRecord,
+    QueueRecord,
+    VhostRecord,
+    prefix,
+    queue_change,
+)
+from routelog.vhosts.stored.topology_writer import TopologyWriter
+from routelog.vhosts.turns.node_loop import NodeLoop
+from routelog.vhosts.vhost.route_targets import RouteTargets
+from routelog.vhosts.vhost.topology_keeper import Durable, TopologyKeeper
+from routelog.vhosts.vhost.vhost_policies import VhostPolicies
+
+log = logging.getLogger(__name__)
+
+QUEUES_MAX = 200_000  # where no limit is set: each costs some 10 KB of memory, so about 2 GB
+DELETIONS_MAX = 4  # partitions or exchanges of one turn, but one queue whole: less than 1 ms
+
+
+class VirtualHost:
+    """One isolated namespace of exchanges and queues.
+
+    Methods that change topology return an awaitable when the change must become durable first, or
+    None; memory has changed when they return.
+
+    Attributes:
+        record: its name, and what an operator said of it.
+        delays: what its delayed message exchanges hold.
+        targets: what takes the messages of a route.
+        firehose: who is told of every message; None: nobody. The owner of the channels sets it.
+
+    Args:
+        node_tells: the node tells of itself in this vhost.
+        tell: of what happens here.
+        memory_limit: of what exchanges remember, with other vhosts; None: of its own.
+    """
+
+    def __init__(
+        self,
+        record: VhostRecord,
+        logs: LogStore,
+        writer: TopologyWriter,
+        numbers: PartitionNumbers,
+        loop: NodeLoop,
+        *,
+        default_durability: Durability = Durability.DISK,
+        queues_max: int = QUEUES_MAX,
+        node_tells: bool = False,
+        tell: TellEvent = tell_nobody,
+        memory_limit: ExchangeMemoryLimit | None = None,
+    ) -> None:
+        self.record = record
+        self.firehose: Any = None
+        self._tell = tell
+        self.name = name = record.name
+        self.routing = RoutingTable(
+            name, type_table(random_below), PREDECLARED + NODE_EXCHANGES * node_tells
+        )
+        limit = memory_limit or ExchangeMemoryLimit(HISTORIES_BYTES_MAX, logs.memory.hold)
+        self.memories = ExchangeMemories(name, logs, numbers.take, limit)
+        self.queues = NameTable[Queue]()
+        self._owned: dict[object, NameTable[Queue]] = {}  # exclusive queues by connection
+        self._logs = logs
+        self._writer = writer
+        self._numbers = numbers
+        self._call_soon = loop.call_soon
+        self._queues_max = queues_max
+        self._turns = loop.dispatch_turns
+        self.groups = GroupBook(name, logs, writer, self._turns)
+        self._queue_logs = QueueLogs(name, logs, self.groups, default_durability, loop.call_soon)
+        self.kept = KeptDefinitions(name, writer)
+        self.policies = VhostPolicies(
+            name, writer, self.routing, self.queues, default_durability, tell
+        )
+        ways = PostWays(
+            self.routing, self.passage, lambda route: self.targets.gradually(route), logs.clock
+        )
+        self.post = Post(ways, loop.call_soon)
+        self._surroundings = Surroundings(logs, self.post, self._expire, loop)
+        self.delays = DelayBook(name, logs, numbers, self._surroundings, default_durability)
+        self.targets = RouteTargets(self.routing, self.queues, self.delays)
+        follow = self.policies.follow_exchange
+        self._keeper = TopologyKeeper(
+            self.routing, writer, logs, self.memories, self.delays, follow, tell
+        )
+
+    def load(self, store: MetadataStore) -> None:
+        """Fill an empty vhost with what the store holds."""
+        for _, entry in store.scan(prefix("exchanges", self.name)):
+            record = msgspec.json.decode(entry.value, type=ExchangeRecord)
+            exchange = record.exchange()
+            self.routing.restore_exchange(exchange)
+            self.memories.restore(exchange, record.partition)
+        self.delays.load(store)
+        self.groups.load(store)
+        for _, entry in store.scan(prefix("queues", self.name)):
+            queue = msgspec.json.decode(entry.value, type=QueueRecord)
+            self._add_queue(queue.properties(), None, queue.partitions)
+            self.routing.add_queue(queue.name, durable=True)
+        for _, entry in store.scan(prefix("bindings", self.name)):
+            binding = msgspec.json.decode(entry.value, type=BindingRecord)
+            try:
+                self.routing.restore_binding(binding.binding())
+            except (ExchangeNotFound, QueueNotFound):
+                self.routing.restore_departed(binding.binding())
+        self.policies.load(store)
+        self.kept.load(store)
+
+    def recovered(self) -> None:
+        """The journal has been replayed into the logs: look at them again."""
+        for queue in self.queues.values():
+            self._queue_logs.recovered(queue)
+            queue.apply(queue.properties.arguments)
+            self.groups.recovered(queue)
+        self.policies.recovered()
+        self.delays.recovered()
+
+    @property
+    def limits(self) -> Limits:
+        """What an operator allows here, by name."""
+        return self.record.limits
+
+    # -- routing
+
+    def passage(self, undecided: set[tuple[str, bytes]] | None = None) -> Passage:
+        """The way of one publish through exchanges that remember; see `Passage`."""
+        return Passage(self.routing, self.memories.by_name, self._logs, undecided)
+
+    # -- exchanges and bindings
+
+    def declare_exchange(
+        self,
+        name: str,
+        kind: str,
+        *,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: Mapping[str, object],
+    ) -> Durable:
+        """Declare an exchange; see `RoutingTable.declare` for what it refuses."""
+        return self._keeper.applied(
+            self.routing.declare(
+                name,
+                kind,
+                durable=durable,
+                auto_delete=auto_delete,
+                internal=internal,
+                arguments=arguments,
+            )
+        )
+
+    def exchange_declared(self, name: str) -> Durable:
+        """See that there is an exchange, and await that a crash cannot forget it.
+
+        Raises:
+            ExchangeNotFound: there is none of this name.
+        """
+        self.routing.exchange(name)
+        return self.undecided()
+
+    def restore_exchange(self, exchange: Exchange) -> Durable:
+        """Declare an exchange from its value, also one whose name is reserved."""
+        return self._keeper.applied(self.routing.restore_exchange(exchange))
+
+    def restore_binding(self, binding: Binding) -> Durable:
+        """Bind as a value says."""
+        return self._bound(self.routing.restore_binding(binding))
+
+    def delete_exchange(self, name: str, *, if_unused: bool) -> Durable:
+        """Delete an exchange with its bindings, very many in several turns; see `RoutingTable.delete`."""
+        return self._keeper.applied(self.routing.delete(name, if_unused=if_unused))
+
+    async def until_free(self, kind: DestinationKind, name: str) -> None:
+        """Return when a queue or exchange may be declared: one of its name was deleted, and has bindings."""
+        while self.routing.has_departed(kind, name):
+            await self._keeper.all_loosened()
+
+    def go_on(self) -> None:
+        """The journal accepts entries: see to what an earlier run had begun."""
+        self.delays.start()
+        self._keeper.go_on()
+
+    def bind_queue(
+        self, queue: str, exchange: str, routing_key: str, arguments: Mapping[str, object]
+    ) -> Durable:
+        """Bind a queue to an exchange."""
+        change = self.routing.bind_queue(queue, exchange, routing_key, arguments)
+        return self._bound(change)
+
+    def unbind_queue(
+        self, queue: str, exchange: str, routing_key: str, arguments: Mapping[str, object]
+    ) -> Durable:
+        """Remove a binding of a queue, if there is one."""
+        return self._keeper.applied(
+            self.routing.unbind_queue(queue, exchange, routing_key, arguments)
+        )
+
+    def bind_exchange(
+        self, destination: str, source: str, routing_key: str, arguments: Mapping[str, object]
+    ) -> Durable:
+        """Bind an exchange to an exchange."""
+        change = self.routing.bind_exchange(destination, source, routing_key, arguments)
+        return self._bound(change)
+
+    def unbind_exchange(
+        self, destination: str, source: str, routing_key: str, arguments: Mapping[str, object]
+    ) -> Durable:
+        """Remove a binding of an exchange, if there is one."""
+        return self._keeper.applied(
+            self.routing.unbind_exchange(destination, source, routing_key, arguments)
+        )
+
+    def _bound(self, change: TopologyChange) -> Durable:
+        durable = self._keeper.applied(change)
+        for binding in change.bindings_added:
+            memory = self.memories.by_name.get(binding.source)
+            if isinstance(memory, RecentHistory):
+                hand_over(memory, binding, self.post, self.queues)
+        return durable
+
+    # -- queues
+
+    def queue(self, name: str, connection: object) -> Queue:
+        """A queue that a connection may use.
+
+        Raises:
+            QueueNotFound: there is none of this name.
+            QueueLocked: it is exclusive to another connection.
+        """
+        queue = self.queues.get(name)
+        if queue is None:
+            raise QueueNotFound(name, self.name)
+        queue.check_access(connection)
+        return queue
+
+    def declare_queue(
+        self, properties: QueueProperties, connection: object, *, server_named: bool = False
+    ) -> tuple[Queue, Durable]:
+        """Declare a queue.
+
+        A queue that is stored takes part in routing once its declaration is durable: a message must
+        not be confirmed for a queue that a crash takes back.
+
+        Args:
+            server_named: a broker gave the name, this one or another: it may be reserved.
+
+        Raises:
+            InvalidName, ReservedName, InvalidQueueArgument, InvalidQueueProperty,
+            QueueInequivalent, QueueLocked, QueueLimitReached.
+            ValueError: see `until_free`.
+        """
+        if not server_named:
+            check_not_reserved("queue", properties.name)
+        properties = with_type(properties, self.record.default_queue_type)
+        existing = self.queues.get(properties.name)
+        if existing is not None:
+            check_redeclared(self.name, existing, properties, connection)
+            existing.used()
+            return existing, existing.declaring
+        self.routing.check_free("queue", properties.name)
+        check_name("queue", properties.name)
+        check_declaration(self.name, properties, self._logs.has_remote)
+        self._check_queue_limit(properties.name)
+        numbers, number_change = self._numbers.take(partition_count(properties.arguments))
+        owner = connection if properties.exclusive else None
+        if not properties.is_stored:
+            queue = self._add_queue(properties, owner, numbers)
+            queue.apply(queue.effective.values)
+            self.routing.add_queue(queue.name, durable=False)
+            tell_of_queue(self._tell, "queue.created", queue)
+            return queue, None
+        stored = queue_change(self.name, properties, numbers)
+        durable = self._writer.submit([number_change, stored])
+        queue = self._add_queue(properties, owner, numbers)
+        queue.apply(queue.effective.values)
+        log.debug("queue '%s' in '%s': durability %s", queue.name, self.name, queue.durability)
+        queue.declaring = unawaited(asyncio.ensure_future(self._admit(queue, durable)))
+        tell_of_queue(self._tell, "queue.created", queue)
+        return queue, queue.declaring
+
+    def _check_queue_limit(self, name: str) -> None:
+        limits = {MAX_QUEUES: self._queues_max, **self.limits}
+        if (limit := reached(limits, MAX_QUEUES, len(self.queues))) is not None:
+            raise QueueLimitReached(name, self.name, limit)
+
+    async def _admit(self, queue: Queue, durable: Awaitable[int]) -> int:
+        try:
+            revision = await durable
+        except Exception:
+            self.queues.pop(queue.name, None)
+            raise
+        queue.declaring = None
+        if not queue.deleted:
+            self.routing.add_queue(queue.name, durable=True)
+        return revision
+
+    def transaction(self) -> LogTransaction:
+        """See `LogStore`."""
+        return self._logs.transaction()
+
+    @property
+    def is_committing(self) -> bool:
+        """A transaction is being appended in several turns: another such one has to wait, of any vhost."""
+        return self._logs.intake.is_committing
+
+    def delete_queue(
+        self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False
+    ) -> tuple[int, Durable]:
+        """Delete a queue with its bindings and messages.
+
+        Returns:
+            How many messages were ready.
+
+        Raises:
+            QueueInUse, QueueNotEmpty: by the conditions asked for.
+            MetadataUnavailable: nothing more can be written; nothing has happened.
+        """
+        queue.serve_due()
+        if if_unused and queue.consumer_count:
+            raise QueueInUse(queue.name, self.name)
+        if if_empty and (queue.ready or queue.delayed):
+            raise QueueNotEmpty(queue.name, self.name)
+        stored = queue.properties.is_stored
+        if stored:
+            self._writer.check()
+        count = queue.ready
+        del self.queues[queue.name]
+        self._owned.get(queue.owner, NameTable[Queue]()).pop(queue.name, None)
+        change = self.routing.remove_queue(queue.name)
+        numbers = [partition.log.number for partition in queue.partitions]
+        gone = self.groups.queue_deleted(queue)
+        gone += self._logs.close_partitions(*(partition.log for partition in queue.partitions))
+        queue.delete()
+        tell_of_queue(self._tell, "queue.deleted", queue)
+        if stored:
+            gone.append(queue_change(self.name, queue.properties, numbers, deleted=True))
+        durable: Durable = None
+        try:
+            durable = self._keeper.store(change, gone)
+        except MetadataUnavailable as error:  # it is not stored, but exchanges that go with it are
+            log.error("what ended with %s may come back with a restart: %s", queue, error)
+        if durable is not None and stored:
+            # Called before a later declaration of this name is answered: futures resolve in order.
+            asyncio.ensure_future(durable).add_done_callback(partial(self._remove_files, queue))
+        return count, self._keeper.whole(change, durable)
+
+    def _remove_files(self, queue: Queue, deleted: asyncio.Future[int]) -> None:
+        if deleted.cancelled():
+            return
+        error = deleted.exception()
+        if isinstance(error, Exception):
+            self._logs.deletion_failed(error)
+            return
+        self._logs.remove_files(*(partition.log for partition in queue.partitions))
+
+    def remove_consumer(self, queue: Queue, consumer: Consumer) -> Durable:
+        """Take a consumer off its queue, which may delete an auto-delete queue."""
+        queue.remove_consumer(consumer)
+        return self.delete_queue(queue)[1] if queue.is_unwanted else None
+
+    def consumers_left(self, queue: Queue) -> None:
+        """Consumers went with their channel, which may delete an auto-delete queue."""
+        if queue.is_unwanted:
+            self._delete_unasked(queue)
+
+    def connection_closed(self, connection: object) -> None:
+        """Delete the exclusive queues of a connection, many in several turns; it may be told twice."""
+        self._delete_owned(self._owned.pop(connection, NameTable[Queue]()))
+
+    def _delete_owned(self, queues: NameTable[Queue]) -> None:
+        deleted = 0
+        while queues and deleted < DELETIONS_MAX:
+            _, queue = queues.popitem()
+            if not queue.deleted:
+                deleted += len(queue.partitions)
+                self._delete_unasked(queue)
+        if queues:
+            self._call_soon(lambda: self._delete_owned(queues))
+
+    def _expire(self, name: str) -> None:
+        queue = self.queues.get(name)
+        if queue is not None:  # its declaration may have failed
+            with acts(EXPIRY):
+                self._delete_unasked(queue)
+
+    async def clear(self) -> None:
+        """Delete all queues and exchanges, in several turns; the vhost itself is being deleted.
+
+        Raises:
+            MetadataUnavailable: nothing more can be written.
+        """
+        durable, deleted = None, 0
+        for queue in self.queues.values():
+            if not queue.deleted:
+                durable = self.delete_queue(queue)[1] or durable
+                deleted += len(queue.partitions)
+            if deleted >= DELETIONS_MAX:
+                deleted = 0
+                await asyncio.sleep(0)
+        for at, exchange in enumerate(self.routing.exchanges(), 1):
+            if exchange not in self.routing.predeclared:
+                durable = self.delete_exchange(exchange.name, if_unused=False) or durable
+            if at % DELETIONS_MAX == 0:
+                await asyncio.sleep(0)
+        if durable is not None:
+            await durable
+        await self._keeper.all_loosened()
+
+    def _delete_unasked(self, queue: Queue) -> None:
+        # Nobody is there to be told, and whatever else ends with the connection must go on.
+        try:
+            self.delete_queue(queue)
+        except MetadataUnavailable as error:
+            log.error("%s has lost its last consumer, and stays: %s", queue, error)
+
+    def _add_queue(
+        self, properties: QueueProperties, owner: object | None, partitions: Sequence[int]
+    ) -> Queue:
+        queue = Queue(self.name, properties, owner, self._turns, self._surroundings)
+        self._queue_logs.open(queue, partitions)
+        self.targets.newest = max(self.targets.newest, partitions[0])
+        self.policies.follow_queue(queue)
+        self.queues[properties.name] = queue
+        if owner is not None:
+            self._owned.setdefault(owner, NameTable())[properties.name] = queue
+        return queue
+
+    def undecided(self) -> Durable:
+        """What an answer must wait for: a crash could undo what somebody else just made or deleted."""
+        return self._keeper.undecided()

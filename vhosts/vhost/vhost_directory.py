@@ -1,0 +1,209 @@
+"""All virtual hosts of a node, and the numbers of their partitions."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from routelog.exchanges import check_name
+from routelog.log_backend import Change, Durability, LogStore, MetadataStore
+from routelog.vhosts.arguments.argument_checks import QUEUE_TYPES
+from routelog.vhosts.arguments.limits import VHOST_LIMITS, checked_limits
+from routelog.vhosts.errors import InvalidVhost, VhostNotFound
+from routelog.vhosts.posting.exchange_memory_limit import HISTORIES_BYTES_MAX, ExchangeMemoryLimit
+from routelog.vhosts.queues.event_feed import EventFeed
+from routelog.vhosts.stored.topology_record import (
+    NEXT_PARTITION_KEY,
+    VHOSTS_PREFIX,
+    VhostRecord,
+    vhost_change,
+)
+from routelog.vhosts.stored.topology_writer import TopologyWriter
+from routelog.vhosts.timer import CallLater, CallSoon
+from routelog.vhosts.turns.node_loop import NodeLoop
+from routelog.vhosts.vhost.vhost import QUEUES_MAX, VirtualHost
+
+DESCRIPTION_CHARACTERS_MAX = 1_024  # what listings can show
+TAGS_MAX = 32  # as of users
+TAG_CHARACTERS_MAX = 255
+
+
+class VhostDirectory:
+    """The vhosts by name.
+
+    Attributes:
+        queues_max: of a vhost that has no limit of its own.
+        has_remote: there is remote storage for logs.
+        default_vhost: name of the one in which the node tells of itself.
+        events: where what happens is told.
+        on_deleted: called with the name of each vhost that is deleted.
+    """
+
+    def __init__(
+        self,
+        logs: LogStore,
+        writer: TopologyWriter,
+        call_soon: CallSoon,
+        call_later: CallLater,
+        *,
+        default_durability: Durability = Durability.DISK,
+        queues_max: int = QUEUES_MAX,
+        default_vhost: str = "/",
+        histories_bytes_max: int = HISTORIES_BYTES_MAX,
+    ) -> None:
+        self._logs = logs
+        self._writer = writer
+        self._loop = NodeLoop(call_soon, call_later, logs.clock)
+        self._default_durability = default_durability
+        self._memory_limit = ExchangeMemoryLimit(histories_bytes_max, logs.memory.hold)
+        self.queues_max = queues_max
+        self.has_remote = logs.has_remote
+        self.default_vhost = default_vhost
+        self._next_partition = 1
+        self.events = EventFeed(lambda: self._vhosts.get(default_vhost), logs.now)
+        self._vhosts: dict[str, VirtualHost] = {}
+        self._clearing: set[str] = set()  # the records that are left would be the next one's
+        self.on_deleted: Callable[[str], None] = lambda name: None
+
+    def load(self, store: MetadataStore) -> None:
+        """Open everything that the store knows; call it before the log store recovers."""
+        stored = store.get(NEXT_PARTITION_KEY)
+        if stored is not None:
+            self._next_partition = int(stored.value)
+        for _, entry in store.scan(VHOSTS_PREFIX):
+            record = msgspec.json.decode(entry.value, type=VhostRecord)
+            self._open(record).load(store)
+
+    def recovered(self) -> None:
+        """The log store has recovered."""
+        held = [number for vhost in self._vhosts.values() for number in vhost.delays.schedules]
+        self._logs.schedules.keep_only(held)
+        for vhost in self._vhosts.values():
+            vhost.recovered()
+
+    async def load_memories(self) -> None:
+        """The journal accepts entries: remember what earlier runs knew, then go on with what became due."""
+        for vhost in self._vhosts.values():
+            await vhost.memories.load()
+            for queue in vhost.queues.values():
+                if queue.rules is not None and queue.rules.unique_keys is not None:
+                    await queue.rules.unique_keys.load()
+            vhost.go_on()
+
+    def get(self, name: str) -> VirtualHost:
+        """A vhost.
+
+        Raises:
+            VhostNotFound: there is none of this name.
+        """
+        vhost = self._vhosts.get(name)
+        if vhost is None:
+            raise VhostNotFound(name)
+        return vhost
+
+    def all(self) -> list[VirtualHost]:
+        """All vhosts there are."""
+        return list(self._vhosts.values())
+
+    async def add(self, name: str) -> VirtualHost:
+        """A vhost of this name, made when there is none; durable when this returns.
+
+        Raises:
+            InvalidName: the name breaks the rules of names.
+        """
+        if name not in self._vhosts:
+            await self.put(VhostRecord(name))
+        return self._vhosts[name]
+
+    async def put(self, record: VhostRecord) -> None:
+        """Make a vhost, or say something else of the one of this name; durable when this returns.
+
+        Raises:
+            InvalidName: the name breaks the rules of names.
+            InvalidLimit: a limit is not known, or its value cannot be.
+            InvalidVhost: the description, a tag or the default queue type cannot be.
+        """
+        check_vhost(record)
+        if record.name in self._clearing:
+            raise InvalidVhost(record.name, "it is being deleted")
+        durable = self._writer.submit([vhost_change(record)])
+        vhost = self._vhosts.get(record.name)
+        if vhost is None:
+            self._open(record)
+            self.events.tell("vhost.created", name=record.name)
+        else:
+            vhost.record = record
+        await durable
+
+    async def delete(self, name: str) -> None:
+        """Delete a vhost with all that is in it; permissions of users are the caller's.
+
+        From now on nobody finds it. Connections to it are the business of `on_deleted`.
+
+        Raises:
+            VhostNotFound: there is none of this name.
+            MetadataUnavailable: nothing more can be written.
+        """
+        vhost = self.get(name)
+        del self._vhosts[name]
+        self._clearing.add(name)
+        self.on_deleted(name)
+        self.events.tell("vhost.deleted", name=name)
+        try:
+            await self._clear(vhost)
+        finally:
+            self._clearing.discard(name)
+
+    async def _clear(self, vhost: VirtualHost) -> None:
+        await vhost.clear()
+        await self._writer.submit(
+            [
+                *vhost.policies.deletions(),
+                *vhost.kept.deletions(),
+                vhost_change(vhost.record, deleted=True),
+            ]
+        )
+
+    def take(self, count: int) -> tuple[list[int], Change]:
+        """Partition numbers, and the change that keeps them from being given again."""
+        first = self._next_partition
+        self._next_partition += count
+        numbers = list(range(first, self._next_partition))
+        return numbers, Change(NEXT_PARTITION_KEY, b"%d" % self._next_partition)
+
+    def _open(self, record: VhostRecord) -> VirtualHost:
+        vhost = VirtualHost(
+            record,
+            self._logs,
+            self._writer,
+            self,
+            self._loop,
+            default_durability=self._default_durability,
+            queues_max=self.queues_max,
+            node_tells=record.name == self.default_vhost,
+            tell=self.events.tell,
+            memory_limit=self._memory_limit,
+        )
+        self._vhosts[record.name] = vhost
+        return vhost
+
+
+def check_vhost(record: VhostRecord) -> None:
+    """Refuse what cannot be said of a vhost.
+
+    Raises:
+        InvalidName: the name breaks the rules of names.
+        InvalidLimit: a limit is not known, or its value cannot be.
+        InvalidVhost: the description, a tag or the default queue type cannot be.
+    """
+    check_name("vhost", record.name)
+    checked_limits(VHOST_LIMITS, record.limits)
+    if len(record.description) > DESCRIPTION_CHARACTERS_MAX:
+        raise InvalidVhost(
+            record.name, f"description: above {DESCRIPTION_CHARACTERS_MAX} characters"
+        )
+    if len(record.tags) > TAGS_MAX or any(len(tag) > TAG_CHARACTERS_MAX for tag in record.tags):
+        raise InvalidVhost(record.name, f"tags: above {TAGS_MAX}, or one is too long")
+    if record.default_queue_type not in (None, *QUEUE_TYPES):
+        raise InvalidVhost(
+            record.name, f"default_queue_type: expected one of {', '.join(QUEUE_TYPES)}"
+        )
