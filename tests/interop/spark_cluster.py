@@ -135,7 +135,9 @@ def executor_python(directory: Path) -> Path:
 def install(python: Path) -> None:
     """Copy what of RouteLog executors need into an interpreter's environment."""
     (packages,) = python.parents[1].glob("lib/python*/site-packages")
+    sources, ours = ROOT / "src", packages / "routelog"
     for package in ("log_backend", "spark_bridge"):
         ignored = shutil.ignore_patterns("__pycache__", "*.c")
-        shutil.copytree(ROOT / package, packages / package, ignore=ignored)
-    shutil.copy(ROOT / "pyspark_routelog.py", packages)
+        shutil.copytree(ROOT / package, ours / package, ignore=ignored)
+    shutil.copy(sources / "routelog" / "__init__.py", ours)
+    shutil.copy(sources / "pyspark_routelog.py", packages)

@@ -259,7 +259,8 @@ async def test_what_the_journal_says_of_a_deleted_group_is_no_group(tmp_path: Pa
         taker = consume(queue, await join(node, queue, "g"))
         node.turns.run()
         settle_offsets(taker, 0, 1, 2)
-        queue.publish(records("synced"), waited=True)  # so that the settlements are in the journal
+        queue.publish(records("synced"), waited=True)
+        await node.logs.journal.drain()  # the settlements are in the journal
         queue.remove_consumers([taker])
         for delivery in taker.deliveries:
             settle(delivery)
