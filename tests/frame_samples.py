@@ -59,7 +59,7 @@ class Cutter(Protocol):
 
 def source_module(name: str) -> ModuleType:
     """A hot module from its source, under a name of its own, beside the compiled one."""
-    path = ROOT / f"{name.replace('.', '/')}.py"
+    path = ROOT / "src" / f"{name.replace('.', '/')}.py"
     loader = SourceFileLoader(f"{name}_uncompiled", str(path))
     spec = spec_from_loader(loader.name, loader)
     assert spec is not None

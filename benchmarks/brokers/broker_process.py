@@ -220,7 +220,7 @@ def _running(
         command,
         env=environment,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE if "amqp_front" in command else log,
+        stdout=subprocess.PIPE if "routelog" in command else log,
         stderr=log,
         start_new_session=True,
     )

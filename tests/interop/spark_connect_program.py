@@ -13,8 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import concat_ws
 from pyspark.sql.streaming import DataStreamWriter
 
-from routelog.spark_bridge import register
-from routelog.spark_bridge.lakes import delta_batches
+from routelog.spark_bridge import delta_batches, register
 
 GIVEN = json.loads(sys.argv[1])
 

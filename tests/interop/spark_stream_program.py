@@ -20,8 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from routelog.spark_bridge import parquet_batches
 from routelog.spark_bridge.data_source import RouteLogDataSource
-from routelog.spark_bridge.lakes import parquet_batches
 from routelog.spark_bridge.reading.read_options import parse_read_options
 from routelog.spark_bridge.reading.stream_reader import StoredOffsets, StreamReader
 from routelog.spark_bridge.reading.task_reader import TaskPartition

@@ -144,6 +144,7 @@ def test_the_partitions_of_a_queue_are_read_as_the_broker_filled_them(
     arguments = {"x-queue-type": "stream", "x-partitions": 3}
     channel.queue_declare("orders-1", durable=True, arguments=arguments)
     channel.queue_bind("orders-1", "amq.topic", "#")
+    channel.confirm_delivery()  # a stream counts what is visible
     published: dict[str, list[str]] = {}
     for number in range(2_000):
         key = f"order.{number % 40}"

@@ -23,7 +23,7 @@ from log_service import http_logs, service_url
 from pika_client import Clients
 from pyspark.sql import SparkSession
 
-from routelog.spark_bridge.lakes import delta_batches
+from routelog.spark_bridge import delta_batches
 from routelog.spark_bridge.logs.log_store import LogPartition, LogStore
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]

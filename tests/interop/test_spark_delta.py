@@ -15,7 +15,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from unit.spark_bridge.log_files import TIME, LogFiles
 
-from routelog.spark_bridge.lakes import delta_batches
+from routelog.spark_bridge import delta_batches
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 

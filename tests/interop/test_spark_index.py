@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from unit.spark_bridge.log_files import TIME, LogFiles, records
 
 from routelog.amqp_front.__main__ import command_line
-from routelog.spark_bridge.index import index_views
+from routelog.spark_bridge import index_views
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 

@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from unit.spark_bridge.log_files import LogFiles, records
 
-from routelog.spark_bridge.lakes import parquet_batches
+from routelog.spark_bridge import parquet_batches
 from routelog.spark_bridge.logs.log_directory import LogDirectory
 from routelog.spark_bridge.reading.lag import StreamLag
 from routelog.spark_bridge.reading.lag_listener import LagListener

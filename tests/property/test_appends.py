@@ -16,7 +16,7 @@ from routelog.log_backend.journal.journal_block import HandedOut
 from routelog.log_backend.partitions import tail
 from routelog.log_backend.records import checksum, record_encoding
 
-FOLDER = Path(__file__).parents[2] / "log_backend" / "partitions"
+SOURCES = Path(__file__).parents[2] / "src"
 
 pytestmark = pytest.mark.skipif(
     not str(tail.__file__).endswith(".so"), reason="the kernel is not compiled"
@@ -25,7 +25,8 @@ pytestmark = pytest.mark.skipif(
 
 def uncompiled(module: ModuleType) -> Any:
     name = module.__name__.rpartition(".")[2]
-    spec = spec_from_file_location(f"uncompiled_{name}", FOLDER / f"{name}.py")
+    source = SOURCES / f"{module.__name__.replace('.', '/')}.py"
+    spec = spec_from_file_location(f"uncompiled_{name}", source)
     assert spec is not None
     assert spec.loader is not None
     loaded = module_from_spec(spec)

@@ -313,7 +313,9 @@ class RawClient:
         if self._ended:
             raise Dropped
         wait = deadline - time.monotonic()
-        if wait <= 0 or not select.select([self.socket], [], [], wait)[0]:
+        poll = select.poll()  # unlike select.select, it takes descriptors above 1,023
+        poll.register(self.socket, select.POLLIN)
+        if wait <= 0 or not poll.poll(wait * 1000):
             raise Silent
         try:
             raw = self.socket.recv(262_144)

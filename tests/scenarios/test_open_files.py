@@ -33,7 +33,7 @@ def cramped(fresh_broker, monkeypatch) -> BrokerProcess:
         f'ulimit -n {FILES} && exec "$0" "$@"',
         sys.executable,
         "-m",
-        "amqp_front",
+        "routelog",
     ]
     monkeypatch.setenv(COMMAND_VARIABLE, shlex.join(limited))
     return fresh_broker(
