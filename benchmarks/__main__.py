@@ -11,12 +11,11 @@ import typer
 from rich.console import Console
 
 from routelog.benchmarks.brokers.broker_process import Broker, rabbitmq, routelog
-from routelog.benchmarks.brokers.null_broker import null_broker
 from routelog.benchmarks.comparison.cases import Case, Window, cases_named
 from routelog.benchmarks.comparison.growth import CURVES, Curve, measure_growth
 from routelog.benchmarks.comparison.performance_page import PerformancePage
 from routelog.benchmarks.comparison.report import Report
-from routelog.benchmarks.comparison.session import CEILING, Session
+from routelog.benchmarks.comparison.session import Session
 from routelog.benchmarks.perf.outcome import refusals
 from routelog.benchmarks.traffic.connection import Connection
 from routelog.benchmarks.traffic.folder import scratch
@@ -39,9 +38,6 @@ def main(
     ] = None,
     peer: Annotated[Peer | None, typer.Option(help="Start this broker and compare.")] = None,
     peer_target: Annotated[str | None, typer.Option(help="Compare with this broker.")] = None,
-    ceiling: Annotated[
-        bool, typer.Option(help="Add a broker that does nothing: the generator's own limit.")
-    ] = False,
     case: Annotated[list[str] | None, typer.Option(help="Only this case; repeatable.")] = None,
     growth: Annotated[
         bool, typer.Option("--growth", help="Measure the curves instead of the cases.")
@@ -81,7 +77,7 @@ def main(
         cases, curves = cases_named(case or []), _curves_named(curve or [])
         data = stack.enter_context(scratch(folder, "bench-"))
         limits = _machine(data, cases) if with_machine else None
-        brokers = _brokers(stack, data, target, peer, peer_target, ceiling)
+        brokers = _brokers(stack, data, target, peer, peer_target)
         versions = {name: _version(broker) for name, broker in brokers.items()}
         if growth:
             grown = measure_growth(brokers, curves, window, most, point_seconds, console)
@@ -127,20 +123,17 @@ def _brokers(
     target: str | None,
     peer: Peer | None,
     peer_target: str | None,
-    ceiling: bool,
 ) -> dict[str, Broker]:
     """Brokers by name; those started here stop with the stack."""
     brokers = {}
     if target:
         brokers["target"] = _running(target)
-    elif not (ceiling and peer is None and peer_target is None):
+    else:
         brokers["routelog"] = stack.enter_context(routelog(data))
     if peer is Peer.RABBITMQ:
         brokers["rabbitmq"] = stack.enter_context(rabbitmq(data))
     if peer_target:
         brokers["peer"] = _running(peer_target)
-    if ceiling:
-        brokers[CEILING] = stack.enter_context(null_broker())
     return brokers
 
 

@@ -47,7 +47,6 @@ class Broker:
     Args:
         tls_uri: the same broker with TLS; None when it has none.
         session: of its processes; None when somebody else started it.
-        is_plain: it serves one producer, one queue and one consumer only, without an exchange.
         http_port: of its HTTP API; None when it has none.
         another: starts one more of its kind; None when it was not started here.
     """
@@ -55,7 +54,6 @@ class Broker:
     uri: str
     tls_uri: str | None = None
     session: int | None = None
-    is_plain: bool = False
     http_port: int | None = None
     another: "Callable[[], contextlib.AbstractContextManager[Broker]] | None" = None
 

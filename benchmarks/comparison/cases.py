@@ -14,7 +14,6 @@ from routelog.benchmarks.traffic.workload import ExchangeType, Workload
 LATENCY_RATE = 10_000.0  # messages a second
 LATENCY_WINDOWS = 6  # of one run: in one second, a stop of 10 ms is all of the slowest 1 %
 IDLE_CONNECTIONS = 10_000
-_PLAIN_BYTES_MAX = 65_536  # of a message: the null broker takes publishes from one read
 
 
 class Kind(Enum):
@@ -76,23 +75,10 @@ class Case:
     with_tls: bool = False
     channels: int = 0
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether a broker that only passes messages on can serve it."""
-        workload = self.workload
-        simple = workload.producers == workload.queues == workload.consumers == 1
-        bare = workload.body_bytes <= _PLAIN_BYTES_MAX and not (
-            workload.headers or workload.with_properties
-        )
-        default = workload.exchange_type is ExchangeType.DEFAULT
-        return simple and bare and default and self.kind not in (Kind.BEHIND, Kind.IDLE)
-
     def cannot_be_served(self, broker: Broker) -> str:
         """Why this broker is left out; empty when it is not."""
         if self.with_tls and broker.tls_uri is None:
             return "no TLS"
-        if broker.is_plain and not self.is_plain:
-            return "not for the ceiling"
         if self.kind is Kind.IDLE and broker.another is None:
             return "not started here"
         return ""

@@ -5,9 +5,8 @@ from one message to the next.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from rich.console import Console
 
@@ -22,7 +21,6 @@ DECADES = (1, 10, 100, 1_000, 10_000, 100_000)
 # Fewer are delivered while the consumer subscribes, and take less than the system's tick of 10 ms.
 BACKLOGS = (100_000, 1_000_000, 10_000_000, 100_000_000)
 SIZES = tuple(16 * 4**power for power in range(11))  # 16 B to 16 MiB
-BEND = 1.5  # times the cost at the point before
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,6 @@ class Curve:
         axis: what it is.
         points: how many of it, or how large.
         measure: one message's cost at a point.
-        reasons: why it bends, each with the point from which on it does.
     """
 
     name: str
@@ -54,7 +51,6 @@ class Curve:
     title: str
     points: tuple[int, ...]
     measure: Callable[[Broker, int, Window], Cost]
-    reasons: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass
@@ -76,14 +72,6 @@ class Grown:
         """How long a point may take beside its window: what it needs grows with it at most."""
         last, seconds = self.took
         return seconds * point / last if last else 0.0
-
-    def bends(self) -> Iterator[tuple[int, float]]:
-        """Points that cost half as much again as the one before, or more, and how many times as much."""
-        points = list(self.costs)
-        for before, point in pairwise(points):
-            times = self.costs[point].value / self.costs[before].value
-            if times >= BEND:
-                yield point, times
 
 
 def _throughput(broker: Broker, workload: Workload, window: Window) -> Cost:
@@ -127,24 +115,6 @@ CURVES = (
         "publishing 100 B to each queue in turn, 1,000 confirms in flight",
         DECADES,
         _with_queues,
-        (
-            (10, "neighbouring publishes to one queue are one batch, to ten in turn they are ten"),
-            (
-                100,
-                "a batch has a tenth of the messages that it has with ten queues; sampled with perf, three "
-                "fifths of the difference are the interpreter's: attributes, look-ups and objects of a batch",
-            ),
-            (
-                1_000,
-                "with 1,000 confirms in flight nearly every message is alone in its queue's batch, "
-                "and the queues no longer fit into the processor's cache",
-            ),
-            (
-                100_000,
-                "each queue gets its directory and first segment in the seconds measured; sampled with perf, "
-                "two thirds of all are ext4's search for inodes, most of it past those that were just deleted",
-            ),
-        ),
     ),
     Curve(
         "bindings",
@@ -152,20 +122,6 @@ CURVES = (
         "100 B through a topic exchange, one routing key for each binding in turn",
         DECADES,
         _with_bindings,
-        (
-            (
-                10,
-                "each message has another routing key, whose route is looked up; sampled with perf, half of "
-                "the difference is the interpreter's and a fifth the C library's: objects, hashes and "
-                "look-ups of keys",
-            ),
-            (
-                100_000,
-                "65,536 routes are remembered, and 100,000 keys in turn find none of them; sampled with perf, "
-                "four fifths of the difference outside the kernel are the interpreter's, on the way from the "
-                "exchange to its queues, and a twentieth the patterns' themselves",
-            ),
-        ),
     ),
     Curve(
         "connections",
@@ -187,7 +143,6 @@ CURVES = (
         "automatic acks, transient",
         SIZES,
         _with_size,
-        tuple((size, "bytes are copied, and there are four times as many") for size in SIZES[2:]),
     ),
 )
 

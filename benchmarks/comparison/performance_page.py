@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from routelog.benchmarks.comparison.cases import Case
-from routelog.benchmarks.comparison.growth import BEND, Grown
+from routelog.benchmarks.comparison.growth import Grown
 from routelog.benchmarks.comparison.plots import draw_curve, draw_ratios
 from routelog.benchmarks.comparison.report import Report
 from routelog.benchmarks.traffic.machine import Machine
@@ -26,7 +26,6 @@ compare with each other; those of different machines or days do not.
 <!-- growth: begin -->
 <!-- growth: end -->
 """
-_UNKNOWN_REASON = "reason not found yet"
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,7 @@ class PerformancePage:
         lines += _circumstances(machine, versions, command)
         lines += [
             "Cost is the broker's processor time for one message (where the broker was not started by the "
-            "command: the time from one message to the next). Both axes are logarithmic. A point that costs "
-            f"{BEND:g} times as much as the one before it is named as a bend, with its reason.",
+            "command: the time from one message to the next). Both axes are logarithmic.",
             "",
         ]
         for name, of_brokers in groupby(grown, key=lambda each: each.curve.name):
@@ -112,12 +110,7 @@ class PerformancePage:
             ]
             yield f"| {point:,} | " + " | ".join(cells) + " |"
         yield ""
-        reasons = dict(curve.reasons)
         for each in of_brokers:
-            for point, times in each.bends():
-                # The reasons are the first broker's; nobody looked for those of its peers.
-                reason = f": {reasons.get(point, _UNKNOWN_REASON)}" if each is of_brokers[0] else ""
-                yield f"- {each.broker} bends at {point:,}, {times:.1f} times{reason}."
             for point, failure in each.failures.items():
                 yield f"- {each.broker} failed at {point:,}: {failure}."
             for point, reason in each.left_out.items():

@@ -9,7 +9,6 @@ from routelog.benchmarks.brokers.broker_process import Broker
 from routelog.benchmarks.comparison.cases import Case, Figure, Kind, Window
 from routelog.benchmarks.traffic.unexpected import RunFailed
 
-CEILING = "ceiling"
 BUSY_SHARE_MAX = 0.1  # brokers at rest use far less
 
 
@@ -63,14 +62,12 @@ class Session:
             names = list(self.brokers)[:: 1 if number % 2 == 0 else -1]
             for case in self.cases:
                 # What one broker cannot do is no comparison: it would only take time.
-                if all(not figures[case.name, n].left_out for n in names if n != CEILING):
+                if all(not figures[case.name, name].left_out for name in names):
                     for name in names:
                         self._measure_once(console, case, name, figures[case.name, name])
         return results
 
     def _measure_once(self, console: Console, case: Case, name: str, figures: Figures) -> None:
-        if figures.left_out:
-            return
         try:
             run = case.measure(self.brokers[name], self.window)
         except (RunFailed, OSError) as error:

@@ -16,7 +16,7 @@ _PROBE_SECONDS = 30  # an interpreter on a busy machine starts in one or two
 _PROBE = """
 import sys
 from importlib.util import find_spec
-sys.exit(sys.version_info[:2] != ({}, {}) or not (find_spec("spark_bridge") and find_spec("pyarrow")))
+sys.exit(sys.version_info[:2] != ({}, {}) or not (find_spec("routelog") and find_spec("pyarrow")))
 """
 
 

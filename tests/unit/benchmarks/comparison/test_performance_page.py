@@ -1,4 +1,4 @@
-"""The page's two parts are replaced one without the other, and bends are named with their reason."""
+"""The page's two parts are replaced one without the other."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +35,7 @@ def _report() -> Report:
 
 
 def _grown() -> list[Grown]:
-    curve = replace(CURVES[0], points=(1, 10, 100), reasons=((10, "a second page"),))
+    curve = replace(CURVES[0], points=(1, 10, 100))
     costs = {1: Cost(1e-6, 2e-6), 10: Cost(2e-6, 2e-6), 100: Cost(9e-6, 9e-6)}
     theirs = Grown(curve, "theirs", {1: Cost(1e-5, 1e-5)}, left_out={10: "it would take some 90 s"})
     return [Grown(curve, "ours", costs, {1000: "out of files"}), theirs]
@@ -65,12 +65,10 @@ def test_each_part_of_the_page_is_replaced_without_the_other(tmp_path: Path) -> 
     assert "- Failed: tls-100, theirs: it stalled" in text
 
 
-def test_bends_are_named_with_their_reason(tmp_path: Path) -> None:
+def test_a_failed_point_is_named_and_the_same_figures_give_the_same_drawing(tmp_path: Path) -> None:
     page = PerformancePage(tmp_path / "performance.md")
     page.write_growth(_grown(), None, VERSIONS, "c")
     text = page.path.read_text()
-    assert "- ours bends at 10, 2.0 times: a second page." in text
-    assert "- ours bends at 100, 4.5 times: reason not found yet." in text
     assert "- ours failed at 1,000: out of files." in text
     drawn = (tmp_path / "figures" / "growth-queues.svg").read_bytes()
     page.write_growth(_grown(), None, VERSIONS, "c")

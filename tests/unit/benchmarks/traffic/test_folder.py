@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from routelog.benchmarks.studies import cursor_growth, journal, restart
+from routelog.benchmarks.studies import journal, restart
 from routelog.benchmarks.traffic.folder import scratch
 from routelog.benchmarks.traffic.unexpected import BadRequest
 
@@ -21,7 +21,6 @@ def _single(command: Callable[..., None]) -> typer.Typer:
 TOOLS = {
     "journal": (_single(journal.main), []),
     "restart": (restart.tool, ["queues", "--count", "1"]),
-    "cursor_growth": (_single(cursor_growth.main), []),
 }
 
 

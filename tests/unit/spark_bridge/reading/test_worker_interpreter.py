@@ -76,6 +76,7 @@ def test_another_interpreter_that_has_routelog_stays(
 ) -> None:
     chosen = interpreter(tmp_path, f'exec {sys.executable} "$@"')
     monkeypatch.setenv("PYSPARK_PYTHON", chosen)
+    monkeypatch.chdir(tmp_path)  # where no source tree is
     for master in ("local[2]", "spark://master:7077"):
         context = Context(master, chosen)
         choose_worker_interpreter(context)  # type: ignore[arg-type]
