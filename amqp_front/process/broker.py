@@ -176,7 +176,7 @@ class Broker:
             replayed = logs.recover()
             vhosts.recovered()
             gate = Gate(loop)
-            logs.on_pressure = gate.close_for
+            logs.pressures.on_change = gate.close_for
             queues = sum(len(vhost.queues) for vhost in vhosts.all())
             counts = len(vhosts.all()), queues, len(users.users()), replayed
             text = "recovered: %d virtual hosts, %d queues, %d users, %d journal entries"
@@ -221,7 +221,7 @@ class Broker:
         users.on_deleted = self._user_deleted
         users.tell = vhosts.events.tell
         self._gate = gate
-        logs.on_pressure = self._pressed
+        logs.pressures.on_change = self._pressed
         self._log_exchange = LogExchange(vhosts, loop, self._services.node_name)
         logging.getLogger().addHandler(self._log_exchange)
         vhosts.on_deleted = self._vhost_deleted

@@ -76,9 +76,9 @@ async def build(data: Path) -> Messages:
                 settle(partition, promised[queue], first - 2, first + 1)
         await durable(store, position)
         if turn % 10 == 6:
-            await store.flush()
+            await store.checkpoints.flush()
         if turn == 28:
-            await store._checkpoint(None)
+            await store.checkpoints.take()
     marked = store.journal.durable
     await until(lambda: store.journal.durable > marked)  # idle: it vouches for its last commit
     left = await crash(store, data, "built")

@@ -47,7 +47,7 @@ class Undertaking:
             await node.confirmed(position)
             self.confirmed.update(bodies)
             if number % 5 == 4:
-                await node.store.flush()
+                await node.store.checkpoints.flush()
             await self._reject(node)
         await node.confirmed(node.queue("morgue").publish(records([b"end"]), waited=True))
 

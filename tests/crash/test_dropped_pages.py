@@ -22,8 +22,8 @@ POWER_CUTS = 8  # with other luck each
 async def running_node(root: Path) -> Node:
     node = Node(PoweredDisk(root / "run", random.Random(1)))
     await node.start()
-    assert node.store._flush_timer is not None
-    node.store._flush_timer.cancel()  # segments are written when the test says so
+    assert node.store.checkpoints._timer is not None
+    node.store.checkpoints._timer.cancel()  # segments are written when the test says so
     await node.declare("a", "b")
     return node
 
@@ -62,12 +62,12 @@ async def test_a_segment_of_a_failed_sync_is_written_again_before_the_journal_fo
 ) -> None:
     node = await running_node(tmp_path)
     await node.confirmed(node.append("a", 3, 900))
-    await node.store.flush()
+    await node.store.checkpoints.flush()
     node.disk.plan.fail_next("sync", "*.log")
-    await node.store._checkpoint(None)
+    await node.store.checkpoints.take()
     assert node.failures
     node = await restarted(node)
-    await node.store._checkpoint(None)
+    await node.store.checkpoints.take()
     await fill_journal(node)
     await check_power_cuts(node, tmp_path)
 
@@ -79,7 +79,7 @@ async def test_a_partitions_number_that_could_not_be_synced_is_written_again(
     node = await running_node(tmp_path)
     node.disk.plan.fail_next(kind, names)
     await node.confirmed(node.append("a", 3, 900))
-    await node.store.flush()
+    await node.store.checkpoints.flush()
     assert node.failures
     node = await restarted(node)
     await fill_journal(node)

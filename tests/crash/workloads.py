@@ -72,7 +72,7 @@ async def many_queues(node: Node, root: Path) -> Node:
         await node.confirmed(position)
         for name in names[turn % 3 :: 3]:
             node.settle(name, turn, turn + 1)
-    await node.store.flush()
+    await node.store.checkpoints.flush()
     await node.confirmed(node.append("q0"))
     return node
 
@@ -84,7 +84,7 @@ async def large_batches_over_segments(node: Node, root: Path) -> Node:
     for size in (3_000, 9_000, 10, 20_000, 5_000, 100, 12_000, 4_000):
         await node.confirmed(node.append("a", 1, size))
         node.append("b", 3, 30)
-        await node.store.flush()
+        await node.store.checkpoints.flush()
     node.settle("a", 0, 4)
     await node.confirmed(node.append("b"))
     return node
@@ -112,7 +112,7 @@ async def transient_between_persistent(node: Node, root: Path) -> Node:
         position = node.append("a", 1, 300)
         if number % 4 == 3:
             await node.confirmed(position)
-            await node.store.flush()
+            await node.store.checkpoints.flush()
             node.settle("a", 3 * number - 6, 3 * number - 2)
     await node.confirmed(position)
     return node
@@ -126,7 +126,7 @@ async def purges(node: Node, root: Path) -> Node:
         node.append("b", 1, 50)
         await node.confirmed(node.append("a", 6, 500))
         if turn % 2:
-            await node.store.flush()
+            await node.store.checkpoints.flush()
         node.append("a", 2, 100)
         node.purge("a")
         await node.confirmed(node.append("b", 1, 50))
@@ -142,7 +142,7 @@ async def emptied_and_filled_again(node: Node, root: Path) -> Node:
         first = node.log("a").next_offset
         node.append("idle", 2, 60)
         await node.confirmed(node.append("a", 3, 300))
-        await node.store.flush()
+        await node.store.checkpoints.flush()
         if turn % 3 == 1:
             node.append("b", 1, 9_000)
             await node.confirmed(node.append("b", 1, 9_000))  # and a checkpoint
@@ -162,7 +162,7 @@ async def queues_made_again_under_their_names(node: Node, root: Path) -> Node:
     await node.confirmed(node.append("kept", 3))
     for turn in range(5):
         await node.confirmed(node.append("a", 4, 900))
-        await node.store.flush()
+        await node.store.checkpoints.flush()
         if turn % 2:
             await node.delete("a")
             await node.declare("a")
@@ -185,7 +185,7 @@ async def streams_and_retention(node: Node, root: Path) -> Node:
         await node.confirmed(node.append("limited", 2, 1_500))
         if number % 3 == 2:
             node.settle("kept", 2 * number - 4, 2 * number)
-            await node.store.flush()
+            await node.store.checkpoints.flush()
     await node.confirmed(node.append("kept"))
     return node
 
@@ -215,7 +215,7 @@ async def eviction_and_cold_reads(node: Node, root: Path) -> Node:
         node.append("a", 4, 800)
         await node.confirmed(node.append("b", 1, 200))
         if number % 4 == 3:
-            await node.store.flush()
+            await node.store.checkpoints.flush()
             await node.read("a")
             node.settle("a", 4 * number - 12, 4 * number - 4)
     await node.confirmed(node.append("b"))
@@ -255,7 +255,7 @@ async def transactions(node: Node, root: Path) -> Node:
         )
         node.append("b", 1, 200, waited=False)
         if number % 4 == 1:
-            await node.store.flush()
+            await node.store.checkpoints.flush()
         if number % 2:
             await node.confirmed(position)
         if number == 10:

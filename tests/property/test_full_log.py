@@ -68,8 +68,8 @@ class FullLogMachine(LogMachine):
         """There is room again, and the store uses it."""
         self.writes = self.disk.writes = None
         self._run(self._all_durable())  # only what is visible goes to segments
-        self._run(self.store.flush())
-        assert not self.store._refused
+        self._run(self.store.checkpoints.flush())
+        assert not self.store.checkpoints.refused
         assert all(not log.unflushed_bytes for log in self.partitions)
 
     @rule()
@@ -81,7 +81,7 @@ class FullLogMachine(LogMachine):
     async def _all_durable(self) -> None:
         # With all its files waiting for checkpoints, the journal makes nothing more durable.
         self.disk.writes = None
-        await self.store._checkpoint(None)
+        await self.store.checkpoints.take()
         await super()._all_durable()
         self.disk.writes = self.writes
 

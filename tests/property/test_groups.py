@@ -251,13 +251,13 @@ class GroupMachine(RuleBasedStateMachine):
     @rule()
     def flush(self) -> None:
         """Write to segments what is needed."""
-        self._run(self.node.logs.flush())
+        self._run(self.node.logs.checkpoints.flush())
         self._overtake()
 
     @rule()
     def checkpoint(self) -> None:
         """As when a journal file is full."""
-        self._run(self.node.logs._checkpoint(None))
+        self._run(self.node.logs.checkpoints.take())
         self._overtake()
 
     @rule()
@@ -286,7 +286,7 @@ class GroupMachine(RuleBasedStateMachine):
         async def died() -> Path:
             logs = self.node.logs
             barrier = logs.open_partition(10**9, "/", "barrier", 0, durable=True)
-            await until(lambda: not logs._with_state)
+            await until(lambda: not logs.checkpoints.with_state)
             await durable(logs, barrier.append(records("barrier"), waited=True))
             barrier.open_cursor().settle(0, barrier.next_offset)
             barrier.release()

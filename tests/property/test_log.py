@@ -221,12 +221,12 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def flush(self) -> None:
         """Write to segments, and forget what memory has no room for."""
-        self._run(self.store.flush())
+        self._run(self.store.checkpoints.flush())
 
     @rule()
     def checkpoint(self) -> None:
         """As when a journal file is full."""
-        self._run(self.store._checkpoint(None))
+        self._run(self.store.checkpoints.take())
 
     @rule(partition=PARTITIONS)
     def read_all(self, partition: int) -> None:
@@ -277,7 +277,7 @@ class LogMachine(RuleBasedStateMachine):
     async def _all_durable(self) -> None:
         # A settlement is collected before each commit, so it is durable with the next record.
         barrier = self.store.open_partition(10**9, "/", "barrier", 0, durable=True)
-        await until(lambda: not self.store._with_state)
+        await until(lambda: not self.store.checkpoints.with_state)
         await durable(self.store, barrier.append(records([b"barrier"]), waited=True))
         barrier.open_cursor().settle(0, barrier.next_offset)
         barrier.release()

@@ -58,7 +58,7 @@ class Surroundings:
 
     def is_pressed(self) -> bool:
         """Publishers have to wait: for the disk, or for memory."""
-        return bool(self._logs.pressures)
+        return bool(self._logs.pressures.reasons)
 
     def fetch(
         self,

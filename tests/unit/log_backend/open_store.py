@@ -98,7 +98,7 @@ async def flushed(store: LogStore) -> None:
     """Have all that was appended so far in segments: the journal has it first."""
     async with asyncio.timeout(WAIT_SECONDS):
         await store.journal.drain()
-    await store.flush()
+    await store.checkpoints.flush()
 
 
 async def unsettled(partition: PartitionLog) -> Bodies:

@@ -69,7 +69,7 @@ async def test_offsets_of_settled_records_are_not_given_again_after_a_crash(data
     append(partition, 2, persistent=False)
     partition.open_cursor().settle(5, 7)
     store.journal.wake_later()
-    await until(lambda: not store._with_state and idle(store))
+    await until(lambda: not store.checkpoints.with_state and idle(store))
     left = await crash(store, data)
     await store.aclose()
     store, (partition,) = start_store(left)

@@ -59,14 +59,14 @@ async def test_what_is_appended_during_a_checkpoint_is_in_the_next(data: Path) -
     store, (partition,) = start_store(data, disk=disk)
     await durable(store, append(partition))
     arrived, released = disk.hold("write", "*.log")
-    first = asyncio.ensure_future(store._checkpoint(None))
+    first = asyncio.ensure_future(store.checkpoints.take())
     await until(arrived.is_set)
     await durable(store, append(partition))
     released.set()
     await first
     await flushed(store)
     before = disk.count("sync", "*.log")
-    await store._checkpoint(None)
+    await store.checkpoints.take()
     assert disk.count("sync", "*.log") > before
     assert partition.synced_offset == 2
     await store.aclose()
@@ -78,9 +78,9 @@ async def test_what_is_settled_during_a_checkpoint_is_in_the_next(data: Path) ->
     cursor = partition.open_cursor()
     await durable(store, append(partition))
     cursor.settle(1, 2)  # not in the journal yet, and its cursor has said so
-    await store._checkpoint(None)
+    await store.checkpoints.take()
     cursor.settle(3, 4)
-    await store._checkpoint(None)
+    await store.checkpoints.take()
     image = dict(store.metadata.scan(b"cursors/"))
     restored = type(cursor)(0, None)
     restored.restore([(key, entry.value) for key, entry in image.items()])

@@ -58,9 +58,9 @@ async def test_a_segment_that_cannot_be_synced_keeps_its_journal(data: Path, num
     store, (partition,) = start_store(data, disk=disk)
     await durable(store, append(partition, 3))
     disk.fail("sync", "*.log", number)
-    await store._checkpoint(None)
+    await store.checkpoints.take()
     disk.repair()
-    await store._checkpoint(None)
+    await store.checkpoints.take()
     assert disk.failed == 1
     assert not recycled(disk)
     assert partition.synced_offset == 0
@@ -122,7 +122,7 @@ async def test_a_cold_read_of_a_segment_that_is_being_written_sees_what_is_there
     assert partition.needs_load(0)
     arrived, released = disk.hold("write", "*.log")
     await durable(store, partition.append(records([b"40 "]), waited=True))
-    flush = asyncio.ensure_future(store.flush())
+    flush = asyncio.ensure_future(store.checkpoints.flush())
     await until(arrived.is_set)
     found = await unsettled(partition)
     assert [int(body.split()[0]) for _, body in found] == list(range(41))
@@ -137,7 +137,7 @@ async def test_pressure_rises_with_memory_and_falls_when_a_partition_goes(data: 
         data, options=LogOptions(memory_tail_bytes=10_000, flush_seconds=3600)
     )
     pressures: list[frozenset[str]] = []
-    store.on_pressure = pressures.append
+    store.pressures.on_change = pressures.append
     for _ in range(25):
         partition.append(records([b"x" * 1000]))
     assert pressures == [{"memory"}]
@@ -160,12 +160,12 @@ async def test_a_fault_of_ours_in_the_flusher_stops_the_node_like_one_of_the_dis
         raise ValueError("made to fail")
 
     await durable(store, append(partition, 3))
-    monkeypatch.setattr(store._writer, "write", fail)
+    monkeypatch.setattr(store.checkpoints._writer, "write", fail)
     await flushed(store)
     monkeypatch.undo()
     with pytest.raises(JournalFailed):
         append(partition)
-    await store._checkpoint(None)
+    await store.checkpoints.take()
     assert not recycled(disk)
     assert partition.synced_offset == 0
     await store.aclose()
@@ -179,13 +179,13 @@ async def test_a_fault_of_ours_on_the_loop_stops_the_node_and_keeps_its_journal(
     disk = WatchedDisk()
     store, (partition,) = start_store(data, disk=disk)
     await durable(store, append(partition, 3))
-    store._tail_bytes_max = 0  # something is to be evicted
+    store.memory.tail_bytes_max = 0  # something is to be evicted
 
     def fail(*arguments: object) -> None:
         raise ValueError("made to fail")
 
     monkeypatch.setattr(PartitionLog, step, fail)
-    await store._checkpoint(None)
+    await store.checkpoints.take()
     with pytest.raises(JournalFailed, match="made to fail"):
         append(partition)
     assert "ValueError: made to fail" in caplog.text
@@ -205,7 +205,7 @@ async def test_a_snapshot_that_fails_for_any_reason_stops_the_node(
 
     await durable(store, append(partition, 3))
     monkeypatch.setattr(store.metadata, "apply_each", fail)
-    await store._checkpoint(None)
+    await store.checkpoints.take()
     monkeypatch.undo()
     with pytest.raises(JournalFailed):
         append(partition)
@@ -321,7 +321,7 @@ async def test_a_hole_in_a_sealed_segment_is_settled_also_when_its_settlement_wa
     append(partition)  # what is settled behind it is not in its commit
     await until(arrived.is_set)
     partition.open_cursor().settle(1, 2)
-    await store.flush()
+    await store.checkpoints.flush()
     assert len(partition.segments) > 1
     assert partition.segments[0].end_offset > 2
     left = copy_of(data, data.parent / "crashed")

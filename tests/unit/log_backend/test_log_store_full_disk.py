@@ -46,7 +46,7 @@ class Node:
         self.store, (self.partition,) = start_store(data, options=options, disk=self.disk)
         self.reasons: list[frozenset[str]] = []
         self.failures: list[Exception] = []
-        self.store.on_pressure = self.reasons.append
+        self.store.pressures.on_change = self.reasons.append
         self.store.on_failure = self.failures.append
 
     @property
@@ -160,7 +160,7 @@ async def test_with_ballast_what_consumers_are_done_with_goes_from_a_disk_withou
     node = Node(data, replace(OPTIONS, ballast_bytes=MIB))
     await durable(node.store, node.partition.append(records([b"x" * 100_000] * 3), waited=True))
     await durable(node.store, append(node.partition))
-    await node.store._checkpoint(None)
+    await node.store.checkpoints.take()
     await until(lambda: node.store.journal._ready and not node.store.journal._in_making)
     node.leave(0)
     await until(lambda: node.blocked)
@@ -218,7 +218,7 @@ async def test_on_a_disk_without_a_page_left_nothing_is_stored_and_segments_go_l
     # RocksDB takes nothing more once a write of it has failed.
     await durable(node.store, node.partition.append(records([b"x" * 100_000] * 3), waited=True))
     await durable(node.store, append(node.partition))
-    await node.store._checkpoint(None)
+    await node.store.checkpoints.take()
     await until(lambda: node.store.journal._ready and not node.store.journal._in_making)
     node.leave(0)
     await until(lambda: node.blocked)
@@ -242,7 +242,7 @@ async def test_a_disk_that_others_fill_during_a_checkpoint_gets_no_snapshots(nod
     await until(lambda: node.store.journal._ready)  # each journal file is named in the metadata
     revision = node.store.metadata.revision
     written, go_on = node.disk.hold("write", "*.log")
-    checkpoint = asyncio.ensure_future(node.store._checkpoint(None))
+    checkpoint = asyncio.ensure_future(node.store.checkpoints.take())
     await until(written.is_set)
     node.leave(0)
     go_on.set()
@@ -254,7 +254,7 @@ async def test_a_disk_that_others_fill_during_a_checkpoint_gets_no_snapshots(nod
     assert await content(left) == numbered(0, 1, 2)
     node.empty()
     await until(lambda: not node.blocked)
-    await node.store._checkpoint(None)
+    await node.store.checkpoints.take()
     assert node.store.metadata.revision > revision
 
 
@@ -320,7 +320,7 @@ async def test_a_journal_file_that_finds_no_room_is_made_when_there_is_some(data
     disk.fail("allocate", "*.new", errno.ENOSPC)
     store, (partition,) = start_store(data, options=OPTIONS, disk=disk)
     reasons: list[frozenset[str]] = []
-    store.on_pressure = reasons.append
+    store.pressures.on_change = reasons.append
     position = append(partition, 2)
     await until(lambda: reasons)
     assert reasons == [{"disk"}]
@@ -376,7 +376,7 @@ async def test_a_full_disk_that_shows_after_the_space_was_taken_is_final(
     node = Node(data)
     await durable(node.store, append(node.partition, 3))
     node.disk.fail(operation, "*.log", errno.ENOSPC)
-    await node.store._checkpoint(None)
+    await node.store.checkpoints.take()
     assert len(node.failures) == 1
     node.disk.repair()
     await node.store.aclose()
@@ -394,7 +394,7 @@ async def test_a_segment_whose_index_finds_no_room_is_not_followed(node: Node) -
     left = await crash(node.store, node.data)
     assert len(await content(left)) == 6
     node.disk.repair()
-    node.store._looked_at_space()
+    node.store._disk_pressure.looked()
     await until(lambda: not node.blocked)
     segments = list((node.data / "logs").rglob("*.log"))
     assert len(segments) == 2
@@ -421,7 +421,7 @@ async def test_a_store_on_a_low_disk_says_so_at_its_start(data: Path) -> None:
     disk.others = CAPACITY - CAPACITY // 8
     store = open_store(data, OPTIONS, disk)
     reasons: list[frozenset[str]] = []
-    store.on_pressure = reasons.append
+    store.pressures.on_change = reasons.append
     store.start(1)
     assert reasons == [{"disk"}]
     await store.aclose()
@@ -431,12 +431,12 @@ async def test_a_checkpoint_of_settlements_alone_is_not_begun_without_room_for_m
     node: Node,
 ) -> None:
     await durable(node.store, append(node.partition, 3))
-    await node.store._checkpoint(None)
+    await node.store.checkpoints.take()
     await until(lambda: node.store.journal._ready and not node.store.journal._in_making)
     node.leave(METADATA_BYTES - 1)
     node.partition.open_cursor().settle(0, 2)
     revision = node.store.metadata.revision
-    await node.store._checkpoint(None)
+    await node.store.checkpoints.take()
     assert node.blocked
     assert node.store.metadata.revision == revision
 
@@ -471,7 +471,7 @@ async def test_an_empty_segment_that_finds_no_room_leaves_the_one_before_it_seal
     await until(lambda: not node.blocked and not node.partition.unflushed_bytes)
     node.partition.evict(MIB)
     assert [offset for offset, _ in await unsettled(node.partition)] == [0, 1, 4]
-    await node.store._checkpoint(None)
+    await node.store.checkpoints.take()
     again = await crash(node.store, left, "again")
     await node.store.aclose()
     assert [offset for offset, _ in await content(again)] == [0, 1, 4]
@@ -485,7 +485,7 @@ async def test_an_empty_segment_whose_file_is_gone_is_not_called_synced(data: Pa
     node.partition.open_cursor().settle(3, 5)
     node.partition.release()
     node.disk.repair()
-    await node.store._checkpoint(None)
+    await node.store.checkpoints.take()
     again = await crash(node.store, left, "again")
     await node.store.aclose()
     assert [offset for offset, _ in await content(again)] == [0, 1]

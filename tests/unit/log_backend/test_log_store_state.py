@@ -31,7 +31,7 @@ from routelog.log_backend.settlement.cursor_snapshot import SnapshotDamaged, par
 async def committed(store: LogStore, partition: PartitionLog) -> None:
     """Wait until all that cursors know is in the journal."""
     await durable(store, append(partition))
-    await until(lambda: not store._with_state and not store.journal._committing)
+    await until(lambda: not store.checkpoints.with_state and not store.journal._committing)
 
 
 def counts(cursor: Cursor, end: int) -> list[int]:
@@ -161,7 +161,7 @@ async def test_every_cursor_of_a_partition_has_its_own_state(tmp_path: Path) -> 
         cursor.redeliver(number, number + 2)
         cursor.settle(500 + number, 503 + number, Reason.PURGED)
         if number == 25:
-            await store._checkpoint(None)
+            await store.checkpoints.take()
     await committed(store, partition)
     left = await crash(store, data)
     await store.aclose()
@@ -217,6 +217,6 @@ async def test_a_partition_that_is_not_durable_keeps_its_state_to_itself(tmp_pat
     cursor.hand_out(3)
     cursor.redeliver(0, 2)
     await asyncio.sleep(0)
-    assert partition not in store._with_state
+    assert partition not in store.checkpoints.with_state
     assert counts(cursor, 3) == [1, 1, 0]
     await store.aclose()

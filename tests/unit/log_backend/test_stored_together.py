@@ -37,7 +37,7 @@ async def test_nothing_of_it_is_in_a_segment_before_the_journal_has_all_of_it(
     assert planned(one) == [0], "what stands before it may be written"
     assert planned(other) == []
     await until(lambda: store.journal.written >= position)
-    await store.flush()
+    await store.checkpoints.flush()
     assert one.segments[-1].end_offset == 4
     assert other.segments[-1].end_offset == 1
     await store.aclose()

@@ -13,7 +13,6 @@ from unit.log_backend.open_store import (
     unsettled,
 )
 
-from routelog.log_backend import log_store
 from routelog.log_backend.doors.clock import SystemClock
 from routelog.log_backend.journal.journal_block import HandedOut
 from routelog.log_backend.journal.journal_entry import JournalEntry
@@ -21,7 +20,9 @@ from routelog.log_backend.log_store import LogStore
 from routelog.log_backend.loop.turns import SHARE_SECONDS, in_turns
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.segments.first_kept import load_first_kept
-from routelog.log_backend.upkeep.checkpoint import Snapshot, snapshot
+from routelog.log_backend.upkeep import checkpoints
+from routelog.log_backend.upkeep.checkpoints import Checkpoints
+from routelog.log_backend.upkeep.partition_snapshot import Snapshot, snapshot
 
 
 class HastyClock(SystemClock):
@@ -63,9 +64,9 @@ def after_first_turn(do: Callable[[], None]) -> None:
     asyncio.get_running_loop().call_soon(do)
 
 
-def hasty(store: LogStore) -> LogStore:
-    store.clock = HastyClock()
-    return store
+def hasty(store: LogStore) -> Checkpoints:
+    store.clock = store.checkpoints._clock = HastyClock()
+    return store.checkpoints
 
 
 async def test_what_is_closed_while_a_flush_is_planned_leaves_no_files(data: Path) -> None:
@@ -105,8 +106,8 @@ async def test_segments_removed_while_snapshots_are_taken_are_not_said_to_be_the
         after_first_turn(settle)
         return snapshot(partition)
 
-    monkeypatch.setattr(log_store, "snapshot", seen)
-    await hasty(store)._checkpoint(None)
+    monkeypatch.setattr(checkpoints, "snapshot", seen)
+    await hasty(store).take()
     await flushed(store)
     assert not any(partition.segments for partition in partitions)
     for partition in partitions:

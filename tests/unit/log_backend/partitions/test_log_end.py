@@ -83,7 +83,7 @@ async def test_no_segment_has_what_is_not_visible(data: Path) -> None:
     store.journal.hold()
     append(log, 2)
     append(log, 2, persistent=False)
-    await store.flush()
+    await store.checkpoints.flush()
     assert log.segments[-1].written_end == log.visible_end == 3
     assert log.last_batch_offset == 0
     store.journal.let_go()
@@ -139,14 +139,14 @@ async def test_who_waits_is_told_once_when_more_is_visible(data: Path) -> None:
 
 async def test_memory_is_freed_as_soon_as_what_was_hidden_is_visible(data: Path) -> None:
     store, (log,) = start_store(data, retention=KEPT)
-    store.intake.tail_bytes_watched = store._tail_bytes_max = store.memory._tail_bytes_max = 10_000
+    store.intake.tail_bytes_watched = store.memory.tail_bytes_max = 10_000
     store.journal.hold()
     for _ in range(25):
         log.append(records([bytes(1_000)]))
     await until(lambda: not store._background.tasks)
-    assert store.pressures == {"memory"}
+    assert store.pressures.reasons == {"memory"}
     assert not log.segments
     store.journal.let_go()
-    await until(lambda: not store.pressures)
+    await until(lambda: not store.pressures.reasons)
     assert log.segments[-1].written_end == 25
     await store.aclose()

@@ -96,7 +96,7 @@ async def test_no_segment_has_a_record_of_it_before_it_is_durable(tmp_path: Path
     assert b.unflushed_bytes
     a.flush_refused(plans[0])
     await durable(store, position)
-    await store.flush()
+    await store.checkpoints.flush()
     assert (a.unflushed_bytes, b.unflushed_bytes) == (0, 0)
     assert (a.segments[-1].written_end, b.segments[-1].written_end) == (3, 1)
     await store.aclose()
@@ -115,13 +115,13 @@ async def test_one_of_several_turns_is_a_block_with_what_others_append_meanwhile
         other = a.append(records([b"between"], persistent=True), waited=True)
         assert other == transaction.position
         await asyncio.sleep(0.01)
-        await store.flush()
+        await store.checkpoints.flush()
         assert not a.segments
         assert store.journal.written == other - 1
     end(transaction)
     assert a.append(records([b"behind"], persistent=True), waited=True) == other + 1
     await durable(store, other + 1)
-    await store.flush()
+    await store.checkpoints.flush()
     assert (a.segments[-1].written_end, b.segments[-1].written_end) == (3_003, 3_001)
     await store.aclose()
 
@@ -169,14 +169,14 @@ async def test_an_error_in_any_step_takes_back_all_of_them(
     store, (a, b) = start_store(tmp_path, queues=("a", "b"), durabilities=[level] * 2)
     append(a, 4)
     before = append(a)
-    await store.flush()
+    await store.checkpoints.flush()
     transaction = store.transaction()
     entries = SettledEntries([SettledPart(a.number, Settlement(0, [(0, 2)]))])
     for turn in range(step):
         transaction.append(appending(a, b), [entries] if not turn else ())
         transaction.pause()
         append(a)
-        await store.flush()
+        await store.checkpoints.flush()
         await asyncio.sleep(0.01)
         assert (a.ready_end, b.ready_end) == (5, 0)
         assert a.read(5) is None
@@ -191,7 +191,7 @@ async def test_an_error_in_any_step_takes_back_all_of_them(
     assert (a.ready_end, b.ready_end) == (6 + 2 * step, 1 + step)
     behind = append(a)
     assert behind >= before
-    await store.flush()
+    await store.checkpoints.flush()
     await store.aclose()
     store, (a, b) = start_store(tmp_path, queues=("a", "b"), epoch=2)
     assert [offset for offset, _ in await unsettled(a)] == [0, 1, 2, 3, 4, *own, 6 + 2 * step]
@@ -251,7 +251,7 @@ async def test_a_transaction_within_another_shares_its_fate(tmp_path: Path) -> N
             a.append(records([b"inside"], persistent=True))
     assert not any(a.plan_flush())
     await durable(store, store.journal.groups.last.position)
-    await store.flush()
+    await store.checkpoints.flush()
     assert a.segments[-1].written_end == 2
     await store.aclose()
 

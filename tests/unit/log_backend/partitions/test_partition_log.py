@@ -195,7 +195,7 @@ async def grow_by_a_wrong_clock(data: Path, *ages_in_hours: float) -> tuple[LogS
         time = store.now() - round(age * HOUR)
         position = partition.append(records([b"x" * 200], time=time), waited=True)
     await durable(store, position)
-    await store.flush()
+    await store.checkpoints.flush()
     partition.expire()
     return store, partition
 
@@ -351,7 +351,7 @@ async def test_only_cursors_that_the_topology_knows_are_restored(tmp_path: Path)
     append(log, 10)
     for number, end in ((1, 3), (2, 5)):
         log.open_cursor(number).settle(0, end)
-    await store._checkpoint(None)
+    await store.checkpoints.take()
     log.cursors[1].settle(5, 6)  # only in the journal
     await durable(store, log.append(records([b"behind it"]), waited=True))
     left = await crash(store, data)
@@ -378,7 +378,7 @@ async def test_what_is_on_its_way_to_a_segment_and_kept_stays_readable(tmp_path:
     append(log, 2)
     await store.journal.drain()
     arrived, released = disk.hold("write", "*.log")
-    flushing = asyncio.ensure_future(store.flush())
+    flushing = asyncio.ensure_future(store.checkpoints.flush())
     await until(arrived.is_set)
     append(log, 2)
     settle(log, 0, 2)

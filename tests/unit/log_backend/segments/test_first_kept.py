@@ -58,7 +58,7 @@ async def filled(data: Path) -> tuple[LogStore, PartitionLog]:
     store, (partition,) = start_store(data, options=SEGMENTS)
     for _ in range(24):
         await durable(store, append(partition, 2))
-    await store._checkpoint(None)
+    await store.checkpoints.take()
     assert len(partition.segments) > 3
     return store, partition
 

@@ -225,10 +225,10 @@ async def test_a_segment_that_an_emptied_log_keeps_is_whole_and_may_be_gone_unle
     await durable(store, append(partition, 3))
     await flushed(store)
     if is_synced:
-        await store._checkpoint(None)
+        await store.checkpoints.take()
     partition.open_cursor().settle(0, 3)
     partition.release()
-    await store._checkpoint(None)
+    await store.checkpoints.take()
     left = await crash(store, data)
     await store.aclose()
     (kept,) = (left / "logs").rglob("*.log")

@@ -138,7 +138,7 @@ async def test_a_low_disk_gets_all_of_it_back_at_once(data: Path) -> None:
     assert not partitions[1].segments
     await until(lambda: not files(data))
     disk.others = 0
-    await until(lambda: not store.pressures)
+    await until(lambda: not store.pressures.reasons)
     await filled(store, partitions[0])
     await until(lambda: not store._emptied._none_stays)
     empty(partitions[0])
@@ -203,7 +203,7 @@ async def test_nothing_is_removed_while_it_is_written(data: Path) -> None:
     empty(partition)
     await durable(store, append(partition))
     arrived, released = disk.hold("write", "*.log")
-    flushing = asyncio.ensure_future(store.flush())
+    flushing = asyncio.ensure_future(store.checkpoints.flush())
     await until(arrived.is_set)
     assert not partition.remove_settled_segments()
     released.set()
@@ -220,12 +220,12 @@ async def test_a_checkpoint_syncs_no_segment_in_which_nothing_is_needed(data: Pa
     for partition in (emptied, full):
         await filled(store, partition)
     empty(emptied)
-    await store._checkpoint(None)
+    await store.checkpoints.take()
     assert (emptied.synced_offset, full.synced_offset) == (0, 3)
     assert emptied.first_kept is None
     # What is needed later is synced with the whole file.
     await filled(store, emptied, 2)
-    await store._checkpoint(None)
+    await store.checkpoints.take()
     assert emptied.synced_offset == 5
     left = await crash(store, data)
     await store.aclose()
@@ -241,8 +241,8 @@ async def test_an_unsynced_segment_of_an_emptied_log_that_a_power_cut_takes_is_n
     await filled(store, emptied)
     empty(emptied)
     await fill_journal_file(store, other)
-    await until(lambda: not store._full_files)
-    await store._checkpoint(None)
+    await until(lambda: not store.checkpoints._full_files)
+    await store.checkpoints.take()
     for name, harm in (
         ("gone", Path.unlink),
         ("empty", lambda path: path.write_bytes(b"")),

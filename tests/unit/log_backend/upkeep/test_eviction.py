@@ -84,7 +84,7 @@ async def test_what_a_flush_has_written_is_promised_no_more(data: Path) -> None:
     for partition in partitions:
         position = partition.append(records([bytes(3_000)]), waited=True)
     await durable(store, position)
-    both = store._unflushed_bytes()
+    both = store.checkpoints.unflushed_bytes
     plan = FlushPlan()
     for partition in partitions:
         await plan.add(partition, SystemClock())
@@ -96,7 +96,7 @@ async def test_what_a_flush_has_written_is_promised_no_more(data: Path) -> None:
         return write(file, position, buffers)
 
     disk.write = watched  # type: ignore[method-assign]
-    plan.write(store._writer, store.space)
+    plan.write(store.checkpoints._writer, store.space)
     first, second = (partition.segments[-1].size for partition in partitions)
     assert both >= first + second
     assert sorted(set(seen)) == [second, first + second]
@@ -123,7 +123,7 @@ async def test_what_is_in_no_segment_is_counted_as_it_comes_and_goes(data: Path)
     await durable(store, position)
     store.journal.hold()
     partitions[1].append(records([bytes(100)]))
-    await store.flush()
+    await store.checkpoints.flush()
     assert store.intake.unflushed_bytes == partitions[1].unflushed_bytes > 0
     partitions[2].append(records([bytes(100)]))
     assert counted()

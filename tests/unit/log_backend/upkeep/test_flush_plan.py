@@ -59,7 +59,7 @@ async def test_many_batches_are_planned_in_turns_and_what_comes_meanwhile_is_for
         plan.refused()
         assert partition.segments == []
     else:
-        plan.write(store._writer, store.space)
+        plan.write(store.checkpoints._writer, store.space)
         partition.flushed()
     await flushed(store)
     assert partition.unflushed_bytes == 0
@@ -92,13 +92,13 @@ async def test_a_flush_writes_the_partitions_that_there_is_room_for(data: Path) 
         await durable(store, partition.append(records([b"x" * size]), waited=True))
     await until(lambda: store.journal._ready and not store.journal._in_making)
     disk.others = disk.free_bytes(data) - METADATA_BYTES - 100_000
-    await store.flush()
+    await store.checkpoints.flush()
     assert [each.unflushed_bytes > 0 for each in (large, small, other)] == [True, False, False]
-    assert store.pressures == {"disk"}
+    assert store.pressures.reasons == {"disk"}
     left = await crash(store, data)
     assert [len(body) for _, body in await content(left, ("large", "small", "other"))] == [400_000]
     disk.others = 0
-    await until(lambda: not store.pressures)
+    await until(lambda: not store.pressures.reasons)
     assert large.unflushed_bytes == 0
     await store.aclose()
 
@@ -111,11 +111,11 @@ async def test_a_checkpoint_that_could_write_a_part_keeps_its_journal_file(data:
     await until(lambda: store.journal._ready and not store.journal._in_making)
     disk.others = disk.free_bytes(data) - METADATA_BYTES - 100_000
     await fill_journal_file(store, large)
-    await until(lambda: store.pressures)
+    await until(lambda: store.pressures.reasons)
     await until(lambda: small.unflushed_bytes == 0)
     assert not recycled(disk)
     left = await crash(store, data)
     assert len(await content(left, ("large", "small"))) == 2
     disk.others = 0
-    await until(lambda: recycled(disk) and not store.pressures)
+    await until(lambda: recycled(disk) and not store.pressures.reasons)
     await store.aclose()

@@ -8,11 +8,11 @@ import pytest
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import content, durable, flushed, start_store
 
-from routelog.log_backend import log_store
 from routelog.log_backend.doors.clock import SystemClock
 from routelog.log_backend.log_store import LogStore
 from routelog.log_backend.partitions.log_options import LogOptions
 from routelog.log_backend.partitions.partition_log import PartitionLog
+from routelog.log_backend.upkeep import checkpoints
 from routelog.log_backend.upkeep import flush_round as rounds
 from routelog.log_backend.upkeep.flush_round import flush_round
 
@@ -23,7 +23,7 @@ SIZES = (10, 5_000, 20, 90_000, 30, 40, 2_000, 50)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A round is of four partitions."""
     monkeypatch.setattr(rounds, "PARTITIONS_MAX", 4)
-    monkeypatch.setattr(log_store, "PARTITIONS_MAX", 4)
+    monkeypatch.setattr(checkpoints, "PARTITIONS_MAX", 4)
 
 
 async def filled(data: Path) -> tuple[LogStore, list[PartitionLog]]:
@@ -60,13 +60,13 @@ async def test_a_flush_has_as_many_rounds_as_it_takes_and_memory_is_free_behind_
 ) -> None:
     store, partitions = await filled(data)
     unflushed: list[list[int]] = []
-    evict = store._evict
+    evict = store.checkpoints._evict
 
     async def watch() -> None:
         unflushed.append([at for at, each in enumerate(partitions) if each.unflushed_bytes])
         await evict()
 
-    monkeypatch.setattr(store, "_evict", watch)
+    monkeypatch.setattr(store.checkpoints, "_evict", watch)
     await flushed(store)
     assert [len(each) for each in unflushed] == [4, 0]
     assert 3 not in unflushed[0]
@@ -81,14 +81,14 @@ async def test_who_grows_during_a_flush_asks_for_one_more_only(
     options = LogOptions(flush_seconds=3600, memory_tail_bytes=1_000)
     store, (partition,) = start_store(data, options=options)
     flushes: list[object] = []
-    flush = store.flush
+    flush = store.checkpoints.flush
 
     async def count() -> None:
         flushes.append(None)
         await flush()
 
-    monkeypatch.setattr(store, "flush", count)
-    async with store._flush_lock:  # as of one that is under way
+    monkeypatch.setattr(store.checkpoints, "flush", count)
+    async with store.checkpoints._lock:  # as of one that is under way
         for _ in range(50):
             partition.append(records([bytes(500)]))
             await asyncio.sleep(0)
@@ -104,7 +104,7 @@ async def test_a_flush_ends_though_a_transaction_keeps_all_of_them_back(data: Pa
         transaction.append(partial(partition.append, records([b"x"])))
     transaction.pause()
     async with asyncio.timeout(20):
-        await store.flush()
+        await store.checkpoints.flush()
     assert all(partition.unflushed_bytes for partition in partitions)
     transaction.end()
     while transaction.show_some():

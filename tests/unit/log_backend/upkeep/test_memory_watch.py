@@ -26,3 +26,13 @@ def test_tails_alone_can_end_the_alarm() -> None:
     assert memory.is_short
     intake.tail_bytes = 100
     assert not memory.is_short
+
+
+def test_while_memory_is_short_every_change_of_tails_is_watched() -> None:
+    intake = SimpleNamespace(tail_bytes=201, tail_bytes_watched=100)
+    memory = MemoryWatch(cast(Any, intake), 100, lambda is_short: None)
+    memory.look()
+    assert (memory.excess, intake.tail_bytes_watched) == (101, -1)
+    intake.tail_bytes = 200
+    memory.look()
+    assert intake.tail_bytes_watched == 100

@@ -337,7 +337,7 @@ async def test_a_checkpoint_passes_over_what_was_compressed_meanwhile(data: Path
     await flushed(store)
     await idle(store)
     assert all(segment.unsynced for segment in partition.segments)
-    await store._checkpoint(None)
+    await store.checkpoints.take()
     assert store._failure is None
     assert not any(segment.unsynced for segment in partition.segments)
     assert set(files(partition)[".log"]) == {f"{partition.segments[-1].base_offset:020d}"}

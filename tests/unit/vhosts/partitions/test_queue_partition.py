@@ -15,7 +15,7 @@ from routelog.log_backend import LogOptions, PartitionLog, Reason
 from routelog.log_backend.journal.journal_groups import JournalGroups
 from routelog.log_backend.partitions.loaded_pieces import PieceBudget
 from routelog.log_backend.partitions.log_intake import LogIntake
-from routelog.log_backend.upkeep.checkpoint import snapshot
+from routelog.log_backend.upkeep.partition_snapshot import snapshot
 from routelog.vhosts import Delivery, Queue, QueuePartition, QueueProperties
 
 READY, HELD, RETURNED, SETTLED = "ready", "held", "returned", "settled"

@@ -241,7 +241,7 @@ async def test_progress_survives_a_restart(tmp_path: Path, checkpoint: bool) -> 
             node.turns.run()
             settle_offsets(taker, *done)
             if checkpoint:
-                await node.logs._checkpoint(None)
+                await node.logs.checkpoints.take()
     async with running_node(tmp_path, OPTIONS) as node:
         queue = node.vhost.queues["q"]
         ready = {name: group.ready for name, group in queue.groups.items()}
@@ -275,7 +275,7 @@ async def test_what_the_journal_says_of_a_deleted_group_is_no_group(tmp_path: Pa
         # A checkpoint that was under way writes a snapshot behind the deletion.
         log = queue.partitions[0].log
         log.cursors[old] = type(log.cursors[0])(old, None)
-        await node.logs._checkpoint(None)
+        await node.logs.checkpoints.take()
         del log.cursors[old]
     async with running_node(tmp_path, OPTIONS) as node:
         queue = node.vhost.queues["q"]
@@ -307,7 +307,7 @@ async def test_a_deletion_that_a_crash_takes_back_has_taken_nothing_from_the_gro
         await until(lambda: list(journal.glob("*0001-*.journal")))
         (first_file,) = journal.glob("*0001-*.journal")
         await fill_journal_file(node.logs, log)
-        await node.logs._checkpoint(None)
+        await node.logs.checkpoints.take()
         await until(lambda: not first_file.exists())  # its settlements are nowhere else
         left = await crash(node.logs, tmp_path / "data")
         (submitted,) = node.vhost.groups._writer.futures
@@ -394,7 +394,7 @@ async def test_a_moved_group_goes_on_there_after_a_restart_too(
         await moved
         assert (group.deleted, queue.groups["g"].ready) == (True, left)
         if checkpoint:
-            await node.logs._checkpoint(None)
+            await node.logs.checkpoints.take()
     async with running_node(tmp_path, OPTIONS) as node:
         queue = node.vhost.queues["q"]
         taker = consume(queue, queue.groups["g"])

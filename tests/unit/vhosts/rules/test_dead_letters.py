@@ -165,11 +165,11 @@ async def test_letters_wait_while_publishers_do(node: Node) -> None:
     morgue = await declared(node, "morgue")
     source = await source_of(node)
     fill(source, 3)
-    node.logs.pressures = frozenset({"disk"})
+    node.logs.pressures.reasons = frozenset({"disk"})
     reject(source, 3)
     node.turns.run()
     assert (morgue.ready, source.rules and source.rules.dead_letters.waiting) == (0, 3)
-    node.logs.pressures = frozenset()
+    node.logs.pressures.reasons = frozenset()
     node.turns.pass_seconds(PRESSED_SECONDS)
     assert morgue.ready == 3
 

@@ -1,0 +1,248 @@
+"""Flushes write batches to segments; a checkpoint syncs them, stores cursors, and frees journal files.
+
+A record is in the journal first. Its batch goes to a segment, without a sync, when the flush timer rings or
+memory is short. A journal file is recycled once all that it holds is durable elsewhere: in a synced segment, or
+as settled in a stored snapshot. So the order of a checkpoint is: write, sync, store snapshots, recycle.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from functools import partial
+
+from routelog.log_backend.doors.clock import Clock
+from routelog.log_backend.doors.disk import DiskFull
+from routelog.log_backend.journal.journal import Journal
+from routelog.log_backend.journal.journal_extent import JournalExtent
+from routelog.log_backend.journal.journal_files import JournalFile
+from routelog.log_backend.loop.turns import in_turns
+from routelog.log_backend.metadata.metadata import MetadataStore
+from routelog.log_backend.partitions.log_intake import LogIntake
+from routelog.log_backend.partitions.partition_log import PartitionLog
+from routelog.log_backend.segments.segment_writer import SegmentWriter
+from routelog.log_backend.upkeep.disk_space import DiskSpace
+from routelog.log_backend.upkeep.eviction import evict
+from routelog.log_backend.upkeep.flush_plan import FlushPlan
+from routelog.log_backend.upkeep.flush_round import PARTITIONS_MAX, due, flush_round, flushing
+from routelog.log_backend.upkeep.flusher import Flusher
+from routelog.log_backend.upkeep.memory_watch import MemoryWatch
+from routelog.log_backend.upkeep.partition_removal import PartitionRemoval
+from routelog.log_backend.upkeep.partition_snapshot import snapshot, store_snapshots
+from routelog.log_backend.upkeep.segment_compressor import SegmentCompressor
+
+log = logging.getLogger(__name__)
+
+
+class Checkpoints:
+    """The flushes and checkpoints of a store, one at a time.
+
+    Attributes:
+        with_state: partitions whose cursors have changes that the journal has not been told.
+        refused: the disk had no room for segments; `go_on` tries again.
+
+    Args:
+        run: has work done on the event loop.
+        flush_seconds: between two flushes.
+        on_refused: called when the disk has no room.
+        on_failure: called with the error that no write may follow.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        partitions: Mapping[int, PartitionLog],
+        journal: Journal,
+        intake: LogIntake,
+        memory: MemoryWatch,
+        space: DiskSpace,
+        metadata: MetadataStore,
+        flusher: Flusher,
+        writer: SegmentWriter,
+        compressor: SegmentCompressor,
+        removal: PartitionRemoval,
+        run: Callable[[Coroutine[None, None, None]], None],
+        *,
+        flush_seconds: float,
+        on_refused: Callable[[], None],
+        on_failure: Callable[[Exception], None],
+    ) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._partitions = partitions
+        self._journal = journal
+        self._intake = intake
+        self._memory = memory
+        self._space = space
+        self._metadata = metadata
+        self._flusher = flusher
+        self._writer = writer
+        self._compressor = compressor
+        self._removal = removal
+        self._run = run
+        self._flush_seconds = flush_seconds
+        self._on_refused = on_refused
+        self._on_failure = on_failure
+        self.with_state: set[PartitionLog] = set()
+        self._with_unflushed: set[PartitionLog] = set()
+        self._changed: set[PartitionLog] = set()  # since the last checkpoint
+        self._plan = FlushPlan()  # under way
+        self._full_files: list[JournalFile] = []  # that wait for a checkpoint
+        self.refused = False
+        self._failed = False
+        self._flush_asked = False
+        self._lock = asyncio.Lock()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begin to flush from time to time."""
+        self._timer = self._loop.call_later(self._flush_seconds, self._flush_later)
+
+    def stop(self) -> None:
+        """Flush only when asked to."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def fail(self) -> None:
+        """Write nothing any more."""
+        self._failed = True
+
+    # -- what is to be written
+
+    @property
+    def unflushed_bytes(self) -> int:
+        """Bytes of batches that are to be in a segment, and are not on the disk."""
+        return self._plan.unwritten_bytes + self._intake.unflushed_bytes
+
+    def has_changed(self, partition: PartitionLog) -> None:
+        """The next checkpoint is to store a snapshot of a partition."""
+        self._changed.add(partition)
+
+    def has_state(self, partition: PartitionLog) -> None:
+        """A cursor of a durable partition has changed."""
+        self.with_state.add(partition)
+        self._changed.add(partition)
+
+    def has_unflushed(self, partition: PartitionLog) -> None:
+        """A partition has batches that are to be in a segment."""
+        self._with_unflushed.add(partition)
+        if partition.durable:
+            self._changed.add(partition)
+
+    def forget(self, closed: Iterable[PartitionLog]) -> None:
+        """Partitions are closed."""
+        for partitions in (self.with_state, self._with_unflushed, self._changed):
+            partitions.difference_update(closed)
+
+    # -- flushes
+
+    def flush_soon(self) -> None:
+        """Flush, unless that was asked for and has not begun."""
+        if not self._flush_asked:
+            self._flush_asked = True
+            self._run(self.flush())
+
+    async def flush(self) -> None:
+        """Write what is needed of every durable partition to its segments (not synced), in rounds."""
+        for _ in range(1 + len(self._with_unflushed) // PARTITIONS_MAX):  # some may have to stay
+            async with flushing(self._lock, self._on_failure):
+                self._flush_asked = False  # here, or whoever grows meanwhile asks for another one
+                unflushed = await self._due()
+                some = await flush_round(unflushed, self._clock)
+                await self._write(some, to_sync=())
+                await self._evict()
+            if self.refused or self._failed or len(some) == len(unflushed):
+                break
+        # What is not visible yet had to stay: when memory is short, publishers may wait for it to go.
+        groups, over = self._journal.groups, self._memory.excess > 0
+        if over and self._with_unflushed and not (self.refused or groups.is_idle):
+            self._flush_asked = True
+            self._journal.waiters.wait(
+                groups.promised + 1, lambda: self._run(self.flush()), durable=False
+            )
+
+    async def _due(self) -> list[PartitionLog]:
+        return await due(self._with_unflushed, self._clock, transient=self._memory.excess > 0)
+
+    def _flush_later(self) -> None:
+        self.start()
+        if self._with_unflushed:
+            self._run(self.flush())
+
+    async def _write(self, due: list[PartitionLog], to_sync: Collection[PartitionLog]) -> None:
+        if self._failed:
+            return
+        self._plan = plan = FlushPlan()
+        async for partition in in_turns(due, self._clock):
+            self._with_unflushed.discard(partition)
+            await plan.add(partition, self._clock)
+        await plan.sync(to_sync, self._clock)
+        try:
+            if to_sync or not plan.is_empty:  # snapshots follow, if only to say what is settled
+                write = partial(plan.write, self._writer, self._space)
+                await self._loop.run_in_executor(self._flusher, write)
+        except DiskFull as error:
+            plan.refused()
+            if not self.refused:
+                log.warning("no room for segments: %s", error)
+            self.refused = True
+            self._on_refused()
+            return
+        finally:
+            self._plan = FlushPlan()
+        self.refused = False
+        async for partition in plan.flushed(self._clock, self._intake.let_go):
+            self._compressor.look(partition)
+        await plan.synced(self._clock)
+
+    async def _evict(self) -> None:
+        excess = self._memory.excess
+        if excess > 0:  # and a quarter more, not to do it again at once
+            wanted = excess + self._memory.tail_bytes_max // 4
+            await evict(self._partitions.values(), wanted, self._clock)
+        self._memory.look()
+
+    # -- checkpoints
+
+    def take_later(self, file: JournalFile) -> None:
+        """Take a checkpoint, as a file of the journal is full."""
+        self._full_files.append(file)
+        self._run(self.take(file))
+
+    async def take(self, file: JournalFile | None = None) -> None:
+        """Make everything up to here durable outside the journal; give back its full files.
+
+        Args:
+            file: one that is full; when an earlier checkpoint gave it back, nothing is done.
+        """
+        async with flushing(self._lock, self._on_failure):
+            if file is not None and file not in self._full_files:
+                return
+            files, self._full_files = self._full_files, []  # in the order of their numbers
+            # What changes from here on belongs to the next checkpoint, as does what cursors have
+            # not told the journal yet.
+            changed, self._changed = self._changed, set(self.with_state)
+            await self._write(await self._due(), to_sync=changed)
+            if self._failed or self.refused:
+                self._changed |= changed
+                self._full_files = files + self._full_files
+                return
+            seen = [snapshot(p) async for p in in_turns(changed, self._clock)]
+            last = files[-1:]
+            changes = [JournalExtent.begins_with(each.mark.number + 1, each.end) for each in last]
+            await self._loop.run_in_executor(
+                self._flusher, store_snapshots, self._metadata, seen, changes
+            )
+            await self._evict()
+            for full in files:
+                # A partition that a crash may bring back needs what the journal has of it.
+                self._removal.when_decided(partial(self._journal.recycle, full))
+
+    def go_on(self) -> None:
+        """There is room: write what was refused, and take the checkpoint that full files wait for."""
+        if self._failed or self._lock.locked():
+            return
+        if self._full_files:
+            self._run(self.take())
+        elif self.refused:
+            self._run(self.flush())

@@ -1,0 +1,60 @@
+"""A disk that is low or full: publishers wait, and what was refused is written as soon as there is room.
+
+Nothing is lost meanwhile: what found no room is in memory, and in the journal if it was there.
+"""
+
+from routelog.log_backend.journal.journal import Journal
+from routelog.log_backend.partitions.log_intake import LogIntake
+from routelog.log_backend.upkeep.checkpoints import Checkpoints
+from routelog.log_backend.upkeep.disk_space import DiskSpace
+from routelog.log_backend.upkeep.emptied_logs import EmptiedLogs
+from routelog.log_backend.upkeep.flusher import Flusher
+from routelog.log_backend.upkeep.pressures import Pressures
+
+
+class DiskPressure:
+    """Sees to it that all who write to the disk know how much room it has."""
+
+    def __init__(
+        self,
+        pressures: Pressures,
+        space: DiskSpace,
+        intake: LogIntake,
+        journal: Journal,
+        checkpoints: Checkpoints,
+        emptied: EmptiedLogs,
+        flusher: Flusher,
+    ) -> None:
+        self._pressures = pressures
+        self._space = space
+        self._intake = intake
+        self._journal = journal
+        self._checkpoints = checkpoints
+        self._emptied = emptied
+        self._flusher = flusher
+        self._closing = False
+
+    def close(self) -> None:
+        """Wait for room no longer: the journal gives up what it cannot write."""
+        self._closing = True
+
+    def refused(self) -> None:
+        """The disk had no room for a segment or a block of the journal."""
+        self._pressures.press("disk", True)
+        if self._closing:
+            self._journal.abandon()
+
+    def looked(self) -> None:
+        """Act on what `DiskSpace` has seen."""
+        space, journal = self._space, self._journal
+        self._intake.room = space.room
+        journal.frugal = space.low
+        if not self._closing:
+            self._flusher.remove_unneeded()
+            if space.free >= journal.promised_bytes:
+                journal.go_on()
+            if space.free >= self._checkpoints.unflushed_bytes:
+                self._checkpoints.go_on()
+            self._emptied.press("disk" in self._pressures.reasons)
+        is_refused = self._checkpoints.refused or journal.refused
+        self._pressures.press("disk", space.low or is_refused)

@@ -1,0 +1,22 @@
+"""Why publishers should wait: one set of reasons for the whole node."""
+
+from collections.abc import Callable
+
+
+class Pressures:
+    """The reasons that hold, of "disk", "journal" and "memory".
+
+    Attributes:
+        reasons: none: publishers may go on.
+        on_change: set by the owner; called with the reasons when they change.
+    """
+
+    def __init__(self) -> None:
+        self.reasons: frozenset[str] = frozenset()
+        self.on_change: Callable[[frozenset[str]], None] = lambda reasons: None
+
+    def press(self, reason: str, pressed: bool) -> None:
+        """A reason holds, or no longer."""
+        if pressed != (reason in self.reasons):
+            self.reasons ^= {reason}
+            self.on_change(self.reasons)
