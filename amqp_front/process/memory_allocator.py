@@ -3,7 +3,8 @@
 Left to itself it keeps, once a block was freed, as much as that one: 19 MiB of the first login's hash, in each
 thread that checked one. Fixed thresholds keep what it would have kept of most bodies, and give larger blocks
 back at once. What smaller ones leave behind between others it keeps for ever: 800 MB of a flood of 1 GB stayed.
-So whenever much less is used than was before, it is told to give free pages back (`MemoryTrim`).
+So when messages have needed much less memory for some seconds than before, it is told to give free pages
+back (`MemoryTrim`).
 
 Source: mallopt(3), "dynamic mmap threshold"; malloc_trim(3).
 """
@@ -11,6 +12,7 @@ Source: mallopt(3), "dynamic mmap threshold"; malloc_trim(3).
 import asyncio
 import ctypes
 import sys
+from collections import deque
 from collections.abc import Callable
 
 # Of a block: more than most bodies, less than a hash.
@@ -18,6 +20,7 @@ KEPT_BYTES_MAX = 18 * 1024 * 1024
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 
 LOOK_SECONDS = 1.0
+LOOKS = 5  # large messages come and go each second, and a trim would take their pages away
 TRIM_BYTES_MIN = 64 * 1024 * 1024  # freed since the last time: less is soon needed again
 
 
@@ -43,7 +46,7 @@ def give_free_pages_back() -> None:
 
 
 class MemoryTrim:
-    """Looks from time to time how much memory messages take, and trims when it has become much less.
+    """Looks each second how much memory messages take, and trims when it stays much less than it was.
 
     Args:
         used: bytes of memory that hold messages.
@@ -59,7 +62,8 @@ class MemoryTrim:
         self._loop = loop
         self._used = used
         self._trim = trim
-        self._most = 0  # since the last time
+        self._most = 0  # since the last trim
+        self._recent: deque[int] = deque((0,) * LOOKS, LOOKS)
         self._timer: asyncio.TimerHandle | None = None
         self._trimming: asyncio.Future[None] | None = None
 
@@ -74,9 +78,10 @@ class MemoryTrim:
 
     def _look(self) -> None:
         self.start()
-        used = self._used()
-        self._most = max(self._most, used)
+        self._recent.append(self._used())
+        needed = max(self._recent)
+        self._most = max(self._most, needed)
         is_trimming = self._trimming is not None and not self._trimming.done()
-        if self._most - used >= TRIM_BYTES_MIN and not is_trimming:
-            self._most = used
+        if self._most - needed >= TRIM_BYTES_MIN and not is_trimming:
+            self._most = needed
             self._trimming = self._loop.run_in_executor(None, self._trim)

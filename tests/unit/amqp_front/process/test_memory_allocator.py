@@ -5,6 +5,7 @@ from typing import Any, cast
 import pytest
 
 from routelog.amqp_front.process.memory_allocator import (
+    LOOKS,
     TRIM_BYTES_MIN,
     MemoryTrim,
     give_free_pages_back,
@@ -89,20 +90,38 @@ class Loop:
         self.due.pop()()
 
 
+def look(trim_loop: Loop, times: int = LOOKS) -> None:
+    for _ in range(times):
+        trim_loop.look()
+
+
 def test_memory_is_trimmed_once_for_each_fall() -> None:
     loop, used = Loop(), [0]
     trim = MemoryTrim(cast(Any, loop), lambda: used[0])
     trim.start()
     for used[0] in (0, 3 * TRIM_BYTES_MIN, 2 * TRIM_BYTES_MIN + 1):
-        loop.look()
+        look(loop)
         assert not loop.work
     used[0] = TRIM_BYTES_MIN
-    loop.look()
+    look(loop)
     assert loop.work == [give_free_pages_back]
     used[0] = 0
-    loop.look()
+    look(loop)
     assert len(loop.work) == 1, "one at a time"
     loop.work.clear()
-    loop.look()
-    loop.look()
+    look(loop)
+    assert len(loop.work) == 1
+
+
+def test_memory_that_is_used_again_within_seconds_is_not_trimmed() -> None:
+    loop, used = Loop(), [0]
+    trim = MemoryTrim(cast(Any, loop), lambda: used[0])
+    trim.start()
+    for _ in range(10):
+        used[0] = 3 * TRIM_BYTES_MIN
+        look(loop, 1)
+        used[0] = 0
+        look(loop, LOOKS - 1)
+    assert not loop.work
+    look(loop, 1)
     assert len(loop.work) == 1
