@@ -33,6 +33,7 @@ from routelog.log_backend.partitions.log_options import LogOptions
 from routelog.log_backend.partitions.log_transaction import LogTransaction
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.partitions.settled_entries import SettledEntries, SettledPart
+from routelog.log_backend.records.checksum import crc32c
 from routelog.log_backend.records.durability import Durability
 from routelog.log_backend.records.record_batch import (
     BLIND_COPIES,
@@ -132,6 +133,7 @@ __all__ = [
     "UnknownEntry",
     "Verification",
     "check_address",
+    "crc32c",
     "doubt",
     "encode_parts",
     "encode_records",

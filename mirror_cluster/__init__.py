@@ -1,5 +1,40 @@
-"""Replicas, leaders and epochs: who may append to a partition."""
+"""Replicas, leaders and epochs: who may append to a shard's journal, and what of it is committed."""
 
+from routelog.mirror_cluster.protocol.block import START, Block, Mark
+from routelog.mirror_cluster.protocol.message_format import (
+    BadMessage,
+    decode_message,
+    encode_message,
+)
+from routelog.mirror_cluster.protocol.shard_record import (
+    BadRecord,
+    Member,
+    ShardRecord,
+    decode_record,
+)
+from routelog.mirror_cluster.replica.chain import Chain
+from routelog.mirror_cluster.replica.lease import Lease
+from routelog.mirror_cluster.replica.replica import NotServing, Replica
+from routelog.mirror_cluster.replica.settings import ReplicaSettings
+from routelog.mirror_cluster.replica.shard_log import Identity
 from routelog.mirror_cluster.standalone import claim_epoch
 
-__all__ = ["claim_epoch"]
+__all__ = [
+    "START",
+    "BadMessage",
+    "BadRecord",
+    "Block",
+    "Chain",
+    "Identity",
+    "Lease",
+    "Mark",
+    "Member",
+    "NotServing",
+    "Replica",
+    "ReplicaSettings",
+    "ShardRecord",
+    "claim_epoch",
+    "decode_message",
+    "decode_record",
+    "encode_message",
+]

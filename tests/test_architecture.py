@@ -73,6 +73,11 @@ ROOMS = {
         "people",
         "definitions",
     ),
+    "mirror_cluster": (
+        ".",
+        "protocol",
+        "replica",
+    ),
     "exchanges": (
         "bindings",
         "indexes",

@@ -1,0 +1,148 @@
+"""What happens to a replica: the inputs of its state machine."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from routelog.mirror_cluster.protocol.block import Mark
+from routelog.mirror_cluster.protocol.messages import Message
+from routelog.mirror_cluster.protocol.shard_record import ShardRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message came from another node."""
+
+    sender: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Durable:
+    """The journal is synced up to this block, or was: it may have been cut meanwhile."""
+
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Truncated:
+    """The journal ends behind this position, and a power cut brings nothing back."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """The promise of this epoch is on the disk."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recycled:
+    """The journal's files up to this position are free: a checkpoint holds what they said."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A copy of the leader's checkpoint is in place, durably, and the old data set aside.
+
+    It came in the same turn: after `AbortCopy` there is none.
+
+    Attributes:
+        checkpoint: the block up to which the copy holds everything; committed at the leader.
+    """
+
+    checkpoint: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFailed:
+    """The copy broke off; the old data are as they were."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSeen:
+    """The coordinator was read, or told of a change; perhaps late, perhaps out of order."""
+
+    record: ShardRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """The coordinator answered a proposal.
+
+    Attributes:
+        accepted: the record as it is since; None if it had changed before, or the answer did not come:
+            then it may still be accepted later.
+    """
+
+    accepted: ShardRecord | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodesAlive:
+    """The nodes whose lease the coordinator holds, each with the process that has it."""
+
+    processes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGone:
+    """A node's machine refuses connections: its process has ended. Sooner than its lease tells."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseLost:
+    """This node's lease has ended, by its own clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseHeld:
+    """This node has a lease again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Command: another member of the in-sync set is to lead. Empty: the first that can."""
+
+    to: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Command: this node is about to stop; it leads nothing and is in no in-sync set when it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverWithLoss:
+    """Command: lead with what is here, whatever others may have had. The operator accepts the loss."""
+
+
+Event = (
+    Received
+    | Tick
+    | Durable
+    | Truncated
+    | Promised
+    | Recycled
+    | Copied
+    | CopyFailed
+    | RecordSeen
+    | Proposed
+    | NodesAlive
+    | NodeGone
+    | LeaseLost
+    | LeaseHeld
+    | Transfer
+    | Drain
+    | RecoverWithLoss
+)

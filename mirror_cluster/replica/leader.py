@@ -1,0 +1,259 @@
+"""The leader of one epoch: it makes the blocks, and decides what is committed.
+
+It begins with an empty block of its epoch behind everything it has; when that is committed, so is what the
+leaders before it left, and it serves. It never cuts its own journal, and ends when it is deposed.
+"""
+
+from routelog.mirror_cluster.protocol.block import Block
+from routelog.mirror_cluster.protocol.messages import (
+    Acknowledge,
+    CopyFrom,
+    Fenced,
+    Hello,
+    Leave,
+    Message,
+    TruncateTo,
+)
+from routelog.mirror_cluster.protocol.shard_record import Member, ShardRecord
+from routelog.mirror_cluster.replica.actions import (
+    Action,
+    Commit,
+    Exit,
+    Propose,
+    ReadRecord,
+    Send,
+    Serve,
+    Ship,
+    StopServing,
+    Store,
+)
+from routelog.mirror_cluster.replica.commit_rule import committed_position
+from routelog.mirror_cluster.replica.handshake import common_point
+from routelog.mirror_cluster.replica.in_sync_set import InSyncSet
+from routelog.mirror_cluster.replica.peer import Peer
+from routelog.mirror_cluster.replica.settings import ReplicaSettings
+from routelog.mirror_cluster.replica.shard_log import Identity, ShardLog
+
+
+class Leader:
+    """The replica that a record names, in the process that claimed it."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        log: ShardLog,
+        settings: ReplicaSettings,
+        record: ShardRecord,
+        now: float,
+    ) -> None:
+        self.epoch = record.epoch
+        self.serving = False
+        self.lease_lost = False
+        self._identity = identity
+        self._log = log
+        self._settings = settings
+        self._in_sync = InSyncSet(record)
+        self._peers: dict[str, Peer] = {}
+        self._caught_up = dict.fromkeys(record.members, now)
+        self._proposal_open = False
+        self._target = ""  # of a transfer
+        self._transfer_ends = 0.0
+        self._begin = log.chain.end_position + 1
+
+    @property
+    def counted(self) -> frozenset[Member]:
+        """Whose disks a block must be on to be committed."""
+        return self._in_sync.counted
+
+    def begin(self, now: float) -> list[Action]:
+        """Make the block that begins this epoch."""
+        return self.append(b"", now)
+
+    def append(self, payload: bytes, now: float) -> list[Action]:
+        """Make the next block, store it and send it on."""
+        block = Block.following(self._log.chain.end, self._identity.shard, self.epoch, payload)
+        self._log.extend(block)
+        actions: list[Action] = [Store((block,))]
+        for _, peer in sorted(self._peers.items()):
+            actions += self._ship(peer, now)
+        return actions
+
+    def received(self, sender: str, message: Message, now: float) -> list[Action]:
+        """Take a follower's message."""
+        if message.epoch > self.epoch:
+            return [Exit(f"{sender} follows epoch {message.epoch}")]
+        if isinstance(message, Hello):
+            return self._hello(sender, message)
+        peer = self._peers.get(sender)
+        if message.epoch < self.epoch or peer is None or message.session != peer.session:
+            return []
+        if isinstance(message, Acknowledge):
+            return self._acknowledged(peer, message, now)
+        if isinstance(message, Leave):
+            peer.leaving = True
+            return self._advance(now)
+        return []
+
+    def synced(self, now: float) -> list[Action]:
+        """More of this journal is durable."""
+        return self._advance(now)
+
+    def adopt(self, record: ShardRecord, now: float) -> list[Action]:
+        """The coordinator has a newer record."""
+        if (record.epoch, record.claim) != (self.epoch, self._identity.process):
+            return [Exit(f"{record.leader} leads epoch {record.epoch}")]
+        self._in_sync.adopt(record)
+        return self._advance(now)
+
+    def proposed(self, accepted: ShardRecord | None, now: float) -> list[Action]:
+        """The coordinator's answer; without one, what was proposed still counts."""
+        self._proposal_open = False
+        if accepted is None:
+            return [ReadRecord()]
+        return self.adopt(accepted, now)
+
+    def transfer(self, to: str, now: float) -> list[Action]:
+        """Hand the leadership over as soon as the other one has everything; give up when that takes long."""
+        able = [
+            node
+            for node in self._in_sync.record.replicas
+            if to in (node, "") and self._is_able(node)
+        ]
+        if not able:
+            return []
+        self._target = able[0]
+        self._transfer_ends = now + self._settings.lag_seconds
+        was_serving, self.serving = self.serving, False
+        return [StopServing()] * was_serving + self._advance(now)
+
+    def tick(self, now: float) -> list[Action]:
+        """Send heartbeats; look for members that are late, and for the end of what this leader may do."""
+        if self.lease_lost and not self._all_answered_since(now - self._settings.lease_seconds):
+            return [Exit("the lease is lost, and not all members answer")]
+        actions: list[Action] = []
+        if self._target and now >= self._transfer_ends:
+            self._target = ""
+        for _, peer in sorted(self._peers.items()):
+            if now - peer.shipped_at >= self._settings.heartbeat_seconds:
+                actions += self._heartbeat(peer, now)
+        return actions + self._advance(now)
+
+    def _hello(self, sender: str, message: Hello) -> list[Action]:
+        shard = self._identity.shard
+        if message.epoch < self.epoch:
+            return [Send(sender, Fenced(shard, self.epoch, message.session))]
+        if sender not in self._in_sync.record.replicas:
+            return []
+        if any(end.epoch > self.epoch for end in message.epoch_ends):
+            return [Exit(f"{sender} has blocks of a later epoch")]
+        common = common_point(self._log.chain, message.epoch_ends)
+        if common is None:
+            self._peers.pop(sender, None)
+            return [Send(sender, CopyFrom(shard, self.epoch, message.session))]
+        member = Member(sender, message.incarnation)
+        self._peers[sender] = Peer.opened(member, message.session, common)
+        return [Send(sender, TruncateTo(shard, self.epoch, message.session, common))]
+
+    def _acknowledged(self, peer: Peer, message: Acknowledge, now: float) -> list[Action]:
+        opens = peer.durable is None
+        caught_up = peer.acknowledged(message.durable, message.stamp)
+        if caught_up is not None:
+            self._caught_up[peer.member] = caught_up
+        actions = self._advance(now) + self._ship(peer, now)
+        return actions or (self._heartbeat(peer, now) if opens else [])
+
+    def _ship(self, peer: Peer, now: float) -> list[Action]:
+        if peer.durable is None:
+            return []
+        end = min(self._log.chain.end_position, peer.durable + self._settings.window_blocks)
+        if end <= peer.sent:
+            return []
+        return [self._append_to(peer, end, now)]
+
+    def _heartbeat(self, peer: Peer, now: float) -> list[Action]:
+        return [] if peer.durable is None else [self._append_to(peer, peer.sent, now)]
+
+    def _append_to(self, peer: Peer, end: int, now: float) -> Ship:
+        after, peer.sent, peer.shipped_at = peer.sent, end, now
+        if peer.probe is None:
+            peer.probe = (now, self._log.chain.end_position)
+        return Ship(
+            peer.member.node, self.epoch, peer.session, after, end, self._log.committed, now
+        )
+
+    def _advance(self, now: float) -> list[Action]:
+        """Commit what can be committed, and change what keeps more from it."""
+        actions: list[Action] = []
+        position = committed_position(self._in_sync, self._durable(), self._settings.min_in_sync)
+        if position is not None and self._log.commit(position):
+            actions.append(Commit(self._log.committed))
+        if not self.serving and not self._target and self._log.committed >= self._begin:
+            self.serving = True
+            actions.append(Serve(self.epoch))
+        if not self._proposal_open:
+            actions += self._propose(self._wanted_record(now))
+        return actions
+
+    def _durable(self) -> dict[Member, int]:
+        durable = {
+            peer.member: peer.durable for peer in self._peers.values() if peer.durable is not None
+        }
+        durable[self._identity.member] = self._log.durable
+        return durable
+
+    def _propose(self, record: ShardRecord | None) -> list[Action]:
+        if record is None:
+            return []
+        self._proposal_open = True
+        self._in_sync.propose(record)
+        return [Propose(record)]
+
+    def _wanted_record(self, now: float) -> ShardRecord | None:
+        record = self._in_sync.record
+        if self._target:
+            return self._handed_over()
+        for _, peer in sorted(self._peers.items()):
+            if peer.member not in record.members and self._can_join(peer, now):
+                return record.with_member(peer.member)
+        return self._in_sync.shrunk(self._late(now), self._settings.min_in_sync)
+
+    def _can_join(self, peer: Peer, now: float) -> bool:
+        """Whether a follower has everything: what is committed, and the beginning of this epoch."""
+        has_all = peer.durable is not None and peer.durable >= max(self._log.committed, self._begin)
+        return has_all and not peer.leaving and self._is_timely(peer.member, now)
+
+    def _late(self, now: float) -> list[str]:
+        """Members that keep others waiting, the latest first."""
+        members = self._in_sync.record.members - {self._identity.member}
+        late = [each for each in members if self._leaves(each) or not self._is_timely(each, now)]
+        late.sort(key=lambda member: (self._caught_up.get(member, 0.0), member))
+        return [member.node for member in late]
+
+    def _leaves(self, member: Member) -> bool:
+        peer = self._peers.get(member.node)
+        return peer is not None and peer.leaving and peer.member == member
+
+    def _is_timely(self, member: Member, now: float) -> bool:
+        caught_up = self._caught_up.get(member)
+        return caught_up is not None and now - caught_up <= self._settings.lag_seconds
+
+    def _is_able(self, node: str) -> bool:
+        """Whether a node could lead: a member with an open session that is not about to stop."""
+        peer = self._peers.get(node)
+        if peer is None or peer.durable is None or peer.leaving:
+            return False
+        return peer.member in self._in_sync.record.members
+
+    def _handed_over(self) -> ShardRecord | None:
+        peer, end = self._peers[self._target], self._log.chain.end_position
+        if not self._is_able(self._target) or peer.durable != end or self._log.committed != end:
+            return None
+        return self._in_sync.record.led_by(peer.member, claim=0)
+
+    def _all_answered_since(self, time: float) -> bool:
+        """Whether no other member can have been leading at that time: none follows two epochs."""
+        others = self._in_sync.counted - {self._identity.member}
+        answers = {
+            peer.member: peer.stamp for peer in self._peers.values() if peer.durable is not None
+        }
+        return all(answers.get(member, 0.0) >= time for member in others)

@@ -1,0 +1,27 @@
+"""The times and limits of a replica."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ReplicaSettings:
+    """What is the same for all replicas of a shard.
+
+    Attributes:
+        min_in_sync: copies that a committed block has at least. The in-sync set is not made smaller than
+            this: nothing would be committed anyhow, and each of its members can still lead without a loss.
+        heartbeat_seconds: between two messages of an idle leader.
+        lag_seconds: a member that has not caught up for so long leaves the in-sync set.
+        retry_seconds: a follower without an answer asks again.
+        election_step_seconds: the second candidate waits so long for the first one, the third twice that.
+        lease_seconds: a leader without its lease goes on as long as all members answered within this.
+        window_blocks: sent and not acknowledged: at 4 KiB and more a block, 0.1 s of 1 Gbit/s are 3,000.
+    """
+
+    min_in_sync: int = 2
+    heartbeat_seconds: float = 0.5
+    lag_seconds: float = 3.0
+    retry_seconds: float = 1.0
+    election_step_seconds: float = 0.3
+    lease_seconds: float = 2.0
+    window_blocks: int = 256

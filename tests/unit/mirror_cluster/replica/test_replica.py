@@ -1,0 +1,304 @@
+"""Replicas beside each other: their actions are carried out at once, by the hands of the test."""
+
+import pytest
+from unit.mirror_cluster.journals import SHARD, chain_of, record
+
+from routelog.mirror_cluster.protocol.block import Block
+from routelog.mirror_cluster.protocol.messages import Acknowledge, Append, Fenced, Hello, TruncateTo
+from routelog.mirror_cluster.protocol.shard_record import Member, ShardRecord
+from routelog.mirror_cluster.replica.actions import (
+    Action,
+    Commit,
+    CopyCheckpoint,
+    Drained,
+    Exit,
+    Propose,
+    SavePromise,
+    Send,
+    Serve,
+    Ship,
+    StopServing,
+    Store,
+    Truncate,
+)
+from routelog.mirror_cluster.replica.chain import Chain
+from routelog.mirror_cluster.replica.events import (
+    Copied,
+    Drain,
+    Durable,
+    LeaseLost,
+    NodeGone,
+    NodesAlive,
+    Promised,
+    Proposed,
+    Received,
+    RecordSeen,
+    RecoverWithLoss,
+    Recycled,
+    Tick,
+    Transfer,
+    Truncated,
+)
+from routelog.mirror_cluster.replica.replica import NotServing, Replica
+from routelog.mirror_cluster.replica.settings import ReplicaSettings
+from routelog.mirror_cluster.replica.shard_log import Identity
+
+DISKS = {"a": 1, "b": 2, "c": 3}
+PROCESSES = {"a": 11, "b": 12, "c": 13}
+
+
+def replica(node: str, chain: Chain | None = None, promise: int = 0, applied: int = 0) -> Replica:
+    identity = Identity(SHARD, Member(node, DISKS[node]), PROCESSES[node])
+    return Replica(identity, ReplicaSettings(), chain or Chain(), promise, applied)
+
+
+class Cluster:
+    """Replicas whose disks, network and coordinator answer at once; `held` nodes are cut off."""
+
+    def __init__(self, first: ShardRecord) -> None:
+        self.now = 100.0
+        self.record = first
+        self.held: set[str] = set()
+        self.seen: dict[str, list[Action]] = {node: [] for node in DISKS}
+        self.blocks: dict[int, Block] = {}
+        self.nodes = {node: replica(node) for node in DISKS}
+        for node in self.nodes:
+            self.tell(node, NodesAlive(PROCESSES), RecordSeen(first))
+        self.wait(3)
+
+    def wait(self, seconds: float) -> None:
+        for _ in range(int(seconds / 0.25)):
+            self.now += 0.25
+            for node in self.nodes:
+                self.tell(node, Tick())
+
+    def tell(self, node: str, *events: object) -> None:
+        for event in events:
+            self.carry_out(node, self.nodes[node].handle(event, self.now))  # type: ignore[arg-type]
+
+    def submit(self, node: str, payload: bytes) -> None:
+        self.carry_out(node, self.nodes[node].submit(payload, self.now))
+
+    def carry_out(self, node: str, actions: list[Action]) -> None:
+        self.seen[node] += actions
+        for action in actions:
+            self._carry_out(node, action)
+
+    def _carry_out(self, node: str, action: Action) -> None:
+        match action:
+            case Store(blocks):
+                self.blocks |= {block.position: block for block in blocks}
+                self.tell(node, Durable(blocks[-1].mark))
+            case Truncate(position, _):
+                self.tell(node, Truncated(position))
+            case SavePromise(epoch):
+                self.tell(node, Promised(epoch))
+            case Send(to, message) if not {node, to} & self.held:
+                self.tell(to, Received(node, message))
+            case Ship(to, epoch, session, after, end, committed, stamp) if (
+                not {node, to} & self.held
+            ):
+                blocks = tuple(self.blocks[each] for each in range(after + 1, end + 1))
+                message = Append(SHARD, epoch, session, after, committed, stamp, blocks)
+                self.tell(to, Received(node, message))
+            case Propose(wanted) if node not in self.held:
+                if wanted.revision != self.record.revision:
+                    self.tell(node, Proposed(None), RecordSeen(self.record))
+                    return
+                self.record = ShardRecord(**{**vars(wanted), "revision": wanted.revision + 1})
+                self.tell(node, Proposed(self.record))
+                for each in self.nodes.keys() - self.held:
+                    self.tell(each, RecordSeen(self.record))
+            case _:
+                pass
+
+    def committed(self) -> dict[str, int]:
+        return {node: each.log.committed for node, each in self.nodes.items()}
+
+
+def cluster() -> Cluster:
+    return Cluster(record("", claim=0, epoch=0))
+
+
+def test_the_first_replica_claims_begins_its_epoch_and_serves() -> None:
+    nodes = cluster()
+    assert (nodes.record.leader, nodes.record.epoch) == ("a", 1)
+    assert Serve(1) in nodes.seen["a"]
+    assert [each.serving for each in nodes.nodes.values()] == [True, False, False]
+
+
+def test_a_block_is_committed_on_all_when_all_have_it() -> None:
+    nodes = cluster()
+    nodes.submit("a", b"one")
+    assert nodes.committed()["a"] == 2
+    nodes.wait(1)
+    assert nodes.committed() == {"a": 2, "b": 2, "c": 2}
+    assert Commit(2) in nodes.seen["c"]
+
+
+def test_only_who_serves_takes_a_publish() -> None:
+    with pytest.raises(NotServing):
+        cluster().submit("b", b"one")
+
+
+def test_a_member_that_is_silent_leaves_before_more_is_committed() -> None:
+    nodes = cluster()
+    nodes.held = {"c"}
+    nodes.submit("a", b"one")
+    assert nodes.committed()["a"] == 1
+    nodes.wait(4)
+    assert nodes.record.in_sync == {"a", "b"}
+    assert nodes.committed()["a"] == 2
+
+
+def test_it_comes_back_when_it_has_caught_up() -> None:
+    nodes = cluster()
+    nodes.held = {"c"}
+    nodes.submit("a", b"one")
+    nodes.wait(4)
+    nodes.held = set()
+    nodes.wait(4)
+    assert nodes.record.in_sync == {"a", "b", "c"}
+    assert nodes.committed() == {"a": 2, "b": 2, "c": 2}
+
+
+def test_the_last_two_stay_members_and_nothing_more_is_committed() -> None:
+    nodes = cluster()
+    nodes.held = {"b", "c"}
+    nodes.submit("a", b"one")
+    nodes.wait(20)
+    assert len(nodes.record.in_sync) == 2
+    assert nodes.committed()["a"] == 1
+
+
+def test_another_member_leads_when_the_leaders_process_is_gone() -> None:
+    nodes = cluster()
+    nodes.submit("a", b"one")
+    nodes.held = {"a"}
+    nodes.tell("b", NodeGone("a"))
+    nodes.wait(4)
+    assert (nodes.record.leader, nodes.record.in_sync) == ("b", {"b", "c"})
+    nodes.submit("b", b"two")
+    nodes.wait(1)
+    assert nodes.committed() == {"a": 2, "b": 4, "c": 4}
+
+
+def test_a_deposed_leader_ends_as_soon_as_it_is_told() -> None:
+    nodes = cluster()
+    nodes.held = {"a"}
+    nodes.tell("b", NodesAlive({"b": 12, "c": 13}))
+    nodes.wait(4)
+    nodes.tell("a", RecordSeen(nodes.record))
+    assert isinstance(nodes.seen["a"][-1], Exit)
+    assert nodes.nodes["a"].handle(Tick(), nodes.now) == []
+
+
+def test_a_leader_without_its_lease_goes_on_while_all_members_answer() -> None:
+    nodes = cluster()
+    nodes.tell("a", LeaseLost())
+    nodes.wait(3)
+    assert nodes.nodes["a"].serving
+    nodes.held = {"b"}
+    nodes.wait(3)
+    assert nodes.nodes["a"].has_ended
+
+
+def test_leadership_is_handed_over_without_a_loss() -> None:
+    nodes = cluster()
+    nodes.submit("a", b"one")
+    nodes.tell("a", Transfer("c"))
+    assert StopServing() in nodes.seen["a"]
+    nodes.wait(2)
+    assert (nodes.record.leader, nodes.record.epoch) == ("c", 3)
+    assert nodes.nodes["a"].has_ended
+    assert nodes.nodes["c"].log.chain.mark(2) == nodes.nodes["a"].log.chain.mark(2)
+
+
+def test_a_follower_that_is_drained_leaves_the_set_at_once() -> None:
+    nodes = cluster()
+    nodes.tell("c", Drain())
+    assert nodes.record.in_sync == {"a", "b"}
+    assert Drained() in nodes.seen["c"]
+    nodes.wait(4)
+    assert nodes.record.in_sync == {"a", "b"}
+
+
+def test_a_tail_that_the_leader_has_not_is_erased_before_the_answer() -> None:
+    follower = following(chain_of(1, 1, 1))
+    common = chain_of(1, 1).end
+    (action,) = follower.handle(told(follower, TruncateTo, common), 1.0)
+    assert action == Truncate(2, keep=False)
+    (send,) = follower.handle(Truncated(2), 1.0)
+    assert isinstance(send, Send)
+    assert isinstance(send.message, Acknowledge)
+    assert send.message.durable == 2
+
+
+def test_what_is_applied_is_never_erased_but_copied_anew() -> None:
+    follower = following(chain_of(1, 1, 1), applied=3)
+    (send,) = follower.handle(told(follower, TruncateTo, chain_of(1, 1).end), 1.0)
+    assert isinstance(send, Send)
+    assert isinstance(send.message, Hello)
+    assert send.message.epoch_ends == ()
+
+
+def test_a_copy_takes_the_place_of_the_journal() -> None:
+    nodes = cluster()
+    checkpoint = nodes.nodes["a"].log.chain.end
+    nodes.nodes["c"] = replica("c")
+    nodes.tell("a", Recycled(checkpoint.position))
+    nodes.tell("c", NodesAlive(PROCESSES), RecordSeen(nodes.record))
+    assert CopyCheckpoint("a") in nodes.seen["c"]
+    nodes.tell("c", Copied(checkpoint))
+    nodes.submit("a", b"one")
+    nodes.wait(2)
+    assert nodes.nodes["c"].log.committed == nodes.nodes["a"].log.committed
+
+
+def test_a_late_word_of_a_block_that_was_cut_makes_nothing_durable() -> None:
+    one, other = chain_of(1, 1), chain_of(1)
+    follower = following(other)
+    assert follower.handle(Durable(one.end), 1.0) == []
+    assert follower.log.durable == 1
+
+
+def test_a_leader_of_an_older_epoch_is_fenced() -> None:
+    follower = following(chain_of(1), epoch=5)
+    (send,) = follower.handle(Received("b", Append(SHARD, 4, 1, 1, 0, 0.0, ())), 1.0)
+    assert isinstance(send, Send)
+    assert send.message == Fenced(SHARD, 5, send.message.session)
+
+
+def test_an_older_record_is_not_followed_after_a_newer_promise() -> None:
+    follower = replica("c", promise=7)
+    assert follower.handle(RecordSeen(record(epoch=6)), 1.0) == []
+    assert follower.handle(RecordSeen(record(epoch=8, revision=2)), 1.0) == [SavePromise(8)]
+
+
+def test_an_operator_can_lead_with_a_loss_and_the_tail_is_kept() -> None:
+    nodes = cluster()
+    nodes.submit("a", b"one")
+    nodes.held = {"a", "b"}
+    nodes.tell("c", RecoverWithLoss())
+    assert (nodes.record.leader, nodes.record.unclean, nodes.record.in_sync) == ("c", 2, {"c"})
+    follower = following(chain_of(1, 1, 1), unclean=5, epoch=5)
+    (action,) = follower.handle(told(follower, TruncateTo, chain_of(1, 1).end, 5), 1.0)
+    assert action == Truncate(2, keep=True)
+
+
+def following(chain: Chain, applied: int = 0, epoch: int = 2, unclean: int = 0) -> Replica:
+    """The replica of node c that has said hello to the leader a."""
+    follower = replica("c", chain, promise=epoch, applied=applied)
+    seen = ShardRecord(**{**vars(record(epoch=epoch)), "unclean": unclean})
+    (send,) = follower.handle(RecordSeen(seen), 0.5)
+    assert isinstance(send, Send)
+    assert isinstance(send.message, Hello)
+    SESSIONS[follower] = send.message.session
+    return follower
+
+
+SESSIONS: dict[Replica, int] = {}
+
+
+def told(follower: Replica, kind: type[TruncateTo], content: object, epoch: int = 2) -> Received:
+    return Received("a", kind(SHARD, epoch, SESSIONS[follower], content))  # type: ignore[arg-type]
