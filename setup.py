@@ -35,7 +35,7 @@ HOT_MODULES = (
     "vhosts/posting/appending.py",
     "vhosts/posting/sharing_out.py",
     "amqp_front/wire/record_attributes.py",
-    "amqp_front/publishing/route_search.py",
+    "vhosts/posting/decision.py",
     "amqp_front/publishing/publisher.py",
     "vhosts/queues/queue.py",
     "exchanges/routes/route_walk.py",

@@ -104,8 +104,9 @@ from routelog.vhosts.posting.broker_message import (
     TRACE_EXCHANGE,
     tell,
 )
+from routelog.vhosts.posting.decision import Decision, Router
 from routelog.vhosts.posting.passage import Passage
-from routelog.vhosts.posting.sharing_out import by_route, disjoint
+from routelog.vhosts.posting.sharing_out import disjoint
 from routelog.vhosts.queues.consumer_group import ConsumerGroup
 from routelog.vhosts.queues.dispatcher import delivery_cost
 from routelog.vhosts.queues.event_feed import EventFeed, TellEvent
@@ -154,6 +155,7 @@ __all__ = [
     "ConsumerGroup",
     "ConsumerSnapshot",
     "ConsumptionRefused",
+    "Decision",
     "Definitions",
     "DefinitionsImport",
     "Delivery",
@@ -209,6 +211,7 @@ __all__ = [
     "QueueUnreadable",
     "Recipient",
     "ResourceKind",
+    "Router",
     "TakenMessage",
     "TellEvent",
     "Timer",
@@ -229,7 +232,6 @@ __all__ = [
     "VhostRecord",
     "VirtualHost",
     "acts",
-    "by_route",
     "checked_arguments",
     "checked_limits",
     "current_actor",

@@ -160,7 +160,7 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
 def _reply_queue(channel: TopologyChannel, method: Any) -> None:
     # Whoever is to reply may ask whether somebody waits for it still.
     name = method.queue
-    if name != PSEUDO_QUEUE and channel.services.replies.find(name.encode()) is None:
+    if name != PSEUDO_QUEUE and not channel.services.replies.is_open(name.encode()):
         raise SoftError(NOT_FOUND, f"no queue '{name}' in vhost '{channel.vhost.name}'")
     channel.reply(None, method.nowait, commands.Queue.DeclareOk, queue=name, consumer_count=1)
 

@@ -1,6 +1,5 @@
 """Direct reply-to: replies that go straight to the channel that asked, through no queue."""
 
-from collections.abc import Iterable
 from typing import Protocol
 
 from routelog.amqp_front.wire.command import PublishRun
@@ -33,18 +32,12 @@ class DirectReplies:
         """Forget an address."""
         self._consumers.pop(address.encode(), None)
 
-    def find(self, address: bytes) -> ReplyConsumer | None:
-        """Whom an address belongs to."""
-        return self._consumers.get(address)
+    def is_open(self, address: bytes) -> bool:
+        """Whether somebody waits for replies at an address."""
+        return address in self._consumers
 
-    def send(self, address: bytes, run: PublishRun, clock: Clock) -> bool:
-        """Deliver what was published to an address; returns False when it belongs to nobody."""
-        consumer = self.find(address)
+    def send(self, address: bytes, run: PublishRun, indexes: list[int], clock: Clock) -> None:
+        """Deliver messages of a run, by index, to an address; when it belongs to nobody, they are dropped."""
+        consumer = self._consumers.get(address)
         if consumer is not None:
-            consumer.reply(run.records(0, clock.now()))
-        return consumer is not None
-
-
-def any_reply(keys: Iterable[bytes]) -> bool:
-    """Tell whether one of some routing keys may be a reply address."""
-    return any(key.startswith(ADDRESS_PREFIX) for key in keys)
+            consumer.reply(run.parts([indexes], 0, clock.now())[0])

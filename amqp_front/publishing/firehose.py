@@ -4,15 +4,17 @@ A copy goes to `amq.rabbitmq.trace` under the key `publish.<exchange>` or `deliv
 its headers as RabbitMQ's. Copies of copies are not made. Vhosts that are not traced have no firehose.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Protocol
 
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.errors import AmqpError
 from routelog.amqp_front.wire.properties import PROPERTY_NAMES, Properties, visible_properties
+from routelog.amqp_front.wire.single_run import without_blind_copies
 from routelog.exchanges import holding_exchange
-from routelog.vhosts import TRACE_EXCHANGE, Delivery, Recipient, VirtualHost, tell
+from routelog.vhosts import TRACE_EXCHANGE, Decision, Delivery, VirtualHost, tell
 
 _NUMBERS = {"delivery_mode", "priority"}
 
@@ -40,19 +42,19 @@ class Firehose:
         self._node = node
 
     def published(
-        self, channel: TracedChannel, run: PublishRun, bare: bytes, queues: Sequence[str]
+        self, channel: TracedChannel, run: PublishRun, index: int, queues: Sequence[str]
     ) -> None:
         """A message was published.
 
         Args:
-            run: of one message.
-            bare: its property list, as consumers see it.
+            run: as everybody may see it.
+            index: of the message.
             queues: that it came to.
         """
-        exchange = run.exchange.decode()
-        headers = self._headers(channel, run.exchange, run.keys()[0], bare)
+        exchange, key = run.exchange.decode(), run.routing_key or run.keys()[index]
+        headers = self._headers(channel, run.exchange, key, run.properties(index))
         routed = {**headers, "routed_queues": list(queues)}
-        self._tell(exchange, f"publish.{exchange}", routed, run.body(0))
+        self._tell(exchange, f"publish.{exchange}", routed, run.body(index))
 
     def delivered(self, channel: TracedChannel, queue: str, delivery: Delivery) -> None:
         """Messages are on their way to a consumer."""
@@ -87,9 +89,16 @@ class Firehose:
         }
 
 
-def queue_names(recipients: Iterable[Recipient]) -> list[str]:
-    """What a copy names of those that get a message: its queues, not what holds it until it is due."""
-    return [each.name for each in recipients if holding_exchange(each.name) is None]
+def traces(
+    firehose: Firehose, channel: TracedChannel, run: PublishRun, decision: Decision
+) -> Iterator[Callable[[], None]]:
+    """What tells a firehose of each message that was decided, to be called in order."""
+    run = without_blind_copies(run)
+    routes = {at: route for route, indexes in decision.deliver.items() for at in indexes}
+    for at in range(decision.first, decision.end):
+        # Its queues, not what holds it until it is due.
+        queues = [name for name in routes.get(at, ()) if holding_exchange(name) is None]
+        yield partial(firehose.published, channel, run, at, queues)
 
 
 def _property_table(raw: bytes) -> dict[str, object]:

@@ -1,8 +1,8 @@
 # The publishing side of a channel, for the compiled kernel.
 from routelog.amqp_front.publishing.confirm_sender cimport ConfirmSender
 from routelog.amqp_front.wire.record_attributes cimport record_attributes
-from routelog.amqp_front.publishing.route_search cimport RouteSearch
 from routelog.vhosts.posting.appending cimport Appending
+from routelog.vhosts.posting.decision cimport Router
 
 
 cdef class Publisher:
@@ -18,15 +18,13 @@ cdef class Publisher:
     cdef str _exchange
     cdef long long _known_version
     cdef Appending _appending
-    cdef RouteSearch _search
+    cdef Router _router
     cdef object _needed
     cdef public object fan_out
-    cdef list _reached
     cpdef publish(self, run)
     cdef _publish(self, run)
-    cdef _to_routes(self, run, found)
-    cdef _to_route(self, run, route)
-    cdef _append(self, batches, bint whole=*)
+    cdef _carry_out(self, run, decision)
+    cdef _deliver(self, run, decision)
     cdef _arrived(self, needed)
     cdef _check_flags(self, run)
     cdef _check_exchange(self, name)

@@ -1,18 +1,16 @@
 # cython: annotation_typing=False, wraparound=True
 """The publishing side of a channel: from a run of publishes to queues, returns and confirms."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import cython
 
-from routelog.amqp_front.node.direct_reply import ADDRESS_PREFIX, any_reply
 from routelog.amqp_front.publishing.confirm_sender import ConfirmSender
-from routelog.amqp_front.publishing.firehose import queue_names
+from routelog.amqp_front.publishing.firehose import traces
 from routelog.amqp_front.publishing.publish_checks import checked, is_checked
 from routelog.amqp_front.publishing.publishing_channel import PublishingChannel
 from routelog.amqp_front.publishing.return_sender import ReturnSender
-from routelog.amqp_front.publishing.route_search import TURN_KEYS_MAX, RouteSearch
-from routelog.amqp_front.publishing.run_passage import RunPassage
+from routelog.amqp_front.publishing.run_messages import RunMessages, run_batches
 from routelog.amqp_front.sockets.piecework import Piecework
 from routelog.amqp_front.wire.command import CARBON_COPY, PublishRun
 from routelog.amqp_front.wire.errors import (
@@ -22,23 +20,21 @@ from routelog.amqp_front.wire.errors import (
     HardError,
     SoftError,
 )
-from routelog.amqp_front.wire.properties import Properties, copies
 from routelog.amqp_front.wire.record_attributes import record_attributes
 from routelog.amqp_front.wire.single_run import (
     LOOKED_AT_MAX,
     at_once,
-    singles,
     without_blind_copies,
 )
 from routelog.exchanges import Route
-from routelog.log_backend import NOTHING, JournalFailed, JournalPositions
-from routelog.vhosts import Recipient, ResourceKind, Verb
+from routelog.log_backend import NOTHING, JournalFailed, JournalPositions, Records
+from routelog.vhosts import Passage, ResourceKind, Verb
 from routelog.vhosts.posting.appending import PAUSE, Appending, Batches
-from routelog.vhosts.posting.sharing_out import by_route, disjoint, queues_of, shared_out
+from routelog.vhosts.posting.decision import Decision, Router
+from routelog.vhosts.posting.sharing_out import disjoint, queues_of, shared_out
 
 # Of one turn of the loop; what is left of a run comes again in the next one.
 TURN_SECONDS = 0.001  # to look at single messages
-TURN_ROUTES_MAX = 1_024  # ways of its messages: 1 to 2 us each
 SHARED_AT_ONCE = 4_096  # queues of all routes of a run: to share them out takes 0.2 to 0.5 ms
 
 
@@ -68,9 +64,10 @@ class Publisher:
         self._exchange = ""
         self._known_version = -1
         self._appending = Appending(channel.services.clock)
-        self._search = RouteSearch(self._vhost.routing, self._appending)
+        is_reply = channel.services.replies.is_open
+        vhost = self._vhost
+        self._router = Router(vhost.routing, self._appending, vhost.passage, is_reply)
         self._needed = NOTHING  # for what is under way
-        self._reached: list[str] | None = None  # queues of a message that is traced
 
     # -- publishing
 
@@ -132,8 +129,7 @@ class Publisher:
         self.carried = run.count
         self._appending.begin(self.confirming)
         try:
-            is_traced = self._vhost.firehose is not None
-            needed = self._publish_traced(run) if is_traced else self._publish(run)
+            needed = self._publish(run)
         except JournalFailed as error:
             self._lose(error)
             return NOTHING
@@ -177,95 +173,61 @@ class Publisher:
             refused.clear()  # without confirms nobody wants to know
 
     @cython.cfunc
-    @cython.locals(routes=dict, keys=list, found=list)
+    @cython.locals(routes=dict)
     def _publish(self, run: PublishRun) -> JournalPositions:
         exchange = run.exchange.decode()
-        routing = self._vhost.routing
-        routes = routing.cached_routes(exchange)
-        if routes is None and routing.remembers(exchange):
-            return self._publish_remembered(run, exchange)
-        if run.property_flags & CARBON_COPY:
-            return self._publish_copies(run, exchange)
-        if routes is None:
-            return self._publish_by_headers(run, exchange)
-        key = run.routing_key
-        if key is not None:
-            route = routes.get(key)
-            if not route:
-                if not exchange and key.startswith(ADDRESS_PREFIX):
-                    return self._reply(run, key)
-                if route is None:
-                    self._appending.is_over()  # the turn's time begins
-                route = routing.route(exchange, key)
-            return self._to_route(run, route)
-        keys = run.keys()
-        if run.count > TURN_KEYS_MAX:
-            del keys[TURN_KEYS_MAX:]
-        found = self._search.by_keys(routes, exchange, keys)
-        if not exchange and not all(found) and any_reply(keys):
+        key, firehose = run.routing_key, self._vhost.firehose
+        if key is not None and firehose is None and not run.property_flags & CARBON_COPY:
+            routes = self._vhost.routing.cached_routes(exchange)
+            route = routes.get(key) if routes is not None else None
+            if route:
+                records = run.records(record_attributes(run), self._clock.now())
+                queues = self._vhost.targets.gradually(route)
+                return self._appending.append(((records, queues, range(run.count)),), False)
+        if firehose is not None:
             run = at_once(run)
-            return self._publish_singles(run, keys[: run.count])
-        self.carried = len(found)
-        return self._to_routes(run, found)
-
-    def _publish_traced(self, run: PublishRun) -> JournalPositions:
-        needed = NOTHING
-        refused: set[int] = set()
-        run = at_once(run)
-        for at, single in enumerate(singles(run, run.keys())):
-            self._reached = []
-            try:
-                needed = needed.joined(self._publish(single))
-                bare = without_blind_copies(single).properties(0)
-                self._vhost.firehose.published(self._channel, single, bare, self._reached)
-            finally:
-                self._reached = None
-            if self._is_last(at, refused):
-                break
-        self._appending.refused = refused
-        self.carried = at + 1  # each single one has set it to 1
+        messages = RunMessages(run)
+        decision = self._router.decide(exchange, messages, 0, run.count)
+        needed = self._carry_out(run, decision)
+        while decision.passage is not None and decision.end < min(run.count, LOOKED_AT_MAX):
+            # What becomes of the next message hung on one of these.
+            decision = self._router.decide(exchange, messages, decision.end, run.count)
+            needed = needed.joined(self._carry_out(run, decision))
         return needed
 
-    def _publish_singles(self, run: PublishRun, keys: Sequence[bytes]) -> JournalPositions:
+    @cython.cfunc
+    def _carry_out(self, run: PublishRun, decision: Decision) -> JournalPositions:
+        self.carried = decision.end
+        if decision.replies:
+            bare = without_blind_copies(run)
+            for address, indexes in decision.replies.items():
+                self._channel.services.replies.send(address, bare, indexes, self._clock)
+        if decision.returned:
+            self._return(run, decision.returned)
         needed = NOTHING
-        refused: set[int] = set()
-        for at, single in enumerate(singles(run, keys)):
-            needed = needed.joined(self._publish(single))
-            if self._is_last(at, refused):
-                break
-        self._appending.refused = refused
-        self.carried = at + 1
+        if decision.passage is not None:
+            needed = self._store(run, decision.deliver, decision.passage)
+        elif decision.deliver:
+            needed = self._deliver(run, decision)
+        if self._vhost.firehose is not None:
+            for tell in traces(self._vhost.firehose, self._channel, run, decision):
+                tell()
         return needed
-
-    def _is_last(self, at: int, refused: set[int]) -> bool:
-        # Whether a message of a run is under way: those behind it come again. Notes whether it was refused.
-        if self._appending.refused:
-            refused.add(at)
-            self._appending.refused.clear()
-        if self._appending.is_under_way:
-            self._appending.indexes = (at,)
-            return True
-        return False
 
     @cython.cfunc
     @cython.locals(chosen=dict, known=dict)
-    def _to_routes(self, run: PublishRun, found: list[Route]) -> JournalPositions:
+    def _deliver(self, run: PublishRun, decision: Decision) -> JournalPositions:
         # One batch for each queue, so that its order is the publisher's.
-        chosen = by_route(found, TURN_ROUTES_MAX)
-        self.carried = len(found)
-        unrouted = chosen.pop((), None)
-        if unrouted is not None:
-            self._return(run, unrouted)
-        if not chosen:
-            return NOTHING
+        chosen = decision.deliver
         if len(chosen) > 1 and queues_of(chosen) > SHARED_AT_ONCE:
-            return self._append(self._shared_out(run.kept(len(found)), chosen))
+            return self._appending.append(self._shared_out(run.kept(decision.end), chosen), False)
         chosen = disjoint(chosen)
         selections = list(chosen.values())
         parts = run.parts(selections, record_attributes(run), self._clock.now())
-        known = self._vhost.targets.known()
-        queues = [known.get(route) or self._targets(route) for route in chosen]
-        return self._append(zip(parts, queues, selections, strict=True))
+        targets = self._vhost.targets
+        known = targets.known()
+        queues = [known.get(route) or targets.gradually(route) for route in chosen]
+        return self._appending.append(zip(parts, queues, selections, strict=True), False)
 
     def _shared_out(self, run: PublishRun, chosen: dict[Route, list[int]]) -> Batches:
         targets = self._vhost.targets
@@ -283,78 +245,16 @@ class Publisher:
 
         return batches()
 
-    @cython.cfunc
-    def _to_route(self, run: PublishRun, route: Route) -> JournalPositions:
-        if not route:
-            self._return(run, range(run.count))
-            return NOTHING
-        records = run.records(record_attributes(run), self._clock.now())
-        return self._append(((records, self._targets(route), range(run.count)),))
+    def _store(
+        self, run: PublishRun, deliver: dict[Route, list[int]], passage: Passage
+    ) -> JournalPositions:
+        attributes, now = record_attributes(run), self._clock.now()
+        batches = run_batches(run, deliver, self._vhost, now)
 
-    def _targets(self, route: Route) -> Iterable[Recipient]:
-        targets = self._vhost.targets
-        return targets.gradually(route) if self._reached is None else targets.of(route)
+        def records(indexes: list[int]) -> Records:
+            return run.parts([indexes], attributes, now)[0]
 
-    @cython.cfunc
-    @cython.locals(whole=cython.bint)
-    def _append(self, batches: Batches, whole: bool = False) -> JournalPositions:
-        if self._reached is not None:
-            batches = list(batches)
-            for _, queues, _ in batches:
-                self._reached += queue_names(queues)
-        return self._appending.append(batches, whole)
-
-    def _publish_by_headers(self, run: PublishRun, exchange: str) -> JournalPositions:
-        found = self._search.by_headers(run, exchange)
-        self.carried = len(found)
-        return self._to_routes(run, found)
-
-    def _publish_remembered(self, run: PublishRun, exchange: str) -> JournalPositions:
-        # Cut where what becomes of a message hangs on one before it.
-        run = at_once(run)
-        self.carried = run.count
-        needed, begin = NOTHING, 0
-        while begin < run.count:
-            through = RunPassage(self._vhost, run, self._clock.now())
-            begin = through.route(exchange, begin)
-            self._return(run, through.unrouted())
-            passage = through.passage
-            needed = needed.joined(JournalPositions(passage.written, passage.durable))
-            needed = needed.joined(self._append_remembered(through))
-        return needed
-
-    def _append_remembered(self, through: RunPassage) -> JournalPositions:
-        needed = NOTHING
-        stored: dict[int, bool] = {}
-        batches = through.batches()
-        size = sum(records.batch_bytes * len(queues) for records, queues, _ in batches)
-        with through.passage.together(size):
-            for batch in batches:
-                positions = self._append((batch,), True)
-                needed = needed.joined(positions)
-                for at in batch[2]:
-                    stored[at] = stored.get(at, False) or positions != NOTHING
-            for at in self._appending.refused:
-                stored.pop(at, None)
-            remembered = through.remember(stored, needed)
-        for remember in remembered:
-            remember()
-        return needed
-
-    def _publish_copies(self, run: PublishRun, exchange: str) -> JournalPositions:
-        message = Properties(run.properties(0)).message()
-        keys = (run.keys()[0], *copies(message.headers))
-        route = self._vhost.routing.route_all(exchange, keys, message)
-        if exchange or not any_reply(keys):
-            return self._to_route(run, route)
-        bare, send = without_blind_copies(run), self._channel.services.replies.send
-        replied = [send(key, bare, self._clock) for key in dict.fromkeys(keys)]
-        return self._to_route(run, route) if route or not any(replied) else NOTHING
-
-    def _reply(self, run: PublishRun, address: bytes) -> JournalPositions:
-        if not self._channel.services.replies.send(address, run, self._clock):
-            self._return(run, range(run.count))
-        return NOTHING
+        return passage.store(batches, self._appending, run.persistent, records)
 
     def _return(self, run: PublishRun, indexes: Sequence[int]) -> None:
         if run.mandatory and indexes:

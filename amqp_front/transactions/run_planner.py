@@ -1,27 +1,19 @@
 """From runs of publishes to the plan of a commit: the queues that will get them, their returns and replies."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain
 
-from routelog.amqp_front.node.direct_reply import ADDRESS_PREFIX, any_reply
-from routelog.amqp_front.publishing.firehose import queue_names
+from routelog.amqp_front.publishing.firehose import traces
 from routelog.amqp_front.publishing.publishing_channel import PublishingChannel
 from routelog.amqp_front.publishing.return_sender import ReturnSender
-from routelog.amqp_front.publishing.route_search import TURN_KEYS_MAX, RouteSearch
-from routelog.amqp_front.publishing.run_passage import RunPassage
+from routelog.amqp_front.publishing.run_messages import RunMessages, run_batches
 from routelog.amqp_front.transactions.commit_plan import CommitPlan, Queues
 from routelog.amqp_front.wire.command import CARBON_COPY, PublishRun
-from routelog.amqp_front.wire.properties import Properties, copies
 from routelog.amqp_front.wire.record_attributes import record_attributes
-from routelog.amqp_front.wire.single_run import (
-    LOOKED_AT_MAX,
-    at_once,
-    singles,
-    without_blind_copies,
-)
+from routelog.amqp_front.wire.single_run import LOOKED_AT_MAX, at_once, without_blind_copies
 from routelog.exchanges import Route
-from routelog.vhosts import Appending, by_route, disjoint
+from routelog.log_backend import JournalPositions, Records
+from routelog.vhosts import Appending, Decision, Passage, Router
 
 
 class RunPlanner:
@@ -42,33 +34,35 @@ class RunPlanner:
         self._clock = channel.services.clock
         self._replies = channel.services.replies
         self._turn = Appending(self._clock)
-        self._search = RouteSearch(self._vhost.routing, self._turn)
+        passage = partial(self._vhost.passage, plan.undecided)
+        is_reply = self._replies.is_open
+        self._router = Router(self._vhost.routing, self._turn, passage, is_reply)
 
-    def found(self, run: PublishRun) -> list[Queues] | None:
+    def found(self, run: PublishRun) -> list[tuple[Queues, Sequence[int]]] | None:
         """The queues of the first messages of a run: of as many as a turn is to bear, at least of 1.
 
         Returns:
-            None: what becomes of them hangs on more than where their exchange leads; see `add`.
+            Queues, and the indexes of the messages for them; those that are returned have no queues. None: what
+            becomes of them hangs on more than where their exchange leads, see `add`.
 
         Raises:
             ExchangeNotFound: its exchange is gone meanwhile.
         """
-        exchange, routing = run.exchange.decode(), self._vhost.routing
-        routes = routing.cached_routes(exchange)
         looked_at = self._vhost.firehose is not None or run.property_flags & CARBON_COPY
-        if looked_at or (routes is None and routing.remembers(exchange)):
+        if looked_at or self._vhost.routing.remembers(run.exchange.decode()):
             return None
+        decision = self._decide(run)
+        if decision.replies:
+            return None
+        found = *decision.deliver.items(), ((), decision.returned)
+        return [(self._vhost.targets.of(route), indexes) for route, indexes in found if indexes]
+
+    def _decide(self, run: PublishRun) -> Decision:
         self._turn.begin(False)
-        if routes is None:
-            found = self._search.by_headers(run, exchange)
-        else:
-            keys = run.keys()
-            found = self._search.by_keys(routes, exchange, keys)
-            if not exchange and not all(found) and any_reply(keys):
-                return None
-        routed = {id(route): route for route in found}
-        queues = {at: self._vhost.targets.of(route) for at, route in routed.items()}
-        return [queues[id(route)] for route in found]
+        decision: Decision = self._router.decide(
+            run.exchange.decode(), RunMessages(run), 0, run.count
+        )
+        return decision
 
     def share(self, run: PublishRun, parts: Sequence[tuple[Queues, list[int]]]) -> None:
         """Plan messages of a run, by index, for the queues that were found; with none, they are returned.
@@ -81,7 +75,9 @@ class RunPlanner:
                 self._return(run, indexes)
         routed = [(queues, indexes) for queues, indexes in parts if queues]
         selections = [indexes for _, indexes in routed]
-        self._encode(run, selections, (queues for queues, _ in routed))
+        encoded = run.parts(selections, record_attributes(run), self._clock.now())
+        for records, (queues, _) in zip(encoded, routed, strict=True):
+            self.plan.add(records, queues)
 
     def add(self, run: PublishRun) -> int:
         """Route a run and plan it, or as much of it as one turn of the loop is to bear.
@@ -93,108 +89,38 @@ class RunPlanner:
             SoftError: 406, see `CommitPlan.add`.
             ExchangeNotFound: its exchange is gone meanwhile.
         """
-        self._turn.begin(False)
-        if self._vhost.firehose is None:
-            return self._add(run)
-        run = at_once(run)
-        for single in singles(run, run.keys()):
-            self._add_traced(single)
-        return run.count
-
-    def _add_traced(self, single: PublishRun) -> None:
-        planned = len(self.plan.batches)
-        self._add(single)
-        reached = chain.from_iterable(queues for _, queues, _ in self.plan.batches[planned:])
-        bare = without_blind_copies(single).properties(0)
-        told = self._channel, single, bare, queue_names(reached)
-        self.plan.told.append(partial(self._vhost.firehose.published, *told))
-
-    def _add(self, run: PublishRun) -> int:
-        exchange, routing = run.exchange.decode(), self._vhost.routing
-        routes = routing.cached_routes(exchange)
-        if routes is None and routing.remembers(exchange):
-            return self._add_remembered(at_once(run), exchange)
-        if run.property_flags & CARBON_COPY:
-            return self._add_copies(run, exchange)
-        if routes is None:
-            return self._add_routed(run, self._search.by_headers(run, exchange))
-        key = run.routing_key
-        if key is not None:
-            route = routes.get(key)
-            if not route and not exchange and key.startswith(ADDRESS_PREFIX):
-                if not self._reply(run, key):
-                    self._return(run, range(run.count))
-            else:
-                self._add_whole(run, route or routing.route(exchange, key))
-            return run.count
-        keys = run.keys()[:TURN_KEYS_MAX]
-        found = self._search.by_keys(routes, exchange, keys)
-        if exchange or all(found) or not any_reply(keys):
-            return self._add_routed(run, found)
-        run = at_once(run)
-        for single in singles(run, keys[: run.count]):
-            self._add(single)
-        return run.count
-
-    def _add_routed(self, run: PublishRun, found: list[Route]) -> int:
-        chosen = by_route(found, len(found))
-        unrouted = chosen.pop((), None)
-        if unrouted is not None:
-            self._return(run, unrouted)
-        if chosen:
-            chosen = disjoint(chosen)
-            self._encode(run, list(chosen.values()), map(self._vhost.targets.of, chosen))
-        return len(found)
-
-    def _add_whole(self, run: PublishRun, route: Route) -> None:
-        if route:
-            records = run.records(record_attributes(run), self._clock.now())
-            self.plan.add(records, self._vhost.targets.of(route))
-        else:
-            self._return(run, range(run.count))
-
-    def _encode(
-        self, run: PublishRun, selections: list[list[int]], queues: Iterable[Queues]
-    ) -> None:
-        parts = run.parts(selections, record_attributes(run), self._clock.now())
-        for records, to in zip(parts, queues, strict=True):
-            self.plan.add(records, to)
-
-    def _add_copies(self, run: PublishRun, exchange: str) -> int:
-        message = Properties(run.properties(0)).message()
-        keys = (run.keys()[0], *copies(message.headers))
-        route = self._vhost.routing.route_all(exchange, keys, message)
-        replied: list[bool] = []
-        if not exchange and any_reply(keys):
-            bare = without_blind_copies(run)
-            replied = [self._reply(bare, key) for key in dict.fromkeys(keys)]
-        if route or not any(replied):
-            self._add_whole(run, route)
-        return run.count
-
-    def _add_remembered(self, run: PublishRun, exchange: str) -> int:
-        plan = self.plan
-        through = RunPassage(self._vhost, run, self._clock.now(), plan.undecided)
-        first = 0
-        while first < run.count:
-            # One that hangs on another of the transaction is a duplicate of it.
-            first = through.route(exchange, first) + 1
-        self._return(run, through.unrouted())
-        stored: dict[int, bool] = {}
-        for records, queues, indexes in through.batches():
+        firehose, plan = self._vhost.firehose, self.plan
+        if firehose is not None:
+            run = at_once(run)
+        decision = self._decide(run)
+        bare = without_blind_copies(run)
+        for reply in decision.replies.items():
+            plan.told.append(partial(self._replies.send, reply[0], bare, reply[1], self._clock))
+        self._return(run, decision.returned)
+        for records, queues, _ in run_batches(
+            run, decision.deliver, self._vhost, self._clock.now()
+        ):
             plan.add(records, queues)
-            stored.update((at, run.persistent) for at in indexes)
-        plan.passages.append(through.passage)
-        plan.remembering.append(partial(through.remember, stored))
-        plan.durable = max(plan.durable, through.passage.durable)
-        return run.count
+        if decision.passage is not None:
+            self._remember(run, decision.deliver, decision.passage)
+        if firehose is not None:
+            plan.told += traces(firehose, self._channel, run, decision)
+        return decision.end
 
-    def _reply(self, run: PublishRun, address: bytes) -> bool:
-        # Looked for again when it is told: it may be gone.
-        is_there = self._replies.find(address) is not None
-        if is_there:
-            self.plan.told.append(partial(self._replies.send, address, run, self._clock))
-        return is_there
+    def _remember(self, run: PublishRun, deliver: dict[Route, list[int]], passage: Passage) -> None:
+        plan = self.plan
+        stored = {at: run.persistent for indexes in deliver.values() for at in indexes}
+        attributes, now = record_attributes(run), self._clock.now()
+
+        def remember(positions: JournalPositions) -> list[Callable[[], None]]:
+            return passage.remember(stored, run.persistent, records, positions)
+
+        def records(indexes: list[int]) -> Records:
+            return run.parts([indexes], attributes, now)[0]
+
+        plan.passages.append(passage)
+        plan.remembering.append(remember)
+        plan.durable = max(plan.durable, passage.durable)
 
     def _return(self, run: PublishRun, indexes: Sequence[int]) -> None:
         if run.mandatory:

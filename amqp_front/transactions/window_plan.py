@@ -48,7 +48,7 @@ class _Ways:
                 self.is_known = False
                 return
             names = 0
-            for queues in found:
+            for queues, indexes in found:
                 way = self.chosen.get(id(queues))
                 if way is None:
                     way = self.chosen[id(queues)] = (queues, [])
@@ -56,8 +56,8 @@ class _Ways:
                     if names > STEP_NAMES:
                         names = 0
                         yield
-                way[1].append(at)
-                at += 1
+                way[1].extend([at + index for index in indexes])
+            at += sum(len(indexes) for _, indexes in found)
             yield
 
     def _reach(self, queues: Queues) -> int:

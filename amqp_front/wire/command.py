@@ -188,6 +188,8 @@ class PublishRun:
 
     def parts(self, selections: list[list[int]], attributes: int, time: int) -> list[Records]:
         """Copy some of the messages, by index, into a batch for each selection; none is empty."""
+        if len(selections) == 1 and len(selections[0]) == self.count:
+            return [self.records(attributes, time)]
         parts: list[Records] = encode_parts(
             self.source,
             self.rows,

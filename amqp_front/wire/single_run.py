@@ -1,7 +1,5 @@
 """Runs of one message: laid out on their own, cut out of longer ones, and without their blind copies."""
 
-from collections.abc import Sequence
-
 from routelog.amqp_front.wire.command import CARBON_COPY, LaidOutRun, PublishRun
 from routelog.amqp_front.wire.properties import Properties
 from routelog.log_backend import SingleRecord
@@ -29,21 +27,6 @@ def property_flags(properties: Properties) -> int:
     headers = properties.headers()
     copied = CARBON_COPY if "CC" in headers or "BCC" in headers else 0
     return int.from_bytes(properties.raw[:2], "big") | copied
-
-
-def singles(run: PublishRun, keys: Sequence[bytes]) -> list[PublishRun]:
-    """A run's messages, each as a run of its own; nothing in them is read."""
-    flags = run.mandatory | run.immediate << 1
-    copied = run.property_flags & CARBON_COPY  # a run with copies is of one message
-    found: list[PublishRun] = []
-    for at, key in enumerate(keys):
-        raw, body = run.properties(at), run.body(at)
-        record = SingleRecord(run.exchange, key, raw, len(body))
-        record.add(body)
-        property_flags = int.from_bytes(raw[:2], "big") | copied
-        parts = (record, run.channel, run.exchange, key, flags, property_flags, run.persistent)
-        found.append(LaidOutRun(*parts))
-    return found
 
 
 def at_once(run: PublishRun) -> PublishRun:

@@ -36,7 +36,7 @@ HOT_MODULES = (
     "routelog.vhosts.posting.appending",
     "routelog.vhosts.posting.sharing_out",
     "routelog.amqp_front.wire.record_attributes",
-    "routelog.amqp_front.publishing.route_search",
+    "routelog.vhosts.posting.decision",
     "routelog.amqp_front.publishing.publisher",
     "routelog.vhosts.queues.queue",
     "routelog.exchanges.indexes.topic_lanes",

@@ -5,8 +5,10 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from routelog.exchanges import Message, Route, RoutingTable
-from routelog.log_backend import Records
+from routelog.log_backend import NOTHING, JournalPositions, Records
 from routelog.vhosts.errors import TooLargeToRemember
+from routelog.vhosts.messages.recipient import Recipient
+from routelog.vhosts.posting.appending import Appending
 from routelog.vhosts.posting.exchange_memory import ExchangeMemory, Note
 
 TOGETHER_BYTES_MAX = 1 << 30  # of one block, whose length has 32 bits
@@ -31,8 +33,9 @@ class PassageLogs(Protocol):
 
 
 class Passage:
-    """The messages of one publish, known by their places in it. Ends with `remember`, in the same turn,
-    or in one that finds it still current.
+    """The messages of one publish, known by their places in it.
+
+    Ends with `store` or `remember`, in the same turn or in one that finds it still current.
 
     Attributes:
         duplicates: places of those that some exchange did not let through.
@@ -41,7 +44,8 @@ class Passage:
 
     Args:
         memories: by the names of the exchanges.
-        undecided: keys by exchange that share their fate with these, of other passages; None: none.
+        undecided: keys by exchange of other passages, which are stored together with these or not at all, so
+            that what has one of them is a duplicate; None: what becomes of each is known before the next.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class Passage:
         self._memories = memories
         self._logs = logs
         self._noted: dict[str, tuple[ExchangeMemory, list[tuple[int, Note]]]] = {}
+        self._is_planned = undecided is not None
         self._undecided: set[tuple[str, bytes]] = set() if undecided is None else undecided
         self.duplicates: set[int] = set()
         self.written = self.durable = 0
@@ -65,7 +70,7 @@ class Passage:
         """The queues that a message reaches under any of its keys.
 
         Returns:
-            None when that hangs on what becomes of one before it in this passage: end this one first.
+            None when that hangs on what becomes of one before it in this passage: `store` this one first.
 
         Raises:
             ExchangeNotFound: the exchange is not there.
@@ -81,28 +86,29 @@ class Passage:
             if name not in met:
                 note = met[name] = memory.note(message)
                 if note is not None and memory.is_filter:
-                    undecided = undecided or (name, note.key) in self._undecided
-                    if memory.knows(note):
+                    hangs = (name, note.key) in self._undecided
+                    undecided = undecided or hangs
+                    if hangs or memory.knows(note):
                         stopped.add(name)
                         self.written = max(self.written, memory.written)
                         self.durable = max(self.durable, memory.durable)
             return name not in stopped
 
         names = self._routing.route_all(exchange, keys, message, visit)
-        if undecided:
+        if undecided and not self._is_planned:
             return None
         for name, note in met.items():
             if note is not None and name not in stopped:
-                self._note(place, name, note)
+                self._note(place, name, note, is_routed=bool(names))
         if stopped:
             self._logs.journal.check()  # what it is a duplicate of may be lost
             self.duplicates.add(place)
         return names
 
-    def _note(self, place: int, name: str, note: Note) -> None:
+    def _note(self, place: int, name: str, note: Note, *, is_routed: bool) -> None:
         memory = self._memories[name]
         self._noted.setdefault(name, (memory, []))[1].append((place, note))
-        if memory.is_filter:
+        if memory.is_filter and is_routed:  # or it will not be stored
             self._undecided.add((name, note.key))
 
     def is_current(self) -> bool:
@@ -114,27 +120,49 @@ class Passage:
                 return False
         return True
 
-    def together(self, size: int) -> AbstractContextManager[object]:
-        """Let what is appended meanwhile survive a crash whole or not at all.
+    def store(
+        self,
+        batches: Sequence[tuple[Records, Sequence[Recipient], Sequence[int]]],
+        appending: Appending,
+        asked: bool,
+        records: Callable[[list[int]], Records],
+    ) -> JournalPositions:
+        """End the passage: its messages and what is remembered of them survive a crash whole or not at all.
 
         Args:
-            size: bytes that will be appended, about.
+            batches: records, the queues that get them, and their places; no queue is in two of them.
+            asked, records: see `remember`.
+
+        Returns:
+            What the confirm of its messages waits for.
 
         Raises:
             TooLargeToRemember: that is more than one block can hold.
+            JournalFailed: the disk failed before.
         """
+        size = sum(each.batch_bytes * len(queues) for each, queues, _ in batches)
         if size > TOGETHER_BYTES_MAX:
             raise TooLargeToRemember(size, TOGETHER_BYTES_MAX)
-        return self._logs.together()
+        needed, stored = NOTHING, dict[int, bool]()
+        with self._logs.together():
+            for batch in batches:
+                positions = appending.append((batch,), True)
+                needed = needed.joined(positions)
+                for place in batch[2]:
+                    stored[place] = stored.get(place, False) or positions != NOTHING
+            for place in appending.refused:
+                stored.pop(place, None)
+            remembered = self.remember(stored, asked, records, needed)
+        for remember in remembered:
+            remember()
+        return needed.joined(JournalPositions(self.written, self.durable))
 
     def remember(
         self,
         stored: Mapping[int, bool],
         asked: bool,
         records: Callable[[list[int]], Records],
-        *,
-        written: int,
-        durable: int,
+        positions: JournalPositions,
     ) -> list[Callable[[], None]]:
         """End the passage: what came by is remembered, when all is called that this returns, in the same turn.
 
@@ -144,12 +172,12 @@ class Passage:
             stored: by place, whether what they have taken is in the journal.
             asked: their publisher asked that they survive a restart.
             records: makes a batch of the messages at some places.
-            written, durable: how far the journal has to come until they are safe.
+            positions: how far the journal has to come until they are safe.
         """
         remembered: list[Callable[[], None]] = []
         for memory, notes in self._noted.values():
-            memory.written = max(memory.written, written)
-            memory.durable = max(memory.durable, durable)
+            memory.written = max(memory.written, positions.written)
+            memory.durable = max(memory.durable, positions.durable)
             if not memory.is_filter:
                 remembered.append(memory.remember(notes, records, persistent=asked))
                 continue

@@ -7,9 +7,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from routelog.exchanges import BARE_MESSAGE, ExchangeNotFound, Message, Route
+from routelog.exchanges import (
+    BARE_MESSAGE,
+    ExchangeNotFound,
+    Message,
+    Route,
+    RoutingTable,
+)
 from routelog.log_backend import (
-    NOTHING,
     PERSISTENT,
     Clock,
     JournalFailed,
@@ -22,34 +27,14 @@ from routelog.vhosts.errors import TooLargeToRemember
 from routelog.vhosts.messages.property_list import MalformedProperties, PropertyList, encode_table
 from routelog.vhosts.messages.recipient import Recipient
 from routelog.vhosts.posting.appending import Appending
+from routelog.vhosts.posting.decision import Router
 from routelog.vhosts.posting.passage import Passage
 from routelog.vhosts.posting.sharing_out import disjoint
-
-LONG_ROUTE = 256  # queues: to find the way may have taken long
 
 # In the routes of messages that go together: to tell which queues they share takes up to 1.5 ms.
 NAMES_MAX = 4_096
 
 log = logging.getLogger(__name__)
-
-
-class PostRouting(Protocol):
-    """What the post needs of a vhost's routing."""
-
-    def route_all(
-        self, exchange: str, routing_keys: Sequence[bytes], message: Message = BARE_MESSAGE
-    ) -> Route:
-        """The queues that a message goes to by its keys.
-
-        Raises:
-            ExchangeNotFound: the exchange is not there.
-        """
-
-    def needs_headers(self, exchange: str) -> bool:
-        """Whether headers may matter on the way from an exchange."""
-
-    def remembers(self, exchange: str) -> bool:
-        """Whether a message from an exchange may come to one that remembers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +46,7 @@ class PostWays:
         recipients: what takes the messages of a route, see `RouteTargets.gradually`.
     """
 
-    routing: PostRouting
+    routing: RoutingTable
     passage: Callable[[], Passage]
     recipients: Callable[[Route], Iterable[Recipient]]
     clock: Clock
@@ -136,6 +121,7 @@ class Posting:
         self._attributes = attributes
         self._origin = origin
         self._appending = Appending(ways.clock)
+        self._router = Router(ways.routing, self._appending, ways.passage, names_max=NAMES_MAX)
         self._first = 0  # of those whose way was looked for last
         self._at = 0  # the first one whose way was not looked for
         self._alone_until = 0  # up to there each goes alone: one of them failed
@@ -202,12 +188,22 @@ class Posting:
     def _publish_some(self, whole: bool) -> None:
         self._first = self._at
         self._made.clear()
-        if self._ways.routing.remembers(self._exchange):
-            # One by one: what becomes of a message may hang on the one before it.
-            self._at += 1
-            self._through_memories(self._first)
+        # One by one, too, where an exchange remembers: an error must not undo what it knows of another.
+        is_alone = self._first < self._alone_until or self._ways.routing.remembers(self._exchange)
+        end = self._first + 1 if is_alone else len(self._messages)
+        decision = self._router.decide(self._exchange, self, self._first, end, whole)
+        self._at = decision.end
+        self._untaken.update(decision.returned)
+        batches, passage = self._batches(decision.deliver), decision.passage
+        if passage is None:
+            self._reached(self._appending.append(batches, whole))
             return
-        self._reached(self._appending.append(self._batches(self._chosen(whole)), whole))
+        asked = bool(self._attributes & PERSISTENT)
+        stored = [(records, tuple(to), places) for records, to, places in batches]
+        try:
+            self._reached(passage.store(stored, self._appending, asked, self._encoded))
+        except TooLargeToRemember:
+            self._untaken.add(self._first)
 
     def _reached(self, positions: JournalPositions) -> None:
         self._written = max(self._written, positions.written)
@@ -216,67 +212,32 @@ class Posting:
         self._appending.refused.clear()
 
     def _batches(
-        self, chosen: dict[Route, list[int]]
+        self, deliver: dict[Route, list[int]]
     ) -> Iterator[tuple[Records, Iterable[Recipient], Sequence[int]]]:
-        # Whom a message is for is settled when its way is found; later, some of them may have gone.
-        found = [(self._ways.recipients(route), at) for route, at in disjoint(chosen).items()]
+        chosen: dict[Route, list[int]] = {}
+        for route, places in deliver.items():
+            for place in places:
+                not_to = self._made[place].not_to
+                left = _without(route, not_to) if not_to else route
+                if left:
+                    chosen.setdefault(left, []).append(place)
+        ordered = disjoint({route: sorted(places) for route, places in chosen.items()})
+        # Whom a message is for is settled when its route is found; later, some of them may have gone.
+        found = [(self._ways.recipients(route), places) for route, places in ordered.items()]
         return ((self._encoded(places), to, places) for to, places in found)
 
-    def _chosen(self, whole: bool) -> dict[Route, list[int]]:
-        # The next messages of each route: as many as there is time for.
-        chosen: dict[Route, list[int]] = {}
-        reads_headers = self._ways.routing.needs_headers(self._exchange)
-        messages, made, names = self._messages, self._made, 0
-        end = self._first + 1 if self._first < self._alone_until else len(messages)
-        for place in range(self._first, end):
-            self._at = place + 1
-            message = made[place] = messages[place]
-            seen = decoded_message(message.properties) if reads_headers else BARE_MESSAGE
-            found = self._ways.routing.route_all(self._exchange, message.keys, seen)
-            route = _without(found, message.not_to) if message.not_to else found
-            places = chosen.get(route)
-            if places is not None:
-                places.append(place)
-            elif route:
-                names += len(route)
-                if chosen and names > NAMES_MAX:
-                    self._at = place
-                    break
-                chosen[route] = [place]
-            elif not found:
-                self._untaken.add(place)
-            to_look = place % 16 == 15 or len(found) > LONG_ROUTE
-            if to_look and not whole and self._appending.is_over():
-                break
-        return chosen
+    # What its messages are to a decision, see `Messages`.
+    shared_key = single_keys = None
 
-    def _through_memories(self, at: int) -> None:
-        message = self._made[at] = self._messages[at]
-        passage = self._ways.passage()
-        seen = decoded_message(message.properties)
-        found = passage.route(0, self._exchange, message.keys, seen) or ()
-        if not found and not passage.duplicates:
-            self._untaken.add(at)
-        route = _without(found, message.not_to)
-        size = len(route) * (len(message.body) + len(message.properties))
-        try:
-            with passage.together(size):
-                chosen = {route: [at]} if route else {}
-                needed = self._appending.append(self._batches(chosen), True)
-                taken = route and at not in self._appending.refused
-                remembered = passage.remember(
-                    {0: needed != NOTHING} if taken else {},
-                    bool(self._attributes & PERSISTENT),
-                    lambda places: self._encoded([at] * len(places)),
-                    written=needed.written,
-                    durable=needed.durable,
-                )
-            for remember in remembered:
-                remember()
-        except TooLargeToRemember:
-            self._untaken.add(at)
-            return
-        self._reached(needed.joined(JournalPositions(passage.written, passage.durable)))
+    def keys(self, index: int) -> Sequence[bytes]:
+        """See `Messages`; makes the message."""
+        self._at = index + 1
+        message = self._made[index] = self._messages[index]
+        return message.keys
+
+    def properties(self, index: int) -> Message:
+        """See `Messages`."""
+        return decoded_message(self._made[index].properties)
 
     def _encoded(self, places: Sequence[int]) -> Records:
         source, rows = bytearray(), array("i")

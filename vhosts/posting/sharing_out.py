@@ -14,25 +14,41 @@ from routelog.exchanges import Route
 NAMES_AT_ONCE = 1_024  # 0.1 ms
 
 
-@cython.locals(found=list, most=cython.Py_ssize_t, chosen=dict, known=dict, at=cython.Py_ssize_t)
-def by_route(found: list[Route], most: int) -> dict[Route, list[int]]:
-    """Return the indexes of the messages that go each way.
+@cython.locals(
+    found=list,
+    routes_max=cython.Py_ssize_t,
+    names_max=cython.Py_ssize_t,
+    first=cython.Py_ssize_t,
+    chosen=dict,
+    known=dict,
+    at=cython.Py_ssize_t,
+    names=cython.Py_ssize_t,
+)
+def by_route(
+    found: list[Route], routes_max: int, names_max: int, first: int = 0
+) -> dict[Route, list[int]]:
+    """Return the indexes of the messages that have each route.
 
     Args:
-        found: the route of each message; what goes more ways than so many is taken off at its end.
-        most: ways, at least 1.
+        found: the route of each message; from that on which is beyond a limit, they are taken off its end.
+        routes_max: different routes, at least 1.
+        names_max: queues of all routes, one that is in several counted in each; the first route is no limit.
+        first: index of the first message.
     """
     # A key has one object: a route to 100 queues is hashed in 1 us.
     chosen: dict[Route, list[int]] = {}
     known: dict[int, list[int]] = {}
+    names = 0
     for at in range(len(found)):
         indexes = known.get(id(found[at]))
         if indexes is None:
-            if len(chosen) >= most and found[at] not in chosen:
-                del found[at:]
-                break
+            if found[at] not in chosen:
+                names += len(found[at])
+                if chosen and (len(chosen) >= routes_max or names > names_max):
+                    del found[at:]
+                    break
             indexes = known[id(found[at])] = chosen.setdefault(found[at], [])
-        indexes.append(at)
+        indexes.append(first + at)
     return chosen
 
 

@@ -131,7 +131,7 @@ def test_behind_a_long_way_that_took_its_time_a_run_is_cut(
         node.vhost.bind_queue(name, "amq.headers", "", {"x-match": "all"})
     frames = b"".join(publish(1, exchange, key, b"m") for key in ("k1", "k2", "k3"))
     (run,) = runs(frames)
-    monkeypatch.setattr("routelog.amqp_front.publishing.route_search.LONG_ROUTE", 1)
+    monkeypatch.setattr("routelog.vhosts.posting.decision.LONG_ROUTE", 1)
     assert publisher.carry(run) == 1
     assert sum(counts(node)) == (2 if by_headers else QUEUES_BETWEEN_LOOKS)
 
@@ -173,16 +173,16 @@ def test_a_refusal_in_a_later_turn_is_told_of_its_message(
     assert outcomes(channel) == [("Basic.Nack", 4, False)]
 
 
-def test_of_messages_looked_at_one_by_one_those_behind_one_under_way_come_again(
+def test_messages_that_are_traced_are_under_way_together(
     node: Node, channel: Channel, publisher: Publisher, full: None
 ) -> None:
-    node.vhost.firehose = SimpleNamespace(published=lambda *_: None)
-    run, told = to_all("a", "b", "c"), []
-    for first in range(3):
-        assert publisher.carry(run.part(first, 3 - first)) == 1
-        node.turns.run()
-        told += outcomes(channel)
-    assert told == [("Basic.Ack", 1, False), ("Basic.Nack", 2, False), ("Basic.Nack", 3, False)]
+    told: list[tuple[int, int]] = []
+    trace = SimpleNamespace(published=lambda _, __, at, queues: told.append((at, len(queues))))
+    node.vhost.firehose = trace
+    assert publisher.carry(to_all("a", "b", "c")) == 3
+    assert told == [(at, len(QUEUES)) for at in range(3)]
+    node.turns.run()
+    assert outcomes(channel) == [("Basic.Ack", 1, False), ("Basic.Nack", 3, True)]
     assert held(node, QUEUES[-2]) == ["a", "b", "c"]
 
 

@@ -16,24 +16,16 @@ class Consumer:
 
 def test_an_address_leads_to_its_consumer_until_it_is_closed() -> None:
     replies, first, second = DirectReplies(), Consumer(), Consumer()
-    one, other = replies.open(first), replies.open(second)
-    assert replies.find(one.encode()) is first
-    assert replies.find(other.encode()) is second
-    replies.close(one)
-    replies.close(one)
-    assert replies.find(one.encode()) is None
-    assert replies.find(other.encode()) is second
-
-
-def test_what_is_published_to_an_address_reaches_its_consumer_until_it_is_closed() -> None:
-    replies, consumer, clock = DirectReplies(), Consumer(), SystemClock()
-    address = replies.open(consumer)
-    key = address.encode()
-    run = single_run(1, b"", key, 0, Properties(bytes(2)), b"answer")
-    assert replies.send(key, run, clock)
-    replies.close(address)
-    assert not replies.send(key, run, clock)
-    assert consumer.replies == [b"answer"]
+    addresses = [replies.open(each).encode() for each in (first, second)]
+    run = single_run(1, b"", b"key", 0, Properties(bytes(2)), b"answer")
+    for is_open in (True, False):
+        assert [replies.is_open(address) for address in addresses] == [is_open, True]
+        for address in addresses:
+            replies.send(address, run, [0], SystemClock())
+        replies.close(addresses[0].decode())
+        replies.close(addresses[0].decode())
+    assert first.replies == [b"answer"]
+    assert second.replies == [b"answer"] * 2
 
 
 def test_addresses_cannot_be_guessed() -> None:
@@ -45,5 +37,5 @@ def test_addresses_cannot_be_guessed() -> None:
 
 
 def test_the_pseudo_queue_itself_is_no_address() -> None:
-    assert DirectReplies().find(PSEUDO_QUEUE.encode()) is None
+    assert not DirectReplies().is_open(PSEUDO_QUEUE.encode())
     assert ADDRESS_PREFIX.startswith(PSEUDO_QUEUE.encode())

@@ -9,7 +9,6 @@ from queue_samples import Node, bodies
 from unit.amqp_front.publishing_channel import Channel, held, runs
 
 from routelog.amqp_front.publishing.publisher import Publisher
-from routelog.amqp_front.publishing.route_search import LONG_KEY, TURN_KEYS_MAX
 from routelog.amqp_front.wire.errors import (
     ACCESS_REFUSED,
     NOT_IMPLEMENTED,
@@ -25,6 +24,7 @@ from routelog.vhosts import (
     QueueProperties,
     TopicPermission,
 )
+from routelog.vhosts.posting.decision import KEYS_MAX, LONG_KEY
 
 
 class Asker:
@@ -298,16 +298,16 @@ def test_a_refused_message_is_refused_in_its_turn(node: Node, hurried: Publisher
 
 
 def test_with_time_to_spare_a_run_is_carried_out_whole(node: Node, publisher: Publisher) -> None:
-    messages = [publish(1, "", "one", b"m") for _ in range(TURN_KEYS_MAX + 1)]
+    messages = [publish(1, "", "one", b"m") for _ in range(KEYS_MAX + 1)]
     assert carried(publisher, messages) == [len(messages)]
-    messages = [publish(1, "", ("one", "two")[at % 2], b"m") for at in range(TURN_KEYS_MAX + 1)]
-    assert carried(publisher, messages) == [TURN_KEYS_MAX, 1]
+    messages = [publish(1, "", ("one", "two")[at % 2], b"m") for at in range(KEYS_MAX + 1)]
+    assert carried(publisher, messages) == [KEYS_MAX, 1]
 
 
 def test_messages_that_go_too_many_ways_come_again(
     node: Node, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("routelog.amqp_front.publishing.publisher.TURN_ROUTES_MAX", 1)
+    monkeypatch.setattr("routelog.vhosts.posting.decision.ROUTES_MAX", 1)
     keys = ("one", "one", "two", "one", "one")
     messages = [publish(1, "", key, b"%d" % at) for at, key in enumerate(keys)]
     assert carried(publisher, messages) == [2, 1, 2]

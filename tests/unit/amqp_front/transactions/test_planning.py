@@ -334,8 +334,8 @@ def test_replies_returns_and_traces_follow_what_is_appended(
             told.append(records.body(0).decode())
 
     class Firehose:
-        def published(self, _: object, run: PublishRun, bare: bytes, queues: object) -> None:
-            told.append((run.body(0).decode(), queues))
+        def published(self, _: object, run: PublishRun, index: int, queues: object) -> None:
+            told.append((run.body(index).decode(), queues))
 
     node.vhost.firehose = Firehose()
     address = channel.services.replies.open(Asker())

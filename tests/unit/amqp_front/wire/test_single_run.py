@@ -7,7 +7,7 @@ from pamqp import commands
 
 from routelog.amqp_front.wire.command import CARBON_COPY
 from routelog.amqp_front.wire.properties import Properties
-from routelog.amqp_front.wire.single_run import single_run, singles, without_blind_copies
+from routelog.amqp_front.wire.single_run import single_run, without_blind_copies
 
 
 def properties(headers: dict[str, Any]) -> Properties:
@@ -31,9 +31,3 @@ def test_nobody_sees_the_blind_copies(seen: dict[str, Any]) -> None:
     assert Properties(bare.properties(0)).headers() == seen
     assert (bare.keys(), bytes(bare.body(0)), bare.mandatory) == ([b"k"], b"body", True)
     assert without_blind_copies(bare) is bare
-
-
-def test_a_single_message_is_its_own_run() -> None:
-    run = single_run(3, b"x", b"k", 1, properties({"n": 1}), b"body")
-    (only,) = singles(run, [b"other"])
-    assert (only.keys(), only.properties(0)) == ([b"other"], run.properties(0))

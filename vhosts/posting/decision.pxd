@@ -1,0 +1,12 @@
+# What becomes of published messages, for the compiled kernel.
+from routelog.vhosts.posting.appending cimport Appending
+
+
+cdef class Router:
+    cdef object _routing
+    cdef Appending _turn
+    cdef object _passage
+    cdef object _is_reply
+    cdef object _names_max
+    cpdef decide(self, exchange, messages, Py_ssize_t first, Py_ssize_t end, bint whole=*)
+    cdef _by_keys(self, dict routes, exchange, list keys, Py_ssize_t first, Py_ssize_t end)
