@@ -16,6 +16,7 @@ from routelog.log_backend.journal.journal_block import Reason, Settlement, Unkno
 from routelog.log_backend.journal.journal_positions import NOTHING, JournalPositions
 from routelog.log_backend.journal.journal_reader import JournalDamaged
 from routelog.log_backend.log_store import LogStore
+from routelog.log_backend.loop.scheduler import Lane, Scheduler, in_turns, pause, scheduler_of
 from routelog.log_backend.metadata.metadata import (
     Change,
     Entry,
@@ -94,6 +95,7 @@ __all__ = [
     "JournalDamaged",
     "JournalFailed",
     "JournalPositions",
+    "Lane",
     "LogOptions",
     "LogStore",
     "LogTransaction",
@@ -116,6 +118,7 @@ __all__ = [
     "Schedule",
     "ScheduleStore",
     "ScheduledRecord",
+    "Scheduler",
     "Segment",
     "SegmentDamaged",
     "SettledEntries",
@@ -137,6 +140,7 @@ __all__ = [
     "doubt",
     "encode_parts",
     "encode_records",
+    "in_turns",
     "journal_reports",
     "keep_private",
     "key_partition",
@@ -146,12 +150,14 @@ __all__ = [
     "open_metadata",
     "others_may_read",
     "partition_report",
+    "pause",
     "random_below",
     "random_key",
     "random_name",
     "read_small",
     "record_at",
     "routing_keys",
+    "scheduler_of",
     "split_by_routing_key",
     "split_records",
     "stored_records",

@@ -25,6 +25,7 @@ from routelog.log_backend.doors.disk import Disk
 from routelog.log_backend.journal.journal import Journal
 from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.loop.background import Background
+from routelog.log_backend.loop.scheduler import scheduler_of
 from routelog.log_backend.metadata.metadata import Change, MetadataStore
 from routelog.log_backend.metadata.schedule_store import ScheduleStore
 from routelog.log_backend.partitions.cold_reads import ColdReads
@@ -126,7 +127,7 @@ class LogStore:
         self.journal.on_disk_full = lambda: self._disk_pressure.refused()
         self.waiters = self.journal.waiters
         tail_bytes_max = options.memory_tail_bytes
-        let_go = LettingGo(loop.call_soon, clock).add
+        let_go = LettingGo(scheduler_of(loop)).add
         self.intake = LogIntake(self.journal.groups, tail_bytes_max, self._tails_changed, let_go)
         press = partial(self.pressures.press, "memory")
         self.memory = MemoryWatch(self.intake, tail_bytes_max, press)
@@ -155,10 +156,9 @@ class LogStore:
             interval_seconds=options.scrub_interval_seconds,
         )
         self._retention_timer = RetentionTimer(loop, options.retention_seconds)
-        self._emptied = EmptiedLogs(loop, clock, options.emptied_seconds, run)
+        self._emptied = EmptiedLogs(loop, options.emptied_seconds, run)
         self.checkpoints = Checkpoints(
             loop,
-            clock,
             self.partitions,
             self.journal,
             self.intake,

@@ -7,6 +7,7 @@ from array import array
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, cast
 
 from routelog.log_backend import (
     PERSISTENT,
@@ -15,6 +16,7 @@ from routelog.log_backend import (
     LogStore,
     MetadataWriter,
     Records,
+    Scheduler,
     SystemClock,
     SystemDisk,
     encode_records,
@@ -66,11 +68,16 @@ class Alarm:
 
 
 class Turns:
-    """What was asked to run after this turn of the event loop, or at a time of the clock."""
+    """What was asked to run after this turn of the event loop, or at a time of the clock.
+
+    Attributes:
+        scheduler: of these turns; they are its loop.
+    """
 
     def __init__(self) -> None:
         self.clock = SetClock()
         self._calls: list[Callable[[], None]] = []
+        self.scheduler = Scheduler(cast(Any, self), self.clock)
         self._alarms: list[Alarm] = []
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Alarm:
@@ -95,6 +102,10 @@ class Turns:
     def waiting(self) -> int:
         """How many calls are to come at a time."""
         return sum(not alarm.cancelled for alarm in self._alarms)
+
+    def create_future(self) -> asyncio.Future[None]:
+        """See the event loop's method of this name."""
+        return asyncio.get_running_loop().create_future()
 
     def call_soon(self, call: Callable[[], None]) -> None:
         """See the event loop's method of this name."""

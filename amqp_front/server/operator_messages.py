@@ -14,7 +14,7 @@ from routelog.amqp_front.publishing.publisher import Publisher
 from routelog.amqp_front.wire.errors import AmqpError, HardError, SoftError
 from routelog.amqp_front.wire.properties import Properties, visible_properties
 from routelog.amqp_front.wire.single_run import single_run
-from routelog.log_backend import Reason, Records
+from routelog.log_backend import Lane, Reason, Records, pause
 from routelog.vhosts import (
     FULL_PERMISSION,
     Delivery,
@@ -119,7 +119,7 @@ class OperatorMessages:
                 taken.append(_taken(queue, delivery))
                 size += len(taken[-1].body)
                 if len(taken) % TURN_MESSAGES == 0:
-                    await asyncio.sleep(0)
+                    await pause(Lane.OPERATORS)
             goes_back = requeue
         finally:
             for partition, first, end in _ranges(held):

@@ -10,12 +10,11 @@ import logging
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from functools import partial
 
-from routelog.log_backend.doors.clock import Clock
 from routelog.log_backend.doors.disk import DiskFull
 from routelog.log_backend.journal.journal import Journal
 from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.journal.journal_files import JournalFile
-from routelog.log_backend.loop.turns import in_turns
+from routelog.log_backend.loop.scheduler import Lane, in_turns
 from routelog.log_backend.metadata.metadata import MetadataStore
 from routelog.log_backend.partitions.log_intake import LogIntake
 from routelog.log_backend.partitions.partition_log import PartitionLog
@@ -50,7 +49,6 @@ class Checkpoints:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        clock: Clock,
         partitions: Mapping[int, PartitionLog],
         journal: Journal,
         intake: LogIntake,
@@ -68,7 +66,6 @@ class Checkpoints:
         on_failure: Callable[[Exception], None],
     ) -> None:
         self._loop = loop
-        self._clock = clock
         self._partitions = partitions
         self._journal = journal
         self._intake = intake
@@ -148,7 +145,7 @@ class Checkpoints:
             async with flushing(self._lock, self._on_failure):
                 self._flush_asked = False  # here, or whoever grows meanwhile asks for another one
                 unflushed = await self._due()
-                some = await flush_round(unflushed, self._clock)
+                some = await flush_round(unflushed)
                 await self._write(some, to_sync=())
                 await self._evict()
             if self.refused or self._failed or len(some) == len(unflushed):
@@ -162,7 +159,7 @@ class Checkpoints:
             )
 
     async def _due(self) -> list[PartitionLog]:
-        return await due(self._with_unflushed, self._clock, transient=self._memory.excess > 0)
+        return await due(self._with_unflushed, transient=self._memory.excess > 0)
 
     def _flush_later(self) -> None:
         self.start()
@@ -173,10 +170,10 @@ class Checkpoints:
         if self._failed:
             return
         self._plan = plan = FlushPlan()
-        async for partition in in_turns(due, self._clock):
+        async for partition in in_turns(due, Lane.UPKEEP):
             self._with_unflushed.discard(partition)
-            await plan.add(partition, self._clock)
-        await plan.sync(to_sync, self._clock)
+            await plan.add(partition)
+        await plan.sync(to_sync)
         try:
             if to_sync or not plan.is_empty:  # snapshots follow, if only to say what is settled
                 write = partial(plan.write, self._writer, self._space)
@@ -191,15 +188,15 @@ class Checkpoints:
         finally:
             self._plan = FlushPlan()
         self.refused = False
-        async for partition in plan.flushed(self._clock, self._intake.let_go):
+        async for partition in plan.flushed(self._intake.let_go):
             self._compressor.look(partition)
-        await plan.synced(self._clock)
+        await plan.synced()
 
     async def _evict(self) -> None:
         excess = self._memory.excess
         if excess > 0:  # and a quarter more, not to do it again at once
             wanted = excess + self._memory.tail_bytes_max // 4
-            await evict(self._partitions.values(), wanted, self._clock)
+            await evict(self._partitions.values(), wanted)
         self._memory.look()
 
     # -- checkpoints
@@ -227,7 +224,7 @@ class Checkpoints:
                 self._changed |= changed
                 self._full_files = files + self._full_files
                 return
-            seen = [snapshot(p) async for p in in_turns(changed, self._clock)]
+            seen = [snapshot(p) async for p in in_turns(changed, Lane.UPKEEP)]
             last = files[-1:]
             changes = [JournalExtent.begins_with(each.mark.number + 1, each.end) for each in last]
             await self._loop.run_in_executor(

@@ -7,8 +7,7 @@ that is emptied and filled again goes on in the file that it has.
 import asyncio
 from collections.abc import Callable, Coroutine
 
-from routelog.log_backend.doors.clock import Clock
-from routelog.log_backend.loop.turns import in_turns
+from routelog.log_backend.loop.scheduler import Lane, in_turns
 from routelog.log_backend.partitions.partition_log import PartitionLog
 
 # A larger segment goes at once: to write it took longer than to make the next one will.
@@ -26,12 +25,10 @@ class EmptiedLogs:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        clock: Clock,
         seconds: float,
         run: Callable[[Coroutine[None, None, None]], None],
     ) -> None:
         self._loop = loop
-        self._clock = clock
         self._seconds = seconds
         self._run = run
         self._timer: asyncio.TimerHandle | None = None
@@ -76,7 +73,7 @@ class EmptiedLogs:
             self._run(self._look(at_once=False))
 
     async def _look(self, *, at_once: bool) -> None:
-        async for log, seen in in_turns(list(self._next_offsets.items()), self._clock):
+        async for log, seen in in_turns(list(self._next_offsets.items()), Lane.UPKEEP):
             if at_once or log.next_offset == seen:
                 if log.remove_settled_segments():
                     self.forget(log)

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from routelog.log_backend.doors.clock import Clock
-from routelog.log_backend.loop.turns import in_turns
+from routelog.log_backend.loop.scheduler import Lane, in_turns
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.upkeep.largest_first import largest_first
 
@@ -11,10 +10,10 @@ from routelog.log_backend.upkeep.largest_first import largest_first
 PIECE_BYTES = 32_768
 
 
-async def evict(partitions: Iterable[PartitionLog], excess: int, clock: Clock) -> None:
+async def evict(partitions: Iterable[PartitionLog], excess: int) -> None:
     """Let go of so many bytes of batches, or of what there is, in turns of the loop; large tails first."""
-    by_size = await largest_first(partitions, PartitionLog.tail_bytes, clock)
-    async for _ in in_turns(_evicted(by_size, excess), clock):
+    by_size = await largest_first(partitions, PartitionLog.tail_bytes)
+    async for _ in in_turns(_evicted(by_size, excess), Lane.UPKEEP):
         pass
 
 

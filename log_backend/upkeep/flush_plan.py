@@ -2,9 +2,8 @@
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 
-from routelog.log_backend.doors.clock import Clock
 from routelog.log_backend.doors.disk import DiskFull
-from routelog.log_backend.loop.turns import in_turns
+from routelog.log_backend.loop.scheduler import Lane, in_turns
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.partitions.tail import LetGo
 from routelog.log_backend.segments.segment import Segment
@@ -30,17 +29,17 @@ class FlushPlan:
         """Whether nothing is to be written."""
         return not any(writes for _, writes in self.partitions)
 
-    async def add(self, partition: PartitionLog, clock: Clock) -> None:
+    async def add(self, partition: PartitionLog) -> None:
         """Plan what a partition has to write; it may have very many batches."""
         writes: list[SegmentWrite] = []
         self.partitions.append((partition, writes))
-        async for some in in_turns(partition.plan_flush(), clock):
+        async for some in in_turns(partition.plan_flush(), Lane.UPKEEP):
             writes += some
             self.unwritten_bytes += sum(write.bytes for write in some)
 
-    async def sync(self, partitions: Iterable[PartitionLog], clock: Clock) -> None:
+    async def sync(self, partitions: Iterable[PartitionLog]) -> None:
         """Have the segments of partitions synced, as far as somebody needs them."""
-        async for partition in in_turns(partitions, clock):
+        async for partition in in_turns(partitions, Lane.UPKEEP):
             self._unsynced += partition.segments_to_sync()
 
     def write(self, writer: SegmentWriter, space: DiskSpace) -> None:
@@ -70,21 +69,21 @@ class FlushPlan:
                 left_out += size
         return fitting, left_out
 
-    async def flushed(self, clock: Clock, let_go: LetGo) -> AsyncIterator[PartitionLog]:
+    async def flushed(self, let_go: LetGo) -> AsyncIterator[PartitionLog]:
         """Have partitions take note of it, one after the other.
 
         Args:
             let_go: takes what was planned: of that very much may have left memory meanwhile.
         """
-        async for partition, writes in in_turns(self.partitions, clock):
+        async for partition, writes in in_turns(self.partitions, Lane.UPKEEP):
             partition.flushed()
             for write in writes:
                 let_go(write.batches)
             yield partition
 
-    async def synced(self, clock: Clock) -> None:
+    async def synced(self) -> None:
         """Take note that `write` has returned."""
-        async for segment in in_turns(self._unsynced, clock):
+        async for segment in in_turns(self._unsynced, Lane.UPKEEP):
             segment.unsynced = False
 
     def refused(self) -> None:

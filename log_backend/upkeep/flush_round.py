@@ -5,8 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 
-from routelog.log_backend.doors.clock import Clock
-from routelog.log_backend.loop.turns import in_turns
+from routelog.log_backend.loop.scheduler import Lane, in_turns
 from routelog.log_backend.metadata.metadata import MetadataUnavailable
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.upkeep.largest_first import largest_first
@@ -17,24 +16,23 @@ PARTITIONS_MAX = 1_024  # each may be a new directory and a new file: 0.3 to 0.5
 BYTES_MAX = 64 * 1024 * 1024  # of the largest, but one of them in any case
 
 
-async def due(
-    unflushed: Collection[PartitionLog], clock: Clock, *, transient: bool
-) -> list[PartitionLog]:
+async def due(unflushed: Collection[PartitionLog], *, transient: bool) -> list[PartitionLog]:
     """Those of some partitions that are to be written.
 
     Args:
         transient: also those that are not durable, as memory is short.
     """
-    return [each async for each in in_turns(list(unflushed), clock) if each.durable or transient]
+    every = in_turns(list(unflushed), Lane.UPKEEP)
+    return [each async for each in every if each.durable or transient]
 
 
-async def flush_round(due: Collection[PartitionLog], clock: Clock) -> list[PartitionLog]:
+async def flush_round(due: Collection[PartitionLog]) -> list[PartitionLog]:
     """Choose partitions: half of them the largest, whose memory is wanted, half of them any."""
     if len(due) <= PARTITIONS_MAX:
         return list(due)
     chosen: dict[PartitionLog, None] = {}
     left = BYTES_MAX
-    for partition in await largest_first(due, lambda log: log.unflushed_bytes, clock):
+    for partition in await largest_first(due, lambda log: log.unflushed_bytes):
         chosen[partition] = None
         left -= partition.unflushed_bytes
         if left <= 0 or len(chosen) == PARTITIONS_MAX // 2:

@@ -17,6 +17,7 @@ from typing import TypeVar
 from routelog.log_backend.doors.clock import Clock
 from routelog.log_backend.doors.disk import Disk
 from routelog.log_backend.doors.randomness import random_name
+from routelog.log_backend.loop.scheduler import Lane, pause
 from routelog.log_backend.metadata.metadata import Change, MetadataStore
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.remote.bucket import Bucket, BucketFailed, NoObject
@@ -172,7 +173,7 @@ class RemoteStorage:
             self._gone.pop(0)
         for at, partition in enumerate(self._partitions.values()):
             if at % PARTITIONS_MAX == PARTITIONS_MAX - 1:
-                await asyncio.sleep(0)
+                await pause(Lane.UPKEEP)
             retention = partition.retention
             if not partition.closed and partition.durable and retention is not None:
                 if retention.is_remote:

@@ -6,12 +6,13 @@ Whatever stands in an array of the outermost object is cut out between commas an
                               a group of elements
 """
 
-import asyncio
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+
+from routelog.log_backend import Lane, pause
 
 WHOLE_BYTES_MAX = 65_536  # decoded at once: 0.3 ms
 GROUP_BYTES = 16_384  # of elements, decoded at once
@@ -35,7 +36,7 @@ async def decoded_in_turns(document: bytes | bytearray) -> Any:
     cutter = _Cutter(document)
     for at, _ in enumerate(cutter.marks()):
         if at % TURN_MARKS == TURN_MARKS - 1:
-            await asyncio.sleep(0)
+            await pause(Lane.OPERATORS)
     outermost = msgspec.json.decode(b"".join(cutter.rest))
     for name, value in outermost.items():
         if isinstance(value, list):
@@ -46,7 +47,7 @@ async def decoded_in_turns(document: bytes | bytearray) -> Any:
                 if not group and len(groups) > 1:
                     raise msgspec.DecodeError("a comma too many")
                 elements += group
-                await asyncio.sleep(0)
+                await pause(Lane.OPERATORS)
     return outermost
 
 

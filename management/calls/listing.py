@@ -4,7 +4,6 @@ A list is a snapshot of references. Everything that touches each element is done
 the event loop, and what has been described is written before the next slice is.
 """
 
-import asyncio
 import heapq
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from routelog.log_backend import Lane, in_turns, pause
 from routelog.management.calls.answer import Listing, Row, selected
 from routelog.management.calls.failures import Refused, bad_request
 from routelog.vhosts import BadPattern, MatchBudget, OutOfTime, Pattern
@@ -22,7 +22,6 @@ KEY_SLICE_ITEMS = 512  # names looked at, or keys compared, in one turn: about 1
 PAGE_ITEMS_MAX = 500  # RabbitMQ's limit
 PAGE_ITEMS = 100
 MATCH_SECONDS_MAX = 1.0  # of all names, processor time: 100,000 take an honest pattern 0.3 s
-MATCH_TURN_SECONDS = 0.001  # of names in one turn: a pattern may need long for each
 
 _Item = TypeVar("_Item")
 
@@ -125,7 +124,7 @@ async def _array(
             piece = msgspec.json.encode([selected(row, columns) for row in described])
             yield opening + piece[1:-1]
             opening = b","
-        await asyncio.sleep(0)
+        await pause(Lane.OPERATORS)
     yield b"]" if opening == b"," else b"[]"
 
 
@@ -134,7 +133,7 @@ async def _collected(listing: Listing) -> list[Any]:
     left = iter(listing.items)
     while slice_ := list(islice(left, KEY_SLICE_ITEMS)):
         items += slice_
-        await asyncio.sleep(0)
+        await pause(Lane.OPERATORS)
     return items
 
 
@@ -143,17 +142,12 @@ async def _filtered(items: list[Any], listing: Listing, query: ListQuery) -> lis
         return items
     matches = _name_filter(query)
     found: list[Any] = []
-    clock = asyncio.get_running_loop().time
-    turn_end = clock() + MATCH_TURN_SECONDS
-    for item in items:
+    async for item in in_turns(items, Lane.OPERATORS):
         try:
             if matches(listing.name(item)):
                 found.append(item)
         except OutOfTime:
             raise bad_request("the pattern takes too long to match") from None
-        if clock() > turn_end:
-            await asyncio.sleep(0)
-            turn_end = clock() + MATCH_TURN_SECONDS
     await _let_go(items)
     return found
 
@@ -177,20 +171,20 @@ async def _sorted(items: list[Any], listing: Listing, query: ListQuery) -> list[
     keys: list[Any] = []
     for slice_ in _slices(items, KEY_SLICE_ITEMS if query.sort is None else SLICE_ITEMS):
         keys += [key(item) for item in slice_]
-        await asyncio.sleep(0)
+        await pause(Lane.OPERATORS)
     places = range(len(items))
     runs = []
     for slice_ in _slices(places, KEY_SLICE_ITEMS):
         runs.append(sorted(slice_, key=keys.__getitem__))
-        await asyncio.sleep(0)
+        await pause(Lane.OPERATORS)
     merged = heapq.merge(*runs, key=keys.__getitem__)
     ordered: list[Any] = []
     while part := [items[place] for place in islice(merged, KEY_SLICE_ITEMS)]:
         ordered += part
-        await asyncio.sleep(0)
+        await pause(Lane.OPERATORS)
     while runs:
         runs.pop()
-        await asyncio.sleep(0)
+        await pause(Lane.OPERATORS)
     await _let_go(keys)
     await _let_go(items)
     if query.reverse:
@@ -202,7 +196,7 @@ async def _let_go(values: list[Any]) -> None:
     # All at once would be a long turn, too: what is counted down lies all over the memory.
     while values:
         del values[-KEY_SLICE_ITEMS:]
-        await asyncio.sleep(0)
+        await pause(Lane.OPERATORS)
 
 
 def _sort_key(listing: Listing, path: list[str] | None) -> Callable[[Any], Any] | None:

@@ -1,9 +1,9 @@
 """Consumers: in all vhosts, in one, or of one queue."""
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
+from routelog.log_backend import Lane, pause
 from routelog.management.calls.answer import Answer, Listing, Row
 from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.call import Call
@@ -30,7 +30,7 @@ async def consumer_rows_of_queue(broker: BrokerSide, queue: Queue) -> list[Row]:
             for consumer in broker.connections.consumers(connection):
                 if consumer.queue == queue.name:
                     rows.append(_row(broker, connection, consumer))
-        await asyncio.sleep(0)
+        await pause(Lane.OPERATORS)
     return rows
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from routelog.exchanges import EXCHANGE_TYPES
+from routelog.log_backend import Lane, pause
 from routelog.management.calls.answer import Answer, Empty, Listing, Row, Value
 from routelog.management.calls.call import Call
 from routelog.management.calls.caller import Need
@@ -72,7 +73,7 @@ async def _connection_totals(call: Call) -> Row:
             totals["channels"] += len(connection.channels)
             totals["consumers"] += connection.consumers
         if at % 1_024 == 1_023:
-            await asyncio.sleep(0)
+            await pause(Lane.OPERATORS)
     return totals
 
 

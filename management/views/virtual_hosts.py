@@ -1,10 +1,10 @@
 """Virtual hosts, and the definitions of one or all."""
 
-import asyncio
 from typing import Any
 
 import msgspec
 
+from routelog.log_backend import Lane, pause
 from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Row, Value, put
 from routelog.management.calls.call import DEFINITIONS_BYTES_MAX, Call
 from routelog.management.calls.failures import bad_request, not_found
@@ -70,7 +70,7 @@ async def counted_messages(vhosts: list[VirtualHost]) -> tuple[int, int]:
             ready += queue.ready
             unacked += queue.unacked
             if at % QUEUES_COUNTED == QUEUES_COUNTED - 1:
-                await asyncio.sleep(0)
+                await pause(Lane.OPERATORS)
     return ready, unacked
 
 

@@ -1,6 +1,5 @@
 """Definitions: users, vhosts and topology as one document, in RabbitMQ's form, read and checked."""
 
-import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
@@ -15,6 +14,7 @@ from routelog.exchanges import (
     check_name,
     type_table,
 )
+from routelog.log_backend import Lane, pause
 from routelog.vhosts.arguments.json_arguments import checked_arguments
 from routelog.vhosts.arguments.limits import USER_LIMITS, VHOST_LIMITS, Limits, checked_limits
 from routelog.vhosts.arguments.policy import Policy
@@ -161,7 +161,7 @@ async def read_definitions_in_turns(
     reader = _Reader(document, vhost, keep_unknown, takes=True)
     for at, _ in enumerate(reader.steps()):
         if at % TURN_ENTRIES == TURN_ENTRIES - 1:
-            await asyncio.sleep(0)
+            await pause(Lane.OPERATORS)
     return reader.read
 
 

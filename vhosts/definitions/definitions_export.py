@@ -1,12 +1,12 @@
 """Writes definitions, a piece at a time: a node may have a hundred thousand queues."""
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 from itertools import islice
 
 import msgspec
 
 from routelog.exchanges import DEFAULT_EXCHANGE
+from routelog.log_backend import Lane, pause
 from routelog.vhosts.arguments.json_arguments import plain_arguments
 from routelog.vhosts.arguments.policy import Policy
 from routelog.vhosts.definitions.definition_entries import ARGON2ID
@@ -47,7 +47,7 @@ async def exported_definitions(
             if piece := [entry for entry in looked_at if entry is not None]:
                 yield comma + msgspec.json.encode(piece)[1:-1]
                 comma = b","
-            await asyncio.sleep(0)
+            await pause(Lane.OPERATORS)
         yield b"]"
     yield b"}"
 

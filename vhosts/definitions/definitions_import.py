@@ -1,6 +1,5 @@
 """Carries out definitions: first all of them on paper, so that bad ones change nothing."""
 
-import asyncio
 from collections import deque
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -9,6 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from routelog.exchanges import Binding, Exchange, RoutingTable
+from routelog.log_backend import Lane, pause
 from routelog.vhosts.actor import Actor, acts, current_actor
 from routelog.vhosts.arguments.limits import MAX_QUEUES, Limits, reached
 from routelog.vhosts.arguments.queue_properties import QueueProperties
@@ -241,7 +241,7 @@ def _taken(entries: list[_Entry]) -> Iterator[tuple[int, _Entry]]:
 
 async def _rest(at: int, at_once: bool = False) -> None:
     if at_once or at % TURN_ENTRIES == TURN_ENTRIES - 1:
-        await asyncio.sleep(0)
+        await pause(Lane.OPERATORS)
 
 
 async def _all(changes: deque[Durable]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from routelog.exchanges import RoutingTable, TopologyChange
-from routelog.log_backend import Change, LogStore, MetadataUnavailable, unawaited
+from routelog.log_backend import Change, Lane, LogStore, MetadataUnavailable, pause, unawaited
 from routelog.vhosts.actor import acts
 from routelog.vhosts.delays.delay_book import DelayBook
 from routelog.vhosts.posting.exchange_memories import ExchangeMemories
@@ -97,7 +97,7 @@ class TopologyKeeper:
                 log.error(
                     "bindings of what was deleted in '%s' stay stored: %s", self._vhost, error
                 )
-            await asyncio.sleep(0)
+            await pause(Lane.UPKEEP)
         return revision
 
     def store(self, change: TopologyChange, more: Sequence[Change] = ()) -> Durable:

@@ -25,10 +25,12 @@ from routelog.exchanges import (
 )
 from routelog.log_backend import (
     Durability,
+    Lane,
     LogStore,
     LogTransaction,
     MetadataStore,
     MetadataUnavailable,
+    pause,
     random_below,
     unawaited,
 )
@@ -453,12 +455,12 @@ class VirtualHost:
                 deleted += len(queue.partitions)
             if deleted >= DELETIONS_MAX:
                 deleted = 0
-                await asyncio.sleep(0)
+                await pause(Lane.OPERATORS)
         for at, exchange in enumerate(self.routing.exchanges(), 1):
             if exchange not in self.routing.predeclared:
                 durable = self.delete_exchange(exchange.name, if_unused=False) or durable
             if at % DELETIONS_MAX == 0:
-                await asyncio.sleep(0)
+                await pause(Lane.OPERATORS)
         if durable is not None:
             await durable
         await self._keeper.all_loosened()

@@ -1,10 +1,9 @@
 """Gives the policies of a virtual host to its queues and exchanges, whenever either changes."""
 
-import asyncio
 from collections.abc import Iterator, Mapping
 
 from routelog.exchanges import RoutingTable
-from routelog.log_backend import Change, Durability, MetadataStore
+from routelog.log_backend import Change, Durability, Lane, MetadataStore, in_turns, pause
 from routelog.vhosts.arguments.match_budget import MatchBudget
 from routelog.vhosts.arguments.policy import ALTERNATE_EXCHANGE, Policy
 from routelog.vhosts.arguments.queue_arguments import durability, retention
@@ -16,9 +15,7 @@ from routelog.vhosts.stored.policy_record import policy_change
 from routelog.vhosts.stored.topology_writer import TopologyWriter
 
 FOLLOWERS_MAX = 16  # queues or exchanges of one turn: some 100 us each where rules come or go
-TRIED_MAX = 512  # names that a pattern is tried with in one turn: 1 to 2 us each
 TRIAL_SECONDS_MAX = 1.0  # for all names, 100,000 of them take an honest pattern 0.3 s
-TRIAL_TURN_SECONDS = 0.001  # of that in one turn
 
 
 class VhostPolicies:
@@ -123,12 +120,8 @@ class VhostPolicies:
 
     async def _try_out(self, policy: Policy) -> None:
         budget = MatchBudget(TRIAL_SECONDS_MAX)
-        turn_end = budget.left - TRIAL_TURN_SECONDS
-        for at, name in enumerate(self._names_for(policy), 1):
+        async for name in in_turns(self._names_for(policy), Lane.OPERATORS):
             policy.check_time(name, budget)
-            if budget.left <= turn_end or at % TRIED_MAX == 0:
-                await asyncio.sleep(0)
-                turn_end = budget.left - TRIAL_TURN_SECONDS
 
     def _names_for(self, policy: Policy) -> Iterator[str]:
         if policy.is_for_exchanges():
@@ -142,9 +135,9 @@ class VhostPolicies:
             if self._routing.has_exchange(exchange.name):
                 self.follow_exchange(exchange.name)
             if at % FOLLOWERS_MAX == 0:
-                await asyncio.sleep(0)
+                await pause(Lane.OPERATORS)
         for at, queue in enumerate(self._queues.values(), 1):
             if not queue.deleted:
                 self.follow_queue(queue)
             if at % FOLLOWERS_MAX == 0 or queue.is_wide:
-                await asyncio.sleep(0)
+                await pause(Lane.OPERATORS)

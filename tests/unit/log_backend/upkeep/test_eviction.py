@@ -9,24 +9,19 @@ from unit.log_backend.log_records import records
 from unit.log_backend.open_store import durable, flushed, start_store
 from unit.log_backend.watched_disk import WatchedDisk
 
-from routelog.log_backend.doors.clock import SystemClock
 from routelog.log_backend.doors.disk import Buffer
 from routelog.log_backend.log_store import LogStore
-from routelog.log_backend.loop.turns import SHARE_SECONDS
+from routelog.log_backend.loop.scheduler import Scheduler
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.upkeep import eviction
 from routelog.log_backend.upkeep.eviction import evict
 from routelog.log_backend.upkeep.flush_plan import FlushPlan
 
 
-class HastyClock(SystemClock):
-    """Every look at it takes longer than a share."""
-
-    looks = 0
-
-    def monotonic(self) -> float:
-        self.looks += 1
-        return super().monotonic() + self.looks * 2 * SHARE_SECONDS
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is looked at has used up its share."""
+    monkeypatch.setattr(Scheduler, "is_over", lambda self: True)
 
 
 async def filled(data: Path, sizes: tuple[int, ...]) -> tuple[LogStore, list[PartitionLog]]:
@@ -48,17 +43,19 @@ def in_memory(partitions: list[PartitionLog]) -> list[bool]:
 async def test_the_largest_tails_go_first_and_no_more_than_is_asked_for(data: Path) -> None:
     store, partitions = await filled(data, (100, 90_000, 2_000, 20_000))
     before = store.intake.tail_bytes
-    await evict(partitions, 4 * 90_000 + 1, SystemClock())
+    await evict(partitions, 4 * 90_000 + 1)
     assert in_memory(partitions) == [True, False, True, True]
     assert store.intake.tail_bytes == sum(each.tail_bytes() for each in partitions)
     assert before - store.intake.tail_bytes < 4 * 90_000 + 30_000
-    await evict(partitions, 10**9, SystemClock())
+    await evict(partitions, 10**9)
     assert in_memory(partitions) == [False] * 4
     assert store.intake.tail_bytes == 0
     await store.aclose()
 
 
-async def test_others_have_their_turns_and_what_they_let_go_is_counted_once(data: Path) -> None:
+async def test_others_have_their_turns_and_what_they_let_go_is_counted_once(
+    data: Path, hasty: None
+) -> None:
     store, partitions = await filled(data, (1_000,) * 6)
     turns = 0
 
@@ -71,7 +68,7 @@ async def test_others_have_their_turns_and_what_they_let_go_is_counted_once(data
         asyncio.get_running_loop().call_soon(turn)
 
     asyncio.get_running_loop().call_soon(turn)
-    await evict(partitions, 10**9, HastyClock())
+    await evict(partitions, 10**9)
     assert turns >= len(partitions)
     assert in_memory(partitions) == [False] * 6
     assert store.intake.tail_bytes == 0
@@ -87,7 +84,7 @@ async def test_what_a_flush_has_written_is_promised_no_more(data: Path) -> None:
     both = store.checkpoints.unflushed_bytes
     plan = FlushPlan()
     for partition in partitions:
-        await plan.add(partition, SystemClock())
+        await plan.add(partition)
     seen: list[int] = []
     write = disk.write
 
@@ -135,7 +132,7 @@ async def test_what_is_in_no_segment_is_counted_as_it_comes_and_goes(data: Path)
 
 
 async def test_one_large_tail_leaves_memory_in_turns(
-    data: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, hasty: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, partitions = await filled(data, (1_000,))
     size = partitions[0].tail_bytes() // 4
@@ -147,7 +144,7 @@ async def test_one_large_tail_leaves_memory_in_turns(
         asyncio.get_running_loop().call_soon(turn)
 
     asyncio.get_running_loop().call_soon(turn)
-    await evict(partitions, 3 * size, HastyClock())
+    await evict(partitions, 3 * size)
     assert left == sorted(left, reverse=True)
     assert {3, 2, 1} <= set(left)
     assert partitions[0].tail_bytes() == size

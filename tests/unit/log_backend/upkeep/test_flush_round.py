@@ -8,7 +8,6 @@ import pytest
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import content, durable, flushed, start_store
 
-from routelog.log_backend.doors.clock import SystemClock
 from routelog.log_backend.log_store import LogStore
 from routelog.log_backend.partitions.log_options import LogOptions
 from routelog.log_backend.partitions.partition_log import PartitionLog
@@ -39,9 +38,9 @@ async def filled(data: Path) -> tuple[LogStore, list[PartitionLog]]:
 
 async def test_the_largest_have_half_of_a_round_and_any_others_the_rest(data: Path) -> None:
     store, partitions = await filled(data)
-    chosen = await flush_round(partitions, SystemClock())
+    chosen = await flush_round(partitions)
     assert chosen == [partitions[at] for at in (3, 1, 0, 2)]
-    assert await flush_round(partitions[:4], SystemClock()) == partitions[:4]
+    assert await flush_round(partitions[:4]) == partitions[:4]
     await store.aclose()
 
 
@@ -50,7 +49,7 @@ async def test_so_many_bytes_are_enough_of_the_largest(
 ) -> None:
     monkeypatch.setattr(rounds, "BYTES_MAX", 80_000)
     store, partitions = await filled(data)
-    chosen = await flush_round(partitions, SystemClock())
+    chosen = await flush_round(partitions)
     assert chosen == [partitions[at] for at in (3, 0, 1, 2)]
     await store.aclose()
 

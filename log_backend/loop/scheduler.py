@@ -1,0 +1,279 @@
+"""The event loop's run queue: everything that takes several turns shares one budget of each pass of the loop.
+
+A pass of the loop reads its sockets, and then runs the scheduler once. Work waits in lanes. Each lane gets its
+share of a pass; what its work took too much is taken off its next shares (deficit round robin). When the budget
+of the pass is used up, the next pass begins with the lane that would have been next.
+
+Three kinds of work wait in a lane: a step (`call`), a generator (`run`), and a coroutine (`pause`).
+"""
+
+import asyncio
+import weakref
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from enum import IntEnum
+from functools import partial
+from typing import TypeVar
+
+from routelog.log_backend.doors.clock import Clock, SystemClock
+
+
+class Lane(IntEnum):
+    """Who waits for the loop's time."""
+
+    FRESH = 0  # deliveries of what has just come: all of them in each pass
+    BACKLOG = 1  # deliveries of what has been there before
+    JOBS = 2  # what clients have begun, and often wait for
+    LETTERS = 3  # dead letters
+    UPKEEP = 4  # nobody waits for it
+    OPERATORS = 5  # lists, definitions, policies: of all operators together
+
+
+# All budgets of the loop's time, in seconds of one pass.
+PASS_SECONDS = 0.002  # of all lanes behind deliveries, together
+SHARE_SECONDS = {
+    Lane.FRESH: 0.0,  # not asked: see `Lane`
+    Lane.BACKLOG: 0.001,
+    Lane.JOBS: 0.0005,
+    Lane.LETTERS: 0.001,
+    Lane.UPKEEP: 0.0005,
+    Lane.OPERATORS: 0.001,
+}
+
+FOREVER = float("inf")
+
+# One piece of work; True: there is more of it.
+Step = Callable[[], bool | None]
+
+_Item = TypeVar("_Item")
+
+
+class _Line:
+    """The steps that wait in one lane.
+
+    Attributes:
+        share: of a pass, in seconds.
+        owed: what was taken above earlier shares; it comes off the next ones.
+    """
+
+    __slots__ = ("owed", "share", "steps")
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+        self.owed = 0.0
+        self.steps: deque[Step] = deque()
+
+
+class _Job:
+    """A generator on its way, one `next` a step."""
+
+    __slots__ = ("_steps", "_under_way", "done")
+
+    def __init__(
+        self, steps: Iterator[None], done: "asyncio.Future[None]", under_way: "dict[_Job, None]"
+    ) -> None:
+        self.done = done
+        self._steps = steps
+        self._under_way = under_way
+        under_way[self] = None
+
+    def __call__(self) -> bool:
+        if self not in self._under_way:
+            return False  # it was finished meanwhile
+        try:
+            next(self._steps)
+            return True
+        except StopIteration:
+            error = None
+        except Exception as raised:  # of this work alone: who waits for it is told
+            error = raised
+        del self._under_way[self]
+        if not self.done.done():
+            if error is None:
+                self.done.set_result(None)
+            else:
+                self.done.set_exception(error)
+        return False
+
+
+class _Pause:
+    """A coroutine that waits; its task runs in the next pass of the loop, right before the scheduler."""
+
+    __slots__ = ("over",)
+
+    def __init__(self, over: "asyncio.Future[None]") -> None:
+        self.over = over
+
+    def __call__(self) -> bool:
+        if not self.over.done():  # else its task was cancelled
+            self.over.set_result(None)
+        return False
+
+
+class Scheduler:
+    """The lanes of one event loop, see `scheduler_of`.
+
+    Attributes:
+        around: what the steps of a lane are run within, such as the cork of all sockets.
+        deadline: of the step that runs: when it is to return, by the monotonic clock. Past when none runs.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+        self._loop = loop
+        self._monotonic = clock.monotonic
+        self.around: Callable[[Callable[[], None]], None] = lambda function: function()
+        self.deadline = 0.0
+        self._lines = [_Line(SHARE_SECONDS[lane]) for lane in Lane]
+        self._fresh, self._backlog = self._lines[Lane.FRESH].steps, self._lines[Lane.BACKLOG]
+        self._order = deque(self._lines[Lane.BACKLOG + 1 :])
+        self._jobs: dict[_Job, None] = {}
+        self._resumes = False  # a coroutine goes on before the next pass
+        self._resumed: tuple[_Line, float] | None = None  # whose it is, and since when it runs
+        self._is_scheduled = False
+
+    def is_over(self) -> bool:
+        """Tell whether the step that runs is to return; outside of all steps it is."""
+        return self._monotonic() >= self.deadline
+
+    # -- who waits
+
+    def call(self, lane: Lane, step: Step) -> None:
+        """Call a function behind what the loop reads, in its next pass or a later one.
+
+        While it returns True it is called again behind the others of its lane, in the same pass if there is
+        time. What a step asks for has its turn in the next pass.
+        """
+        self._lines[lane].steps.append(step)
+        self._schedule()
+
+    def run(self, steps: Iterator[None], lane: Lane) -> "asyncio.Future[None]":
+        """Exhaust a generator; others have their turn wherever it yields.
+
+        Returns:
+            Done when the generator has ended, with the error that it raised, if any.
+        """
+        job = _Job(steps, self._loop.create_future(), self._jobs)
+        self.call(lane, job)
+        return job.done
+
+    def finish(self) -> None:
+        """Exhaust all generators before this returns: the broker stops."""
+        self.deadline = FOREVER
+        while self._jobs:
+            for job in list(self._jobs):  # by turns: one may wait for another
+                job()
+        self.deadline = 0.0
+
+    async def pause(self, lane: Lane) -> None:
+        """Let others have their turn; a lane resumes one coroutine in a pass."""
+        over: asyncio.Future[None] = self._loop.create_future()
+        self.call(lane, _Pause(over))
+        await over
+        now = self._monotonic()
+        self._charge(now)
+        self._resumed = self._lines[lane], now
+        self.begin(lane)
+
+    def begin(self, lane: Lane) -> None:
+        """A coroutine begins what is to last for a share, until `is_over`."""
+        self.deadline = self._monotonic() + self._lines[lane].share
+
+    # -- a pass of the loop
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._pass)
+
+    def _pass(self) -> None:
+        self._charge(self._monotonic())
+        self._resumes = False
+        try:
+            if self._fresh or self._backlog.steps:
+                self.around(self._serve_deliveries)
+            self._serve_lines()
+        finally:  # also those behind a step that failed
+            self.deadline = 0.0
+            self._is_scheduled = False
+            if self._resumes or any(line.steps for line in self._lines):
+                self._schedule()
+
+    def _charge(self, now: float) -> None:
+        # Of coroutines that were resumed each ran until the next one did, or until now.
+        if self._resumed is not None:
+            line, since = self._resumed
+            self._resumed = None
+            line.owed += now - since
+
+    def _serve_deliveries(self) -> None:
+        # First who waits for longer: all of what has just come goes out in any case, more while there is time.
+        backlog, fresh = self._backlog, self._fresh
+        self._serve(backlog, FOREVER)
+        self.deadline = self._monotonic() - backlog.owed
+        for _ in range(len(fresh)):
+            fresh.popleft()()
+
+    def _serve_lines(self) -> None:
+        order, end = self._order, self._monotonic() + PASS_SECONDS
+        for _ in range(len(order)):
+            line = order[0]
+            if line.steps:
+                if self._monotonic() >= end:
+                    return
+                self.around(partial(self._serve, line, end))
+            order.rotate(-1)
+        order.rotate(-1)
+
+    def _serve(self, line: _Line, end: float) -> None:
+        line.owed = max(line.owed, 0.0) - line.share
+        if line.owed >= 0.0:
+            return
+        # What steps ask for meanwhile gathers in another deque, for the next pass.
+        steps, line.steps = line.steps, deque()
+        monotonic = self._monotonic
+        began = now = monotonic()
+        self.deadline = min(began - line.owed, end)
+        try:
+            while steps and now < self.deadline:
+                step = steps.popleft()
+                if step():
+                    steps.append(step)
+                now = monotonic()
+                if type(step) is _Pause:
+                    self._resumes = True
+                    break  # how long it takes is known when it has run
+        finally:
+            line.owed += monotonic() - began
+            steps.extend(line.steps)
+            line.steps = steps
+
+
+_schedulers: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Scheduler]" = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def scheduler_of(loop: asyncio.AbstractEventLoop) -> Scheduler:
+    """The scheduler of an event loop: there is one, or its budget would be none."""
+    scheduler = _schedulers.get(loop)
+    if scheduler is None:
+        scheduler = _schedulers[loop] = Scheduler(weakref.proxy(loop), SystemClock())
+    return scheduler
+
+
+async def pause(lane: Lane) -> None:
+    """Let others have their turn of the running loop; see `Scheduler.pause`."""
+    await scheduler_of(asyncio.get_running_loop()).pause(lane)
+
+
+async def in_turns(items: Iterable[_Item], lane: Lane) -> AsyncIterator[_Item]:
+    """Give items one by one, in as many passes of the running loop as that takes.
+
+    What the items are may change between two of them.
+    """
+    scheduler = scheduler_of(asyncio.get_running_loop())
+    scheduler.begin(lane)
+    for item in items:
+        yield item
+        if scheduler.is_over():
+            await scheduler.pause(lane)
