@@ -46,7 +46,7 @@ async def test_what_is_closed_while_a_flush_is_planned_leaves_no_files(data: Pat
             store.remove_files(partition)
 
     after_first_turn(close)
-    await store.flush()
+    await store.checkpoints.flush()
     left = await crash(store, data)
     await store.aclose()
     assert before == [False, False]
@@ -99,7 +99,7 @@ async def test_what_is_appended_while_a_flush_is_planned_is_in_the_next(data: Pa
             append(partition)
 
     after_first_turn(append_more)
-    await store.flush()
+    await store.checkpoints.flush()
     await flushed(store)
     assert [partition.unflushed_bytes for partition in partitions] == [0, 0]
     for partition in partitions:
