@@ -76,6 +76,7 @@ ROOMS = {
     "mirror_cluster": (
         ".",
         "protocol",
+        "coordination",
         "replica",
     ),
     "exchanges": (

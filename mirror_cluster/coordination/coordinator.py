@@ -1,0 +1,97 @@
+"""What a cluster asks of its coordinator.
+
+All agreement between nodes is one compare-and-set of a shard's record. A lease only says who is probably
+alive: safety rests on the epoch in each block, never on a lease, a lock or a clock.
+
+Source:
+    docs/decisions/0018-etcd-is-read-not-watched.md
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from routelog.mirror_cluster.protocol.shard_record import ShardRecord
+
+
+class CoordinatorUnavailable(Exception):
+    """No endpoint answered in time; what was asked may have been done, or be done later."""
+
+
+class CoordinatorRefused(Exception):
+    """The coordinator understood, and said no: a wrong password, a full disk, a missing permission."""
+
+
+class NodeNameTaken(Exception):
+    """Another living process has this node's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEntry:
+    """A node that holds a lease.
+
+    Attributes:
+        process: number of the process, new with each start.
+        address: where other nodes reach it, `host:port`.
+    """
+
+    node: str
+    process: int
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """What the coordinator held at one moment.
+
+    Attributes:
+        revision: grows with every change of anything in it.
+        records: by shard, each with the revision that the next proposal must name.
+        nodes: by name.
+    """
+
+    revision: int
+    records: Mapping[int, ShardRecord] = field(default_factory=dict)
+    nodes: Mapping[str, NodeEntry] = field(default_factory=dict)
+
+
+class Coordinator(Protocol):
+    """Keeps shard records and nodes' leases.
+
+    Every method may raise `CoordinatorUnavailable` and `CoordinatorRefused`.
+    """
+
+    async def read(self) -> ClusterView:
+        """Everything, as of some moment after the call began (a linearizable read)."""
+        ...
+
+    async def propose(self, record: ShardRecord) -> ShardRecord | None:
+        """Set a shard's record if its revision is still `record.revision`; 0: if there is none.
+
+        Returns:
+            The record with its new revision; None: another one is there.
+        """
+        ...
+
+    async def register(self, entry: NodeEntry) -> float:
+        """Take a lease and list the node until it ends.
+
+        Returns:
+            How long the lease lasts, in seconds: at least what was asked for.
+
+        Raises:
+            NodeNameTaken: another process holds the name; its lease may be ending.
+        """
+        ...
+
+    async def renew(self) -> bool:
+        """Renew the lease; False: it has ended, register again."""
+        ...
+
+    async def leave(self) -> None:
+        """Give the lease up: the node is gone at once."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close connections; the lease runs out by itself."""
+        ...

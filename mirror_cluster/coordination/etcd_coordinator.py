@@ -1,0 +1,158 @@
+"""The coordinator of several nodes: etcd, read several times a second.
+
+Keys, below a prefix of the cluster's own::
+
+    PREFIX/shards/0     the shard's record (`ShardRecord.encode`)
+    PREFIX/nodes/NAME   a node that is alive, as JSON; goes with the node's lease
+
+Nothing is watched. A watch falls silent when its etcd hangs or is cut off from the others, and has to be
+resumed behind what was compacted; a linearizable read of these few keys fails instead, and the next endpoint
+is asked.
+"""
+
+from dataclasses import replace
+from typing import TypeVar
+
+import msgspec
+
+from routelog.mirror_cluster.coordination.coordinator import (
+    ClusterView,
+    CoordinatorRefused,
+    NodeEntry,
+    NodeNameTaken,
+)
+from routelog.mirror_cluster.coordination.etcd_gateway import EtcdGateway, decoded, encoded
+from routelog.mirror_cluster.protocol.shard_record import ShardRecord, decode_record
+
+_T = TypeVar("_T")
+
+KEYS_MAX = 10_000  # nodes and shards of a cluster: more is no cluster of ours
+
+
+class _KeyValue(msgspec.Struct):
+    key: str
+    value: str = ""
+    mod_revision: int = 0
+
+
+class _Header(msgspec.Struct):
+    revision: int = 0
+
+
+class _Range(msgspec.Struct):
+    header: _Header
+    kvs: list[_KeyValue] = []
+    more: bool = False
+
+
+class _Transaction(msgspec.Struct):
+    header: _Header
+    succeeded: bool = False
+
+
+class _Lease(msgspec.Struct):
+    ID: int = 0
+    TTL: int = 0
+
+
+class _Renewal(msgspec.Struct):
+    result: _Lease
+
+
+class EtcdCoordinator:
+    """See `Coordinator`.
+
+    Args:
+        gateway: closed with the coordinator.
+        prefix: `/routelog/NAME` of the cluster.
+        lease_seconds: whole seconds; etcd gives more when its own election timeout asks for it.
+    """
+
+    def __init__(self, gateway: EtcdGateway, prefix: str, lease_seconds: int) -> None:
+        self._gateway = gateway
+        self._prefix = prefix.rstrip("/") + "/"
+        self._lease_seconds = lease_seconds
+        self._lease = 0
+
+    async def read(self) -> ClusterView:
+        """See `Coordinator`."""
+        start = self._prefix.encode()
+        body = {"key": encoded(start), "range_end": encoded(_behind(start)), "limit": KEYS_MAX}
+        found = _decode(await self._gateway.request("kv/range", body), _Range)
+        if found.more:
+            raise CoordinatorRefused(f"more than {KEYS_MAX} keys below {self._prefix}")
+        records, nodes = {}, {}
+        for each in found.kvs:
+            kind, _, name = decoded(each.key)[len(start) :].decode().partition("/")
+            value = decoded(each.value)
+            if kind == "shards":
+                record = decode_record(value, each.mod_revision)
+                records[record.shard] = record
+            elif kind == "nodes":
+                nodes[name] = msgspec.json.decode(value, type=NodeEntry)
+        return ClusterView(found.header.revision, records, nodes)
+
+    async def propose(self, record: ShardRecord) -> ShardRecord | None:
+        """See `Coordinator`."""
+        key = f"shards/{record.shard}"
+        done = await self._set(key, record.encode(), expected_revision=record.revision)
+        if not done.succeeded:
+            return None
+        return replace(record, revision=done.header.revision)
+
+    async def register(self, entry: NodeEntry) -> float:
+        """See `Coordinator`."""
+        body = {"TTL": self._lease_seconds, "ID": 0}  # etcd chooses a number that nobody has
+        granted = _decode(await self._gateway.request("lease/grant", body), _Lease)
+        key = f"nodes/{entry.node}"
+        value = msgspec.json.encode(entry)
+        done = await self._set(key, value, expected_revision=0, lease=granted.ID)
+        if not done.succeeded:
+            await self._revoke(granted.ID)
+            raise NodeNameTaken(entry.node)
+        self._lease = granted.ID
+        return float(granted.TTL)
+
+    async def renew(self) -> bool:
+        """See `Coordinator`."""
+        answer = await self._gateway.request("lease/keepalive", {"ID": self._lease})
+        return _decode(answer, _Renewal).result.TTL > 0
+
+    async def leave(self) -> None:
+        """See `Coordinator`."""
+        if self._lease:
+            await self._revoke(self._lease)
+            self._lease = 0
+
+    async def aclose(self) -> None:
+        """See `Coordinator`."""
+        await self._gateway.aclose()
+
+    async def _revoke(self, lease: int) -> None:
+        await self._gateway.request("lease/revoke", {"ID": lease})
+
+    async def _set(
+        self, name: str, value: bytes, *, expected_revision: int, lease: int = 0
+    ) -> _Transaction:
+        key = encoded((self._prefix + name).encode())
+        body = {
+            "compare": [
+                {
+                    "key": key,
+                    "target": "MOD",
+                    "result": "EQUAL",
+                    "mod_revision": expected_revision,
+                }
+            ],
+            "success": [{"request_put": {"key": key, "value": encoded(value), "lease": lease}}],
+        }
+        return _decode(await self._gateway.request("kv/txn", body), _Transaction)
+
+
+def _decode(answer: bytes, kind: type[_T]) -> _T:
+    return msgspec.json.decode(answer, type=kind, strict=False)  # 64-bit numbers come as strings
+
+
+def _behind(prefix: bytes) -> bytes:
+    """The first key that does not begin with a prefix that ends with `/`."""
+    return prefix[:-1] + bytes((prefix[-1] + 1,))

@@ -1,0 +1,153 @@
+"""Requests to etcd over its JSON gateway: HTTP, so that no other client library is needed.
+
+One request is in flight at one endpoint at a time, with a deadline of its own. An endpoint that refuses, hangs
+or has no leader makes the next one be asked; whichever answered last is asked first the next time.
+
+Source:
+    https://etcd.io/docs/v3.5/dev-guide/api_grpc_gateway/
+"""
+
+import ssl
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from routelog.mirror_cluster.coordination.coordinator import (
+    CoordinatorRefused,
+    CoordinatorUnavailable,
+)
+
+# gRPC status codes, in the body of an answer that is no success.
+_UNAVAILABLE = frozenset((1, 4, 8, 13, 14))  # cancelled, too late, too many, internal, no leader
+_UNAUTHENTICATED = 16
+_INVALID_TOKEN = "invalid auth token"
+
+
+@dataclass(frozen=True)
+class EtcdEndpoints:
+    """Where etcd is and how to be let in.
+
+    Attributes:
+        urls: `http://host:port` or `https://host:port`.
+        user: empty: no user.
+        tls: for https: trusted authorities, and the node's own certificate.
+        request_seconds: an endpoint that has not answered for so long is taken for hung.
+    """
+
+    urls: Sequence[str]
+    user: str = ""
+    password: str = ""
+    tls: ssl.SSLContext | None = None
+    request_seconds: float = 1.0
+
+
+class _GatewayError(msgspec.Struct):
+    code: int = 2
+    message: str = ""
+    error: Any = ""
+
+
+class EtcdGateway:
+    """Sends requests to whichever endpoint answers.
+
+    Args:
+        endpoints: at least one.
+    """
+
+    def __init__(self, endpoints: EtcdEndpoints) -> None:
+        self._endpoints = endpoints
+        self._next = 0  # index of the endpoint that is asked first
+        self._token = ""
+        self._http: aiohttp.ClientSession | None = None
+
+    async def request(self, path: str, body: Mapping[str, object]) -> bytes:
+        """Send one request, to each endpoint in turn until one answers.
+
+        Args:
+            path: behind `/v3/`.
+
+        Returns:
+            The answer, JSON.
+
+        Raises:
+            CoordinatorUnavailable: no endpoint answered; whether one carried it out is unknown.
+            CoordinatorRefused: one answered with an error that another would answer, too.
+        """
+        urls = self._endpoints.urls
+        problems = []
+        for _ in range(len(urls)):
+            url = urls[self._next]
+            try:
+                return await self._ask_logged_in(url, path, body)
+            except (TimeoutError, aiohttp.ClientError, OSError) as error:
+                problems.append(f"{url}: {error or type(error).__name__}")
+                self._next = (self._next + 1) % len(urls)
+        raise CoordinatorUnavailable("; ".join(problems))
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._http is not None:
+            await self._http.close()
+            self._http = None
+
+    async def _ask_logged_in(self, url: str, path: str, body: Mapping[str, object]) -> bytes:
+        if self._endpoints.user and not self._token:
+            await self._log_in(url)
+        try:
+            return await self._ask(url, path, body)
+        except _LoggedOut:
+            await self._log_in(url)  # a token ends after minutes, and with the etcd that gave it
+            return await self._ask(url, path, body)
+
+    async def _log_in(self, url: str) -> None:
+        self._token = ""
+        user = {"name": self._endpoints.user, "password": self._endpoints.password}
+        answer = msgspec.json.decode(await self._ask(url, "auth/authenticate", user))
+        self._token = answer["token"]
+
+    async def _ask(self, url: str, path: str, body: Mapping[str, object]) -> bytes:
+        if self._http is None:
+            timeout = aiohttp.ClientTimeout(total=self._endpoints.request_seconds)
+            self._http = aiohttp.ClientSession(timeout=timeout)
+        headers = {"Authorization": self._token} if self._token else {}
+        async with self._http.post(
+            f"{url}/v3/{path}",
+            data=msgspec.json.encode(body),
+            headers=headers,
+            ssl=self._endpoints.tls or True,
+        ) as response:
+            answer = await response.read()
+            if response.status == 200:
+                return answer
+        raise _error(answer, response.status)
+
+
+class _LoggedOut(CoordinatorRefused):
+    """The token has ended."""
+
+
+def _error(answer: bytes, status: int) -> Exception:
+    try:
+        told = msgspec.json.decode(answer, type=_GatewayError)
+    except msgspec.DecodeError:
+        return aiohttp.ClientError(f"HTTP status {status}")
+    message = told.message or str(told.error)
+    if _INVALID_TOKEN in message or told.code == _UNAUTHENTICATED:
+        return _LoggedOut(message)
+    if told.code in _UNAVAILABLE:
+        return aiohttp.ClientError(message)
+    return CoordinatorRefused(f"etcd: {message}")
+
+
+def encoded(octets: bytes) -> str:
+    """Keys and values as the gateway has them."""
+    return b64encode(octets).decode()
+
+
+def decoded(text: str) -> bytes:
+    """The octets that the gateway wrote so."""
+    return b64decode(text)

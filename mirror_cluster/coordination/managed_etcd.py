@@ -1,0 +1,189 @@
+"""An etcd that the broker starts, watches over and ends: a cluster of three needs no service of its own.
+
+The child is Debian's or the operator's own binary. It has a directory and two ports of its own, and ends with
+the broker, even when that is killed. When it ends by itself it is started again.
+
+Source:
+    https://etcd.io/docs/v3.5/op-guide/configuration/
+"""
+
+import asyncio
+import ctypes
+import logging
+import re
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+OLDEST = (3, 4, 0)  # of Debian 12
+ADVISED = (3, 5, 33)  # 3.4 had its last release; 3.5.0 to 3.5.2 could corrupt data
+
+RESTART_SECONDS_MIN, RESTART_SECONDS_MAX = 0.5, 10.0
+STOP_SECONDS_MAX = 5.0  # then it is killed: its log survives that
+# The journal syncs on the same disk: with etcd's defaults, 100 and 1,000 ms, a slow one would cause elections.
+HEARTBEAT_MILLISECONDS, ELECTION_MILLISECONDS = 150, 1_500
+_PR_SET_PDEATHSIG = 1
+
+
+class EtcdMissing(Exception):
+    """There is no etcd to start, or it is too old."""
+
+
+@dataclass(frozen=True)
+class EtcdTls:
+    """Certificate of this member, for clients and for other members, and who signs those of all; PEM files."""
+
+    certificate: Path
+    key: Path
+    authorities: Path
+
+
+@dataclass(frozen=True)
+class EtcdMember:
+    """One member of the managed etcd.
+
+    Attributes:
+        name: of this node.
+        client_url: where brokers reach this member.
+        peer_urls: of all members, by name; the same on each node.
+        token: of the cluster: members of two clusters do not mix.
+        tls: None: anybody who reaches the ports may read and write.
+    """
+
+    name: str
+    directory: Path
+    client_url: str
+    peer_urls: Mapping[str, str]
+    token: str
+    tls: EtcdTls | None = None
+
+    def arguments(self) -> list[str]:
+        """Of the command line, without the binary."""
+        own = self.peer_urls[self.name]
+        members = ",".join(f"{name}={url}" for name, url in sorted(self.peer_urls.items()))
+        arguments = {
+            "name": self.name,
+            "data-dir": str(self.directory),
+            "listen-client-urls": self.client_url,
+            "advertise-client-urls": self.client_url,
+            "listen-peer-urls": own,
+            "initial-advertise-peer-urls": own,
+            "initial-cluster": members,
+            "initial-cluster-token": self.token,
+            "initial-cluster-state": "new",  # read at the first start only
+            "heartbeat-interval": str(HEARTBEAT_MILLISECONDS),
+            "election-timeout": str(ELECTION_MILLISECONDS),
+            "auto-compaction-mode": "revision",
+            "auto-compaction-retention": "1000",  # nobody watches, so nobody reads old revisions
+            "experimental-initial-corrupt-check": "true",
+            "logger": "zap",
+            "log-level": "warn",
+        }
+        if self.tls is not None:
+            for kind in ("", "peer-"):
+                arguments[f"{kind}cert-file"] = str(self.tls.certificate)
+                arguments[f"{kind}key-file"] = str(self.tls.key)
+                arguments[f"{kind}trusted-ca-file"] = str(self.tls.authorities)
+                arguments[f"{kind}client-cert-auth"] = "true"
+        return [f"--{name}={value}" for name, value in arguments.items()]
+
+
+async def check_etcd(binary: str) -> None:
+    """Look at the version of a binary, a name on PATH or a path.
+
+    Raises:
+        EtcdMissing: it is not there, or older than 3.4.
+    """
+    try:
+        process = await asyncio.create_subprocess_exec(
+            binary, "--version", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+        )
+    except OSError as error:
+        raise EtcdMissing(f"{error}: install etcd, Debian's package etcd-server") from None
+    told, _ = await process.communicate()
+    found = re.search(rb"etcd Version: (\d+)\.(\d+)\.(\d+)", told)
+    version = tuple(map(int, found.groups())) if found else (0, 0, 0)
+    if version < OLDEST:
+        raise EtcdMissing(f"{binary} is no etcd {'.'.join(map(str, OLDEST))} or later")
+    if version < ADVISED:
+        log.warning("%s has version %d.%d.%d; 3.5.33 or later is advised", binary, *version)
+
+
+class EtcdChild:
+    """One etcd process after another, until it is stopped.
+
+    Args:
+        binary: see `check_etcd`.
+    """
+
+    def __init__(self, binary: str, member: EtcdMember) -> None:
+        self._binary = binary
+        self._member = member
+        self._process: asyncio.subprocess.Process | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.starts = 0
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process that runs; None between two of them."""
+        return None if self._process is None else self._process.pid
+
+    async def start(self) -> None:
+        """Start it. Whether it can serve depends on the other members: ask it."""
+        await self._spawn()
+        self._task = asyncio.create_task(self._supervise())
+
+    async def stop(self) -> None:
+        """End it."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        process, self._process = self._process, None
+        if process is None or process.returncode is not None:
+            return
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), STOP_SECONDS_MAX)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+    async def _spawn(self) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            self._binary,
+            *self._member.arguments(),
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            preexec_fn=_end_with_parent,
+        )
+        self.starts += 1
+
+    async def _supervise(self) -> None:
+        loop = asyncio.get_running_loop()
+        pause = RESTART_SECONDS_MIN
+        while True:
+            process = self._process
+            if process is None or process.stderr is None:
+                return
+            started = loop.time()
+            async for line in process.stderr:
+                log.warning("etcd: %s", line.decode(errors="replace").rstrip())
+            status = await process.wait()
+            if loop.time() - started > RESTART_SECONDS_MAX:
+                pause = RESTART_SECONDS_MIN
+            log.error("etcd ended with status %d; the next starts in %.1f s", status, pause)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, RESTART_SECONDS_MAX)
+            await self._spawn()
+
+
+def _end_with_parent() -> None:
+    """In the child: the system ends it when the broker's main thread is gone."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,0 +1,84 @@
+"""A real etcd of one or three members on free ports, whose processes can be hurt."""
+
+import asyncio
+import signal
+import socket
+from pathlib import Path
+
+from routelog.mirror_cluster.coordination.coordinator import CoordinatorUnavailable
+from routelog.mirror_cluster.coordination.etcd_coordinator import EtcdCoordinator
+from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway
+from routelog.mirror_cluster.coordination.managed_etcd import (
+    EtcdChild,
+    EtcdMember,
+    EtcdTls,
+    check_etcd,
+)
+
+PREFIX = "/routelog/test"
+LEASE_SECONDS = 2
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+class EtcdCluster:
+    """Members that the product's own supervisor runs."""
+
+    def __init__(self, folder: Path, members: int, tls: EtcdTls | None = None) -> None:
+        scheme = "http" if tls is None else "https"
+        ports = free_ports(2 * members)
+        self.urls = [f"{scheme}://127.0.0.1:{port}" for port in ports[:members]]
+        peers = {
+            f"n{number}": f"{scheme}://127.0.0.1:{port}"
+            for number, port in enumerate(ports[members:])
+        }
+        self._members = [
+            EtcdMember(name, folder / name, url, peers, "test", tls)
+            for name, url in zip(peers, self.urls, strict=True)
+        ]
+        self.children: list[EtcdChild] = []
+
+    async def start(self) -> None:
+        """All members; returns when one of them answers is left to `until_ready`."""
+        await check_etcd("etcd")
+        self.children = [EtcdChild("etcd", each) for each in self._members]
+        for child in self.children:
+            await child.start()
+
+    async def stop(self) -> None:
+        """End all, those that are stopped, too."""
+        for child in self.children:
+            self.signal(child, signal.SIGCONT)
+        await asyncio.gather(*(child.stop() for child in self.children))
+
+    def signal(self, child: EtcdChild, number: signal.Signals) -> None:
+        """Send a signal to the process of a member."""
+        if child._process is not None and child._process.returncode is None:
+            child._process.send_signal(number)
+
+    def endpoints(self, **options: object) -> EtcdEndpoints:
+        """Of all members."""
+        return EtcdEndpoints(self.urls, **options)  # type: ignore[arg-type]
+
+    def coordinator(self, **options: object) -> EtcdCoordinator:
+        """Of the whole cluster; close it."""
+        return EtcdCoordinator(EtcdGateway(self.endpoints(**options)), PREFIX, LEASE_SECONDS)
+
+
+async def until_ready(coordinator: EtcdCoordinator, seconds: float = 30) -> None:
+    """Wait until etcd has elected a leader and answers."""
+    async with asyncio.timeout(seconds):
+        while True:
+            try:
+                await coordinator.read()
+            except CoordinatorUnavailable:
+                await asyncio.sleep(0.05)
+            else:
+                return

@@ -1,0 +1,136 @@
+"""The etcd that a broker runs: which one, how, and that it comes back."""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from unit.log_backend.open_store import until
+
+from routelog.mirror_cluster.coordination.managed_etcd import (
+    EtcdChild,
+    EtcdMember,
+    EtcdMissing,
+    EtcdTls,
+    check_etcd,
+)
+
+
+def script(folder: Path, text: str) -> str:
+    file = folder / "etcd"
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o755)
+    return str(file)
+
+
+def member(folder: Path, tls: EtcdTls | None = None) -> EtcdMember:
+    peers = {"b": "http://10.0.0.2:2380", "a": "http://10.0.0.1:2380"}
+    return EtcdMember("a", folder / "etcd-data", "http://10.0.0.1:2379", peers, "orders", tls)
+
+
+@pytest.mark.parametrize(
+    ("version", "advice"), [("3.4.23", 1), ("3.5.9", 1), ("3.5.33", 0), ("3.10.1", 0)]
+)
+async def test_an_old_etcd_is_taken_and_a_newer_one_advised(
+    tmp_path: Path, version: str, advice: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = script(tmp_path, f"echo etcd Version: {version}\necho Git SHA: x")
+    await check_etcd(path)
+    assert len(caplog.messages) == advice
+
+
+@pytest.mark.parametrize("text", ["echo etcd Version: 3.3.25", "echo something", "exit 1"])
+async def test_what_is_no_etcd_or_too_old_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(EtcdMissing, match=r"no etcd 3\.4\.0 or later"):
+        await check_etcd(script(tmp_path, text))
+    with pytest.raises(EtcdMissing, match="etcd-server"):
+        await check_etcd(str(tmp_path / "none"))
+
+
+def test_a_member_knows_all_members_and_its_own_addresses(tmp_path: Path) -> None:
+    arguments = member(tmp_path).arguments()
+    assert "--initial-cluster=a=http://10.0.0.1:2380,b=http://10.0.0.2:2380" in arguments
+    assert "--listen-peer-urls=http://10.0.0.1:2380" in arguments
+    assert "--listen-client-urls=http://10.0.0.1:2379" in arguments
+    assert not any("cert" in each for each in arguments)
+
+
+def test_with_certificates_both_sides_prove_who_they_are(tmp_path: Path) -> None:
+    arguments = member(tmp_path, EtcdTls(Path("c"), Path("k"), Path("ca"))).arguments()
+    for kind in ("", "peer-"):
+        assert f"--{kind}client-cert-auth=true" in arguments
+        assert f"--{kind}cert-file=c" in arguments
+        assert f"--{kind}key-file=k" in arguments
+        assert f"--{kind}trusted-ca-file=ca" in arguments
+
+
+async def test_what_ends_by_itself_is_started_again_and_its_words_are_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "routelog.mirror_cluster.coordination.managed_etcd.RESTART_SECONDS_MIN", 0.01
+    )
+    child = EtcdChild(script(tmp_path, "echo disk is full >&2; exit 3"), member(tmp_path))
+    await child.start()
+    await until(lambda: child.starts >= 3)
+    await child.stop()
+    assert "etcd: disk is full" in caplog.messages
+    assert any("status 3" in each for each in caplog.messages)
+    starts = child.starts
+    assert child.pid is None
+    await asyncio.sleep(0)
+    assert child.starts == starts
+
+
+async def test_what_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("routelog.mirror_cluster.coordination.managed_etcd.STOP_SECONDS_MAX", 0.05)
+    ready = tmp_path / "ready"
+    text = f"trap '' TERM\ntouch {ready}\nwhile :; do sleep 0.01; done"
+    child = EtcdChild(script(tmp_path, text), member(tmp_path))
+    await child.start()
+    await until(ready.exists)
+    pid = child.pid
+    assert pid is not None
+    await child.stop()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+PARENT = """
+import asyncio, sys
+from pathlib import Path
+from routelog.mirror_cluster.coordination.managed_etcd import EtcdChild, EtcdMember
+
+async def main():
+    folder = Path(sys.argv[2])
+    member = EtcdMember("a", folder / "data", "http://x", {"a": "http://y"}, "t")
+    child = EtcdChild(sys.argv[1], member)
+    await child.start()
+    print(child.pid, flush=True)
+    await asyncio.sleep(3600)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a call of Linux")
+async def test_it_ends_with_a_broker_that_is_killed(tmp_path: Path) -> None:
+    etcd = script(tmp_path, "exec sleep 3600")
+    broker = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PARENT, etcd, str(tmp_path), stdout=asyncio.subprocess.PIPE
+    )
+    assert broker.stdout is not None
+    pid = int(await broker.stdout.readline())
+    broker.send_signal(signal.SIGKILL)
+    await broker.wait()
+    await until(lambda: _state(pid) == "Z")
+
+
+def _state(pid: int) -> str:
+    """Of a process, as Linux has it; Z when it has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
