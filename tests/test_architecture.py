@@ -77,6 +77,7 @@ ROOMS = {
         ".",
         "protocol",
         "coordination",
+        "links",
         "replica",
     ),
     "exchanges": (

@@ -1,0 +1,207 @@
+"""The connections of one node with all others: one with each.
+
+Of two nodes the one whose name comes first connects; when the connection breaks it tries again, soon and then
+less often. A machine that refuses the connection has no process of that node any more, which is known
+seconds before the node's lease ends.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from routelog.log_backend import random_key
+from routelog.mirror_cluster.coordination.coordinator import NodeEntry
+from routelog.mirror_cluster.links.introduction import (
+    DialerIntroduction,
+    Introduced,
+    ListenerIntroduction,
+    Opening,
+    Purpose,
+)
+from routelog.mirror_cluster.links.node_link import NodeLink
+from routelog.mirror_cluster.protocol.messages import Message
+
+log = logging.getLogger(__name__)
+
+CONNECT_SECONDS_MAX = 2.0
+REDIAL_SECONDS_MIN, REDIAL_SECONDS_MAX = 0.05, 1.0
+
+
+@dataclass(frozen=True)
+class LinkSecurity:
+    """What nodes prove to each other.
+
+    Attributes:
+        secret: of the cluster, the same on all nodes; not empty.
+        server_tls, client_tls: both or none. None: whoever can read or change the network's traffic can
+            read and change what is replicated.
+    """
+
+    secret: bytes
+    server_tls: ssl.SSLContext | None = None
+    client_tls: ssl.SSLContext | None = None
+
+
+class NodeLinks:
+    """See the module.
+
+    Args:
+        own: this node.
+        received: called with the sender's name for each message.
+        gone: called with the name of a node whose machine refuses connections; perhaps several times.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        own: NodeEntry,
+        security: LinkSecurity,
+        received: Callable[[str, Message], None],
+        gone: Callable[[str], None],
+    ) -> None:
+        self._cluster = cluster
+        self._own = own
+        self._security = security
+        self._received = received
+        self._gone = gone
+        self._entries: dict[str, NodeEntry] = {}
+        self._links: dict[str, NodeLink] = {}
+        self._all: set[NodeLink] = set()
+        self._ends: dict[NodeLink, asyncio.Event] = {}
+        self._dialers: dict[str, asyncio.Task[None]] = {}
+        self._probes: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    @property
+    def connected(self) -> frozenset[str]:
+        """Nodes that messages reach."""
+        return frozenset(self._links)
+
+    async def listen(self, host: str, port: int) -> int:
+        """Take connections; returns the port, chosen by the system if it was 0."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            self._accepted, host, port, ssl=self._security.server_tls
+        )
+        return int(self._server.sockets[0].getsockname()[1])
+
+    def set_nodes(self, entries: Mapping[str, NodeEntry]) -> None:
+        """Connect with these nodes, and with no others; this one may be among them."""
+        self._entries = {name: each for name, each in entries.items() if name != self._own.node}
+        for name in [*self._dialers]:
+            if name not in self._entries:
+                self._dialers.pop(name).cancel()
+        for name, link in [*self._links.items()]:
+            if name not in self._entries:
+                link.close()
+        for name in self._entries:
+            if self._own.node < name and name not in self._dialers:
+                self._dialers[name] = asyncio.create_task(self._dial(name))
+
+    def send(self, to: str, message: Message) -> None:
+        """Send a message; it is dropped when there is no connection."""
+        link = self._links.get(to)
+        if link is not None:
+            link.send(message)
+
+    async def aclose(self) -> None:
+        """Close everything."""
+        tasks = [*self._dialers.values(), *self._probes]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._server is not None:
+            self._server.close()
+        for link in [*self._all]:
+            link.close()
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    # -- see `LinkOwner`
+
+    def introduced(self, link: NodeLink, other: Introduced) -> None:
+        """See `LinkOwner`. The newest connection counts: the other end has given up the one before."""
+        before = self._links.get(other.node)
+        self._links[other.node] = link
+        if before is not None:
+            before.close()
+
+    def received(self, link: NodeLink, message: Message) -> None:
+        """See `LinkOwner`."""
+        if link.other is not None and self._links.get(link.other.node) is link:
+            self._received(link.other.node, message)
+
+    def ended(self, link: NodeLink) -> None:
+        """See `LinkOwner`."""
+        self._all.discard(link)
+        end = self._ends.pop(link, None)
+        if end is not None:
+            end.set()
+        name = link.other.node if link.other is not None else ""
+        if self._links.get(name) is link:
+            del self._links[name]
+            if end is None and name in self._entries:  # the other node dials, if it is still there
+                probe = asyncio.create_task(self._probe(name))
+                self._probes.add(probe)
+                probe.add_done_callback(self._probes.discard)
+
+    # -- connecting
+
+    def _opening(self, to: str) -> Opening:
+        own = self._own
+        nonce = random_key()
+        return Opening(self._cluster, own.node, to, own.process, Purpose.REPLICATION, nonce)
+
+    def _accepted(self) -> NodeLink:
+        link = NodeLink(ListenerIntroduction(self._opening(""), self._security.secret), self)
+        self._all.add(link)
+        return link
+
+    async def _dial(self, name: str) -> None:
+        pause = REDIAL_SECONDS_MIN
+        while True:
+            link = NodeLink(DialerIntroduction(self._opening(name), self._security.secret), self)
+            ended = self._ends[link] = asyncio.Event()
+            if await self._connect(name, link):
+                await ended.wait()
+                if link.other is not None:
+                    pause = REDIAL_SECONDS_MIN
+            else:
+                self._ends.pop(link, None)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, REDIAL_SECONDS_MAX)
+
+    async def _probe(self, name: str) -> None:
+        # Nothing is said on this connection: whether it can be made is all.
+        protocol = asyncio.Protocol()
+        with suppress(OSError):
+            transport = await self._reach(name, protocol, None)
+            transport.close()
+
+    async def _connect(self, name: str, link: NodeLink) -> bool:
+        self._all.add(link)
+        try:
+            await self._reach(name, link, self._security.client_tls)
+        except OSError as error:
+            log.info("node %s cannot be reached: %s", name, error)
+            self._all.discard(link)
+            return False
+        return True
+
+    async def _reach(
+        self, name: str, protocol: asyncio.Protocol, tls: ssl.SSLContext | None
+    ) -> asyncio.Transport:
+        host, _, port = self._entries[name].address.rpartition(":")
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS_MAX):
+                transport, _ = await loop.create_connection(
+                    lambda: protocol, host.strip("[]"), int(port), ssl=tls
+                )
+        except ConnectionRefusedError:
+            self._gone(name)
+            raise
+        return transport

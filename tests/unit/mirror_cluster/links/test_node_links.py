@@ -1,0 +1,220 @@
+"""Nodes on real sockets: one connection for each two of them, whoever comes and goes."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+import trustme
+from unit.log_backend.open_store import until
+
+from routelog.mirror_cluster.coordination.coordinator import NodeEntry
+from routelog.mirror_cluster.links.node_links import LinkSecurity, NodeLinks
+from routelog.mirror_cluster.protocol.block import START, Block
+from routelog.mirror_cluster.protocol.messages import Acknowledge, Append, Message
+
+SECRET = LinkSecurity(b"s" * 32)
+
+
+class Node:
+    """One node, and what it was told."""
+
+    def __init__(self, name: str, security: LinkSecurity, cluster: str, process: int) -> None:
+        self.entry = NodeEntry(name, process, "")
+        self.messages: list[tuple[str, Message]] = []
+        self.gone: list[str] = []
+        self.links = NodeLinks(cluster, self.entry, security, self.received, self.gone.append)
+
+    def received(self, sender: str, message: Message) -> None:
+        self.messages.append((sender, message))
+
+    async def listen(self, port: int = 0) -> None:
+        port = await self.links.listen("127.0.0.1", port)
+        self.entry = replace(self.entry, address=f"127.0.0.1:{port}")
+
+    @property
+    def port(self) -> int:
+        return int(self.entry.address.rpartition(":")[2])
+
+
+@asynccontextmanager
+async def cluster(
+    names: Sequence[str], securities: Sequence[LinkSecurity] = (), clusters: Sequence[str] = ()
+) -> AsyncIterator[dict[str, Node]]:
+    nodes = {}
+    for at, name in enumerate(names):
+        security = securities[at] if securities else SECRET
+        nodes[name] = Node(name, security, clusters[at] if clusters else "orders", at)
+    for node in nodes.values():
+        await node.listen()
+    tell(nodes)
+    try:
+        yield nodes
+    finally:
+        for node in nodes.values():
+            await node.links.aclose()
+
+
+def tell(nodes: dict[str, Node]) -> None:
+    for node in nodes.values():
+        node.links.set_nodes({name: each.entry for name, each in nodes.items()})
+
+
+def acknowledge(durable: int) -> Acknowledge:
+    return Acknowledge(0, 1, 1, durable, 0.5)
+
+
+def all_connected(nodes: dict[str, Node]) -> bool:
+    return all(each.links.connected == set(nodes) - {name} for name, each in nodes.items())
+
+
+async def test_every_node_reaches_every_other_in_order() -> None:
+    async with cluster("abc") as nodes:
+        await until(lambda: all_connected(nodes))
+        for name, node in nodes.items():
+            for to in nodes:
+                for number in range(100):
+                    node.links.send(to, acknowledge(number))
+            node.links.send(name, acknowledge(0))
+        await until(lambda: all(len(each.messages) == 200 for each in nodes.values()))
+        for name, node in nodes.items():
+            for sender in set(nodes) - {name}:
+                numbers = [m.durable for s, m in node.messages if s == sender]  # type: ignore[union-attr]
+                assert numbers == list(range(100))
+        accepted = [len(each.links._all) for each in nodes.values()]
+        assert accepted == [2, 2, 2]
+
+
+async def test_a_large_block_arrives_whole() -> None:
+    block = Block.following(START, 0, 1, bytes(range(256)) * 65_536)
+    message = Append(0, 1, 1, 0, 0, 0.0, (block,))
+    async with cluster("ab") as nodes:
+        await until(lambda: all_connected(nodes))
+        nodes["a"].links.send("b", message)
+        nodes["b"].links.send("a", acknowledge(1))
+        await until(lambda: nodes["b"].messages and nodes["a"].messages)
+        assert nodes["b"].messages == [("a", message)]
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+async def test_a_node_that_ended_is_told_and_its_next_process_connected(name: str) -> None:
+    async with cluster("ab") as nodes:
+        await until(lambda: all_connected(nodes))
+        (other,) = set(nodes) - {name}
+        await nodes[name].links.aclose()
+        await until(lambda: nodes[other].gone)
+        assert set(nodes[other].gone) == {name}
+        assert not nodes[other].links.connected
+        nodes[other].links.send(name, acknowledge(1))  # dropped
+        port = nodes[name].port
+        nodes[name] = Node(name, SECRET, "orders", 7)
+        await nodes[name].listen(port)
+        tell(nodes)
+        await until(lambda: all_connected(nodes))
+        nodes[other].links.send(name, acknowledge(2))
+        await until(lambda: nodes[name].messages)
+        assert nodes[name].messages == [(other, acknowledge(2))]
+
+
+async def test_a_node_that_left_is_connected_no_more() -> None:
+    async with cluster("abc") as nodes:
+        await until(lambda: all_connected(nodes))
+        left = {name: nodes[name].entry for name in "ab"}
+        for name in "ab":
+            nodes[name].links.set_nodes(left)
+        await until(lambda: not nodes["c"].links.connected)
+        assert nodes["a"].links.connected == {"b"}
+
+
+@pytest.mark.parametrize(
+    ("securities", "clusters", "told"),
+    [
+        ((SECRET, LinkSecurity(b"x" * 32)), ("orders", "orders"), "secret"),
+        ((SECRET, SECRET), ("orders", "other"), "of cluster"),
+    ],
+    ids=["another secret", "another cluster"],
+)
+async def test_strangers_are_not_connected(
+    securities: Sequence[LinkSecurity],
+    clusters: Sequence[str],
+    told: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with cluster("ab", securities, clusters) as nodes:
+        await until(lambda: sum(told in each for each in caplog.messages) >= 3)
+        assert not any(each.links.connected for each in nodes.values())
+        assert not any(each.gone for each in nodes.values())
+
+
+@pytest.mark.parametrize(
+    "octets", [b"GET / HTTP/1.1\r\n\r\n", b"AMQP\x00\x00\x09\x01", b"\x10\0\0\0" * 9]
+)
+async def test_another_protocol_is_closed_and_hurts_nobody(octets: bytes) -> None:
+    async with cluster("ab") as nodes:
+        await until(lambda: all_connected(nodes))
+        reader, writer = await asyncio.open_connection("127.0.0.1", nodes["b"].port)
+        writer.write(octets)
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+            await reader.readexactly(1)
+        writer.close()
+        assert all_connected(nodes)
+
+
+async def test_who_says_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("routelog.mirror_cluster.links.node_link.INTRODUCTION_SECONDS_MAX", 0.05)
+    async with cluster("b") as nodes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", nodes["b"].port)
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+            await reader.readexactly(1)
+        writer.close()
+
+
+async def test_a_damaged_message_ends_the_connection_and_a_new_one_begins(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with cluster("ab") as nodes:
+        await until(lambda: all_connected(nodes))
+        before = nodes["a"].links._links["b"]
+        before._write(b"\x40\0\0\0" + b"x" * 64)
+        await until(lambda: nodes["a"].links._links.get("b") not in (None, before))
+        await until(lambda: all_connected(nodes))
+        assert any("wrong checksum" in each for each in caplog.messages)
+        nodes["a"].links.send("b", acknowledge(3))
+        await until(lambda: nodes["b"].messages)
+
+
+def tls(authority: trustme.CA, *, proves: bool = True) -> LinkSecurity:
+    certificate = authority.issue_cert("127.0.0.1")
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    for context in (server, client):
+        authority.configure_trust(context)
+        if proves:
+            certificate.configure_cert(context)
+    certificate.configure_cert(server)
+    server.verify_mode = ssl.CERT_REQUIRED
+    return LinkSecurity(SECRET.secret, server, client)
+
+
+async def test_with_tls_both_ends_show_certificates() -> None:
+    authority = trustme.CA()
+    async with cluster("ab", (tls(authority), tls(authority))) as nodes:
+        await until(lambda: all_connected(nodes))
+        nodes["a"].links.send("b", acknowledge(1))
+        await until(lambda: nodes["b"].messages)
+
+
+async def test_without_a_certificate_of_the_same_authority_nobody_connects(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    authority = trustme.CA()
+    caplog.set_level("INFO")
+    for dialer in (tls(authority, proves=False), tls(trustme.CA()), SECRET):
+        caplog.clear()
+        async with cluster("ab", (dialer, tls(authority))) as nodes:
+            await until(lambda: len(caplog.messages) >= 4)
+            told = ("cannot be reached", "ended before")
+            assert all(any(each in line for each in told) for line in caplog.messages)
+            assert not any(each.links.connected for each in nodes.values())
