@@ -24,15 +24,9 @@ from routelog.exchanges.bindings.exchange import Exchange
 from routelog.exchanges.bindings.field_values import comparable, field_type, octets
 from routelog.exchanges.bindings.message import BARE_MESSAGE, Message
 from routelog.exchanges.bindings.name_table import NameTable
-from routelog.exchanges.bindings.names import (
-    DEFAULT_EXCHANGE,
-    NAME_BYTES_MAX,
-    check_name,
-    check_not_reserved,
-)
+from routelog.exchanges.bindings.names import DEFAULT_EXCHANGE, check_name, check_not_reserved
 from routelog.exchanges.bindings.route import Route
 from routelog.exchanges.bindings.topology_change import NO_CHANGE, TopologyChange
-from routelog.exchanges.indexes.binding_index import BindingIndex
 from routelog.exchanges.indexes.deduplication_index import (
     DEDUPLICATION,
     DeduplicationOptions,
@@ -46,61 +40,8 @@ from routelog.exchanges.indexes.delayed_index import (
     held_name,
     holding_exchange,
 )
-from routelog.exchanges.indexes.exchange_types import EXCHANGE_TYPES, IndexFactory, type_table
+from routelog.exchanges.indexes.exchange_types import EXCHANGE_TYPES, type_table
 from routelog.exchanges.indexes.recent_history_index import RECENT_HISTORY, history_length
-from routelog.exchanges.routes.route_walk import Visit
 from routelog.exchanges.routes.routing_table import RoutingTable
 from routelog.exchanges.routes.stale_routes import StaleRoutes
 from routelog.exchanges.topology.topology import NODE_EXCHANGES, PREDECLARED
-
-__all__ = [
-    "BARE_MESSAGE",
-    "DEDUPLICATION",
-    "DEFAULT_EXCHANGE",
-    "DELAYED_TYPE",
-    "DELAY_HEADER",
-    "EXCHANGE_TYPES",
-    "NAME_BYTES_MAX",
-    "NODE_EXCHANGES",
-    "NO_CHANGE",
-    "PREDECLARED",
-    "RECENT_HISTORY",
-    "Binding",
-    "BindingIndex",
-    "DeduplicationOptions",
-    "DefaultExchangeProtected",
-    "DestinationKind",
-    "Exchange",
-    "ExchangeInUse",
-    "ExchangeInequivalent",
-    "ExchangeNotFound",
-    "IndexFactory",
-    "InvalidBindingArguments",
-    "InvalidExchangeArgument",
-    "InvalidExchangeArguments",
-    "InvalidName",
-    "Message",
-    "NameTable",
-    "QueueNotFound",
-    "ReservedName",
-    "Route",
-    "RoutingError",
-    "RoutingTable",
-    "StaleRoutes",
-    "SystemExchangeProtected",
-    "TopologyChange",
-    "UnknownExchangeType",
-    "Visit",
-    "check_name",
-    "check_not_reserved",
-    "comparable",
-    "deduplication_options",
-    "delay_milliseconds",
-    "field_type",
-    "held_name",
-    "history_length",
-    "holding_exchange",
-    "octets",
-    "type_table",
-    "whole_number",
-]

@@ -1,14 +1,14 @@
 """Virtual hosts: queues, consumers, policies, users and permissions."""
 
 from routelog.vhosts.actor import Actor, acts, current_actor
-from routelog.vhosts.arguments.effective_arguments import EffectiveArguments, merged_definitions
+from routelog.vhosts.arguments.effective_arguments import merged_definitions
 from routelog.vhosts.arguments.group_options import GROUP, GROUP_EXPIRES, GroupOptions, wanted_group
 from routelog.vhosts.arguments.json_arguments import (
     checked_arguments,
     encoded_arguments,
     plain_arguments,
 )
-from routelog.vhosts.arguments.limits import USER_LIMITS, VHOST_LIMITS, Limits, checked_limits
+from routelog.vhosts.arguments.limits import USER_LIMITS, VHOST_LIMITS, checked_limits
 from routelog.vhosts.arguments.match_budget import MatchBudget, OutOfTime
 from routelog.vhosts.arguments.pattern import BadPattern, Pattern
 from routelog.vhosts.arguments.policy import Policy
@@ -49,6 +49,7 @@ from routelog.vhosts.errors import (
     InvalidPolicy,
     InvalidQueueArgument,
     InvalidQueueProperty,
+    InvalidRequest,
     InvalidStreamOffset,
     InvalidUser,
     InvalidVhost,
@@ -76,7 +77,7 @@ from routelog.vhosts.errors import (
     VhostNotFound,
 )
 from routelog.vhosts.messages.comeback import Comeback
-from routelog.vhosts.messages.consumer import CREDIT_UNLIMITED, Consumer
+from routelog.vhosts.messages.consumer import CREDIT_UNLIMITED
 from routelog.vhosts.messages.delivery import Delivery, DeliverySource
 from routelog.vhosts.messages.recipient import Recipient
 from routelog.vhosts.messages.snapshot import (
@@ -87,29 +88,20 @@ from routelog.vhosts.messages.snapshot import (
 )
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.people.admission import Admission
-from routelog.vhosts.people.imported_password import (
-    DEFAULT_ALGORITHM,
-    imported_hash,
-    split_imported_hash,
-)
+from routelog.vhosts.people.imported_password import DEFAULT_ALGORITHM, imported_hash
 from routelog.vhosts.people.loopback import may_connect_from
 from routelog.vhosts.people.password import PasswordVerifier
 from routelog.vhosts.people.permission_book import PermissionBook, ResourceKind
 from routelog.vhosts.people.permission_cache import PermissionCache
 from routelog.vhosts.people.user_directory import UserDirectory
 from routelog.vhosts.posting.appending import Appending
-from routelog.vhosts.posting.broker_message import (
-    EVENT_EXCHANGE,
-    LOG_EXCHANGE,
-    TRACE_EXCHANGE,
-    tell,
-)
+from routelog.vhosts.posting.broker_message import LOG_EXCHANGE, TRACE_EXCHANGE, tell
 from routelog.vhosts.posting.decision import Decision, Router
 from routelog.vhosts.posting.passage import Passage
 from routelog.vhosts.posting.sharing_out import disjoint
 from routelog.vhosts.queues.consumer_group import ConsumerGroup
 from routelog.vhosts.queues.dispatcher import delivery_cost
-from routelog.vhosts.queues.event_feed import EventFeed, TellEvent
+from routelog.vhosts.queues.event_feed import TellEvent
 from routelog.vhosts.queues.queue import Queue
 from routelog.vhosts.queues.queue_declaration import server_name
 from routelog.vhosts.source_network import source_of
@@ -123,139 +115,3 @@ from routelog.vhosts.vhost.group_expiry import GroupExpiry
 from routelog.vhosts.vhost.topology_keeper import Durable
 from routelog.vhosts.vhost.vhost import VirtualHost
 from routelog.vhosts.vhost.vhost_directory import VhostDirectory
-
-__all__ = [
-    "ARGON2ID",
-    "CLUSTER_NAME",
-    "CREDIT_UNLIMITED",
-    "DEFAULT_ALGORITHM",
-    "EVENT_EXCHANGE",
-    "FULL_PERMISSION",
-    "GROUP",
-    "GROUP_EXPIRES",
-    "LOG_EXCHANGE",
-    "NOTHING_BEFORE",
-    "RABBITMQ_PRODUCT",
-    "RABBITMQ_VERSION",
-    "TRACE_EXCHANGE",
-    "USER_LIMITS",
-    "VHOST_LIMITS",
-    "AccessRefused",
-    "Actor",
-    "Admission",
-    "Appending",
-    "AuthenticationBusy",
-    "AuthenticationRefused",
-    "BadPattern",
-    "ChannelSnapshot",
-    "Comeback",
-    "ConnectionLimitReached",
-    "ConnectionSnapshot",
-    "Consumer",
-    "ConsumerGroup",
-    "ConsumerSnapshot",
-    "ConsumptionRefused",
-    "Decision",
-    "Definitions",
-    "DefinitionsImport",
-    "Delivery",
-    "DeliverySource",
-    "Durable",
-    "EffectiveArguments",
-    "EventFeed",
-    "GetRefused",
-    "GlobalParameters",
-    "GroupExpiry",
-    "GroupInUse",
-    "GroupOptions",
-    "HeldMessage",
-    "HeldMessages",
-    "InvalidArguments",
-    "InvalidConsumerArgument",
-    "InvalidDefinition",
-    "InvalidLimit",
-    "InvalidParameter",
-    "InvalidPermission",
-    "InvalidPolicy",
-    "InvalidQueueArgument",
-    "InvalidQueueProperty",
-    "InvalidStreamOffset",
-    "InvalidUser",
-    "InvalidVhost",
-    "Limits",
-    "MatchBudget",
-    "NeedsName",
-    "NotReadable",
-    "OutOfTime",
-    "ParameterNotFound",
-    "Passage",
-    "PasswordVerifier",
-    "Pattern",
-    "Permission",
-    "PermissionBook",
-    "PermissionCache",
-    "Policy",
-    "PolicyEntry",
-    "PolicyNotFound",
-    "PublishRefused",
-    "Queue",
-    "QueueInUse",
-    "QueueInequivalent",
-    "QueueLimitReached",
-    "QueueLocked",
-    "QueueNotEmpty",
-    "QueuePartition",
-    "QueueProperties",
-    "QueueQuarantined",
-    "QueueStopped",
-    "QueueUnreadable",
-    "Recipient",
-    "ResourceKind",
-    "Router",
-    "TakenMessage",
-    "TellEvent",
-    "Timer",
-    "TooLargeToRemember",
-    "TooManyFailedLogins",
-    "TooManyGroups",
-    "TopicPermission",
-    "User",
-    "UserChannelLimitReached",
-    "UserConnectionLimitReached",
-    "UserDirectory",
-    "UserExists",
-    "UserNotFound",
-    "Verb",
-    "VhostAccessRefused",
-    "VhostDirectory",
-    "VhostNotFound",
-    "VhostRecord",
-    "VirtualHost",
-    "acts",
-    "checked_arguments",
-    "checked_limits",
-    "current_actor",
-    "delivery_cost",
-    "described_parameter",
-    "described_permission",
-    "described_policy",
-    "described_topic_permission",
-    "described_user",
-    "described_vhost",
-    "disjoint",
-    "encoded_arguments",
-    "exported_definitions",
-    "imported_hash",
-    "may_connect_from",
-    "merged_definitions",
-    "partition_names",
-    "plain_arguments",
-    "read_definitions",
-    "read_definitions_in_turns",
-    "server_name",
-    "source_of",
-    "split_imported_hash",
-    "split_tags",
-    "tell",
-    "wanted_group",
-]

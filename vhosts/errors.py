@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 
 
+class InvalidRequest(Exception):
+    """Something was asked for that cannot be."""
+
+
 class UserExists(Exception):
     """A user of this name is there already."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"user '{name}' already exists")
-        self.name = name
 
 
 class UserNotFound(Exception):
@@ -16,20 +19,17 @@ class UserNotFound(Exception):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"no user '{name}'")
-        self.name = name
 
 
-class InvalidUser(Exception):
+class InvalidUser(InvalidRequest):
     """A user's name or a tag is empty, too long or not printable."""
 
 
-class InvalidPermission(Exception):
+class InvalidPermission(InvalidRequest):
     """A permission is no regular expression that can be used."""
 
     def __init__(self, verb: str, reason: str) -> None:
         super().__init__(f"invalid regular expression for {verb}: {reason}")
-        self.verb = verb
-        self.reason = reason
 
 
 class AccessRefused(Exception):
@@ -41,16 +41,13 @@ class VhostAccessRefused(Exception):
 
     def __init__(self, vhost: str, user: str) -> None:
         super().__init__(f"access to vhost '{vhost}' refused for user '{user}'")
-        self.vhost = vhost
-        self.user = user
 
 
-class InvalidPolicy(Exception):
+class InvalidPolicy(InvalidRequest):
     """A policy has a part that cannot be."""
 
     def __init__(self, name: str, part: str, reason: str) -> None:
         super().__init__(f"policy '{name}': {part}: {reason}")
-        self.name = name
         self.part = part
 
 
@@ -59,19 +56,17 @@ class PolicyNotFound(Exception):
 
     def __init__(self, name: str, vhost: str) -> None:
         super().__init__(f"no policy '{name}' in vhost '{vhost}'")
-        self.name = name
 
 
-class InvalidArguments(Exception):
+class InvalidArguments(InvalidRequest):
     """Arguments that no field table of AMQP can hold."""
 
 
-class InvalidParameter(Exception):
+class InvalidParameter(InvalidRequest):
     """A global parameter whose name or value cannot be."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"parameter '{name}': {reason}")
-        self.name = name
 
 
 class ParameterNotFound(Exception):
@@ -79,23 +74,20 @@ class ParameterNotFound(Exception):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"no global parameter '{name}'")
-        self.name = name
 
 
-class InvalidDefinition(Exception):
+class InvalidDefinition(InvalidRequest):
     """An entry of definitions that cannot be; nothing of them was carried out."""
 
     def __init__(self, place: str, reason: str) -> None:
         super().__init__(f"{place}: {reason}")
-        self.place = place
 
 
-class InvalidLimit(Exception):
+class InvalidLimit(InvalidRequest):
     """A limit that does not exist, or whose value cannot be."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"limit '{name}': {reason}")
-        self.name = name
 
 
 class ConnectionLimitReached(Exception):
@@ -105,7 +97,6 @@ class ConnectionLimitReached(Exception):
         super().__init__(
             f"access to vhost '{vhost}' refused for user '{user}': connection limit ({limit}) is reached"
         )
-        self.vhost = vhost
 
 
 class UserConnectionLimitReached(Exception):
@@ -115,7 +106,6 @@ class UserConnectionLimitReached(Exception):
         super().__init__(
             f"connection refused for user '{user}': user connection limit ({limit}) is reached"
         )
-        self.user = user
 
 
 class UserChannelLimitReached(Exception):
@@ -126,7 +116,6 @@ class UserChannelLimitReached(Exception):
             f"number of channels opened for user '{user}' has reached the maximum allowed user "
             f"limit of ({limit})"
         )
-        self.user = user
 
 
 class QueueLimitReached(Exception):
@@ -136,7 +125,6 @@ class QueueLimitReached(Exception):
         super().__init__(
             f"cannot declare queue '{queue}': queue limit in vhost '{vhost}' ({limit}) is reached"
         )
-        self.vhost = vhost
 
 
 class AuthenticationRefused(Exception):
@@ -162,15 +150,13 @@ class VhostNotFound(Exception):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"vhost {name} not found")
-        self.name = name
 
 
-class InvalidVhost(Exception):
+class InvalidVhost(InvalidRequest):
     """Something said of a virtual host cannot be."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"vhost '{name}': {reason}")
-        self.name = name
 
 
 class QueueLocked(Exception):
@@ -182,8 +168,6 @@ class QueueLocked(Exception):
             "originally declared on another connection or the exclusive property value does not match "
             "that of the original declaration."
         )
-        self.name = name
-        self.vhost = vhost
 
 
 class TooLargeToRemember(Exception):
@@ -204,29 +188,24 @@ class QueueInequivalent(Exception):
             f"inequivalent arg '{argument}' for queue '{name}' in vhost '{vhost}': "
             f"received {received} but current is {current}"
         )
-        self.name = name
-        self.argument = argument
 
 
-class InvalidQueueArgument(Exception):
+class InvalidQueueArgument(InvalidRequest):
     """A queue argument has a type or value that it cannot take."""
 
     def __init__(self, name: str, vhost: str, argument: str, reason: str) -> None:
         super().__init__(
             f"invalid arg '{argument}' for queue '{name}' in vhost '{vhost}': {reason}"
         )
-        self.name = name
-        self.argument = argument
 
 
-class InvalidQueueProperty(Exception):
+class InvalidQueueProperty(InvalidRequest):
     """A property that queues of this type cannot have."""
 
     def __init__(self, name: str, vhost: str, property_name: str) -> None:
         super().__init__(
             f"invalid property '{property_name}' for queue '{name}' in vhost '{vhost}'"
         )
-        self.name = name
         self.property_name = property_name
 
 
@@ -237,7 +216,7 @@ class NeedsName(Exception):
         super().__init__(f"Cannot declare a server-named queue for type rabbit_{queue_type}_queue")
 
 
-class InvalidStreamOffset(Exception):
+class InvalidStreamOffset(InvalidRequest):
     """An `x-stream-offset` that names no place in a log."""
 
     def __init__(self, value: object, kind: str) -> None:
@@ -251,7 +230,6 @@ class NotReadable(Exception):
         super().__init__(
             f"queue '{name}' in vhost '{vhost}' keeps no log: it is no stream and has no x-retention"
         )
-        self.name = name
 
 
 class QueueQuarantined(Exception):
@@ -300,7 +278,6 @@ class QueueInUse(Exception):
 
     def __init__(self, name: str, vhost: str) -> None:
         super().__init__(f"queue '{name}' in vhost '{vhost}' in use")
-        self.name = name
 
 
 class QueueNotEmpty(Exception):
@@ -308,7 +285,6 @@ class QueueNotEmpty(Exception):
 
     def __init__(self, name: str, vhost: str) -> None:
         super().__init__(f"queue '{name}' in vhost '{vhost}' not empty")
-        self.name = name
 
 
 class ConsumptionRefused(Exception):
@@ -316,7 +292,6 @@ class ConsumptionRefused(Exception):
 
     def __init__(self, name: str, vhost: str) -> None:
         super().__init__(f"queue '{name}' in vhost '{vhost}' in exclusive use")
-        self.name = name
 
 
 class GetRefused(Exception):
@@ -327,16 +302,13 @@ class GetRefused(Exception):
             f"cannot obtain access to locked queue '{name}' in vhost '{vhost}': "
             "it has a single active consumer, so basic.get is not possible"
         )
-        self.name = name
 
 
-class InvalidConsumerArgument(Exception):
+class InvalidConsumerArgument(InvalidRequest):
     """A consumer argument has a type or value that it cannot take."""
 
     def __init__(self, argument: str, reason: str) -> None:
         super().__init__(f"invalid arg '{argument}' of a consumer: {reason}")
-        self.argument = argument
-        self.reason = reason
 
 
 class GroupInUse(Exception):
@@ -346,7 +318,6 @@ class GroupInUse(Exception):
         super().__init__(
             f"{group} is used: it has consumers, or messages that are not acknowledged"
         )
-        self.group = group
 
 
 class TooManyGroups(Exception):
@@ -357,4 +328,3 @@ class TooManyGroups(Exception):
             f"queue '{queue}' in vhost '{vhost}' has {groups_max} consumer groups, the most there "
             "can be; those without consumers go when their x-group-expires is over"
         )
-        self.queue = queue

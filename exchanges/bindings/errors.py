@@ -14,8 +14,6 @@ class ExchangeNotFound(RoutingError):
 
     def __init__(self, name: str, vhost: str) -> None:
         super().__init__(f"no exchange '{name}' in vhost '{vhost}'")
-        self.name = name
-        self.vhost = vhost
 
 
 class QueueNotFound(RoutingError):
@@ -23,8 +21,6 @@ class QueueNotFound(RoutingError):
 
     def __init__(self, name: str, vhost: str) -> None:
         super().__init__(f"no queue '{name}' in vhost '{vhost}'")
-        self.name = name
-        self.vhost = vhost
 
 
 class ExchangeInequivalent(RoutingError):
@@ -35,11 +31,6 @@ class ExchangeInequivalent(RoutingError):
             f"inequivalent arg '{argument}' for exchange '{name}' in vhost '{vhost}': "
             f"received {received} but current is {current}"
         )
-        self.name = name
-        self.vhost = vhost
-        self.argument = argument
-        self.received = received
-        self.current = current
 
 
 class UnknownExchangeType(RoutingError):
@@ -47,7 +38,6 @@ class UnknownExchangeType(RoutingError):
 
     def __init__(self, type_name: str) -> None:
         super().__init__(f"unknown exchange type '{type_name}'")
-        self.type_name = type_name
 
 
 class InvalidExchangeArgument(RoutingError):
@@ -58,10 +48,6 @@ class InvalidExchangeArgument(RoutingError):
             f"invalid type '{field_type}' for arg '{argument}' "
             f"in exchange '{name}' in vhost '{vhost}'"
         )
-        self.name = name
-        self.vhost = vhost
-        self.argument = argument
-        self.field_type = field_type
 
 
 class InvalidExchangeArguments(RoutingError):
@@ -73,8 +59,6 @@ class ReservedName(RoutingError):
 
     def __init__(self, kind: str, name: str) -> None:
         super().__init__(f"{kind} name '{name}' contains reserved prefix 'amq.*'")
-        self.kind = kind
-        self.name = name
 
 
 class InvalidName(RoutingError):
@@ -83,7 +67,6 @@ class InvalidName(RoutingError):
     def __init__(self, kind: str, name: str, reason: str) -> None:
         super().__init__(f"invalid {kind} {name[:40]!a}: {reason}")
         self.kind = kind
-        self.name = name
         self.reason = reason
 
 
@@ -92,8 +75,6 @@ class ExchangeInUse(RoutingError):
 
     def __init__(self, name: str, vhost: str) -> None:
         super().__init__(f"exchange '{name}' in vhost '{vhost}' in use")
-        self.name = name
-        self.vhost = vhost
 
 
 class DefaultExchangeProtected(RoutingError):
@@ -101,7 +82,6 @@ class DefaultExchangeProtected(RoutingError):
 
     def __init__(self, vhost: str) -> None:
         super().__init__("operation not permitted on the default exchange")
-        self.vhost = vhost
 
 
 class SystemExchangeProtected(RoutingError):
@@ -109,8 +89,6 @@ class SystemExchangeProtected(RoutingError):
 
     def __init__(self, name: str, vhost: str) -> None:
         super().__init__(f"deletion of system exchange '{name}' in vhost '{vhost}' not allowed")
-        self.name = name
-        self.vhost = vhost
 
 
 class InvalidBindingArguments(RoutingError):

@@ -12,7 +12,6 @@ from itertools import islice
 
 from routelog.exchanges.bindings.binding import Binding, DestinationKind
 from routelog.exchanges.bindings.exchange import Exchange
-from routelog.exchanges.bindings.held_bindings import with_binding, without_binding
 from routelog.exchanges.bindings.name_table import NameTable
 from routelog.exchanges.bindings.topology_change import NO_CHANGE, TopologyChange
 from routelog.exchanges.indexes.binding_index import BindingIndex
@@ -67,7 +66,7 @@ class BindingGraph:
         if source is None or binding in source.outgoing or destination is None:
             return NO_CHANGE
         source.add(binding)
-        destination.incoming = with_binding(destination.incoming, binding)
+        destination.incoming[binding] = None
         return TopologyChange(bindings_added=(binding,))
 
     def remove_binding(self, binding: Binding) -> TopologyChange:
@@ -150,7 +149,7 @@ class BindingGraph:
         if source:
             source.remove(binding)
         if destination:
-            destination.incoming = without_binding(destination.incoming, binding)
+            destination.incoming.pop(binding, None)
 
     def _ends(
         self, binding: Binding

@@ -7,7 +7,6 @@ from itertools import chain
 
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.exchange import Exchange
-from routelog.exchanges.bindings.held_bindings import HeldBindings, each
 from routelog.exchanges.indexes.binding_index import BindingIndex
 
 
@@ -23,7 +22,7 @@ class ExchangeNode:
     exchange: Exchange
     index: BindingIndex
     outgoing: dict[Binding, Binding] = field(default_factory=dict)
-    incoming: HeldBindings = None
+    incoming: dict[Binding, None] = field(default_factory=dict)
     next_exchanges: Counter[str] = field(default_factory=Counter)  # how many bindings lead to each
     policy: str | None = None
     policy_alternate: str | None = None
@@ -40,7 +39,7 @@ class ExchangeNode:
 
     def bindings(self) -> Iterator[Binding]:
         """Return the bindings at both ends, each once."""
-        others = (b for b in each(self.incoming) if b.source != self.exchange.name)
+        others = (b for b in self.incoming if b.source != self.exchange.name)
         return chain(self.outgoing, others)
 
     def add(self, binding: Binding) -> None:
@@ -68,8 +67,8 @@ class QueueNode:
     """A queue and the bindings that lead to it."""
 
     durable: bool
-    incoming: HeldBindings = None
+    incoming: dict[Binding, None] = field(default_factory=dict)
 
     def bindings(self) -> Iterator[Binding]:
         """Return the bindings that lead here."""
-        return iter(each(self.incoming))
+        return iter(self.incoming)

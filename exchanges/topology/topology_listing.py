@@ -3,7 +3,6 @@
 from routelog.exchanges.bindings.binding import Binding, DestinationKind
 from routelog.exchanges.bindings.errors import ExchangeNotFound, QueueNotFound
 from routelog.exchanges.bindings.exchange import Exchange
-from routelog.exchanges.bindings.held_bindings import each
 from routelog.exchanges.bindings.names import DEFAULT_EXCHANGE
 from routelog.exchanges.indexes.delayed_index import routing_type
 from routelog.exchanges.topology.binding_graph import BindingGraph
@@ -96,7 +95,7 @@ class TopologyListing:
         Raises:
             ExchangeNotFound: there is none.
         """
-        return list(self._graph.leading(each(self._exchange_node(exchange).incoming)))
+        return list(self._graph.leading(self._exchange_node(exchange).incoming))
 
     def _exchange_node(self, name: str) -> ExchangeNode:
         node = self._graph.exchanges.get(name)

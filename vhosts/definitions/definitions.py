@@ -32,16 +32,10 @@ from routelog.vhosts.definitions.definition_entries import (
     VhostEntry,
 )
 from routelog.vhosts.errors import (
-    InvalidArguments,
     InvalidDefinition,
     InvalidLimit,
-    InvalidParameter,
-    InvalidPermission,
     InvalidPolicy,
-    InvalidQueueArgument,
-    InvalidQueueProperty,
-    InvalidUser,
-    InvalidVhost,
+    InvalidRequest,
     QueueLimitReached,
 )
 from routelog.vhosts.queues.queue_declaration import check_declaration
@@ -65,21 +59,7 @@ VHOST_LIMITS_COMPONENT = "vhost-limits"
 _OBJECTS = frozenset(("arguments", "limits", "metadata"))
 
 # How an entry can be wrong.
-WRONG = (
-    InvalidArguments,
-    InvalidDefinition,
-    InvalidLimit,
-    InvalidParameter,
-    InvalidPermission,
-    InvalidPolicy,
-    InvalidQueueArgument,
-    InvalidQueueProperty,
-    InvalidUser,
-    InvalidVhost,
-    QueueLimitReached,
-    RoutingError,
-    msgspec.ValidationError,
-)
+WRONG = (InvalidRequest, QueueLimitReached, RoutingError, msgspec.ValidationError)
 
 # The three ways to ask for it: the command, the HTTP API, the configuration.
 ADVICE = '--keep-unknown, ?unknown=keep or definitions_unknown = "keep" keep it without effect'

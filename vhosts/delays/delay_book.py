@@ -20,7 +20,7 @@ from routelog.vhosts.delays.held_messages import HeldMessages
 from routelog.vhosts.delays.held_page import HeldPage, held_page
 from routelog.vhosts.delays.held_scan import HeldScan
 from routelog.vhosts.delays.message_delay import PARTS
-from routelog.vhosts.partitions.partition_numbers import PartitionNumbers
+from routelog.vhosts.posting.exchange_memories import TakeNumbers
 from routelog.vhosts.rules.surroundings import Surroundings
 from routelog.vhosts.stored.topology_record import DelayRecord, delay_change, prefix
 
@@ -32,13 +32,13 @@ class DelayBook:
         self,
         vhost: str,
         logs: LogStore,
-        numbers: PartitionNumbers,
+        take_numbers: TakeNumbers,
         surroundings: Surroundings,
         durability: Durability,
     ) -> None:
         self._vhost = vhost
         self._logs = logs
-        self._numbers = numbers
+        self._take_numbers = take_numbers
         self._surroundings = surroundings
         self._durability = durability
         self._held: dict[str, HeldMessages] = {}
@@ -89,7 +89,7 @@ class DelayBook:
         """
         if exchange.type != DELAYED_TYPE:
             return []
-        numbers, number_change = self._numbers.take(PARTS)
+        numbers, number_change = self._take_numbers(PARTS)
         self._begin(self._open(exchange.name, numbers, {}, durable=exchange.durable))
         if not exchange.durable:
             return []

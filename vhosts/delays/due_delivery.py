@@ -5,10 +5,9 @@ none, and may bring a message twice: in a queue, and held and due at once.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Protocol
 
 from routelog.log_backend import (
     BLIND_COPIES,
@@ -17,14 +16,13 @@ from routelog.log_backend import (
     PartitionLog,
     Reason,
     ScheduledRecord,
-    Segment,
     StoredRecord,
 )
 from routelog.vhosts.delays.held_messages import HeldMessages
 from routelog.vhosts.delays.message_delay import DueLetters, message_delay
 from routelog.vhosts.messages.property_list import EXPIRATION, is_persistent
-from routelog.vhosts.posting.post import Post
 from routelog.vhosts.posting.posting import Posted
+from routelog.vhosts.rules.surroundings import Surroundings
 from routelog.vhosts.timer import Timer
 
 AHEAD = 2_000_000  # us before it is due that a message is read: many reads of a busy disk
@@ -41,45 +39,13 @@ TIMER_SECONDS_MAX = 60.0  # the clock may be set meanwhile
 log = logging.getLogger(__name__)
 
 
-class DueSurroundings(Protocol):
-    """What due messages need of their vhost."""
-
-    @property
-    def post(self) -> Post:
-        """What they are published by."""
-
-    def now(self) -> int:
-        """Microseconds since 1970."""
-
-    def call_soon(self, call: Callable[[], None]) -> object:
-        """Run a function after this turn of the event loop."""
-
-    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
-        """Run a function after some seconds."""
-
-    def is_pressed(self) -> bool:
-        """Publishers have to wait: for the disk, or for memory."""
-
-    def when_reached(self, posted: Posted, done: Callable[[], None]) -> None:
-        """Call `done` when the journal is where the copies need it."""
-
-    def fetch(
-        self,
-        segment: Segment,
-        offsets: Sequence[int],
-        bytes_max: int,
-        done: Callable[[Mapping[int, StoredRecord] | None], None],
-    ) -> None:
-        """Read records of a segment, see `ColdReads.fetch`; None: that failed."""
-
-
 class DueDelivery:
     """Delivers what one exchange holds when its time comes.
 
     Invariant: what is coming is ascending, and was taken out of the schedule's memory.
     """
 
-    def __init__(self, held: HeldMessages, surroundings: DueSurroundings) -> None:
+    def __init__(self, held: HeldMessages, surroundings: Surroundings) -> None:
         self._held = held
         self._surroundings = surroundings
         self._coming: list[ScheduledRecord] = []

@@ -44,7 +44,8 @@ from routelog.vhosts.queues.dispatcher import (
     delivery_cost,
 )
 from routelog.vhosts.queues.single_active import WaitingConsumers
-from routelog.vhosts.rules.queue_rules import QueueRules, RuleSurroundings, has_rules
+from routelog.vhosts.rules.queue_rules import QueueRules, has_rules
+from routelog.vhosts.rules.surroundings import Surroundings
 from routelog.vhosts.turns.dispatch_turns import DispatchTurns
 
 
@@ -86,7 +87,7 @@ class Queue(Dispatcher):
         properties: QueueProperties,
         owner: object | None,
         turns: DispatchTurns,
-        surroundings: RuleSurroundings | None = None,
+        surroundings: Surroundings | None = None,
     ) -> None:
         super().__init__(vhost, properties.name, turns)
         self.properties = properties

@@ -7,19 +7,16 @@ Strategy `at-least-once`: what no queue took is kept and tried again, instead of
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from routelog.log_backend import Reason, RecordBatch, Records
 from routelog.vhosts.messages.delivery import fitting
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.posting.posting import Posted
 from routelog.vhosts.rules.death import Death, DeathReason
-from routelog.vhosts.rules.letter_post import LetterPost
-from routelog.vhosts.timer import Timer
-from routelog.vhosts.turns.backlog_turns import BacklogTurns
+from routelog.vhosts.rules.surroundings import Surroundings
 
 LETTERS_MAX = 64  # between two looks at the clock: about 1 ms, most of it for their headers
 LETTERS_BYTES_MAX = 262_144  # likewise, of bodies, but one message whole
@@ -40,30 +37,6 @@ class LetterAddress:
     exchange: str
     routing_key: bytes | None
     at_least_once: bool
-
-
-class LetterSurroundings(Protocol):
-    """What dead letters need of their vhost."""
-
-    def now(self) -> int:
-        """Microseconds since 1970."""
-
-    @property
-    def letters(self) -> LetterPost:
-        """The way that they take."""
-
-    @property
-    def letter_turns(self) -> BacklogTurns:
-        """Of all queues with dead letters."""
-
-    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
-        """Run a function after some seconds."""
-
-    def is_pressed(self) -> bool:
-        """Publishers have to wait: for the disk, or for memory."""
-
-    def when_reached(self, posted: Posted, done: Callable[[], None]) -> None:
-        """Call `done` when the journal is where letters need it."""
 
 
 @dataclass(slots=True)
@@ -99,7 +72,7 @@ class DeadLetters:
         address: where dead letters go; None: messages are dropped. May be changed at any time.
     """
 
-    def __init__(self, queue: str, surroundings: LetterSurroundings) -> None:
+    def __init__(self, queue: str, surroundings: Surroundings) -> None:
         self.address: LetterAddress | None = None
         self._queue = queue
         self._surroundings = surroundings

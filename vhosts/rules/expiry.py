@@ -7,11 +7,12 @@ consumers first, even with a time of 0.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from routelog.log_backend import EXPIRING, RecordBatch
 from routelog.vhosts.messages.property_list import expiration
 from routelog.vhosts.partitions.queue_partition import QueuePartition
+from routelog.vhosts.rules.ruled_queue import RuledQueue
+from routelog.vhosts.rules.surroundings import Surroundings
 from routelog.vhosts.timer import Timer
 
 RANGES_MAX = 256  # that leave in one turn: about 1 ms
@@ -19,30 +20,6 @@ TAKEN_RANGES_MAX = 1_024  # that leave while somebody waits for the next message
 MESSAGES_MAX = 512  # of a batch whose expirations are read at once: about 1 ms
 TIMER_SECONDS_MAX = 3_600.0  # the clock may be set meanwhile
 MILLISECOND = 1_000  # us
-
-
-class ExpiringQueue(Protocol):
-    """What expiry needs of its queue."""
-
-    partitions: list[QueuePartition]
-    deleted: bool
-
-    @property
-    def has_turn(self) -> bool:
-        """It will dispatch after this turn of the event loop."""
-
-
-class ExpirySurroundings(Protocol):
-    """What expiry needs of its vhost."""
-
-    def now(self) -> int:
-        """Microseconds since 1970."""
-
-    def call_soon(self, call: Callable[[], None]) -> object:
-        """Run a function after this turn of the event loop."""
-
-    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
-        """Run a function after some seconds."""
 
 
 class Expiry:
@@ -59,8 +36,8 @@ class Expiry:
 
     def __init__(
         self,
-        queue: ExpiringQueue,
-        surroundings: ExpirySurroundings,
+        queue: RuledQueue,
+        surroundings: Surroundings,
         discard: Callable[[QueuePartition, int, int], None],
     ) -> None:
         self.ttl: int | None = None

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heapreplace
-from typing import Protocol
 
 from routelog.log_backend import Records
-from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.rules.ready_bytes import ReadyBytes, ReadyBytesWalks
+from routelog.vhosts.rules.ruled_queue import RuledQueue
 from routelog.vhosts.timer import CallSoon
 
 RANGES_MAX = 256  # that leave in one turn: about 1 ms
@@ -31,22 +30,6 @@ class LengthOptions:
     bytes_max: int | None
     refuses: bool
     keeps_refused: bool
-
-
-class LimitedQueue(Protocol):
-    """What a limit needs of its queue."""
-
-    partitions: list[QueuePartition]
-    consumers: list[Consumer]
-    deleted: bool
-
-    @property
-    def ready(self) -> int:
-        """Messages that wait for a consumer."""
-
-    @property
-    def has_turn(self) -> bool:
-        """It will dispatch after this turn of the event loop."""
 
 
 def length_options(arguments: Mapping[str, object]) -> LengthOptions | None:
@@ -75,7 +58,7 @@ class LengthLimit:
 
     def __init__(
         self,
-        queue: LimitedQueue,
+        queue: RuledQueue,
         options: LengthOptions,
         call_soon: CallSoon,
         walks: ReadyBytesWalks,

@@ -1,37 +1,13 @@
 """The lease of a queue with `x-expires`: when nobody uses it for so long, it is deleted."""
 
-from collections.abc import Callable
-from typing import Protocol
-
-from routelog.vhosts.timer import Timer
-
-
-class LeasedQueue(Protocol):
-    """What a lease needs of its queue."""
-
-    name: str
-    deleted: bool
-
-    @property
-    def consumer_count(self) -> int:
-        """Consumers of all kinds; they use the queue as long as they are there."""
-
-
-class LeaseSurroundings(Protocol):
-    """What a lease needs of its vhost."""
-
-    remove: Callable[[str], None]
-
-    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
-        """Run a function after some seconds."""
+from routelog.vhosts.rules.ruled_queue import RuledQueue
+from routelog.vhosts.rules.surroundings import Surroundings
 
 
 class QueueLease:
     """Begins anew with every declaration, `basic.get` and departure of a consumer, and with a start."""
 
-    def __init__(
-        self, queue: LeasedQueue, surroundings: LeaseSurroundings, milliseconds: int
-    ) -> None:
+    def __init__(self, queue: RuledQueue, surroundings: Surroundings, milliseconds: int) -> None:
         self._queue = queue
         self._surroundings = surroundings
         self._seconds = milliseconds / 1_000

@@ -5,29 +5,19 @@ A queue that asks for nothing has none, and neither it nor its partitions look a
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
 
 from routelog.log_backend import Reason, Records, split_records
 from routelog.vhosts.messages.comeback import Comeback
 from routelog.vhosts.partitions.queue_partition import QueuePartition
-from routelog.vhosts.rules.dead_letters import DeadLetters, LetterSurroundings, letter_address
+from routelog.vhosts.rules.dead_letters import DeadLetters, letter_address
 from routelog.vhosts.rules.death import DeathReason
 from routelog.vhosts.rules.delivery_limit import delivery_limit, within_limit
-from routelog.vhosts.rules.expiry import MILLISECOND, ExpiringQueue, Expiry, ExpirySurroundings
-from routelog.vhosts.rules.length_limit import (
-    LengthLimit,
-    LengthOptions,
-    LimitedQueue,
-    length_options,
-)
-from routelog.vhosts.rules.queue_lease import LeasedQueue, LeaseSurroundings, QueueLease
-from routelog.vhosts.rules.ready_bytes import ReadyBytesWalks
-from routelog.vhosts.rules.retry_backoff import (
-    RETRY_TYPE,
-    RetryBackoff,
-    RetrySurroundings,
-    retry_options,
-)
+from routelog.vhosts.rules.expiry import MILLISECOND, Expiry
+from routelog.vhosts.rules.length_limit import LengthLimit, LengthOptions, length_options
+from routelog.vhosts.rules.queue_lease import QueueLease
+from routelog.vhosts.rules.retry_backoff import RETRY_TYPE, RetryBackoff, retry_options
+from routelog.vhosts.rules.ruled_queue import RuledQueue
+from routelog.vhosts.rules.surroundings import Surroundings
 from routelog.vhosts.rules.unique_keys import DEDUPLICATION, UniqueKeys
 
 RULE_ARGUMENTS = frozenset(
@@ -43,20 +33,6 @@ RULE_ARGUMENTS = frozenset(
 )
 
 
-class RuledQueue(ExpiringQueue, LeasedQueue, LimitedQueue, Protocol):
-    """What rules need of their queue."""
-
-
-class RuleSurroundings(
-    LetterSurroundings, ExpirySurroundings, LeaseSurroundings, RetrySurroundings, Protocol
-):
-    """What rules need of their vhost."""
-
-    @property
-    def byte_walks(self) -> ReadyBytesWalks:
-        """Of all its queues with a limit of bytes."""
-
-
 class QueueRules:
     """The rules of one queue.
 
@@ -70,7 +46,7 @@ class QueueRules:
         unique_keys: of its messages; None: they may be alike.
     """
 
-    def __init__(self, queue: RuledQueue, surroundings: RuleSurroundings) -> None:
+    def __init__(self, queue: RuledQueue, surroundings: Surroundings) -> None:
         self._queue = queue
         self._surroundings = surroundings
         self.dead_letters = DeadLetters(queue.name, surroundings)
@@ -78,7 +54,7 @@ class QueueRules:
         self.delivery_limit: int | None = None
         self.length: LengthLimit | None = None
         self.lease: QueueLease | None = None
-        self.backoff = RetryBackoff(surroundings, self._waited)
+        self.backoff = RetryBackoff(surroundings.monotonic, surroundings.call_later, self._waited)
         self.unique_keys: UniqueKeys | None = None
 
     def apply(self, arguments: Mapping[str, object]) -> None:

@@ -9,11 +9,10 @@ Source: the quorum queues of RabbitMQ 4.3; here, queues of every type but stream
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Protocol
 
 from routelog.vhosts.messages.comeback import Comeback
 from routelog.vhosts.partitions.queue_partition import QueuePartition
-from routelog.vhosts.timer import Timer
+from routelog.vhosts.timer import CallLater, Timer
 
 RETRY_TYPE = "x-delayed-retry-type"
 RETRY_TYPES: Mapping[str, frozenset[Comeback]] = {
@@ -61,16 +60,6 @@ def retry_options(arguments: Mapping[str, object]) -> RetryOptions | None:
     )
 
 
-class RetrySurroundings(Protocol):
-    """What retries need of their vhost."""
-
-    def monotonic(self) -> float:
-        """Seconds since some fixed moment: nobody sets this clock."""
-
-    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
-        """Run a function after some seconds."""
-
-
 class RetryBackoff:
     """The messages of a queue that wait before they are ready again.
 
@@ -79,15 +68,20 @@ class RetryBackoff:
         count: messages that wait.
 
     Args:
+        monotonic: seconds of a clock that nobody sets.
         ready: makes messages [first, end) of a partition ready.
     """
 
     def __init__(
-        self, surroundings: RetrySurroundings, ready: Callable[[QueuePartition, int, int], None]
+        self,
+        monotonic: Callable[[], float],
+        call_later: CallLater,
+        ready: Callable[[QueuePartition, int, int], None],
     ) -> None:
         self.options: RetryOptions | None = None
         self.count = 0
-        self._surroundings = surroundings
+        self._monotonic = monotonic
+        self._call_later = call_later
         self._ready = ready
         self._ends: list[int] = []  # us of the monotonic clock, a heap
         self._waiting: dict[int, list[tuple[QueuePartition, int, int]]] = {}  # by end
@@ -142,10 +136,10 @@ class RetryBackoff:
         if self._ends:
             seconds = (self._ends[0] - self._now()) / 1_000_000
             seconds = min(max(seconds, 0.0), TIMER_SECONDS_MAX)
-            self._timer = self._surroundings.call_later(seconds, self._look)
+            self._timer = self._call_later(seconds, self._look)
 
     def _now(self) -> int:
-        return round(self._surroundings.monotonic() * 1_000_000)
+        return round(self._monotonic() * 1_000_000)
 
     def _cancel(self) -> None:
         if self._timer is not None:

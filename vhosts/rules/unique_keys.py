@@ -11,7 +11,7 @@ Source: the plugin `rabbitmq_message_deduplication`.
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from routelog.log_backend import Records, split_records
 from routelog.vhosts.messages.message_header import header_identity
@@ -19,18 +19,13 @@ from routelog.vhosts.messages.property_list import expiration
 from routelog.vhosts.messages.unsettled_records import unsettled_records
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.posting.seen_keys import KEY_HEADER, short_key
+from routelog.vhosts.rules.ruled_queue import RuledQueue
 
 DEDUPLICATION = "x-message-deduplication"
 _HEADER = KEY_HEADER.encode()
 MILLISECOND = 1_000  # us
 # Looks at old keys for each new one: at most every second key belongs to a message that has gone.
 LOOKS = 2
-
-
-class KeyedQueue(Protocol):
-    """What keys need of their queue."""
-
-    partitions: list[QueuePartition]
 
 
 class Holder(NamedTuple):
@@ -55,7 +50,7 @@ class UniqueKeys:
         now: microseconds since 1970.
     """
 
-    def __init__(self, queue: KeyedQueue, now: Callable[[], int]) -> None:
+    def __init__(self, queue: RuledQueue, now: Callable[[], int]) -> None:
         self.ttl: int | None = None
         self._queue = queue
         self._now = now

@@ -40,9 +40,8 @@ from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.delays.delay_book import DelayBook
 from routelog.vhosts.errors import QueueInUse, QueueLimitReached, QueueNotEmpty
 from routelog.vhosts.messages.consumer import Consumer
-from routelog.vhosts.partitions.partition_numbers import PartitionNumbers
 from routelog.vhosts.partitions.partitioner import partition_count
-from routelog.vhosts.posting.exchange_memories import ExchangeMemories
+from routelog.vhosts.posting.exchange_memories import ExchangeMemories, TakeNumbers
 from routelog.vhosts.posting.exchange_memory_limit import HISTORIES_BYTES_MAX, ExchangeMemoryLimit
 from routelog.vhosts.posting.passage import Passage
 from routelog.vhosts.posting.post import Post
@@ -98,7 +97,7 @@ class VirtualHost:
         record: VhostRecord,
         logs: LogStore,
         writer: TopologyWriter,
-        numbers: PartitionNumbers,
+        take_numbers: TakeNumbers,
         loop: NodeLoop,
         *,
         default_durability: Durability = Durability.DISK,
@@ -115,12 +114,12 @@ class VirtualHost:
             name, type_table(random_below), PREDECLARED + NODE_EXCHANGES * node_tells
         )
         limit = memory_limit or ExchangeMemoryLimit(HISTORIES_BYTES_MAX, logs.memory.hold)
-        self.memories = ExchangeMemories(name, logs, numbers.take, limit)
+        self.memories = ExchangeMemories(name, logs, take_numbers, limit)
         self.queues = NameTable[Queue]()
         self._owned: dict[object, NameTable[Queue]] = {}  # exclusive queues by connection
         self._logs = logs
         self._writer = writer
-        self._numbers = numbers
+        self._take_numbers = take_numbers
         self._call_soon = loop.call_soon
         self._queues_max = queues_max
         self._turns = loop.dispatch_turns
@@ -135,7 +134,7 @@ class VirtualHost:
         )
         self.post = Post(ways, loop.call_soon)
         self._surroundings = Surroundings(logs, self.post, self._expire, loop)
-        self.delays = DelayBook(name, logs, numbers, self._surroundings, default_durability)
+        self.delays = DelayBook(name, logs, take_numbers, self._surroundings, default_durability)
         self.targets = RouteTargets(self.routing, self.queues, self.delays)
         follow = self.policies.follow_exchange
         self._keeper = TopologyKeeper(
@@ -320,7 +319,7 @@ class VirtualHost:
         check_name("queue", properties.name)
         check_declaration(self.name, properties, self._logs.has_remote)
         self._check_queue_limit(properties.name)
-        numbers, number_change = self._numbers.take(partition_count(properties.arguments))
+        numbers, number_change = self._take_numbers(partition_count(properties.arguments))
         owner = connection if properties.exclusive else None
         if not properties.is_stored:
             queue = self._add_queue(properties, owner, numbers)

@@ -163,7 +163,7 @@ class VhostDirectory:
             ]
         )
 
-    def take(self, count: int) -> tuple[list[int], Change]:
+    def take_numbers(self, count: int) -> tuple[list[int], Change]:
         """Partition numbers, and the change that keeps them from being given again."""
         first = self._next_partition
         self._next_partition += count
@@ -175,7 +175,7 @@ class VhostDirectory:
             record,
             self._logs,
             self._writer,
-            self,
+            self.take_numbers,
             self._loop,
             default_durability=self._default_durability,
             queues_max=self.queues_max,

@@ -16,6 +16,7 @@ from routelog.amqp_front.wire.refusals import REFUSALS, refusal
 NOT_CAUSED_BY_CLIENTS = {
     "exchanges.bindings.errors.RoutingError": "a base class",
     "exchanges.bindings.field_values.Incomparable": "the front refuses deeper nesting and unknown types first",
+    "vhosts.errors.InvalidRequest": "a base class",
     "vhosts.errors.UserExists": "users are made by the operator",
     "vhosts.errors.UserNotFound": "users are made by the operator",
     "vhosts.errors.InvalidUser": "users are made by the operator",

@@ -38,7 +38,8 @@ def waiting(**arguments: object) -> tuple[Surroundings, RetryBackoff, list[tuple
     came: list[tuple[int, int, int]] = []
     begin = around.now()
     backoff = RetryBackoff(
-        around,
+        around.monotonic,
+        around.call_later,
         lambda partition, first, end: came.append(((around.now() - begin) // 1_000, first, end)),
     )
     hyphened = {f"x-delayed-retry-{key}": value for key, value in arguments.items()}

@@ -47,7 +47,7 @@ async def vhost(node: Node, writer: Writer) -> VirtualHost:
         VhostRecord("/"),
         node.logs,
         writer,
-        node.vhosts,
+        node.vhosts.take_numbers,
         node.loop,
     )
 

@@ -1,0 +1,27 @@
+"""What the rules of a queue need of the queue."""
+
+from typing import Protocol
+
+from routelog.vhosts.messages.consumer import Consumer
+from routelog.vhosts.partitions.queue_partition import QueuePartition
+
+
+class RuledQueue(Protocol):
+    """A queue, as its rules see it."""
+
+    name: str
+    partitions: list[QueuePartition]
+    consumers: list[Consumer]
+    deleted: bool
+
+    @property
+    def consumer_count(self) -> int:
+        """Consumers of all kinds; they use the queue as long as they are there."""
+
+    @property
+    def ready(self) -> int:
+        """Messages that wait for a consumer."""
+
+    @property
+    def has_turn(self) -> bool:
+        """It will dispatch after this turn of the event loop."""
