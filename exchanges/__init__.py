@@ -1,6 +1,6 @@
 """Exchanges, bindings and routes of a vhost: pure values and functions, no I/O.
 
-`RoutingTable` is the face: it is told of declarations and bindings, says what each changed, and
+`RoutingTable` is the face: it takes declarations and bindings, returns what each changed, and
 turns (exchange, routing key, headers) into names of queues.
 """
 

@@ -1,4 +1,4 @@
-"""Who acts: whose command is carried out, for the log of what has changed."""
+"""The actor: the user whose command is carried out, for the audit lines of the log."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Actor:
-    """A user at one of the doors.
+    """A user, with the protocol and the address he uses.
 
     Attributes:
-        user: the name; empty where none is needed, as for the definitions of the start.
-        address: where he comes from.
-        door: what he speaks, such as HTTP.
-        importing: what changes is part of an import, which is told as a whole.
-        told: something that he did is in the log.
+        user: the name; empty when there is none, as for definitions loaded at the start.
+        address: of the client.
+        door: the protocol, such as HTTP.
+        importing: changes are part of an import, which has one line in the log.
+        told: a change of his is in the log.
     """
 
     user: str
@@ -26,7 +26,7 @@ class Actor:
 
     @contextmanager
     def imports(self) -> Iterator[None]:
-        """What changes meanwhile is part of an import."""
+        """Treat changes in this context as parts of an import."""
         self.importing = True
         try:
             yield
@@ -34,19 +34,19 @@ class Actor:
             self.importing = False
 
 
-EXPIRY = Actor("", "", "expiry")  # nobody has used it for as long as x-expires says
+EXPIRY = Actor("", "", "expiry")  # queues deleted by x-expires
 
 _ACTOR: ContextVar[Actor | None] = ContextVar("actor", default=None)
 
 
 def current_actor() -> Actor | None:
-    """Whose command is carried out; None: the broker does it by itself."""
+    """The user whose command is carried out; None: the broker acts by itself."""
     return _ACTOR.get()
 
 
 @contextmanager
 def acts(actor: Actor | None) -> Iterator[None]:
-    """What is done meanwhile, also by tasks that begin meanwhile, is done by this one."""
+    """Attribute all changes in this context, and in tasks started in it, to this actor."""
     before = _ACTOR.set(actor)
     try:
         yield

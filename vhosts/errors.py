@@ -1,10 +1,10 @@
-"""What can be refused in a virtual host. These errors name the object at fault and no AMQP code."""
+"""Errors of a virtual host. They name the object at fault and no AMQP code."""
 
 from collections.abc import Sequence
 
 
 class InvalidRequest(Exception):
-    """Something was asked for that cannot be."""
+    """A request has a name, value or argument that is not valid."""
 
 
 class UserExists(Exception):
@@ -33,7 +33,7 @@ class InvalidPermission(InvalidRequest):
 
 
 class AccessRefused(Exception):
-    """A user has no permission for what was asked of an exchange or queue."""
+    """A user has no permission for an operation on an exchange or queue."""
 
 
 class VhostAccessRefused(Exception):
@@ -44,7 +44,7 @@ class VhostAccessRefused(Exception):
 
 
 class InvalidPolicy(InvalidRequest):
-    """A policy has a part that cannot be."""
+    """A part of a policy is not valid."""
 
     def __init__(self, name: str, part: str, reason: str) -> None:
         super().__init__(f"policy '{name}': {part}: {reason}")
@@ -63,7 +63,7 @@ class InvalidArguments(InvalidRequest):
 
 
 class InvalidParameter(InvalidRequest):
-    """A global parameter whose name or value cannot be."""
+    """The name or value of a global parameter is not valid."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"parameter '{name}': {reason}")
@@ -77,14 +77,14 @@ class ParameterNotFound(Exception):
 
 
 class InvalidDefinition(InvalidRequest):
-    """An entry of definitions that cannot be; nothing of them was carried out."""
+    """An entry of definitions is not valid; nothing was imported."""
 
     def __init__(self, place: str, reason: str) -> None:
         super().__init__(f"{place}: {reason}")
 
 
 class InvalidLimit(InvalidRequest):
-    """A limit that does not exist, or whose value cannot be."""
+    """A limit does not exist, or its value is not valid."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"limit '{name}': {reason}")
@@ -153,7 +153,7 @@ class VhostNotFound(Exception):
 
 
 class InvalidVhost(InvalidRequest):
-    """Something said of a virtual host cannot be."""
+    """The description, a tag or the default queue type of a virtual host is not valid."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"vhost '{name}': {reason}")
@@ -171,7 +171,7 @@ class QueueLocked(Exception):
 
 
 class TooLargeToRemember(Exception):
-    """Messages, and what exchanges remember of them, do not fit into one commit; none was taken."""
+    """Messages, and the state that exchanges keep of them, do not fit into one commit; none was stored."""
 
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(
@@ -200,7 +200,7 @@ class InvalidQueueArgument(InvalidRequest):
 
 
 class InvalidQueueProperty(InvalidRequest):
-    """A property that queues of this type cannot have."""
+    """Queues of this type cannot have this property."""
 
     def __init__(self, name: str, vhost: str, property_name: str) -> None:
         super().__init__(
@@ -210,14 +210,14 @@ class InvalidQueueProperty(InvalidRequest):
 
 
 class NeedsName(Exception):
-    """A queue of this type that the broker was to name."""
+    """A queue of this type was declared without a name."""
 
     def __init__(self, queue_type: str) -> None:
         super().__init__(f"Cannot declare a server-named queue for type rabbit_{queue_type}_queue")
 
 
 class InvalidStreamOffset(InvalidRequest):
-    """An `x-stream-offset` that names no place in a log."""
+    """An `x-stream-offset` names no place in a log."""
 
     def __init__(self, value: object, kind: str) -> None:
         super().__init__(f"invalid x-stream-offset {value!r} of type '{kind}'")
@@ -245,7 +245,7 @@ class QueueQuarantined(Exception):
 
 
 class QueueUnreadable(Exception):
-    """The next messages of a queue could not be read from the disk; whoever asks again has it tried again."""
+    """The next messages of a queue could not be read from the disk; the next request tries again."""
 
     def __init__(self, name: str, vhost: str, offset: int, error: BaseException) -> None:
         super().__init__(
@@ -263,8 +263,8 @@ class PublishRefused(Exception):
     """A queue is full, and refuses what is published instead of making room.
 
     Attributes:
-        refused: indexes of the records that it did not take.
-        position: the journal position that the others wait for.
+        refused: indexes of the refused records.
+        position: the journal position that the other records wait for.
     """
 
     def __init__(self, refused: Sequence[int], position: int) -> None:
@@ -274,21 +274,21 @@ class PublishRefused(Exception):
 
 
 class QueueInUse(Exception):
-    """Delete-if-unused met a queue that has consumers."""
+    """A queue with consumers was to be deleted if unused."""
 
     def __init__(self, name: str, vhost: str) -> None:
         super().__init__(f"queue '{name}' in vhost '{vhost}' in use")
 
 
 class QueueNotEmpty(Exception):
-    """Delete-if-empty met a queue that has messages."""
+    """A queue with messages was to be deleted if empty."""
 
     def __init__(self, name: str, vhost: str) -> None:
         super().__init__(f"queue '{name}' in vhost '{vhost}' not empty")
 
 
 class ConsumptionRefused(Exception):
-    """An exclusive consumer stands in the way, or other consumers in the way of an exclusive one."""
+    """The queue has an exclusive consumer, or an exclusive one was to join others."""
 
     def __init__(self, name: str, vhost: str) -> None:
         super().__init__(f"queue '{name}' in vhost '{vhost}' in exclusive use")
@@ -312,7 +312,7 @@ class InvalidConsumerArgument(InvalidRequest):
 
 
 class GroupInUse(Exception):
-    """A consumer group cannot be moved while somebody consumes by it."""
+    """A consumer group with consumers cannot be moved."""
 
     def __init__(self, group: str) -> None:
         super().__init__(

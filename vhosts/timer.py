@@ -1,14 +1,14 @@
-"""Calls that come later, as the event loop makes them."""
+"""Types of scheduled calls of the event loop."""
 
 from collections.abc import Callable
 from typing import Protocol
 
 
 class Timer(Protocol):
-    """A call that will come."""
+    """A scheduled call."""
 
     def cancel(self) -> None:
-        """Do not make it."""
+        """Cancel the call."""
 
 
 CallSoon = Callable[[Callable[[], None]], object]

@@ -74,7 +74,7 @@ class AcceptedSockets:
         self._protocol = protocol
         self.limits = limits
         self._now = now
-        self._all: set[AcceptedSocket] = set()
+        self._open_sockets: set[AcceptedSocket] = set()
         self._unauthenticated = 0
         self._by_source: dict[
             str, dict[AcceptedSocket, None]
@@ -83,11 +83,11 @@ class AcceptedSockets:
         self._unsaid = 0  # sockets that were dropped since the last warning
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self._open_sockets)
 
     def all(self) -> list[AcceptedSocket]:
         """Those that are open."""
-        return list(self._all)
+        return list(self._open_sockets)
 
     def admit(self, handle: socket.socket, peer: str | None) -> AcceptedSocket | None:
         """Count a socket that was accepted.
@@ -99,13 +99,13 @@ class AcceptedSockets:
             None when there are too many, and all of them have logged in: close it.
         """
         limits = self.limits
-        if self._unauthenticated >= limits.unauthenticated or len(self._all) >= limits.all:
+        if self._unauthenticated >= limits.unauthenticated or len(self._open_sockets) >= limits.all:
             has_room = self._make_room()
             self._warn()
             if not has_room:
                 return None
         accepted = AcceptedSocket(self, handle, source_of(peer))
-        self._all.add(accepted)
+        self._open_sockets.add(accepted)
         self._add(accepted)
         return accepted
 
@@ -123,7 +123,9 @@ class AcceptedSockets:
         if self._now() >= self._warn_at:
             self._warn_at = self._now() + WARN_SECONDS
             text = "too many connections of %s, %d in all, %d not logged in; dropped %d of these"
-            log.warning(text, self._protocol, len(self._all), self._unauthenticated, self._unsaid)
+            log.warning(
+                text, self._protocol, len(self._open_sockets), self._unauthenticated, self._unsaid
+            )
             self._unsaid = 0
 
     # -- what becomes of a socket
@@ -140,7 +142,7 @@ class AcceptedSockets:
 
     def closed(self, accepted: AcceptedSocket) -> None:
         """See `AcceptedSocket`."""
-        self._all.discard(accepted)
+        self._open_sockets.discard(accepted)
         self._forget(accepted)
 
     def _add(self, accepted: AcceptedSocket) -> None:

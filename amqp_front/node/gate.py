@@ -59,7 +59,7 @@ class Gate:
         self.reasons: Set[str] = frozenset()
         self._tells = False
         self._timer: asyncio.TimerHandle | None = None
-        self._held: dict[Held, None] = {}  # who has waited longest goes on first
+        self._held_connections: dict[Held, None] = {}  # who has waited longest goes on first
 
     @property
     def alarms(self) -> Set[str]:
@@ -68,13 +68,13 @@ class Gate:
 
     def hold(self, connection: Held) -> None:
         """See `PublisherGate`."""
-        self._held[connection] = None
+        self._held_connections[connection] = None
         if self._tells:
             connection.tell_blocked(self._text())
 
     def forget(self, connection: Held) -> None:
         """See `PublisherGate`."""
-        self._held.pop(connection, None)
+        self._held_connections.pop(connection, None)
 
     def close_for(self, reasons: Set[str]) -> None:
         """Close the gate for these reasons, or open it when there is none."""
@@ -92,13 +92,13 @@ class Gate:
         self._stop_timer()
         if not self._tells:
             self._tells = True
-            for connection in list(self._held):
+            for connection in list(self._held_connections):
                 connection.tell_blocked(self._text())
 
     def _open(self) -> None:
         self.closed = self._tells = False
         self._stop_timer()
-        held, self._held = self._held, {}
+        held, self._held_connections = self._held_connections, {}
         for connection in held:
             connection.let_go()
 

@@ -23,21 +23,21 @@ class LogExchange(logging.Handler):
         self._vhosts = vhosts
         self._loop = loop
         self._node = node
-        self._waiting: list[tuple[str, int, str]] = []
+        self._waiting_lines: list[tuple[str, int, str]] = []
         self._telling = False
 
     def emit(self, record: logging.LogRecord) -> None:
         """See `logging.Handler`."""
         # What telling logs is not told: it would have no end.
-        if self._telling or len(self._waiting) >= WAITING_MAX or self._loop.is_closed():
+        if self._telling or len(self._waiting_lines) >= WAITING_MAX or self._loop.is_closed():
             return
         severity = _SEVERITIES.get(record.levelname, "info")
-        self._waiting.append((severity, int(record.created), self.format(record)))
-        if len(self._waiting) == 1:
+        self._waiting_lines.append((severity, int(record.created), self.format(record)))
+        if len(self._waiting_lines) == 1:
             self._loop.call_soon_threadsafe(self._tell)
 
     def _tell(self) -> None:
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting_lines = self._waiting_lines, []
         vhost = next((v for v in self._vhosts.all() if v.name == self._vhosts.default_vhost), None)
         if vhost is None:
             return

@@ -62,7 +62,7 @@ class MemoryTrim:
         self._loop = loop
         self._used = used
         self._trim = trim
-        self._most = 0  # since the last trim
+        self._peak_bytes = 0  # since the last trim
         self._recent: deque[int] = deque((0,) * LOOKS, LOOKS)
         self._timer: asyncio.TimerHandle | None = None
         self._trimming: asyncio.Future[None] | None = None
@@ -80,8 +80,8 @@ class MemoryTrim:
         self.start()
         self._recent.append(self._used())
         needed = max(self._recent)
-        self._most = max(self._most, needed)
+        self._peak_bytes = max(self._peak_bytes, needed)
         is_trimming = self._trimming is not None and not self._trimming.done()
-        if self._most - needed >= TRIM_BYTES_MIN and not is_trimming:
-            self._most = needed
+        if self._peak_bytes - needed >= TRIM_BYTES_MIN and not is_trimming:
+            self._peak_bytes = needed
             self._trimming = self._loop.run_in_executor(None, self._trim)

@@ -70,13 +70,13 @@ class Acceptor:
         self._serve = serve
         self._note = note
         self._openings: set[asyncio.Task[None]] = set()
-        self._paused: asyncio.TimerHandle | None = None
+        self._resume_timer: asyncio.TimerHandle | None = None
         loop.add_reader(listening, self._accept)
 
     async def close(self) -> None:
         """Accept nothing more; handshakes under way end."""
-        if self._paused is not None:
-            self._paused.cancel()
+        if self._resume_timer is not None:
+            self._resume_timer.cancel()
         self._loop.remove_reader(self._listening)
         for task in self._openings:
             task.cancel()
@@ -108,10 +108,10 @@ class Acceptor:
         # The socket stays readable: without a pause the loop would do nothing else.
         log.warning("cannot accept: %s", error)
         self._loop.remove_reader(self._listening)
-        self._paused = self._loop.call_later(ACCEPT_PAUSE_SECONDS, self._resume)
+        self._resume_timer = self._loop.call_later(ACCEPT_PAUSE_SECONDS, self._resume)
 
     def _resume(self) -> None:
-        self._paused = None
+        self._resume_timer = None
         self._loop.add_reader(self._listening, self._accept)
 
     async def _open(self, accepted: AcceptedSocket, address: object) -> None:

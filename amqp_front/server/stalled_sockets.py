@@ -39,23 +39,23 @@ class StalledSockets:
         self._loop = loop
         self._sockets = sockets
         self._seconds = seconds
-        self._due: deque[AcceptedSocket] = deque()
+        self._due_sockets: deque[AcceptedSocket] = deque()
         self._timer = loop.call_later(seconds / LOOKS, self._look)
 
     def stop(self) -> None:
         """Look no more."""
         self._timer.cancel()
-        self._due.clear()
+        self._due_sockets.clear()
 
     def _look(self) -> None:
         self._timer = self._loop.call_later(self._seconds / LOOKS, self._look)
-        if not self._due:
-            self._due.extend(self._sockets.all())
+        if not self._due_sockets:
+            self._due_sockets.extend(self._sockets.all())
             self._go_on()
 
     def _go_on(self) -> None:
-        for _ in range(min(len(self._due), LOOKS_TURN_MAX)):
-            accepted = self._due.popleft()
+        for _ in range(min(len(self._due_sockets), LOOKS_TURN_MAX)):
+            accepted = self._due_sockets.popleft()
             if is_stalled(accepted):
                 log.warning(
                     "%s: the client took nothing of what is sent for %g s; dropping it",
@@ -63,7 +63,7 @@ class StalledSockets:
                     self._seconds,
                 )
                 accepted.drop()
-        if self._due:
+        if self._due_sockets:
             self._loop.call_soon(self._go_on)
 
 

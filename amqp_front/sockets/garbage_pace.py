@@ -35,10 +35,10 @@ class GarbagePace:
         self._loop = loop
         self._clock = clock
         self._thresholds = gc.get_threshold()
-        self._came = self._came_before = 0
+        self._new_objects = self._new_objects_before = 0
         self._stayed = 0
-        self._came_before = 0  # at the last tick
-        self._busy = clock.thread_seconds()
+        self._new_objects_before = 0  # at the last tick
+        self._thread_seconds = clock.thread_seconds()
 
     def __enter__(self) -> Self:
         """Take the collector over."""
@@ -61,27 +61,30 @@ class GarbagePace:
         gc.unfreeze()
         gc.collect()
         gc.freeze()
-        self._came = 0
+        self._new_objects = 0
         self._stayed = gc.get_freeze_count()
 
     def _looked(self, phase: str, info: dict[str, int]) -> None:
         # The collector calls this wherever it happens to be at work, in any thread.
         if phase == "stop" and info["generation"] == 1:
             gc.freeze()
-            self._came += YOUNG_MAX * (YOUNG_LOOKS_MAX + 1)
+            self._new_objects += YOUNG_MAX * (YOUNG_LOOKS_MAX + 1)
 
     def _look_at_young(self) -> None:
         young, looks, _ = gc.get_count()
-        came = self._came + young + looks * YOUNG_MAX
+        came = self._new_objects + young + looks * YOUNG_MAX
         gc.collect(1)
-        self._came = came  # `_looked` took it for a look at as many as it takes by itself
+        self._new_objects = came  # `_looked` took it for a look at as many as it takes by itself
         self._young_timer = self._loop.call_later(YOUNG_SECONDS, self._look_at_young)
 
     def _tick(self) -> None:
-        before, self._busy = self._busy, self._clock.thread_seconds()
-        came, self._came_before = self._came - self._came_before, self._came
-        idle = self._busy - before < IDLE_SHARE * TICK_SECONDS and came <= IDLE_CAME_MAX
+        before, self._thread_seconds = self._thread_seconds, self._clock.thread_seconds()
+        came, self._new_objects_before = (
+            self._new_objects - self._new_objects_before,
+            self._new_objects,
+        )
+        idle = self._thread_seconds - before < IDLE_SHARE * TICK_SECONDS and came <= IDLE_CAME_MAX
         limit = WHOLE_MIN if idle else WHOLE_MAX
-        if self._came > max(limit, self._stayed * WHOLE_SHARE):
+        if self._new_objects > max(limit, self._stayed * WHOLE_SHARE):
             self.look_at_whole()
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)

@@ -67,30 +67,30 @@ class HeartbeatWheel:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._now = 0
-        self._due: dict[int, list[Heartbeat]] = {}
-        self._late: deque[Heartbeat] = deque()  # due, and more than a turn takes
+        self._due_heartbeats: dict[int, list[Heartbeat]] = {}
+        self._overdue_heartbeats: deque[Heartbeat] = deque()  # due, and more than a turn takes
         self._timer: asyncio.TimerHandle | None = None  # None: no heart beats
 
     def add(self, heartbeat: Heartbeat) -> None:
         """Let a heart beat until it is stopped; for the first time within half an interval."""
-        self._due.setdefault(self._now + heartbeat.interval, []).append(heartbeat)
+        self._due_heartbeats.setdefault(self._now + heartbeat.interval, []).append(heartbeat)
         if self._timer is None:
             self._timer = self._loop.call_later(BEAT_SECONDS, self._beat)
 
     def _beat(self) -> None:
         self._timer = None
-        if self._due:
+        if self._due_heartbeats:
             self._timer = self._loop.call_later(BEAT_SECONDS, self._beat)
         self._now += 1
-        was_late = bool(self._late)
-        self._late.extend(self._due.pop(self._now, ()))
+        was_late = bool(self._overdue_heartbeats)
+        self._overdue_heartbeats.extend(self._due_heartbeats.pop(self._now, ()))
         if not was_late:
             self._go_on()
 
     def _go_on(self) -> None:
-        for _ in range(min(len(self._late), BEATS_MAX)):
-            heartbeat = self._late.popleft()
+        for _ in range(min(len(self._overdue_heartbeats), BEATS_MAX)):
+            heartbeat = self._overdue_heartbeats.popleft()
             if heartbeat.beat():
                 self.add(heartbeat)
-        if self._late:
+        if self._overdue_heartbeats:
             self._loop.call_soon(self._go_on)

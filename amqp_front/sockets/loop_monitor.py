@@ -30,7 +30,7 @@ class LoopMonitor:
         self._stretch_ms = 0
         self._stretches: deque[int] = deque(maxlen=STRETCHES)
         self._stretch_end = clock.monotonic() + STRETCH_SECONDS
-        self._due = 0.0
+        self._next_tick = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -40,7 +40,7 @@ class LoopMonitor:
 
     def start(self) -> None:
         """Begin to watch."""
-        self._due = self._clock.monotonic() + TICK_SECONDS
+        self._next_tick = self._clock.monotonic() + TICK_SECONDS
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
 
     def stop(self) -> None:
@@ -50,7 +50,7 @@ class LoopMonitor:
 
     def _tick(self) -> None:
         now = self._clock.monotonic()
-        held_ms = int((now - self._due) * 1000)
+        held_ms = int((now - self._next_tick) * 1000)
         if held_ms > self._stretch_ms:
             self._stretch_ms = held_ms
             self.longest_ms = max(self.longest_ms, held_ms)

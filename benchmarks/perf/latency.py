@@ -141,7 +141,7 @@ class PacedProducer:
         self._with_confirms = bool(run.topology.workload.confirms_in_flight)
         self._publishes = publishes_of(run.topology, 0, self._connection.frame_max)
         self._tally = ConfirmTally()
-        self._sent = 0
+        self._sent_count = 0
         self._sent_times = Times(schedule, self._start)
         self._confirm_times = Times(schedule, self._start)
 
@@ -158,26 +158,26 @@ class PacedProducer:
         counters.put(Counter.READY, 1, WORKERS_MAX)
         while not (start := self._start()):
             time.sleep(0.0002)
-        while self._sent < self._schedule.messages:
+        while self._sent_count < self._schedule.messages:
             due = self._schedule.due_by(time.monotonic_ns() - start)
-            if due > self._sent:
-                self._publish(min(due - self._sent, self._publishes.messages_max))
-            wait = start + self._schedule.due(self._sent) - time.monotonic_ns()
+            if due > self._sent_count:
+                self._publish(min(due - self._sent_count, self._publishes.messages_max))
+            wait = start + self._schedule.due(self._sent_count) - time.monotonic_ns()
             self._listen(max(0.0, wait / _NANOSECONDS))
         deadline = time.monotonic() + STALL_SECONDS
-        while self._with_confirms and self._tally.confirmed < self._sent:
+        while self._with_confirms and self._tally.confirmed < self._sent_count:
             self._listen(0.1)
             if time.monotonic() > deadline:
                 raise BrokerStalled(f"confirms are missing after {STALL_SECONDS} s")
-        counters.put(Counter.SENT_SUM, self._publishes.checksum(self._sent), WORKERS_MAX)
+        counters.put(Counter.SENT_SUM, self._publishes.checksum(self._sent_count), WORKERS_MAX)
         self._connection.close()
         return self._sent_times.result(), self._confirm_times.result()
 
     def _publish(self, count: int) -> None:
-        self._connection.send(self._publishes.encoded(self._sent, count))
-        self._sent += count
-        self._sent_times.delivered(self._sent)
-        self._run.counters.put(Counter.PUBLISHED, self._sent, WORKERS_MAX)
+        self._connection.send(self._publishes.encoded(self._sent_count, count))
+        self._sent_count += count
+        self._sent_times.delivered(self._sent_count)
+        self._run.counters.put(Counter.PUBLISHED, self._sent_count, WORKERS_MAX)
 
     def _listen(self, seconds: float) -> None:
         """Wait, and take the confirms that come meanwhile."""

@@ -29,13 +29,13 @@ class CrowdStorms:
     def __init__(self, url: str, scale: float) -> None:
         self._url = url
         self._clients = max(1, int(CLIENTS * scale))
-        self._waiting = max(1, int(WAITING_CLIENTS * scale))
+        self._waiting_clients = max(1, int(WAITING_CLIENTS * scale))
         self._seconds = SECONDS * min(1.0, 10 * scale)
         self.all: dict[str, Callable[[], None]] = {
             f"{self._clients} clients publish as fast as they can": self._publish,
             f"{self._clients} clients publish, and consume it": self._publish_and_consume,
             f"{self._clients} clients commit transactions": self._commit,
-            f"{self._waiting} clients send 12 KiB and wait for the confirms": self._wait,
+            f"{self._waiting_clients} clients send 12 KiB and wait for the confirms": self._wait,
             f"{self._clients} clients publish to {FANNED_QUEUES} queues each, and wait": self._fan_out,
         }
 
@@ -56,7 +56,7 @@ class CrowdStorms:
         self._flood(crowd, COMMITTED_MESSAGES, frame.marshal(commands.Tx.Commit(), CHANNEL))
 
     def _wait(self) -> None:
-        crowd = self._crowd(self._waiting)
+        crowd = self._crowd(self._waiting_clients)
         self._ask(crowd, [_messages(number, LITTLE_MESSAGES) for number in range(len(crowd))])
 
     def _fan_out(self) -> None:

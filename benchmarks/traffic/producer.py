@@ -30,7 +30,7 @@ class Producer:
         self._tally = ConfirmTally()
         self.published = 0
         share, rest = divmod(workload.messages, workload.producers)
-        self._left = share + (number < rest) if workload.messages else _UNBOUNDED
+        self._messages_left = share + (number < rest) if workload.messages else _UNBOUNDED
         if self._with_confirms:
             self.connection.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
 
@@ -53,13 +53,13 @@ class Producer:
     def window_left(self) -> int:
         """Messages it may publish now, for what its confirms and its share allow."""
         if not self._with_confirms:
-            return self._left
-        return min(self._left, self._window - self.published + self._tally.confirmed)
+            return self._messages_left
+        return min(self._messages_left, self._window - self.published + self._tally.confirmed)
 
     @property
     def is_done(self) -> bool:
         """Whether it has published its share."""
-        return not self._left
+        return not self._messages_left
 
     @property
     def checksum(self) -> int:
@@ -76,7 +76,7 @@ class Producer:
         if count:
             self.connection.send(self._run.encoded(self.published, count))
             self.published += count
-            self._left -= count
+            self._messages_left -= count
         return count
 
     def read(self) -> None:

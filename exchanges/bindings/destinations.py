@@ -1,8 +1,10 @@
-"""Where the bindings held at one place of an index lead: nowhere, one of them, or many.
+"""The destinations of all bindings under one key or pattern of an index: none, one, or many.
 
-Most keys lead to one binding, which is held bare. From the second on, the names that bindings lead to are held
-instead of them, each once: 20,000 bindings lie all over the memory, and a walk that looked at each would wait
-for it 20,000 times.
+Most keys have one binding, and the index holds that binding itself. From the second on it holds the names of
+the destinations instead, each once: 20,000 bindings lie scattered in memory, and a walk over them would wait
+for
+    the
+memory 20,000 times.
 """
 
 from collections.abc import Iterable
@@ -13,7 +15,7 @@ from routelog.exchanges.bindings.route import SORTED_MAX, Route, ordered_route
 
 
 class Destinations:
-    """Where two or more bindings lead; one that has been bound twice is unbound twice.
+    """The destinations of two or more bindings; a destination bound twice must be unbound twice.
 
     Attributes:
         queues, exchanges: names, oldest first, with how many bindings lead to each.
@@ -30,19 +32,19 @@ class Destinations:
 
     @classmethod
     def of_queues(cls, names: Iterable[str]) -> Self:
-        """Where bindings lead that lead to these queues; it is not for changes."""
+        """The destinations for a set of queues; the result must not be changed."""
         found = cls(())
         found.queues = dict.fromkeys(names, 1)
         return found
 
     def add(self, binding: Binding) -> None:
-        """Add where a binding leads."""
+        """Add the destination of a binding."""
         names = self._names(binding)
         names[binding.destination] = names.get(binding.destination, 0) + 1
         self._route = None
 
     def remove(self, binding: Binding) -> None:
-        """Remove where a binding leads, unless another one leads there, too."""
+        """Remove the destination of a binding, unless another binding leads there, too."""
         names = self._names(binding)
         names[binding.destination] -= 1
         if not names[binding.destination]:
@@ -50,7 +52,7 @@ class Destinations:
         self._route = None
 
     def route(self) -> Route:
-        """Return the route to all queues; a long one is kept, so that it costs nothing to find again."""
+        """Return the route to all queues; a long route is cached."""
         if self._route is not None:
             return self._route
         route = ordered_route(self.queues)
@@ -67,7 +69,7 @@ Match = Binding | Destinations
 
 
 def with_destination(held: Held, binding: Binding) -> Match:
-    """Return what is held after adding a binding; `Destinations` are changed in place."""
+    """Return the destinations after adding a binding; `Destinations` are changed in place."""
     if held is None:
         return binding
     if isinstance(held, Binding):
@@ -77,7 +79,7 @@ def with_destination(held: Held, binding: Binding) -> Match:
 
 
 def without_destination(held: Held, binding: Binding) -> Held:
-    """Return what is held after removing a binding that is there, None when that was the last."""
+    """Return the destinations after removing a binding, None when that was the last one."""
     if isinstance(held, Destinations):
         held.remove(binding)
         return held if held.queues or held.exchanges else None
@@ -85,5 +87,5 @@ def without_destination(held: Held, binding: Binding) -> Held:
 
 
 def matches(held: Held) -> tuple[Match, ...]:
-    """Return what is held, if anything is."""
+    """Return the destinations as matches: none or one."""
     return () if held is None else (held,)

@@ -1,4 +1,4 @@
-"""What of a message beside its routing key may decide where it goes."""
+"""The parts of a message, beside its routing key, that an exchange may route by."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple

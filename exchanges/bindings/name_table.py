@@ -1,4 +1,8 @@
-"""A mapping of names that grows by parts: a dict moves all of its keys in one step, and 100,000 are long."""
+"""A mapping by name whose growth never holds the event loop.
+
+A dict that grows moves all its keys at once, which takes 10 ms for 200,000 names. The table has 64 dicts, which
+grow one at a time.
+"""
 
 from collections.abc import ItemsView, Iterable, Iterator, MutableMapping, ValuesView
 from itertools import chain
@@ -13,9 +17,9 @@ _T = TypeVar("_T")
 
 
 class NameTable(MutableMapping[str, _Value]):
-    """Values by name, in an order that follows from which names came, and when.
+    """Values by name, in the order of the parts, and in a part in the order of insertion.
 
-    Whoever walks over it may meet what comes and goes meanwhile, or not; only one part is copied at a time.
+    Iteration copies one part at a time: entries added or removed meanwhile may be seen or not.
 
     Cost:
         Of a look-up, 0.2 us; to walk over values or items, 0.05 us each.
@@ -74,7 +78,7 @@ class _Items(ItemsView[str, _Value]):
 
 
 def _let_go(values: Iterable[_T]) -> Iterator[_T]:
-    # A list that is let go of whole frees thousands of deleted queues at once.
+    # Freed one by one: a list freed as a whole would free thousands of deleted queues at once.
     left = list(values)
     left.reverse()
     while left:
@@ -82,5 +86,5 @@ def _let_go(values: Iterable[_T]) -> Iterator[_T]:
 
 
 def _part(name: str) -> int:
-    # Not hash(), which is another in each process: what is listed twice is in one order.
+    # Not hash(), which differs in each process: the order of a list must survive a restart.
     return crc32(name.encode("utf-8", "surrogatepass")) % _PARTS

@@ -7,12 +7,12 @@ from routelog.exchanges.bindings.exchange import Exchange
 
 
 class TopologyChange(msgspec.Struct, frozen=True):
-    """Exchanges and bindings that came and went by one call, cascades included.
+    """Exchanges and bindings that one call added and removed, cascades included.
 
-    True when there are any. Whoever persists the topology writes those with `durable` set.
+    True when there are any. The caller that persists the topology writes those with `durable` set.
 
     Attributes:
-        unfinished: what was deleted has more bindings than one call removes: see `Topology.loosen`.
+        unfinished: a deleted queue or exchange has more bindings than one call removes: see `Topology.loosen`.
     """
 
     exchanges_declared: tuple[Exchange, ...] = ()

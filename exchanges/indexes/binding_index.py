@@ -24,7 +24,7 @@ class BindingIndex(Protocol):
 
     @property
     def remembers(self) -> bool:
-        """Whether what came by earlier decides, or is kept: a walk says that it came here."""
+        """Whether the exchange keeps state of earlier messages: deduplication or recent history."""
 
     def check(self, binding: Binding) -> None:
         """Refuse a binding that this type cannot understand.
@@ -34,10 +34,10 @@ class BindingIndex(Protocol):
         """
 
     def add(self, binding: Binding) -> None:
-        """Add a checked binding that is not here yet."""
+        """Add a checked binding that the index does not have."""
 
     def remove(self, binding: Binding) -> None:
-        """Remove a binding that is here."""
+        """Remove a binding that the index has."""
 
     def match(self, routing_key: bytes, message: Message) -> Iterable[Match]:
-        """Return where the bindings lead that match a message, in any order; one may come twice."""
+        """Return the destinations of the bindings that match a message, in any order; one may come twice."""

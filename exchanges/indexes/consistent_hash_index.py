@@ -1,8 +1,8 @@
-"""The consistent hash exchange: each message goes one way, and equal hashes go the same.
+"""The consistent hash exchange: each message goes to one destination, equal hashes to the same one.
 
 Weighted rendezvous hashing: of each destination a score is computed from the message's hash, the
 destination's name and its weight, and the best one wins. So shares are as the weights are, a change of
-bindings moves only what comes to or from the destination that changed, and nothing depends on the order of
+bindings moves only messages to or from the destination that changed, and nothing depends on the order of
 bindings: a restart moves no message.
 
 Source: D. Thaler and C. Ravishankar, "Using name-based mappings to increase hit rates", 1998; weights after
@@ -27,7 +27,7 @@ _UNIT = 2.0**-64
 
 
 class _Destination:
-    # Where bindings lead, and how much of all they are to get.
+    # A destination, and its weight: its share of all messages.
     __slots__ = ("bindings", "place", "seed", "weight")
 
     def __init__(self, seed: int) -> None:

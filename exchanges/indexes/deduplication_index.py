@@ -13,7 +13,7 @@ _SIZE, _TTL, _PERSISTENCE = "x-cache-size", "x-cache-ttl", "x-cache-persistence"
 
 
 class DeduplicationIndex(FanoutIndex):
-    """All bindings, for those messages that are let through."""
+    """All bindings; a message that is a duplicate never reaches the index."""
 
     key_decides = False
     reads_headers = True
@@ -25,8 +25,8 @@ class DeduplicationOptions:
     """How a deduplication exchange remembers.
 
     Attributes:
-        size: keys at most; the oldest goes for the next one.
-        ttl: milliseconds that a key counts; None: until it must go.
+        size: the most keys; above it the oldest key is forgotten.
+        ttl: milliseconds until a key is forgotten; None: only `size` counts.
         is_persistent: keys outlive a restart.
 
     Source:
@@ -65,7 +65,7 @@ def deduplication_options(exchange: Exchange) -> DeduplicationOptions:
 
 
 def whole_number(value: object) -> int | None:
-    """Return a number that came as one or as its digits; None: it is none."""
+    """Return the number that a value is, or that its digits spell; None: neither."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):

@@ -1,8 +1,8 @@
 """The delayed message exchange: a message with `x-delay` is held; any other is routed by an inner type.
 
-What is held goes to a name that no queue can have: whoever owns the exchange keeps it there until it is due,
-negates its delay and routes it again. So a message is held once, whichever way it came: published, along a
-binding, as an alternate's or as a dead letter.
+A message to hold is routed to a name that no queue can have. The vhost keeps the message until it is due,
+negates its delay and routes it again. So a message is held once, however it came: published, along a binding,
+by an alternate exchange or as a dead letter.
 
 Source: the README and `rabbit_delayed_message_utils.erl` of RabbitMQ's delayed message exchange.
 """
@@ -28,19 +28,19 @@ _DIGITS_MAX = 19
 
 
 def held_name(exchange: str) -> str:
-    """Where a route leads for what an exchange holds."""
+    """The name in a route that stands for the messages that an exchange holds."""
     return _HELD + exchange
 
 
 def holding_exchange(name: str) -> str | None:
-    """The exchange that holds what a route leads to; None: it is a queue."""
+    """The exchange that a name in a route stands for; None: the name is a queue's."""
     return name[len(_HELD) :] if name.startswith(_HELD) else None
 
 
 def delay_milliseconds(headers: Mapping[str, object]) -> int:
     """How long a message is held; 0: not at all.
 
-    Numbers and decimal texts count, as in RabbitMQ; what is longer than DELAY_MAX is as long as that.
+    Numbers and decimal texts count, as in RabbitMQ; a delay is at most DELAY_MAX.
     """
     value = headers.get(DELAY_HEADER)
     if isinstance(value, bool) or value is None:
@@ -65,7 +65,7 @@ class DelayedIndex:
 
     key_decides = False
     reads_headers = True
-    remembers = False  # nor does what is inside
+    remembers = False  # the inner type cannot either
 
     def __init__(self, exchange: str, inner: BindingIndex) -> None:
         self._inner = inner

@@ -42,5 +42,5 @@ class DirectIndex:
             self._by_key[key] = held
 
     def match(self, routing_key: bytes, message: Message) -> Iterable[Match]:
-        """Return where bindings lead with exactly this key."""
+        """Return the destinations of the bindings with exactly this key."""
         return matches(self._by_key.get(routing_key))

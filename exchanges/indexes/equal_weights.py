@@ -20,7 +20,7 @@ class Seeded(Protocol):
 
     Attributes:
         seed: 64 bits that its name alone decides, unlike all others'.
-        place: its number here; for nobody else.
+        place: its number in `EqualWeights`; private to that class.
     """
 
     seed: int
@@ -38,13 +38,13 @@ class EqualWeights(Generic[_Destination]):
         self._seeds = array("Q")
 
     def add(self, destination: _Destination) -> None:
-        """Add one that is not here."""
+        """Add a destination that is not in the set."""
         destination.place = len(self.destinations)
         self.destinations.append(destination)
         self._seeds.append(destination.seed)
 
     def remove(self, destination: _Destination) -> None:
-        """Remove one; the last takes its place."""
+        """Remove a destination; the last one takes its place."""
         last, seed = self.destinations.pop(), self._seeds.pop()
         if last is not destination:
             last.place = destination.place

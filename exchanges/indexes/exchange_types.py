@@ -36,7 +36,7 @@ def type_table(random_below: RandomBelow) -> dict[str, IndexFactory]:
     """Return the types by name.
 
     Args:
-        random_below: where random exchanges have their choice from.
+        random_below: the source of random numbers for random exchanges.
     """
     types: dict[str, IndexFactory] = {
         "direct": lambda exchange: DirectIndex(),
@@ -66,5 +66,5 @@ def _deduplication(exchange: Exchange) -> BindingIndex:
 
 _turns = count()
 
-# Whose random exchanges take turns.
+# For nodes without randomness: random exchanges take turns.
 EXCHANGE_TYPES: Mapping[str, IndexFactory] = type_table(lambda below: next(_turns) % below)

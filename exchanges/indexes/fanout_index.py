@@ -21,19 +21,19 @@ class FanoutIndex:
     remembers = False
 
     def __init__(self) -> None:
-        self._held: Held = None
+        self._destinations: Held = None
 
     def check(self, binding: Binding) -> None:
         """Accept every binding."""
 
     def add(self, binding: Binding) -> None:
         """Add a binding."""
-        self._held = with_destination(self._held, binding)
+        self._destinations = with_destination(self._destinations, binding)
 
     def remove(self, binding: Binding) -> None:
         """Remove a binding."""
-        self._held = without_destination(self._held, binding)
+        self._destinations = without_destination(self._destinations, binding)
 
     def match(self, routing_key: bytes, message: Message) -> Iterable[Match]:
-        """Return where all bindings lead."""
-        return matches(self._held)
+        """Return the destinations of all bindings."""
+        return matches(self._destinations)

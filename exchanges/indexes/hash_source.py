@@ -1,4 +1,4 @@
-"""What of a message a hashing exchange hashes, and the hash.
+"""The part of a message that a hashing exchange hashes, and the hash.
 
 Source: rabbitmq_consistent_hash_exchange; `x-hash-on` is LavinMQ's name for `hash-header`.
 """
@@ -15,12 +15,13 @@ HASH_HEADERS = ("hash-header", "x-hash-on")
 HASH_PROPERTY = "hash-property"
 PROPERTIES = ("correlation_id", "message_id", "timestamp")
 
-# The octets to hash. What a message does not have is hashed as nothing: such messages go one way.
+# The octets to hash. A missing header or property is hashed as no octets: all such messages go to one
+# destination.
 HashSource = Callable[[bytes, Message], bytes]
 
 
 def hash_source(exchange: Exchange) -> HashSource | None:
-    """Return what takes the octets to hash out of a message; None: they are its routing key.
+    """Return the function that takes the octets to hash out of a message; None: hash the routing key.
 
     Raises:
         InvalidExchangeArguments: both a header and a property, one that cannot be hashed, or no string.

@@ -26,7 +26,7 @@ Pair = tuple[str, Hashable]
 
 
 class _Entry:
-    """A pattern and where the bindings that ask for it lead. It is found by identity.
+    """A pattern and the destinations of its bindings. It is found by identity.
 
     A pattern may have thousands of pairs and stand under each: to hash it there takes their square.
     """
@@ -52,19 +52,23 @@ class HeadersIndex:
     def __init__(self) -> None:
         self._entries: dict[HeadersPattern, _Entry] = {}
         self._unconditional: _Entry | None = None
-        self._need_pair: dict[Pair, set[_Entry]] = {}  # one of the pairs that they need
-        self._content_with: dict[Pair, set[_Entry]] = {}  # those for which one pair is enough
+        self._need_pair: dict[
+            Pair, set[_Entry]
+        ] = {}  # patterns that need all their pairs, under one of them
+        self._content_with: dict[
+            Pair, set[_Entry]
+        ] = {}  # patterns that need one pair, under each of them
         self._of_binding: dict[Binding, _Entry] = {}
         self._names: Counter[str] = Counter()
 
     @property
     def key_decides(self) -> bool:
-        """Whether there is nothing to look at headers for."""
+        """Whether no binding looks at headers."""
         return not self._of_binding
 
     @property
     def reads_headers(self) -> bool:
-        """Whether a binding is there for which headers matter."""
+        """Whether some binding looks at headers."""
         return bool(self._of_binding)
 
     def check(self, binding: Binding) -> None:
@@ -89,7 +93,7 @@ class HeadersIndex:
             self._displace(entry)
 
     def match(self, routing_key: bytes, message: Message) -> list[Match]:
-        """Return where bindings lead whose patterns match the headers."""
+        """Return the destinations of the bindings whose patterns match the headers."""
         matched = list(matches(self._unconditional.held)) if self._unconditional else []
         met: set[_Entry] = set()
         values = self._values_asked_for(message.headers)

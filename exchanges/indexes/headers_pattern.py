@@ -1,4 +1,4 @@
-"""What a headers binding asks of a message's headers."""
+"""The pattern of a headers binding: the pairs of name and value that it asks for."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Topic patterns in lanes, each found by the word that fewest others are found by."""
+"""Topic patterns in lanes, each listed under its rarest word."""
 
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.destinations import Match, with_destination, without_destination
@@ -7,10 +7,10 @@ from routelog.exchanges.indexes.topic_pattern import POUND, STAR
 
 
 class LanedPatterns:
-    """Topic patterns that a key may lead through on many ways.
+    """Topic patterns whose wildcards a key may match in many combinations.
 
-    A key that lacks a word of a pattern does not match it. So a pattern is looked at only for keys that have
-    one certain word of it: the one that the fewest other patterns are found by when it is added.
+    A key that lacks a word of a pattern does not match it. So each pattern is listed under one of its words,
+    the one with the fewest patterns at that time, and is tried only for keys that have this word.
 
     The patterns of a word fill 64 lanes after 64 lanes: where one is removed, the last one takes its lane.
 
@@ -20,7 +20,7 @@ class LanedPatterns:
 
     def __init__(self) -> None:
         self.patterns: dict[bytes, LanePattern] = {}
-        # None: those that are wildcards alone.
+        # None: patterns of wildcards alone.
         self._by_word: dict[bytes | None, list[PatternLanes]] = {}
 
     def add(self, words: list[bytes], binding: Binding) -> None:
@@ -54,7 +54,7 @@ class LanedPatterns:
             del self._by_word[pattern.found_by]
 
     def match(self, words: list[bytes], matched: list[Match]) -> None:
-        """Add where bindings lead whose patterns match a key of these words."""
+        """Add the destinations of the bindings whose patterns match a key of these words."""
         key: KeyWords | None = None
         for word in (None, *dict.fromkeys(words)):
             for lanes in self._by_word.get(word, ()):
@@ -66,7 +66,7 @@ class LanedPatterns:
         return min(literal, key=self._commonness, default=None)
 
     def _commonness(self, word: bytes) -> tuple[int, int]:
-        # Among words that nobody is found by yet, the long ones are more often names.
+        # Of several words without patterns, the longest: long words are more often names, and names are rare.
         lanes = self._by_word.get(word)
         count = (len(lanes) - 1) * LANES_MAX + len(lanes[-1].patterns) if lanes else 0
         return count, -len(word)

@@ -1,7 +1,7 @@
 """The modulus hash exchange: the hash of the routing key, modulo the number of bindings, picks one of them.
 
 A destination that is bound several times, under different keys, gets as many shares. A change of bindings
-moves most keys; `x-consistent-hash` is for those who mind.
+moves most keys to other destinations; the exchange type `x-consistent-hash` moves few.
 """
 
 from bisect import bisect_left, insort

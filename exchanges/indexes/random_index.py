@@ -1,4 +1,4 @@
-"""The random exchanges: each message goes to one destination, whichever, and its routing key has no meaning.
+"""The random exchanges: each message goes to one destination by chance; its routing key has no meaning.
 
 All queues are local to this node, so `x-local-random` differs only in what may be bound.
 """
@@ -10,7 +10,7 @@ from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.errors import InvalidBindingArguments
 from routelog.exchanges.bindings.message import Message
 
-# A number from 0 to below its argument, each as likely as the others.
+# A random number from 0 to below its argument.
 RandomBelow = Callable[[int], int]
 
 
@@ -18,7 +18,7 @@ class RandomIndex:
     """Destinations, each once however often it is bound.
 
     Args:
-        random_below: the choice.
+        random_below: the source of random numbers.
         local: as RabbitMQ's local random exchange: queues only, with an empty binding key.
     """
 

@@ -23,7 +23,7 @@ def history_length(exchange: Exchange) -> int:
     """Return how many messages a recent history exchange keeps.
 
     Raises:
-        InvalidExchangeArguments: as many cannot be.
+        InvalidExchangeArguments: the length is not in its range.
     """
     length = exchange.arguments.get(_LENGTH, HISTORY_LENGTH)
     if not isinstance(length, int) or isinstance(length, bool) or length < 1:

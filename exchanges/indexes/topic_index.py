@@ -53,7 +53,7 @@ class TopicIndex:
             self._whole_keys.remove(binding)
 
     def match(self, routing_key: bytes, message: Message) -> list[Match]:
-        """Return where bindings lead whose patterns match the key."""
+        """Return the destinations of the bindings whose patterns match the key."""
         words = split_words(routing_key)
         matched: list[Match] = self._trie.match(words)
         if self._winding.patterns:

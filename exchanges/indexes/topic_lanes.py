@@ -1,13 +1,13 @@
 # cython: annotation_typing=False
 """Up to 64 topic patterns side by side, each in its own bit of all numbers: its lane.
 
-A pattern of n words beside its `#` is in some of the states 0 to n: so many of its words have been met, on one
-way or another. `#` is no state of its own; it lets the lane stay where it stands. So a word of a key moves all
-lanes with a few operations for each state, whatever the patterns are and however many ways lead through them.
+A pattern of n words beside its `#` is in some of the states 0 to n: state k says that k words of it have
+matched some words of the key. `#` is no state; it lets a lane stay in its state. So a word of a key moves all
+lanes with a few operations for each state, however many combinations the wildcards allow.
 
 Source:
     Baeza-Yates and Gonnet, "A new approach to text searching" (1992), with a bit for each pattern and a number
-    for each state instead of the other way round.
+    for each state instead of a bit for each state.
 """
 
 from array import array
@@ -26,12 +26,12 @@ _ALL = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 @cython.final
 @cython.cclass
 class LanePattern:
-    """A plain pattern with what is bound under it.
+    """A plain pattern and the destinations of its bindings.
 
     Attributes:
-        found_by: the word of a key with which one looks here, None for any key.
+        found_by: the word under which the pattern is listed, None: it is tried for every key.
         held: change it by `PatternLanes.lead` only.
-        lanes, lane: where it is.
+        lanes, lane: the lane of the pattern.
     """
 
     __slots__ = ("found_by", "held", "lane", "lanes", "words")
@@ -47,7 +47,7 @@ class LanePattern:
 @cython.final
 @cython.cclass
 class WordLanes:
-    """The lanes that one word moves on from a state, and behind them those that it moves on from others."""
+    """The lanes that one word moves on, state after state."""
 
     __slots__ = ("lanes", "more", "state")
 
@@ -85,17 +85,17 @@ class KeyWords:
 class PatternLanes:
     """Patterns in lanes, from the first lane on.
 
-    What a key has matched is one match for all that lead to a queue each, and is kept for the next key: 10,000
-    patterns and bindings lie all over the memory.
+    The matched patterns that lead to one queue each are one match, which is cached for the next key: 10,000
+    patterns and bindings lie scattered in memory.
     """
 
     __slots__ = ("_ends", "_hits", "_loops", "_matched", "_queues", "_stars", "_words", "patterns")
 
     def __init__(self) -> None:
         self.patterns: list[LanePattern] = []
-        self._queues: list[str | None] = []  # by lane, of those that lead to one queue only
+        self._queues: list[str | None] = []  # by lane, of patterns that lead to one queue only
         self._hits = 0  # the lanes that matched last, until something changes
-        self._matched: list[Match] = []  # and where they lead
+        self._matched: list[Match] = []  # the destinations of `_hits`
         self._words: dict[bytes, WordLanes] = {}
         # By state, the lanes that any word moves on from it, that stay in it, and that end in it.
         self._stars = array("Q", (0,))
@@ -119,7 +119,7 @@ class PatternLanes:
 
     @cython.locals(pattern=LanePattern)
     def lead(self, pattern: LanePattern, held: Held) -> None:
-        """Say where the bindings under a pattern lead, whenever one has come or gone."""
+        """Set the destinations of a pattern, whenever a binding was added or removed."""
         pattern.held = held
         self._forget()
         queue: str | None = None
@@ -210,7 +210,7 @@ class PatternLanes:
         hits=cython.ulonglong,
     )
     def match(self, key: KeyWords, matched: list[Match]) -> None:
-        """Add where bindings lead whose patterns match a key; there must be a pattern.
+        """Add the destinations of the bindings whose patterns match a key; there must be a pattern.
 
         Cost:
             (words of the key) x (words of the longest pattern) x 0.4 ns, and 25 ns for each word.

@@ -22,7 +22,7 @@ def has_wildcard(words: list[bytes]) -> bool:
 
 
 def is_winding(words: list[bytes]) -> bool:
-    """Tell whether a plain pattern is one of those through which a key may have too many ways for a trie.
+    """Tell whether a key may match the wildcards of a pattern in too many combinations for a trie.
 
     Each `*` doubles the places of a trie that a word of a key may have reached, and behind a `#` it all begins
     again with every word. Of all others together, a key has reached some 1,100 places at once at most.

@@ -1,9 +1,9 @@
 # cython: annotation_typing=False, wraparound=True
 """A trie over the words of topic patterns, walked as a set of places at once.
 
-Each word of a key moves every place reached so far, and a place counts once however many ways
-lead to it. How many are reached at once grows with the words and wildcards of patterns: winding ones are not
-kept here (`topic_pattern.is_winding`).
+Each word of a key moves on from every node reached so far; a node reached by several paths counts once. The
+number of nodes reached at once grows with the words and wildcards of patterns, so patterns with many wildcards
+are not in the trie (`topic_pattern.is_winding`).
 """
 
 import cython
@@ -21,7 +21,7 @@ from routelog.exchanges.indexes.topic_pattern import POUND, STAR
 @cython.final
 @cython.cclass
 class TopicPlace:
-    """The place after some words of a pattern: what is bound here, and where the next word leads."""
+    """A node of the trie, after some words of a pattern: the bindings that end here, and the next words."""
 
     __slots__ = ("children", "held", "is_pound", "pound", "star")
 
@@ -33,7 +33,7 @@ class TopicPlace:
         self.is_pound = is_pound
 
     def child(self, word: bytes) -> "TopicPlace":
-        """Return the place after one more word of a pattern, made when missing."""
+        """Return the node after one more word of a pattern, made when missing."""
         if word == STAR:
             self.star = self.star or TopicPlace(is_pound=False)
             return self.star
@@ -46,7 +46,7 @@ class TopicPlace:
         return place
 
     def drop(self, word: bytes) -> None:
-        """Remove the place after a word of a pattern."""
+        """Remove the node after a word of a pattern."""
         if word == STAR:
             self.star = None
         elif word == POUND:
@@ -55,7 +55,7 @@ class TopicPlace:
             del self.children[word]
 
     def is_needed(self) -> bool:
-        """Tell whether something is bound here or behind."""
+        """Tell whether a binding ends here or in a node below."""
         return bool(self.held is not None or self.children or self.star or self.pound)
 
 
@@ -73,7 +73,7 @@ class TopicTrie:
         place.held = with_destination(place.held, binding)
 
     def remove(self, words: list[bytes], binding: Binding) -> None:
-        """Remove a binding, and the places that only it needed."""
+        """Remove a binding, and the nodes that only it needed."""
         trail = [(b"", self._root)]
         for word in words:
             trail.append((word, trail[-1][1].child(word)))
@@ -87,7 +87,7 @@ class TopicTrie:
 
     @cython.locals(words=list, places=list, place=TopicPlace, matched=list)
     def match(self, words: list[bytes]) -> list[Match]:
-        """Return where bindings lead whose patterns match a key of these words."""
+        """Return the destinations of the bindings whose patterns match a key of these words."""
         places: list[TopicPlace] = []
         matched: list[Match] = []
         _reach(self._root, places, matched)
@@ -114,7 +114,7 @@ def _places_after(places: list[TopicPlace], word: bytes, matched: list[Match]) -
         after = place.children.get(word)
         if after is not None:
             _reach(after, following, matched)
-    # Two ways may lead to one place, if there are two.
+    # Only with several nodes can two paths lead to one.
     return following if len(following) < 2 else list(dict.fromkeys(following))
 
 

@@ -9,8 +9,8 @@ from routelog.exchanges.routes.stale_routes import StaleRoutes
 ROUTE_CACHE_ENTRIES_MAX = 65_536
 
 # All exchanges of a vhost together, an entry counting one and each queue in it one: a thousand
-# exchanges, or routes to ten thousand queues, must not add up. At most about 100 MB, with what is
-# being let go of.
+# exchanges, or routes to ten thousand queues, must not add up. At most about 100 MB, with the
+# stale routes that are not freed yet.
 ROUTE_CACHE_WEIGHT_MAX = 262_144
 
 # A short string. Keys of CC and BCC headers may be longer, up to a frame, and are looked for each time.
@@ -26,7 +26,7 @@ class RouteCache:
         self.traits: dict[str, WalkTraits] = {}
         self._weights: dict[str, int] = {}  # of the routes of each exchange
         self._weight = 0
-        self._stale = StaleRoutes()
+        self._stale_routes = StaleRoutes()
 
     def open(self, exchange: str, traits: WalkTraits) -> dict[bytes, Route] | None:
         """Begin to hold routes of an exchange, and return its dict if there can be one."""
@@ -52,8 +52,8 @@ class RouteCache:
             routes[routing_key] = route
             self._weights[exchange] = self._weights.get(exchange, 0) + weight
             self._weight += weight
-            if self._stale.tables:
-                self._stale.let_go(weight)
+            if self._stale_routes.tables:
+                self._stale_routes.let_go(weight)
 
     def drop(self) -> None:
         """Forget everything; a dict that was handed out is not looked after any more."""
@@ -67,5 +67,5 @@ class RouteCache:
         routes = self.routes[exchange]
         if routes:
             self._weight -= self._weights.pop(exchange)
-            self._stale.add(routes)
+            self._stale_routes.add(routes)
             self.routes[exchange] = {}

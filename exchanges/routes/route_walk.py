@@ -1,5 +1,5 @@
 # cython: annotation_typing=False
-"""From an exchange to queues: along bindings between exchanges, and along alternates."""
+"""The walk from an exchange to queues, along bindings between exchanges and along alternate exchanges."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from routelog.exchanges.topology.graph_nodes import ExchangeNode
 Exchanges = Mapping[str, ExchangeNode]
 Ends = Collection[tuple[str, str]]
 
-# A message comes to an exchange that remembers; returns whether it goes on from there.
+# A message comes to an exchange with state; returns whether it goes on from there.
 Visit = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class WalkTraits:
-    """What every walk from one exchange may depend on, whichever way it takes."""
+    """What the walks from one exchange may depend on: headers, state of earlier messages, randomness."""
 
     key_decides: bool
     reads_headers: bool
@@ -38,14 +38,14 @@ def walk(
 ) -> Route:
     """Return the queues that a message reaches, each once, in the order of their names; very many as found.
 
-    An exchange that matches no binding hands over to its alternate, wherever on the way it
-    stands; a binding that leads to a queue or exchange reached already is a match all the same.
-    An exchange is visited once, so cycles of bindings and of alternates end. An alternate that
-    does not exist is passed over.
+    Any exchange of the walk that matches no binding hands over to its alternate; a binding that leads to a
+    queue or exchange reached already is a match all the same. An exchange is visited once, so cycles of
+    bindings and of alternates end. An alternate that does not exist is passed over.
 
     Args:
         routing_keys: all that the message has; each counts at every exchange.
-        visit: asked at exchanges that remember; None: all of them let the message through.
+        visit: called at exchanges with state (`BindingIndex.remembers`); None: all of them let the message
+            through.
         departed: kinds and names of what was deleted; a binding that leads there is no match.
     """
     queues: list[str] = []
@@ -142,7 +142,7 @@ def _exchanges_after(
 @cython.returns(cython.bint)
 @cython.exceptval(check=True)
 def _leads_on(crowd: Destinations, departed: Ends) -> bool:
-    # Whether any of its names is still there.
+    # Whether any destination of the match still exists.
     if not departed:
         return True
     gone = [

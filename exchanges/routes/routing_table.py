@@ -1,4 +1,4 @@
-"""The way of a message through a vhost's topology, remembered until the topology changes."""
+"""Routes of messages through a vhost's topology, cached until the topology changes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +14,7 @@ from routelog.exchanges.topology.topology import PREDECLARED, Topology
 
 
 class RoutingTable(Topology):
-    """A vhost's topology that routes."""
+    """A vhost's topology, with a cache of routes."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class RoutingTable(Topology):
         message: Message = BARE_MESSAGE,
         visit: Visit | None = None,
     ) -> Route:
-        """As `route`, of a message with several keys: all of them count at every exchange on the way."""
+        """As `route`, of a message with several keys: all of them count at every exchange."""
         if len(routing_keys) == 1:
             return self.route(exchange, routing_keys[0], message, visit)
         return self._walk(exchange, routing_keys, message, visit)
@@ -82,7 +82,7 @@ class RoutingTable(Topology):
         return self._routes(exchange)
 
     def needs_headers(self, exchange: str) -> bool:
-        """Tell whether headers may matter anywhere a message from this exchange can come.
+        """Tell whether this exchange, or one that its messages may reach, looks at headers.
 
         Raises:
             ExchangeNotFound: the exchange is not there.
@@ -91,7 +91,7 @@ class RoutingTable(Topology):
         return self._cache.traits[exchange].reads_headers
 
     def remembers(self, exchange: str) -> bool:
-        """Tell whether a message from this exchange may come to one that remembers.
+        """Tell whether this exchange, or one that its messages may reach, keeps state (deduplication, history).
 
         Raises:
             ExchangeNotFound: the exchange is not there.

@@ -1,7 +1,7 @@
-"""Routes that nobody asks for any more, freed some at a time.
+"""Routes that left the cache, freed some at a time.
 
-All at once they would hold the event loop: 65,536 of one queue each for some 5 ms, and 256 of 20,000 for 18.
-One by one they cost more, as each lies elsewhere in memory.
+Freed at once they would hold the event loop: 65,536 routes of one queue for some 5 ms, 256 routes of 20,000
+queues for 18 ms.
 """
 
 from typing import Any
@@ -12,29 +12,29 @@ LET_GO_FROM = 512
 
 
 class StaleRoutes:
-    """The last to know them: dicts of routes, or by routes, whose values are as long as these.
+    """Dicts of routes, or by routes, that nothing else refers to.
 
-    As much is let go of as comes elsewhere meanwhile, so both together stay as small as what comes may be.
+    Each addition to the cache frees as much here, so cache and stale routes together stay below two caches.
 
     Attributes:
-        tables: with what is left; without any, nothing has to be let go of.
+        tables: that are not freed yet.
     """
 
     def __init__(self) -> None:
         self.tables: list[dict[Any, Any]] = []
-        self._came = 0  # since the last time that some were let go of
+        self._arrivals = 0  # weight, since routes were last freed
 
     def add(self, table: dict[Any, Any]) -> None:
-        """Free the entries of a dict that nobody else has."""
+        """Take a dict that nothing else refers to, and free its entries over time."""
         if table:
             self.tables.append(table)
 
     def let_go(self, came: int) -> None:
-        """So much weight has come elsewhere: free as much, now or when there is more."""
-        self._came += came
-        if self._came < LET_GO_FROM:
+        """Free as much weight as has come to the cache, at once or with the next call."""
+        self._arrivals += came
+        if self._arrivals < LET_GO_FROM:
             return
-        left, self._came = self._came, 0
+        left, self._arrivals = self._arrivals, 0
         while self.tables and left > 0:
             table = self.tables[-1]
             while table and left > 0:

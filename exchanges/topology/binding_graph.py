@@ -3,8 +3,8 @@
 It keeps the structure whole (no binding without both of its ends, no auto-delete exchange after
 its last binding) and leaves the rules of who may do what to the routing table.
 
-What is deleted is gone at once, and its bindings lead nowhere. They themselves are removed some at a
-time: what has some left is among the `departed` until the last is gone, and its name is not free.
+A deleted queue or exchange is gone at once, and its bindings lead nowhere. The bindings are removed some at a
+time: until the last is removed, the queue or exchange is `departed`, and its name cannot be declared.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,10 +17,10 @@ from routelog.exchanges.bindings.topology_change import NO_CHANGE, TopologyChang
 from routelog.exchanges.indexes.binding_index import BindingIndex
 from routelog.exchanges.topology.graph_nodes import ExchangeNode, QueueNode
 
-# Bindings that go with what is deleted: 0.5 ms, and a turn may have several deletions.
+# Bindings that one deletion removes: 0.5 ms, and a turn may have several deletions.
 AT_ONCE_MAX = 32
 LOOSENED_MAX = 128  # bindings that a turn of its own removes: up to 2 ms, with their records
-ARGUMENTS_OF_ONE = 8  # so many arguments of a binding are as long to remove as another binding
+ARGUMENTS_OF_ONE = 8  # removing so many arguments takes as long as removing a binding
 
 End = tuple[DestinationKind, str]  # what a binding leads to, or an exchange that it leaves from
 
@@ -29,7 +29,7 @@ class BindingGraph:
     """The nodes by name. Every change costs what it touches, never the size of the vhost.
 
     Attributes:
-        departed: what is deleted and has bindings still, the last one behind.
+        departed: deleted queues and exchanges that still have bindings, the latest last.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class BindingGraph:
         return self.exchanges.get(binding.destination)
 
     def leading(self, bindings: Iterable[Binding]) -> Iterator[Binding]:
-        """Return those of some bindings that have both of their ends."""
+        """Return the bindings whose source and destination both exist."""
         gone = self.departed
         if not gone:
             return iter(bindings)
@@ -92,7 +92,7 @@ class BindingGraph:
         return self._loosen(AT_ONCE_MAX, departed, [], [])
 
     def restore_departed(self, end: End, node: ExchangeNode | QueueNode) -> None:
-        """Add what was deleted, to have the bindings that are left removed."""
+        """Add a deleted queue or exchange whose remaining bindings are to be removed."""
         self.departed.setdefault(end, node)
 
     def restore_exchange(self, exchange: Exchange, index: BindingIndex) -> None:
@@ -103,16 +103,16 @@ class BindingGraph:
         )
 
     def loosen(self) -> TopologyChange:
-        """Remove some more bindings of what has departed; nothing changes when nothing has."""
+        """Remove some more bindings of departed queues and exchanges, if there are any."""
         return self._loosen(LOOSENED_MAX, 0, [], []) if self.departed else NO_CHANGE
 
     def _loosen(
         self, count: int, departed: int, deleted: list[Exchange], removed: list[Binding]
     ) -> TopologyChange:
-        """Remove so many bindings of what has departed, the first ones spared, and of what goes with them.
+        """Remove so many bindings of departed queues and exchanges, auto-delete exchanges included.
 
-        A list of what is left to do, not recursion: a chain of exchanges may be long. One with many
-        arguments counts as several, and the last may be the one too many.
+        The first departed ones are spared. A list of work, not recursion: a chain of exchanges may be long. One
+        with many arguments counts as several, and the last may be the one too many.
         """
         left = count - len(removed)
         while len(self.departed) > departed and left > 0:

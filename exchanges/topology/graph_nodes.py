@@ -1,4 +1,4 @@
-"""The two ends of a binding: an exchange with all that hangs on it, and a queue."""
+"""The nodes of the graph of bindings: exchanges and queues."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -43,7 +43,7 @@ PREDECLARED = (
     Exchange("amq.rabbitmq.trace", "topic", durable=True, internal=True),
 )
 
-# Of the vhost in which a node tells of itself.
+# Of the default vhost: the exchanges to which the node publishes logs and events.
 NODE_EXCHANGES = (
     Exchange("amq.rabbitmq.event", "topic", durable=True, internal=True),
     Exchange("amq.rabbitmq.log", "topic", durable=True, internal=True),
@@ -56,8 +56,8 @@ class Topology(TopologyListing):
     Every call that changes something says what, cascades included, and raises `version`; a call
     that raises has changed nothing. Mappings of arguments are kept, not copied.
 
-    What is deleted is gone at once; of very many bindings it leaves some behind, which lead nowhere and
-    are not listed: `loosen` removes them, and until then nothing of that name can be declared.
+    A deleted queue or exchange is gone at once. When it has very many bindings, some stay behind, lead nowhere
+    and are not listed: `loosen` removes them, and until then nothing of that name can be declared.
     """
 
     def __init__(
@@ -266,20 +266,20 @@ class Topology(TopologyListing):
         self._applied(self._graph.add_binding(binding))
 
     def loosen(self) -> TopologyChange:
-        """Remove some more bindings of what was deleted, until that changes nothing."""
+        """Remove some more bindings of deleted queues and exchanges; no change: none are left."""
         return self._applied(self._graph.loosen())
 
     def check_free(self, kind: DestinationKind, name: str) -> None:
-        """See that a name is not that of something which was deleted and is not rid of its bindings.
+        """Check that no deleted queue or exchange of this name still has bindings.
 
         Raises:
-            ValueError: it is; call `loosen` first.
+            ValueError: one has; call `loosen` first.
         """
         if self.has_departed(kind, name):
             raise ValueError(f"{kind} {name!r} has bindings left from before it was deleted")
 
     def undo(self, change: TopologyChange) -> None:
-        """Take back what a call has just changed, queues apart: it cannot be stored."""
+        """Undo a change that could not be stored, except for queues."""
         graph = self._graph
         for binding in change.bindings_added:
             graph.drop_binding(binding)

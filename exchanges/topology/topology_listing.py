@@ -1,4 +1,4 @@
-"""What there is in a vhost's topology: look-ups and lists that change nothing."""
+"""The read side of a vhost's topology: look-ups and lists."""
 
 from routelog.exchanges.bindings.binding import Binding, DestinationKind
 from routelog.exchanges.bindings.errors import ExchangeNotFound, QueueNotFound
@@ -10,7 +10,7 @@ from routelog.exchanges.topology.graph_nodes import ExchangeNode, QueueNode
 
 
 class TopologyListing:
-    """The read side of a topology. Lists are copies."""
+    """Look-ups and lists of a topology. Lists are copies."""
 
     def __init__(self, vhost: str) -> None:
         self.vhost = vhost
@@ -38,17 +38,17 @@ class TopologyListing:
         return name in self._graph.exchanges
 
     def routes_by_topic(self, exchange: str) -> bool:
-        """Tell whether there is an exchange of type topic, or one that delays for this type."""
+        """Tell whether an exchange is of type topic, or a delayed exchange around this type."""
         node = self._graph.exchanges.get(exchange)
         return node is not None and routing_type(node.exchange) == "topic"
 
     def has_departed(self, kind: DestinationKind, name: str) -> bool:
-        """Tell whether a queue or an exchange of this name was deleted and has bindings still."""
+        """Tell whether a deleted queue or exchange of this name still has bindings."""
         return (kind, name) in self._graph.departed
 
     @property
     def is_loose(self) -> bool:
-        """Whether something that was deleted has bindings still."""
+        """Whether some deleted queue or exchange still has bindings."""
         return bool(self._graph.departed)
 
     def leads_on(self, exchange: str) -> bool:

@@ -96,9 +96,9 @@ class RecordRows:
 
     def __init__(self, layout: TableLayout) -> None:
         self._layout = layout
-        self._stored = layout.stored
+        self._stored_columns = layout.stored
         declared = layout.declared
-        names = set(self._stored.names)
+        names = set(self._stored_columns.names)
         wanted = [field for field in TableLayout().stored if field.name in names]
         extra = {
             "body": any(each.is_field for each in declared),
@@ -110,7 +110,7 @@ class RecordRows:
             for name, needed in extra.items()
             if needed and name not in names
         ]
-        self._read = pa.schema(wanted)
+        self._wanted_schema = pa.schema(wanted)
         self._fields = [pa.field(each.name, each.type) for each in declared if each.is_field]
         self._bodies = BodyColumns(self._fields, layout.body_format) if self._fields else None
 
@@ -120,8 +120,8 @@ class RecordRows:
         Raises:
             DamagedBatch: see `arrow_batch`.
         """
-        read = arrow_batch(group, self._read)
-        columns = {name: read.column(name) for name in self._read.names}
+        read = arrow_batch(group, self._wanted_schema)
+        columns = {name: read.column(name) for name in self._wanted_schema.names}
         if self._bodies is not None:
             parsed, bad = self._bodies.of(read.column("body"))
             columns |= dict(zip([field.name for field in self._fields], parsed, strict=True))
@@ -132,8 +132,8 @@ class RecordRows:
                 columns[each.name] = _header(read.column("headers"), each.header)
             elif each.key_part:
                 columns[each.name] = _key_part(read.column("routing_key"), each.key_part)
-        ordered: Sequence[pa.Array] = [columns[name] for name in self._stored.names]
-        return pa.RecordBatch.from_arrays(ordered, schema=self._stored)
+        ordered: Sequence[pa.Array] = [columns[name] for name in self._stored_columns.names]
+        return pa.RecordBatch.from_arrays(ordered, schema=self._stored_columns)
 
 
 def _header(headers: pa.Array, name: str) -> pa.Array:

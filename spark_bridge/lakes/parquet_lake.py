@@ -43,7 +43,7 @@ class ParquetLake:
         self._disk = disk
         self._lock = WriterLock(path / LOCK, disk)
         batches = sorted(path.glob("batch=*"))
-        self._next = int(batches[-1].name.removeprefix("batch=")) + 1 if batches else 0
+        self._next_batch = int(batches[-1].name.removeprefix("batch=")) + 1 if batches else 0
         self._offsets = self._read_offsets(batches[-1]) if batches else {}
         self._remove_unfinished()
         self._parts: ParquetParts | None = None
@@ -60,7 +60,7 @@ class ParquetLake:
             self._parts = ParquetParts(
                 self._path / WRITING,
                 self._layout.stored,
-                f"{self._next:012}",
+                f"{self._next_batch:012}",
                 self._disk,
                 _directory_of,
             )
@@ -75,7 +75,7 @@ class ParquetLake:
             self._lock.release()
 
     def _commit(self, ends: Mapping[LogPartition, int]) -> None:
-        if (self._path / f"batch={self._next:012}").exists():
+        if (self._path / f"batch={self._next_batch:012}").exists():
             raise TableUnusable(f"{self._path}: somebody else exports as '{self._exporter}'")
         writing = self._path / WRITING
         writing.mkdir(exist_ok=True)
@@ -93,9 +93,9 @@ class ParquetLake:
         finally:
             self._disk.close(file)
         self._disk.sync_directory(writing)
-        self._disk.rename(writing, self._path / f"batch={self._next:012}")
+        self._disk.rename(writing, self._path / f"batch={self._next_batch:012}")
         self._disk.sync_directory(self._path)
-        self._next += 1
+        self._next_batch += 1
 
     def _read_offsets(self, batch: Path) -> dict[str, int]:
         try:

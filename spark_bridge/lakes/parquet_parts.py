@@ -79,7 +79,7 @@ class ParquetParts:
         self._token = token
         self._disk = disk
         self._directory_of = directory_of
-        self._open: dict[tuple[str, date], _OpenPart] = {}
+        self._open_parts: dict[tuple[str, date], _OpenPart] = {}
 
     def add(self, queue: str, rows: pa.RecordBatch) -> None:
         """Take rows of one queue; they are written when there are enough for a row group."""
@@ -90,12 +90,12 @@ class ParquetParts:
 
     def close(self) -> list[Part]:
         """Complete and sync the files."""
-        return [self._finished(queue, day, part) for (queue, day), part in self._open.items()]
+        return [self._finished(queue, day, part) for (queue, day), part in self._open_parts.items()]
 
     def _take(self, queue: str, day: date, rows: pa.RecordBatch) -> None:
-        part = self._open.get((queue, day))
+        part = self._open_parts.get((queue, day))
         if part is None:
-            part = self._open[queue, day] = self._begun(queue, day)
+            part = self._open_parts[queue, day] = self._begun(queue, day)
         part.batches.append(rows)
         part.bytes += rows.nbytes
         part.rows += rows.num_rows
@@ -108,7 +108,7 @@ class ParquetParts:
     def _begun(self, queue: str, day: date) -> _OpenPart:
         directory = self._directory_of(queue, day)
         (self._table / directory).mkdir(parents=True, exist_ok=True)
-        path = f"{directory}/part-{self._token}-{len(self._open)}.zstd.parquet"
+        path = f"{directory}/part-{self._token}-{len(self._open_parts)}.zstd.parquet"
         names = [name for name in self._schema.names if name in DICTIONARY_COLUMNS]
         writer = pq.ParquetWriter(
             self._table / path,

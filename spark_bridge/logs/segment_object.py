@@ -80,20 +80,20 @@ class RequestsAhead:
         self._content = content
         self._position = position
         self._end = end
-        self._taken = memoryview(b"")
+        self._chunk = memoryview(b"")
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="remote-read")
-        self._next = self._executor.submit(self._request)
+        self._next_chunk = self._executor.submit(self._request)
 
     def read_into(self, target: memoryview) -> int:
         """Fill some of a view; 0 at the end."""
-        if not self._taken:
-            self._taken = memoryview(self._next.result())
-            if not self._taken:
+        if not self._chunk:
+            self._chunk = memoryview(self._next_chunk.result())
+            if not self._chunk:
                 return 0
-            self._next = self._executor.submit(self._request)
-        size = min(len(target), len(self._taken))
-        target[:size] = self._taken[:size]
-        self._taken = self._taken[size:]
+            self._next_chunk = self._executor.submit(self._request)
+        size = min(len(target), len(self._chunk))
+        target[:size] = self._chunk[:size]
+        self._chunk = self._chunk[size:]
         return size
 
     def close(self) -> None:

@@ -41,7 +41,7 @@ class MicroBatches:
         self._options = options
         self._clock = clock
         self._target: Offsets | None = None
-        self._seen: Offsets = {}  # how far each log reached
+        self._seen_ends: Offsets = {}  # how far each log reached
         # What `end` saw, until its micro-batch is planned: one look at the logs does for all three.
         self._looked: Logs = {}
         self._to_pin: Offsets | None = None
@@ -151,7 +151,7 @@ class MicroBatches:
         self._check_gone(start, logs)
         for extents in logs.values():
             held = whole(extents)
-            self._seen[held.partition] = held.end
+            self._seen_ends[held.partition] = held.end
             first = start.get(held.partition, held.start)
             last = self._bounded(held, first)
             if parts := stretches_between(extents, first, last, lost_is_error=False):
@@ -162,8 +162,8 @@ class MicroBatches:
 
     def _check_gone(self, start: Offsets, logs: Collection[LogPartition]) -> None:
         for partition, offset in start.items():
-            if partition not in logs and offset < self._seen.get(partition, 0):
-                self._lose(RecordsLost(partition, offset, self._seen.pop(partition)))
+            if partition not in logs and offset < self._seen_ends.get(partition, 0):
+                self._lose(RecordsLost(partition, offset, self._seen_ends.pop(partition)))
 
     def _lose(self, lost: RecordsLost) -> None:
         if self._options.fail_on_data_loss:

@@ -40,25 +40,25 @@ class OptionValues:
     """
 
     def __init__(self, given: Mapping[str, str]) -> None:
-        self._given = given
+        self._options = given
 
     def __contains__(self, option: str) -> bool:
-        return option in self._given
+        return option in self._options
 
     def text(self, option: str, default: str) -> str:
         """The value as it is."""
-        return self._given.get(option, default)
+        return self._options.get(option, default)
 
     def name(self, option: str) -> str | None:
         """What AMQP can carry as a name, which may be empty; None when the option is not given."""
-        text = self._given.get(option)
+        text = self._options.get(option)
         if text is not None and len(text.encode()) > NAME_BYTES_MAX:
             raise BadOption(option, f"is longer than {NAME_BYTES_MAX} bytes")
         return text
 
     def positive(self, option: str) -> int | None:
         """A number above 0; None when the option is not given."""
-        text = self._given.get(option)
+        text = self._options.get(option)
         if text is None:
             return None
         if not text.strip().isdecimal() or int(text) == 0:
@@ -69,14 +69,14 @@ class OptionValues:
 
     def number(self, option: str, default: int) -> int:
         """A number, 0 or above."""
-        text = self._given.get(option, str(default))
+        text = self._options.get(option, str(default))
         if not text.strip().isdecimal():
             raise BadOption(option, f"expected a number, not '{text}'")
         return int(text)
 
     def size(self, option: str) -> int | None:
         """Bytes above 0: `1000`, `64m` or `64mb`, with powers of 1,024; None when not given."""
-        text = self._given.get(option)
+        text = self._options.get(option)
         if text is None:
             return None
         match = _SIZE.fullmatch(text.strip().lower())
@@ -89,7 +89,7 @@ class OptionValues:
 
     def seconds(self, option: str, default: str) -> float:
         """A duration as Spark writes it: `500ms`, `30s`, `15m`; milliseconds without a unit."""
-        text = self._given.get(option, default)
+        text = self._options.get(option, default)
         match = _DURATION.fullmatch(text.strip().lower())
         if match is None:
             raise BadOption(option, f"expected a duration like 500ms, 30s or 15m, not '{text}'")
@@ -101,7 +101,7 @@ class OptionValues:
 
     def choice(self, option: str, default: str, *choices: str) -> str:
         """One of some words, in any case."""
-        text = self._given.get(option, default)
+        text = self._options.get(option, default)
         word = text.strip().lower()
         if word not in choices:
             raise BadOption(option, f"expected {' or '.join(choices)}, not '{text}'")

@@ -1,1 +1,1 @@
-"""What declarations and policies ask for."""
+"""Arguments of declarations, policies and limits: checks and meaning."""

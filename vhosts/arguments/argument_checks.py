@@ -1,4 +1,4 @@
-"""Which values an argument of a queue, or a key of a policy, can take."""
+"""Checks of the values of queue arguments and policy keys."""
 
 import re
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from routelog.exchanges import field_type
 
 MICROSECONDS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "D": 86_400_000_000}
 MICROSECONDS |= {"d": MICROSECONDS["D"], "M": 30 * MICROSECONDS["D"], "Y": 365 * MICROSECONDS["D"]}
-AGE_MAX = 2**62  # us: what is so long ago fits into 64 bits, too
+AGE_MAX = 2**62  # us: a time so long ago still fits into 64 bits
 _AGE = re.compile(r"([0-9]{1,9})([smhdDMY])")
 
 QUEUE_TYPES = ("classic", "quorum", "stream")
@@ -16,9 +16,9 @@ COMPRESSIONS = ("none", "zstd", "lz4")
 RETRIES = ("disabled", "all", "failed", "returned")
 STRATEGIES = ("at-most-once", "at-least-once")
 
-HEADER_NAME_BYTES_MAX = 255  # a short string: no longer name can be in a message
+HEADER_NAME_BYTES_MAX = 255  # a short string: the longest name of a header
 
-Check = Callable[[object], str | None]  # what is wrong with a value
+Check = Callable[[object], str | None]  # returns the fault of a value; None: it is valid
 
 
 def integer(low: int, high: int = 2**63 - 1) -> Check:
@@ -51,7 +51,7 @@ def text(value: object) -> str | None:
 
 
 def header_name(value: object) -> str | None:
-    """A name that a header can have."""
+    """A valid name of a header."""
     if not isinstance(value, str):
         return text(value)
     if 1 <= len(value.encode()) <= HEADER_NAME_BYTES_MAX:
@@ -72,6 +72,6 @@ def age(value: object) -> str | None:
 
 
 def age_microseconds(value: object) -> int | None:
-    """An age such as "7d", at most AGE_MAX; None when it is none."""
+    """An age such as "7d" in microseconds, at most AGE_MAX; None: it is no age."""
     match = _AGE.fullmatch(value) if isinstance(value, str) else None
     return min(int(match[1]) * MICROSECONDS[match[2]], AGE_MAX) if match else None

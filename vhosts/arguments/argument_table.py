@@ -134,4 +134,4 @@ def _moment(seconds: int) -> datetime | int:
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):
-        return seconds  # beyond the year 9999: some clients send milliseconds
+        return seconds  # beyond the year 9999, as from clients that send milliseconds

@@ -1,4 +1,4 @@
-"""What a queue goes by: its arguments together with its policy and its operator policy.
+"""The arguments in force for a queue: its own, merged with its policy and its operator policy.
 
 key of both policies        operator's value, or the lower one where RabbitMQ takes the lower
 key of policy and argument  the argument, or the lower one; of ages the shorter
@@ -14,7 +14,7 @@ from routelog.vhosts.arguments.policy import LOWER_WINS, QUEUE_KEYS, Policy
 
 @dataclass(frozen=True, slots=True)
 class EffectiveArguments:
-    """The arguments that count, by the names that arguments have, and where they come from.
+    """The arguments in force, by name, and the policies they come from.
 
     Attributes:
         values: never changed.
@@ -26,7 +26,7 @@ class EffectiveArguments:
 
 
 def merged_definitions(policy: Policy | None, operator: Policy | None) -> Mapping[str, object]:
-    """The keys of a policy, as the operator's lets them be."""
+    """The keys of a policy, limited by the operator policy."""
     if operator is None:
         return {} if policy is None else policy.effective
     merged = dict(policy.effective) if policy is not None else {}
@@ -38,7 +38,7 @@ def merged_definitions(policy: Policy | None, operator: Policy | None) -> Mappin
 def effective_arguments(
     arguments: Mapping[str, object], policy: Policy | None, operator: Policy | None
 ) -> EffectiveArguments:
-    """What a queue declared with some arguments goes by."""
+    """The arguments in force for a queue declared with some arguments."""
     if policy is None and operator is None:
         return EffectiveArguments(arguments)
     values = dict(arguments)

@@ -1,4 +1,4 @@
-"""What basic.consume says of a consumer group: `x-group` and `x-group-expires`."""
+"""The arguments of basic.consume for a consumer group: `x-group` and `x-group-expires`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ from routelog.vhosts.errors import InvalidConsumerArgument
 
 GROUP = "x-group"
 GROUP_EXPIRES = "x-group-expires"
-NAME_BYTES_MAX = 255  # as the names of queues, beside which it stands in listings
+NAME_BYTES_MAX = 255  # as for names of queues
 EXPIRES_DEFAULT = 7 * 86_400_000_000  # us: Kafka's offsets.retention.minutes
-EXPIRES_MAX = 100 * 31_536_000_000_000  # us, a hundred years: beyond, say 'never'
+EXPIRES_MAX = 100 * 31_536_000_000_000  # us, a hundred years; for more there is 'never'
 
 
 @dataclass(frozen=True, slots=True)
 class GroupOptions:
-    """A group by name.
+    """The options of a consumer group.
 
     Attributes:
         expires: how long it stays without consumers (us; None: for ever).
-        hold_bytes: of what the log would let go, by partition, so many are kept for it; None: all.
+        hold_bytes: bytes of each partition that are kept for the group beyond retention; None: all.
     """
 
     name: str
@@ -32,7 +32,7 @@ def wanted_group(arguments: Mapping[str, object]) -> GroupOptions | None:
     """The group that a consumer wants to join; None when it wants none.
 
     Raises:
-        InvalidConsumerArgument: a name that is none, or an expiry that is no age.
+        InvalidConsumerArgument: the name is not valid, or the expiry is no age.
     """
     if GROUP not in arguments:
         if GROUP_EXPIRES in arguments:

@@ -1,4 +1,4 @@
-"""Arguments of exchanges, queues and bindings as JSON says them, and back."""
+"""Arguments of exchanges, queues and bindings, from JSON and to JSON."""
 
 import struct
 from base64 import b64encode
@@ -10,7 +10,9 @@ from routelog.vhosts.arguments.argument_table import encode_arguments
 from routelog.vhosts.errors import InvalidArguments
 
 DEPTH_MAX = 32  # as in a field table that a client sends
-FIELDS_BYTES_MAX = 65_536  # what one declaration may keep in memory and in the store
+FIELDS_BYTES_MAX = (
+    65_536  # the most that the arguments of one declaration take in memory and in the store
+)
 
 
 def checked_arguments(arguments: Mapping[str, object]) -> Mapping[str, object]:
@@ -24,7 +26,7 @@ def checked_arguments(arguments: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def encoded_arguments(arguments: Mapping[str, object]) -> bytes:
-    """The fields of a table, as RabbitMQ writes what comes as JSON: numbers have 64 bits.
+    """The fields of a table from JSON, encoded as RabbitMQ does: numbers have 64 bits.
 
     Raises:
         InvalidArguments: a name is too long, or a value too large, or nested too deeply.
@@ -41,7 +43,7 @@ def encoded_arguments(arguments: Mapping[str, object]) -> bytes:
 
 
 def plain_arguments(arguments: Mapping[str, object]) -> dict[str, object]:
-    """Arguments with values that JSON has: times become seconds, bytes text or base64."""
+    """Arguments with JSON values only: times become seconds, bytes become text or base64."""
     return {name: _plain(value) for name, value in arguments.items()}
 
 
@@ -61,7 +63,7 @@ def _plain(value: object) -> object:
 
 
 def _depth(value: object) -> int:
-    # Level by level: the value comes from a stranger, and may be nested deeply.
+    # Level by level, not recursive: a client may have nested the value deeply.
     depth, level = 0, [value]
     while level and depth <= DEPTH_MAX:
         inner: list[object] = []

@@ -15,10 +15,10 @@ Limits = Mapping[str, int]  # by name; below zero is no limit, as in RabbitMQ
 
 
 def checked_limits(known: Iterable[str], values: Mapping[str, object]) -> dict[str, int]:
-    """The values as limits.
+    """Check a mapping of limits.
 
     Raises:
-        InvalidLimit: names the first one that is not known, or no integer.
+        InvalidLimit: names the first limit that is unknown, or no integer.
     """
     limits: dict[str, int] = {}
     for name, value in values.items():
@@ -31,6 +31,6 @@ def checked_limits(known: Iterable[str], values: Mapping[str, object]) -> dict[s
 
 
 def reached(limits: Limits, name: str, count: int) -> int | None:
-    """The limit, when `count` leaves room for none more; None when there is room."""
+    """The limit, when `count` has reached it; None when there is room."""
     limit = limits.get(name, -1)
     return limit if 0 <= limit <= count else None

@@ -1,4 +1,4 @@
-"""Processor time for matching names with administrators' patterns: one budget a turn, or a request."""
+"""A budget of processor time for matching names with patterns of administrators, for a turn or a request."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -8,30 +8,28 @@ from routelog.log_backend import SystemClock
 if TYPE_CHECKING:
     import regex
 
-TURN_SECONDS_MAX = 0.005  # for all matches of a turn of the loop: no turn is to take longer
-# For each match when the budget is spent, and for each of a pattern that has run out before: ten times what an
-# honest pattern takes for a long name, and many patterns may stand behind one that has spent it all.
+TURN_SECONDS_MAX = 0.005  # for all matches of a turn of the event loop
+# For each match after the budget is spent, and for each match of a pattern that ran out of time before: ten
+# times what a normal pattern takes for a long name. One bad pattern must not starve the patterns after it.
 LEAST_SECONDS = 0.0002
-OVERDRAFT_SECONDS_MAX = 0.005  # of these in all: what comes then is not tried
+OVERDRAFT_SECONDS_MAX = 0.005  # of such matches together; further patterns are not tried
 
-_CLOCK = (
-    SystemClock()
-)  # the patterns' own limit reads the processor's time, too: no other clock will do
+_CLOCK = SystemClock()  # the timeout of `regex` counts processor time, so this clock must, too
 
 
 class OutOfTime(Exception):
-    """A pattern was not done with a name in the time there was."""
+    """Matching a name with a pattern exceeded the budget."""
 
 
 class MatchBudget:
-    """Processor time of this thread for several matches, one after the other.
+    """A budget of processor time of this thread for several matches.
 
     Attributes:
-        left: seconds; below 0 when more was taken.
+        left: seconds; below 0 when it was exceeded.
 
     Args:
         seconds: for all matches.
-        thread_seconds: processor time of the thread that asks.
+        thread_seconds: the processor time of the calling thread.
     """
 
     __slots__ = ("_thread_seconds", "left")
@@ -48,10 +46,10 @@ class MatchBudget:
         """Tell whether a pattern matches anywhere in a name.
 
         Args:
-            has_run_out: this pattern has run out before, with some name.
+            has_run_out: this pattern ran out of time before.
 
         Raises:
-            OutOfTime: it takes longer than there is left.
+            OutOfTime: it takes longer than the budget.
         """
         if self.left <= -OVERDRAFT_SECONDS_MAX:
             raise OutOfTime
@@ -64,7 +62,7 @@ class MatchBudget:
                 try:
                     return matcher.search(name, timeout=left) is not None
                 except TimeoutError:
-                    # That clock is the whole process's: an honest pattern may have waited for other threads.
+                    # The timeout of `regex` counts the time of all threads: the pattern may not be at fault.
                     left = begun + limit - self._thread_seconds()
                     if left <= 0:
                         raise OutOfTime from None

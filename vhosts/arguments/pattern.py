@@ -1,4 +1,4 @@
-"""Regular expressions that administrators write: checked, and never allowed to hang."""
+"""Regular expressions of administrators, checked and limited in time."""
 
 import logging
 
@@ -7,7 +7,7 @@ import regex
 from routelog.vhosts.arguments.match_budget import MatchBudget, OutOfTime
 
 CHARACTERS_MAX = 1_024  # RabbitMQ's limit
-_EVERYTHING = ".*"  # by far the most frequent pattern: it needs no matching
+_EVERYTHING = ".*"  # by far the most frequent pattern, needs no matching
 _NAME_SHOWN = 80  # characters, in the log
 
 # An escaped character, a set of characters, or the sign itself.
@@ -23,10 +23,10 @@ class BadPattern(Exception):
 class Pattern:
     """A pattern that may match anywhere in a name, as in RabbitMQ.
 
-    `$` is the end of the name: unlike in RabbitMQ, a line feed at the end is a character as any other.
+    `$` is the end of the name: unlike in RabbitMQ, it does not match before a final line feed.
 
     Attributes:
-        ran_out_for: the first name for which it ran out of time, None so far.
+        ran_out_for: the first name for which it ran out of time; None: it never did.
 
     Raises:
         BadPattern: it is too long or is no regular expression.
@@ -38,7 +38,7 @@ class Pattern:
         if len(text) > CHARACTERS_MAX:
             raise BadPattern(f"longer than {CHARACTERS_MAX} characters")
         try:
-            regex.compile(text)  # whose errors say where they are in the text as it was given
+            regex.compile(text)  # its errors have positions in the original text
             self._matcher = regex.compile(_DOLLAR.sub(_very_end, text))
         except (regex.error, RecursionError, OverflowError) as error:
             raise BadPattern(str(error)) from error
@@ -46,10 +46,10 @@ class Pattern:
         self.ran_out_for: str | None = None
 
     def matches(self, name: str, budget: MatchBudget | None = None) -> bool:
-        """Tell whether it matches; when it runs out of time it does not, which is logged once.
+        """Tell whether the pattern matches; a pattern that runs out of time does not, which is logged once.
 
         Args:
-            budget: for this match and others; one of its own by default.
+            budget: for this match and others; None: a budget of its own.
         """
         try:
             return self.matches_in_time(name, budget)
@@ -63,7 +63,7 @@ class Pattern:
             return False
 
     def matches_in_time(self, name: str, budget: MatchBudget | None = None) -> bool:
-        """Tell whether it matches.
+        """Tell whether the pattern matches.
 
         Raises:
             OutOfTime: it takes too long.

@@ -55,7 +55,7 @@ def _mirror_parameters(value: object) -> str | None:
     return None if is_names or integer(1)(value) is None else "expected a number or names of nodes"
 
 
-# RabbitMQ's keys for what a single node has no use for: checked, kept, without effect.
+# RabbitMQ's keys without meaning on a single node: checked and kept, without effect.
 UNUSED_KEYS: Mapping[str, Check] = {
     "ha-mode": one_of("all", "exactly", "nodes"),
     "ha-params": _mirror_parameters,
@@ -76,7 +76,7 @@ UNUSED_KEYS: Mapping[str, Check] = {
 
 CHECKS: Mapping[str, Check] = {**QUEUE_KEYS, **UNUSED_KEYS, ALTERNATE_EXCHANGE: text}
 
-# Of these the lower value counts, whether argument, policy or operator policy has it.
+# Keys whose lowest value is in force, from argument, policy and operator policy.
 LOWER_WINS = frozenset({"message-ttl", "expires", "max-length", "max-length-bytes"})
 LOWER_WINS |= {"delivery-limit", "max-in-memory-length", "max-in-memory-bytes"}
 
@@ -88,8 +88,8 @@ class Policy:
     """A policy, or an operator policy.
 
     Attributes:
-        keeps_unknown: what is not known here may be in the definition; it has no effect.
-        effective: the definition without that.
+        keeps_unknown: the definition may have unknown keys, without effect.
+        effective: the definition without unknown keys.
 
     Raises:
         InvalidPolicy: names the part that cannot be.
@@ -137,20 +137,20 @@ class Policy:
 
     @property
     def ran_out_for(self) -> str | None:
-        """The first name for which the pattern ran out of time: it has not matched it."""
+        """The first name for which the pattern ran out of time, and so did not match."""
         return self._pattern.ran_out_for
 
     def unknown_keys(self) -> list[str]:
-        """The keys that are not known here, of operator policies those that they may not have, too."""
+        """The unknown keys; of an operator policy also the keys that only policies may have."""
         known = CHECKS.keys() & OPERATOR_KEYS if self.is_operator else CHECKS.keys()
         return [key for key in self.definition if key not in known]
 
     def applies_to_exchange(self, name: str, budget: MatchBudget) -> bool:
-        """Tell whether an exchange has this policy, if no other comes first."""
+        """Tell whether the policy matches an exchange."""
         return self.is_for_exchanges() and self._pattern.matches(name, budget)
 
     def applies_to_queue(self, name: str, queue_type: str, budget: MatchBudget) -> bool:
-        """Tell whether a queue has this policy, if no other comes first.
+        """Tell whether the policy matches a queue.
 
         Args:
             queue_type: classic, quorum or stream.
@@ -158,18 +158,18 @@ class Policy:
         return self.is_for_queues(queue_type) and self._pattern.matches(name, budget)
 
     def is_for_exchanges(self) -> bool:
-        """Tell whether exchanges may have it, by their names."""
+        """Tell whether the policy applies to exchanges, if their names match."""
         return self.apply_to in ("all", "exchanges")
 
     def is_for_queues(self, queue_type: str) -> bool:
-        """Tell whether queues of a type may have it, by their names."""
+        """Tell whether the policy applies to queues of a type, if their names match."""
         return self.apply_to in _GROUPS[queue_type]
 
     def check_time(self, name: str, budget: MatchBudget) -> None:
-        """See that the pattern can be matched with a name.
+        """Check that the pattern can be matched with a name in time.
 
         Raises:
-            InvalidPolicy: it takes longer than there is left.
+            InvalidPolicy: it takes longer than the budget.
         """
         try:
             self._pattern.matches_in_time(name, budget)

@@ -1,4 +1,4 @@
-"""Queue arguments: which values each one takes, and when two declarations mean the same."""
+"""Queue arguments: valid values, equivalence of two declarations, and their meaning."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,7 +23,7 @@ from routelog.vhosts.arguments.argument_checks import (
 from routelog.vhosts.errors import InvalidQueueArgument, QueueInequivalent
 
 PARTITIONS_MAX = 256  # each costs memory, a directory, and the dispatcher a look in its turn
-# A queue with more is done with alone where several queues are in a turn of the loop: 256 take some 2 ms.
+# Work on all partitions of a queue with more takes a turn of the event loop of its own: 256 take some 2 ms.
 WIDE_PARTITIONS = 16
 
 MILLISECONDS_MAX = 10 * 365 * 86_400_000  # RabbitMQ's limit of ten years
@@ -59,10 +59,10 @@ KNOWN: Mapping[str, Check] = {
     "x-local-max-length-bytes": integer(0),
 }
 
-# What an argument means that is left out, so that who says it means the same.
+# Defaults: an argument with this value is equivalent to none.
 UNSAID: Mapping[str, object] = {"x-queue-type": "classic"}
 
-# What acts on single messages as consumers take them: RabbitMQ's streams do not take these, either.
+# Arguments that act on single messages when they are consumed: streams refuse them, as in RabbitMQ.
 NOT_FOR_STREAMS = (
     "x-expires",
     "x-message-ttl",
@@ -79,7 +79,7 @@ NOT_FOR_STREAMS = (
     "x-delayed-retry-max",
 )
 
-# Arguments that say nothing without another one.
+# Arguments without meaning unless another one is given.
 NEEDED: Mapping[str, str] = {
     "x-dead-letter-routing-key": "x-dead-letter-exchange",
     "x-partition-key": "x-partitions",
@@ -89,7 +89,7 @@ NEEDED: Mapping[str, str] = {
 
 
 def check_arguments(queue: str, vhost: str, arguments: Mapping[str, object]) -> None:
-    """Refuse arguments of a declaration that cannot be.
+    """Refuse arguments of a declaration that are not valid.
 
     Raises:
         InvalidQueueArgument: names the first one.
@@ -135,7 +135,7 @@ def check_equivalent(
 
 
 def check_durability(queue: str, vhost: str, arguments: Mapping[str, object], stored: bool) -> None:
-    """Refuse a promise that a queue cannot keep.
+    """Refuse a durability that a queue cannot keep.
 
     Raises:
         InvalidQueueArgument: the queue ends with its connection or with the broker.
@@ -148,7 +148,7 @@ def check_durability(queue: str, vhost: str, arguments: Mapping[str, object], st
 def check_remote(
     queue: str, vhost: str, arguments: Mapping[str, object], stored: bool, has_remote: bool
 ) -> None:
-    """Refuse to copy segments that there are not, or to where nothing is.
+    """Refuse remote storage for a queue without segments, or on a node without remote storage.
 
     Raises:
         InvalidQueueArgument: says what is missing.
@@ -167,7 +167,7 @@ def check_remote(
 
 
 def durability(arguments: Mapping[str, object], default: Durability) -> Durability:
-    """What a confirm promises in a durable queue: its argument says it, else the default."""
+    """What a confirm promises in a durable queue: `x-durability`, or the default."""
     return Durability(str(arguments.get("x-durability", default)))
 
 
@@ -177,23 +177,23 @@ def is_stream(arguments: Mapping[str, object]) -> bool:
 
 
 def has_single_active_consumer(arguments: Mapping[str, object]) -> bool:
-    """Whether one consumer of a queue at a time gets everything."""
+    """Whether a queue has `x-single-active-consumer`."""
     return arguments.get("x-single-active-consumer") is True
 
 
 def priority_max(arguments: Mapping[str, object]) -> int:
-    """The highest priority that a queue tells from others; 0: it has none."""
+    """The highest priority of a queue (`x-max-priority`); 0: it has none."""
     highest = arguments.get("x-max-priority", 0)
     return highest if isinstance(highest, int) and not is_stream(arguments) else 0
 
 
 def counts_deliveries(arguments: Mapping[str, object]) -> bool:
-    """Whether what a queue delivers again says how often: `x-delivery-count`."""
+    """Whether redeliveries of a queue have the header `x-delivery-count`."""
     return arguments.get("x-queue-type") == "quorum"
 
 
 def retention(arguments: Mapping[str, object]) -> Retention | None:
-    """What a queue keeps longer than its consumers need; None: nothing."""
+    """The retention of a queue; None: settled messages are removed."""
     settled_age = age_microseconds(arguments.get("x-retention"))
     if settled_age is None and not is_stream(arguments):
         return None
@@ -219,13 +219,13 @@ def _size(value: object) -> int | None:
 
 
 def compression(arguments: Mapping[str, object]) -> str | None:
-    """How a queue wants its sealed segments compressed; None: it does not say."""
+    """The compression of a queue's sealed segments; None: the default."""
     chosen = arguments.get("x-compression")
     return chosen if isinstance(chosen, str) else None
 
 
 def _differing(asked: object, has: object) -> tuple[str, str]:
-    # As RabbitMQ writes it: types are told when there are two.
+    # As RabbitMQ writes it: with types when they differ.
     if asked is None or has is None or field_type(asked) != field_type(has):
         return _described(asked), _described(has)
     return f"'{_plain(asked)}'", f"'{_plain(has)}'"

@@ -1,4 +1,4 @@
-"""What the declaration of a queue says."""
+"""The declaration of a queue."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,5 +16,5 @@ class QueueProperties:
 
     @property
     def is_stored(self) -> bool:
-        """It survives a restart. An exclusive queue ends with its connection, so also with the broker."""
+        """Whether the queue survives a restart; an exclusive queue ends with its connection."""
         return self.durable and not self.exclusive

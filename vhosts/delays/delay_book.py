@@ -1,4 +1,4 @@
-"""The delayed message exchanges of a virtual host, with what they hold: opened, stored, deleted."""
+"""The delayed message exchanges of a virtual host, with their messages: opened, stored, deleted."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
@@ -26,7 +26,7 @@ from routelog.vhosts.stored.topology_record import DelayRecord, delay_change, pr
 
 
 class DelayBook:
-    """What is held, by exchange."""
+    """The held messages of all delayed message exchanges of a virtual host."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class DelayBook:
         self._take_numbers = take_numbers
         self._surroundings = surroundings
         self._durability = durability
-        self._held: dict[str, HeldMessages] = {}
+        self._held_messages: dict[str, HeldMessages] = {}
         self._deliveries: dict[str, DueDelivery] = {}
 
     def load(self, store: MetadataStore) -> None:
@@ -52,23 +52,23 @@ class DelayBook:
             self._open(record.exchange, record.partitions, ends, durable=True)
 
     def recovered(self) -> None:
-        """The log store has recovered: count what is held."""
-        for held in self._held.values():
+        """The log store has recovered: count the held messages."""
+        for held in self._held_messages.values():
             held.recovered()
 
     def start(self) -> None:
-        """What is held becomes due from now on."""
-        for held in self._held.values():
+        """Begin to deliver messages when they are due."""
+        for held in self._held_messages.values():
             self._begin(held)
 
     def held(self, exchange: str) -> HeldMessages | None:
-        """What an exchange holds; None: it is no delayed message exchange."""
-        return self._held.get(exchange)
+        """The held messages of an exchange; None: it is no delayed message exchange."""
+        return self._held_messages.get(exchange)
 
     def recipient(self, name: str) -> HeldMessages | None:
-        """What a route leads to by this name; None: a queue."""
+        """The recipient that a name in a route stands for; None: the name is a queue's."""
         exchange = holding_exchange(name)
-        return None if exchange is None else self._held.get(exchange)
+        return None if exchange is None else self._held_messages.get(exchange)
 
     async def page(self, held: HeldMessages, first: ScheduledRecord, count: int) -> HeldPage:
         """See `held_page`."""
@@ -77,12 +77,12 @@ class DelayBook:
     @property
     def schedules(self) -> Collection[int]:
         """The numbers of all schedules."""
-        return [held.schedule.number for held in self._held.values()]
+        return [held.schedule.number for held in self._held_messages.values()]
 
     # -- with the topology
 
     def declared(self, exchange: Exchange) -> list[Change]:
-        """An exchange has come.
+        """An exchange was declared.
 
         Returns:
             Metadata changes to apply together with its declaration.
@@ -96,17 +96,17 @@ class DelayBook:
         return [number_change, delay_change(self._vhost, exchange.name, numbers)]
 
     def undone(self, exchanges: Iterable[Exchange]) -> None:
-        """The declarations of exchanges cannot be stored."""
+        """The declarations of exchanges could not be stored: forget these exchanges."""
         for exchange in exchanges:
             self.deleted(exchange)
 
     def deleted(self, exchange: Exchange) -> tuple[list[Change], list[Callable[[], None]]]:
-        """An exchange has gone.
+        """An exchange was deleted.
 
         Returns:
             Metadata changes to apply together with its deletion, and what to call when they are durable.
         """
-        held = self._held.pop(exchange.name, None)
+        held = self._held_messages.pop(exchange.name, None)
         if held is None:
             return [], []
         self._deliveries.pop(exchange.name).stop()
@@ -133,7 +133,7 @@ class DelayBook:
             )
             for part, number in enumerate(numbers)
         ]
-        held = self._held[exchange] = HeldMessages(
+        held = self._held_messages[exchange] = HeldMessages(
             exchange,
             logs,
             lambda on_near: Schedule(

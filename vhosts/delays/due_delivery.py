@@ -1,7 +1,7 @@
-"""Delivery of what an exchange holds: read a little before it is due, then routed as if just published.
+"""Delivery of held messages: read a little before they are due, then routed as if just published.
 
-A message stays unsettled until its copies are as safe as the queues that took them promise. So a crash loses
-none, and may bring a message twice: in a queue, and held and due at once.
+A held message is settled only when its copies in queues are as durable as those queues promise. So a crash
+loses no message, and may deliver one twice: from a queue, and again from the exchange.
 """
 
 import logging
@@ -25,14 +25,14 @@ from routelog.vhosts.posting.posting import Posted
 from routelog.vhosts.rules.surroundings import Surroundings
 from routelog.vhosts.timer import Timer
 
-AHEAD = 2_000_000  # us before it is due that a message is read: many reads of a busy disk
+AHEAD = 2_000_000  # us; messages are read so long before they are due: many reads of a busy disk
 COMING_MAX = 4_096  # messages that are read ahead: as many as due in AHEAD at 2,000 a second
-READ_BYTES_MAX = 16_777_216  # of those that are not in memory anyway
+READ_BYTES_MAX = 16_777_216  # of messages read ahead that are not in memory anyway
 FETCH_BYTES_MAX = 2_097_152  # of one read
 FETCH_MAX = 512  # messages of one read
 POSTED_MAX = 256  # messages of one turn: about 5 ms
-POSTED_BYTES_MAX = 1_048_576  # of one turn, but one message whole
-PRESSED_SECONDS = 0.1  # between looks whether publishers may go on
+POSTED_BYTES_MAX = 1_048_576  # bodies of one turn; a larger message goes alone
+PRESSED_SECONDS = 0.1  # until publishers are checked again for back-pressure
 REFUSED_SECONDS = 5.0  # until a message that a full queue refused is tried again
 TIMER_SECONDS_MAX = 60.0  # the clock may be set meanwhile
 
@@ -40,21 +40,23 @@ log = logging.getLogger(__name__)
 
 
 class DueDelivery:
-    """Delivers what one exchange holds when its time comes.
+    """Delivers the messages of one exchange when they are due.
 
-    Invariant: what is coming is ascending, and was taken out of the schedule's memory.
+    Invariant: `_next_entries` ascends, and its entries are not in the schedule's memory any more.
     """
 
     def __init__(self, held: HeldMessages, surroundings: Surroundings) -> None:
-        self._held = held
+        self._held_messages = held
         self._surroundings = surroundings
-        self._coming: list[ScheduledRecord] = []
-        self._unread: list[ScheduledRecord] = []  # of those coming: not in memory, and nobody reads
+        self._next_entries: list[ScheduledRecord] = []
+        self._unread_entries: list[
+            ScheduledRecord
+        ] = []  # of `_next_entries`: not in memory, and no read is under way
         self._reading: set[ScheduledRecord] = set()
-        self._read: dict[ScheduledRecord, StoredRecord] = {}
+        self._records: dict[ScheduledRecord, StoredRecord] = {}
         self._read_bytes = 0
-        self._posting = 0  # groups of messages that are on their way to their queues
-        self._refused = 0  # messages that a full queue refused, until they are tried again
+        self._open_posts = 0  # groups of messages that are published and not yet durable
+        self._refused_count = 0  # messages that a full queue refused, until they are tried again
         self._timer: Timer | None = None
         self._timer_at = 0  # us since 1970
         self._looking = False
@@ -63,7 +65,7 @@ class DueDelivery:
         held.on_near = self.look_soon
 
     def look_soon(self) -> None:
-        """Something may be due: look after this turn of the event loop."""
+        """Look for due messages after this turn of the event loop."""
         if not self._looking and not self._stopped:
             self._looking = True
             self._surroundings.call_soon(self._look)
@@ -71,9 +73,9 @@ class DueDelivery:
     def stop(self) -> None:
         """The exchange is gone."""
         self._stopped = True
-        self._coming.clear()
-        self._unread.clear()
-        self._read.clear()
+        self._next_entries.clear()
+        self._unread_entries.clear()
+        self._records.clear()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -91,22 +93,22 @@ class DueDelivery:
         now = self._surroundings.now()
         self._bring(now + AHEAD)
         self._fetch()
-        if self._posting:
-            return  # the last of them looks again
-        if self._coming and self._coming[0].due <= now:
+        if self._open_posts:
+            return  # the last post to end looks again
+        if self._next_entries and self._next_entries[0].due <= now:
             if self._surroundings.is_pressed():
                 self._wake_at(now + int(PRESSED_SECONDS * 1_000_000))
                 return
             if self._deliver(now):
                 self.look_soon()
-        if not self._posting and not self._looking:
+        if not self._open_posts and not self._looking:
             self._set_timer(now)
 
     def _set_timer(self, now: int) -> None:
         times = []
-        if self._coming and self._coming[0].due > now:
-            times.append(self._coming[0].due)
-        following = self._held.schedule.next_due
+        if self._next_entries and self._next_entries[0].due > now:
+            times.append(self._next_entries[0].due)
+        following = self._held_messages.schedule.next_due
         if following is not None and self._room:
             times.append(following - AHEAD)
         if times:
@@ -121,40 +123,44 @@ class DueDelivery:
 
     @property
     def _room(self) -> int:
-        return max(0, COMING_MAX - len(self._coming) - self._refused)
+        return max(0, COMING_MAX - len(self._next_entries) - self._refused_count)
 
     # -- reading
 
     def _bring(self, until: int) -> None:
-        taken = self._held.schedule.take_due(until, self._room)
+        taken = self._held_messages.schedule.take_due(until, self._room)
         if not taken:
             return
-        brought = [entry for entry in taken if self._held.is_held(entry)]
+        brought = [entry for entry in taken if self._held_messages.is_held(entry)]
         if len(brought) < len(taken):
-            self._held.schedule.strike_out([e for e in taken if not self._held.is_held(e)])
-        self._coming += brought
-        self._coming.sort()
-        logs = self._held.logs
-        self._unread += [e for e in brought if logs[e.part].needs_load(e.offset)]
+            self._held_messages.schedule.strike_out(
+                [e for e in taken if not self._held_messages.is_held(e)]
+            )
+        self._next_entries += brought
+        self._next_entries.sort()
+        logs = self._held_messages.logs
+        self._unread_entries += [e for e in brought if logs[e.part].needs_load(e.offset)]
 
     def _fetch(self) -> None:
         while (
-            self._unread and self._read_bytes < READ_BYTES_MAX and len(self._reading) < COMING_MAX
+            self._unread_entries
+            and self._read_bytes < READ_BYTES_MAX
+            and len(self._reading) < COMING_MAX
         ):
-            first = self._unread[0]
-            part_log = self._held.logs[first.part]
+            first = self._unread_entries[0]
+            part_log = self._held_messages.logs[first.part]
             segment = part_log.segment_of(first.offset)
             if segment is None:
-                del self._unread[0]  # it is settled, or lost: who delivers it finds out
+                del self._unread_entries[0]  # settled or lost: delivery finds out
                 continue
             end = segment.written_end
             group = [
                 each
-                for each in self._unread
+                for each in self._unread_entries
                 if each.part == first.part and segment.base_offset <= each.offset < end
             ][:FETCH_MAX] or [first]
             chosen = set(group)
-            self._unread = [each for each in self._unread if each not in chosen]
+            self._unread_entries = [each for each in self._unread_entries if each not in chosen]
             self._reading |= chosen
             offsets = sorted(each.offset for each in group)
             self._surroundings.fetch(
@@ -171,7 +177,7 @@ class DueDelivery:
         if self._stopped:
             return
         if found is None:
-            # Damaged, or just removed. The log knows what to do when it is asked for the first of them.
+            # Damaged, or just removed: loading the first of them makes the log quarantine or skip them.
             part_log.load(min(each.offset for each in group), self.look_soon)
             self._surroundings.call_later(PRESSED_SECONDS, self.look_soon)
             return
@@ -180,27 +186,27 @@ class DueDelivery:
         for entry in group:
             record = found.get(entry.offset)
             if record is not None:
-                self._read[entry] = record
+                self._records[entry] = record
                 self._read_bytes += len(record.body) + len(record.properties)
             elif entry.offset > reached:
                 left.append(entry)
-        self._unread = left + self._unread
+        self._unread_entries = left + self._unread_entries
         self.look_soon()
 
     # -- delivering
 
     def _deliver(self, now: int) -> bool:
-        # Tells whether there is more to do at once.
+        # Returns whether there is more to do at once.
         due: list[tuple[ScheduledRecord, StoredRecord]] = []
         at = size = 0
         more = False
-        for entry in self._coming:
+        for entry in self._next_entries:
             if entry.due > now:
                 break
             if len(due) >= POSTED_MAX or size >= POSTED_BYTES_MAX:
                 more = True
                 break
-            if self._held.is_held(entry):
+            if self._held_messages.is_held(entry):
                 record = self._record(entry)
                 if record is None and self._waits_for(entry):
                     break
@@ -208,43 +214,43 @@ class DueDelivery:
                     due.append((entry, record))
                     size += len(record.body)
             at += 1
-        gone = self._coming[:at]
-        del self._coming[:at]
+        gone = self._next_entries[:at]
+        del self._next_entries[:at]
         for entry in gone:
-            if (known := self._read.pop(entry, None)) is not None:
+            if (known := self._records.pop(entry, None)) is not None:
                 self._read_bytes -= len(known.body) + len(known.properties)
         self._post_all(due)
-        return more or bool(gone and self._coming and self._coming[0].due <= now)
+        return more or bool(gone and self._next_entries and self._next_entries[0].due <= now)
 
     def _record(self, entry: ScheduledRecord) -> StoredRecord | None:
-        return self._read.get(entry) or self._held.in_memory(entry)
+        return self._records.get(entry) or self._held_messages.in_memory(entry)
 
     def _waits_for(self, entry: ScheduledRecord) -> bool:
-        # A message that is due and not in memory: whether it will be.
-        part_log = self._held.logs[entry.part]
+        # Whether a due message that is not in memory is being loaded.
+        part_log = self._held_messages.logs[entry.part]
         if entry in self._reading:
             return True
         if part_log.needs_load(entry.offset):
-            if entry not in self._unread:  # it left memory after it was seen there
-                self._unread.insert(0, entry)
+            if entry not in self._unread_entries:  # it was in memory when it was read ahead
+                self._unread_entries.insert(0, entry)
             self._fetch()
             return True
         if entry.offset >= part_log.blocked_from:
             where = part_log.directory
             log.error("a held message is behind a damage: %s, offset %d", where, entry.offset)
         else:
-            self._held.settle([entry], Reason.LOST)
+            self._held_messages.settle([entry], Reason.LOST)
         return False
 
     def _is_due(self, entry: ScheduledRecord, record: StoredRecord) -> bool:
-        # A crash may have taken the message that an entry was of, and given its offset again.
+        # After a crash another message may have the offset of an entry: the entry is void then.
         if record.time + message_delay(record.properties) == entry.due:
             return True
-        self._held.schedule.strike_out([entry])
+        self._held_messages.schedule.strike_out([entry])
         return False
 
     def _post_all(self, due: Sequence[tuple[ScheduledRecord, StoredRecord]]) -> None:
-        # Neighbours of one kind together, so that order is as they are due.
+        # Only neighbours are grouped, so that messages go on in the order in which they are due.
         for (exchange, attributes), group in groupby(due, _kind):
             self._post(exchange, attributes, list(group))
 
@@ -256,38 +262,40 @@ class DueDelivery:
     ) -> None:
         letters = DueLetters([record for _, record in group])
         entries = [entry for entry, _ in group]
-        self._posting += 1
-        self._held.leaving.update(entries)
+        self._open_posts += 1
+        self._held_messages.leaving.update(entries)
         done = partial(self._posted, entries)
-        self._surroundings.post.begin(self._held.exchange, letters, attributes, exchange, done)
+        self._surroundings.post.begin(
+            self._held_messages.exchange, letters, attributes, exchange, done
+        )
 
     def _posted(self, entries: list[ScheduledRecord], posted: Posted | None) -> None:
         if posted is None:
-            return  # the journal said so in the log; a restart goes on with what is held
-        self._posting -= 1
-        if not self._posting:
+            return  # the journal has logged it; a restart delivers the messages
+        self._open_posts -= 1
+        if not self._open_posts:
             self.look_soon()
-        # What failed is held until a restart tries it again.
+        # A message that failed is held until a restart tries it again.
         kept = posted.refused | posted.failed
-        self._held.leaving.difference_update([entries[place] for place in kept])
+        self._held_messages.leaving.difference_update([entries[place] for place in kept])
         if posted.refused:
             refused = [entries[place] for place in posted.refused]
-            self._refused += len(refused)
+            self._refused_count += len(refused)
             self._surroundings.call_later(REFUSED_SECONDS, partial(self._try_again, refused))
         gone = [entry for place, entry in enumerate(entries) if place not in kept]
         if gone:
-            self._surroundings.when_reached(posted, partial(self._held.settle, gone))
+            self._surroundings.when_reached(posted, partial(self._held_messages.settle, gone))
 
     def _try_again(self, refused: Sequence[ScheduledRecord]) -> None:
-        self._refused -= len(refused)
+        self._refused_count -= len(refused)
         if not self._stopped:
-            self._coming += refused
-            self._coming.sort()
+            self._next_entries += refused
+            self._next_entries.sort()
             self.look_soon()
 
 
 def _kind(due: tuple[ScheduledRecord, StoredRecord]) -> tuple[bytes, int]:
-    # Exchange and attributes of the batch that a message goes on in.
+    # Exchange and attributes for the batch in which a message is published.
     record = due[1]
     attributes = record.attributes & BLIND_COPIES
     if is_persistent(record.properties):

@@ -1,8 +1,7 @@
-"""What a delayed message exchange holds: its messages in a log, and their schedule.
+"""The messages that a delayed message exchange holds: a log, and a schedule.
 
-The log is one as of any queue, in parts by the length of the delay. It says all there is to know: a message
-is due its delay after it came in, and held until it is settled. The schedule is the order in which that
-happens, and can be built from the log.
+The log is like a queue's, with parts for ranges of delays. It has all facts: a message is due its delay after
+it came in, and held until it is settled. The schedule is an index by due time; it can be rebuilt from the log.
 """
 
 from array import array
@@ -29,17 +28,17 @@ class HeldMessages:
     """The messages that one exchange holds.
 
     Attributes:
-        name: what a route leads to it by.
+        name: stands for it in routes.
         exchange: its name.
         logs: by part.
-        schedule: when what is due.
-        count: messages that are held.
-        scanned: of each part, whether all of it is in the schedule; what comes in is, from then on.
-        leaving: on their way to queues: not to be cancelled any more.
+        schedule: entries by due time.
+        count: held messages.
+        scanned: of each part, whether the schedule has all its messages; new messages then enter both.
+        leaving: messages that are being published to queues: they cannot be cancelled.
         on_earlier: called with the due time of messages that came in, when it may be the next one.
 
     Args:
-        when_settled: calls a function when a crash cannot take back what is settled.
+        when_settled: calls a function when all settlements so far are durable.
     """
 
     def __init__(
@@ -59,10 +58,12 @@ class HeldMessages:
         self.on_near: Callable[[], None] = lambda: None
         self.schedule = open_schedule(lambda: self.on_near())
         self._when_settled = when_settled
-        self._unscheduled: list[Sequence[ScheduledRecord]] = []  # of a log that is open
+        self._unscheduled: list[
+            Sequence[ScheduledRecord]
+        ] = []  # entries of a log that an open transaction holds back
 
     def recovered(self) -> None:
-        """The logs are as they were: count what they hold."""
+        """The logs have recovered: count their messages."""
         for log in self.logs:
             settled = log.open_cursor().settled
             first, end = settled.low_water, log.next_offset
@@ -110,7 +111,7 @@ class HeldMessages:
         return position
 
     def takes(self, count: int, size: int) -> bool:
-        """See `Recipient`: there is no limit to what is held."""
+        """See `Recipient`: there is no limit of held messages."""
         return True
 
     @property
@@ -126,7 +127,9 @@ class HeldMessages:
             ScheduledRecord(records.last_time + delay, part, offset + index)
             for index, delay in enumerate(delays)
         ]
-        if log.is_open:  # those behind wait, too: the schedule has all below its end
+        if (
+            log.is_open
+        ):  # later messages wait, too: the schedule must have all messages below its end
             self._unscheduled.append(entries)
         else:
             self._schedule(entries)
@@ -152,19 +155,19 @@ class HeldMessages:
     # -- what is held
 
     def is_held(self, entry: ScheduledRecord) -> bool:
-        """Whether a message is there and not settled."""
+        """Whether a message exists and is not settled."""
         log = self.logs[entry.part]
         return entry.offset < log.next_offset and entry.offset not in log.open_cursor().settled
 
     def in_memory(self, entry: ScheduledRecord) -> StoredRecord | None:
-        """A message; None when it has to be read from the disk."""
+        """A message, if it is in memory; None: it must be read from the disk."""
         batch = self.logs[entry.part].read(entry.offset)
         if batch is None or batch.base_offset > entry.offset:
             return None
         return record_at(batch, entry.offset)
 
     def settle(self, entries: Sequence[ScheduledRecord], reason: Reason = Reason.ACKED) -> None:
-        """Be done with messages."""
+        """Settle messages."""
         for entry in entries:
             self.leaving.discard(entry)
             log = self.logs[entry.part]
@@ -173,20 +176,20 @@ class HeldMessages:
         for part in {entry.part for entry in entries}:
             if not self.logs[part].closed:
                 self.logs[part].release()
-        # Not earlier: a message that comes back would be entered nowhere, and wait for ever.
+        # Not earlier: if a crash takes the settlement back, the message must still be in the schedule.
         self._when_settled(partial(self.schedule.strike_out, entries))
 
     # -- what operators do
 
     def cancel(self, entry: ScheduledRecord) -> bool:
-        """Let a message never be delivered; tells whether it was held."""
+        """Cancel the delivery of a message; returns whether the message was held."""
         if entry.part >= PARTS or entry in self.leaving or not self.is_held(entry):
             return False
         self.settle([entry], Reason.PURGED)
         return True
 
     def cancel_all(self) -> int:
-        """Cancel everything that is held now; returns how many messages that were."""
+        """Cancel all held messages; returns how many."""
         before = self.count
         for part, log in enumerate(self.logs):
             leaving = sorted(each.offset for each in self.leaving if each.part == part)
@@ -201,7 +204,7 @@ class HeldMessages:
 
 
 def _kept(records: Records) -> Records:
-    # What is held is durable, whatever the message asks of the queues that it comes to.
+    # Held messages are durable even when they are not persistent in their queues.
     if records.persistent:
         return records
     return Records(

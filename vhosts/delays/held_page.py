@@ -1,4 +1,4 @@
-"""A page of what an exchange holds, for operators: when each message is due, and what it is."""
+"""A page of held messages, for operators: when each is due, and its content."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -6,15 +6,15 @@ from typing import NamedTuple
 from routelog.log_backend import LogStore, ScheduledRecord, SegmentDamaged, StoredRecord
 from routelog.vhosts.delays.held_messages import HeldMessages
 
-FETCH_BYTES_MAX = 2_097_152  # of one read: bodies are read to know their sizes
+FETCH_BYTES_MAX = 2_097_152  # of one read; bodies are read to know their sizes
 NOTHING_BEFORE = ScheduledRecord(0, 0, 0)
 
 
 class HeldMessage(NamedTuple):
-    """A message that waits.
+    """A held message.
 
     Attributes:
-        entry: when it is due, and where it lies.
+        entry: its due time, part and offset.
         received: microseconds since 1970.
         exchange: that it was published to.
     """
@@ -27,7 +27,7 @@ class HeldMessage(NamedTuple):
 
 
 class HeldPage(NamedTuple):
-    """Some messages that wait, as they are due.
+    """Some held messages, in the order of their due times.
 
     Attributes:
         following: where the next page begins; None: there is none.
@@ -42,7 +42,7 @@ async def held_page(
 ) -> HeldPage:
     """Read a page, from an entry on.
 
-    What cannot be read is left out; its queue's log says why.
+    Messages that cannot be read are left out.
 
     Raises:
         MetadataUnavailable: the schedule cannot be read.

@@ -1,4 +1,4 @@
-"""Enters what a log holds in its schedule: after a crash the end of it, without a schedule all of it."""
+"""Scan of a log, after a crash or the loss of the schedule: it enters the messages in the schedule."""
 
 from collections.abc import Callable
 
@@ -8,14 +8,14 @@ from routelog.vhosts.delays.message_delay import message_delay
 from routelog.vhosts.timer import CallLater, CallSoon
 
 SCANNED_MAX = 1_024  # messages of one turn: about 8 ms when all their headers differ
-RETRY_SECONDS = 60.0  # until a part that is behind a damage is looked at again
+RETRY_SECONDS = 60.0  # until a part behind damage is scanned again
 
 
 class HeldScan:
-    """Scans one part of what an exchange holds, from where the schedule ends.
+    """Scans one part of the held messages, from where the schedule ends.
 
     Args:
-        done: called when everything is entered.
+        done: called when all messages are entered.
     """
 
     def __init__(
@@ -26,16 +26,16 @@ class HeldScan:
         call_later: CallLater,
         done: Callable[[], None],
     ) -> None:
-        self._held = held
+        self._held_messages = held
         self._part = part
         self._log = held.logs[part]
         self._call_soon = call_soon
         self._call_later = call_later
-        self._done = done
+        self._on_done = done
         self._at = max(held.schedule.ends[part], self._log.open_cursor().low_water)
 
     def run(self) -> None:
-        """Go on, a slice in each turn of the event loop."""
+        """Scan on, a slice in each turn of the event loop."""
         left = SCANNED_MAX
         log = self._log
         while not log.closed and self._at < log.ready_end:
@@ -50,8 +50,8 @@ class HeldScan:
             left -= self._enter(batch, max(self._at, batch.base_offset), end)
             self._at = end
         if not log.closed:
-            self._held.scanned[self._part] = True
-            self._done()
+            self._held_messages.scanned[self._part] = True
+            self._on_done()
 
     def _await(self) -> None:
         if self._log.needs_load(self._at):
@@ -71,5 +71,5 @@ class HeldScan:
             if delay is None:
                 delay = known[properties] = message_delay(properties)
             entries.append(ScheduledRecord(batch.records.last_time + delay, self._part, offset))
-        self._held.schedule.add(entries, self._part, end)
+        self._held_messages.schedule.add(entries, self._part, end)
         return end - first

@@ -1,6 +1,6 @@
 """The delay of a message: read from its property list, and negated when it is over.
 
-A header `x-delay` that is negative says that the message has been held, and for how long; consumers see it.
+A negative header `x-delay` says how long the message was held; consumers see it.
 
 Source: `rabbit_delayed_message_utils.erl` of RabbitMQ's delayed message exchange.
 """
@@ -20,8 +20,8 @@ from routelog.vhosts.rules.death import strings
 MILLISECOND = 1_000  # us
 _SECOND = 1_000_000
 
-# A log is let go of from its oldest record on, so messages lie by the order of their delays: one that waits
-# for a year keeps no segments of those that wait for a minute.
+# Segments are removed from the oldest on. Messages of similar delays share a part, so that a message that waits
+# for a year does not keep the segments of messages that wait for a minute.
 DELAY_CLASSES = tuple(
     seconds * _SECOND for seconds in (10, 60, 600, 3_600, 8 * 3_600, 2 * 86_400, 30 * 86_400)
 )
@@ -33,7 +33,7 @@ _INT_MIN = -(2**31)
 
 
 def part_of(delay: int) -> int:
-    """Which part of a log holds a message with this delay (us)."""
+    """The part of a log for messages with this delay (us)."""
     return bisect_right(DELAY_CLASSES, delay)
 
 
@@ -46,7 +46,7 @@ def message_delay(properties: bytes) -> int:
 
 
 def due_letter(record: StoredRecord) -> Outgoing:
-    """A message whose delay is over, as it goes on: nobody holds it again."""
+    """A message whose delay is over, with its delay negated, so that no exchange holds it again."""
     parts = PropertyList(record.properties)
     delay = -_milliseconds(parts)
     value = b"I" + delay.to_bytes(4, "big", signed=True) if delay >= _INT_MIN else _long(delay)

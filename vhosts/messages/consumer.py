@@ -1,4 +1,4 @@
-"""What a queue needs of a consumer."""
+"""The interface of a consumer, as a queue sees it."""
 
 from typing import Protocol
 
@@ -22,13 +22,13 @@ class Consumer(Protocol):
     priority: int
 
     def credit(self) -> int:
-        """How many messages it takes now; CREDIT_UNLIMITED at most."""
+        """How many messages the consumer takes now; CREDIT_UNLIMITED at most."""
 
     def deliver(self, delivery: Delivery) -> None:
         """Take a delivery of at most `credit()` messages."""
 
     def queue_stopped(self, error: QueueStopped) -> None:
-        """What cannot be read lies ahead and nothing before it is left; nothing more will come."""
+        """The next message cannot be read; no more deliveries will come."""
 
     def queue_deleted(self) -> None:
-        """The queue is gone; nothing more will come."""
+        """The queue was deleted; no more deliveries will come."""

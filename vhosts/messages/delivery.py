@@ -1,4 +1,4 @@
-"""What a queue hands out: a slice of a record batch."""
+"""A delivery: a slice of a record batch, handed to one consumer."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -9,11 +9,11 @@ from routelog.vhosts.messages.comeback import Comeback
 
 
 class DeliverySource(Protocol):
-    """Where deliveries come from: a partition of a queue."""
+    """The source of deliveries: a partition of a queue, or a reader of its log."""
 
     @property
     def log(self) -> PartitionLog:
-        """Where the messages lie."""
+        """The log of the messages."""
 
     @property
     def ready(self) -> int:
@@ -23,38 +23,39 @@ class DeliverySource(Protocol):
         """Dispatch what is ready after this turn."""
 
     def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
-        """Be done with messages that were handed out."""
+        """Settle messages that were handed out."""
 
     def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> SettledPart | None:
-        """What the journal may know before such messages are settled; None: nothing."""
+        """The journal entry of a settlement that is committed before it is carried out; None: none."""
 
     def committed(self, settled: Sequence[SettledPart]) -> None:
-        """The journal knows: no snapshot may know less. They are to be settled all the same."""
+        """The settlement is in the journal, so snapshots must include it; `carried_out` follows."""
 
     def carried_out(self, settled: Sequence[SettledPart]) -> None:
-        """What was committed so is settled."""
+        """A committed settlement was carried out."""
 
     def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
-        """Make messages ready again that were handed out, in their old place."""
+        """Make delivered messages ready again, in their old place."""
 
     def pause(self) -> None:
-        """Hand out nothing before `resume`: messages come back one after the other."""
+        """Hand out nothing before `resume`: several returns follow, and order needs all of them."""
 
     def resume(self) -> None:
-        """All have come back: dispatch what is ready after this turn."""
+        """All returns are done: dispatch after this turn."""
 
     def redeliver(
         self, first: int, end: int, bytes_max: int, when_loaded: Callable[[], None]
     ) -> tuple[int, Sequence["Delivery"]] | None:
-        """Hand out again what is handed out, to the same consumer.
+        """Deliver unacknowledged messages again, to the same consumer (`basic.recover`).
 
         Args:
             bytes_max: of bodies; the first message may be larger.
-            when_loaded: called when `redeliver` should be tried again.
+            when_loaded: called when `redeliver` is to be called again.
 
         Returns:
-            How many messages from `first` on are dealt with, at least one, and the deliveries: without those
-            that have come back too often, or wait. None: they have to be loaded first.
+            How many messages from `first` on this call covered, at least one, and the deliveries; messages
+            above the delivery limit, or in back-off, are covered and not delivered. None: messages must be
+            loaded first.
         """
 
     def delivery_count(self, offset: int) -> int:
@@ -65,7 +66,7 @@ class Delivery:
     """Neighbouring records of one batch, handed to one consumer.
 
     Attributes:
-        partition: where they come from, and where they are settled or returned.
+        partition: the source, which settles or returns the messages.
         records: content of the batch.
         index: of the first record in the batch.
         count: records handed out.

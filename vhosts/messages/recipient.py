@@ -1,4 +1,4 @@
-"""What takes messages: a queue, or what holds them until they go on."""
+"""The recipient of routed messages: a queue, or the held messages of a delayed exchange."""
 
 from typing import Protocol
 
@@ -6,33 +6,33 @@ from routelog.log_backend import Durability, Records
 
 
 class Recipient(Protocol):
-    """A queue that messages come to, or what holds them until they go on."""
+    """A queue, or the held messages of a delayed message exchange."""
 
     @property
     def name(self) -> str:
-        """What a route leads to it by."""
+        """The name that stands for the recipient in routes."""
 
     @property
     def durability(self) -> Durability:
-        """What a position of the journal must reach for it."""
+        """What a confirm of a persistent message waits for."""
 
     @property
     def deleted(self) -> bool:
-        """It takes nothing any more."""
+        """The recipient takes no more messages."""
 
     @property
     def has_turn(self) -> bool:
-        """It will give messages to consumers after this turn of the event loop."""
+        """The queue will dispatch after this turn of the event loop."""
 
     def publish(self, records: Records, waited: bool) -> int:
         """Append records; see `Queue.publish`."""
 
     def takes(self, count: int, size: int) -> bool:
-        """Whether it refuses none of so many messages, of so many bytes of bodies, at once."""
+        """Whether all of so many messages, of so many bytes of bodies, would be accepted at once."""
 
     @property
     def may_refuse(self) -> bool:
-        """What it takes now it may refuse or drop later: others have filled it, or sent the same."""
+        """Whether messages that `takes` accepts may be refused later: by a full queue, or as duplicates."""
 
     def transaction_ended(self, *, failed: bool) -> None:
-        """What a transaction appended may be handed out; or it is gone, and its offsets are settled."""
+        """A transaction ended: its messages may be handed out, or were rolled back and settled."""

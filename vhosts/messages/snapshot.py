@@ -1,4 +1,4 @@
-"""What operators see of connections and messages: values, copied when they are asked for."""
+"""Connections, channels, consumers and messages as operators see them: copies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -66,8 +66,8 @@ class TakenMessage:
     """A message as it was taken from a queue.
 
     Attributes:
-        body: where the broker has it.
-        left: messages that were ready behind it.
+        body: a view of the broker's buffer.
+        left: messages that are ready in the queue after this one.
     """
 
     exchange: str

@@ -1,4 +1,4 @@
-"""The records of a partition that a cursor has not settled, read one after the other after recovery."""
+"""The unsettled records of a partition, read in order after recovery."""
 
 import asyncio
 import logging
@@ -12,14 +12,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A batch that was found again, and the index of one record of it that is not settled."""
+    """An unsettled record: its batch, and its index in the batch."""
 
     batch: RecordBatch
     index: int
 
 
 async def unsettled_records(partition: PartitionLog, cursor: Cursor) -> AsyncIterator[Kept]:
-    """The records, in order. Damage ends them: what lies behind it is not found."""
+    """The unsettled records, in order, up to the first damage."""
     settled = cursor.settled
     offset = settled.unsettled_from(partition.first_offset)
     while offset < partition.next_offset:

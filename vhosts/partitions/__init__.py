@@ -1,1 +1,1 @@
-"""A queue's partitions, read and handed out."""
+"""The partitions of a queue: dispatch, readers, priorities."""

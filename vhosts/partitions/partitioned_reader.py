@@ -1,4 +1,4 @@
-"""One consumer's way through the logs of several partitions, each in its turn."""
+"""A consumer that reads the logs of several partitions by offset, round robin."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -12,15 +12,17 @@ class PartitionedReader:
     """The readers of a queue's partitions, for one consumer.
 
     Attributes:
-        consumer: who takes the deliveries of all.
+        consumer: takes the deliveries of all partitions.
     """
 
-    __slots__ = ("_next", "_order", "_readers", "_takes_left", "consumer")
+    __slots__ = ("_next_reader", "_order", "_readers", "_takes_left", "consumer")
 
     def __init__(self, readers: Sequence[StreamReader]) -> None:
         self._readers = readers
-        self._next = 0
-        self._order: deque[int] = deque()  # those that had something at the last look, in turn
+        self._next_reader = 0
+        self._order: deque[int] = (
+            deque()
+        )  # partitions that had records at the last look, round robin
         # Before the next look: there are as many, so that it costs little for each.
         self._takes_left = 0
         self.consumer = readers[0].consumer
@@ -46,7 +48,7 @@ class PartitionedReader:
             each.wait()
 
     def _look(self) -> None:
-        readers, first = self._readers, self._next
+        readers, first = self._readers, self._next_reader
         places = chain(range(first, len(readers)), range(first))
         self._order = deque(at for at in places if readers[at].ready)
         self._takes_left = len(readers)
@@ -60,7 +62,7 @@ class PartitionedReader:
                 order.popleft()
                 continue
             order.rotate(-1)
-            self._next = (at + 1) % len(self._readers)
+            self._next_reader = (at + 1) % len(self._readers)
             self._takes_left -= 1
             delivery.partition_index = at
             return delivery

@@ -1,4 +1,4 @@
-"""Which partition of a queue a message belongs to: chosen by its key, so that order holds for each key."""
+"""The partition of a message: chosen by its key, so that the order of messages with one key holds."""
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,10 +9,10 @@ from routelog.vhosts.partitions.queue_partition import QueuePartition
 
 
 class Partitioner:
-    """Divides what is published to a queue among its partitions.
+    """Divides the messages of a queue among its partitions.
 
     Args:
-        header: whose value is the key; None: the routing key is.
+        header: the header whose value is the key; None: the routing key is the key.
     """
 
     __slots__ = ("_header",)
@@ -46,7 +46,7 @@ class Partitioner:
 
 
 def partitioner(arguments: Mapping[str, object]) -> Partitioner | None:
-    """What the arguments of a queue ask for; None when it has one partition."""
+    """The partitioner of a queue with these arguments; None: it has one partition."""
     if partition_count(arguments) == 1:
         return None
     header = arguments.get("x-partition-key")
@@ -54,7 +54,7 @@ def partitioner(arguments: Mapping[str, object]) -> Partitioner | None:
 
 
 def partition_count(arguments: Mapping[str, object]) -> int:
-    """How many partitions the arguments of a queue ask for."""
+    """The number of partitions in the arguments of a queue."""
     count = arguments.get("x-partitions", 1)
     return count if isinstance(count, int) else 1
 

@@ -15,7 +15,7 @@ class ReadyRange(NamedTuple):
 
 
 class _Level:
-    # Those that came in, in their order, and those that came back, which lie anywhere among them.
+    # Ranges of new messages, ascending; and ranges of returned messages, which may lie anywhere between them.
     __slots__ = ("fresh", "returned")
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class PriorityLevels:
         count: messages.
 
     Cost:
-        About 120 bytes for each run of neighbours of one priority, and 1 KB for each priority that was met.
+        About 120 bytes for each run of neighbours of one priority, and 1 KB for each priority seen.
     """
 
     __slots__ = ("_levels", "_priority_max", "count")
@@ -53,10 +53,10 @@ class PriorityLevels:
     def __init__(self, priority_max: int) -> None:
         self.count = 0
         self._priority_max = priority_max
-        self._levels: dict[int, _Level] = {}  # those that were met, the highest first
+        self._levels: dict[int, _Level] = {}  # priorities seen so far, the highest first
 
     def add(self, priority: int, first: int, end: int, *, redelivered: bool) -> None:
-        """Messages behind all others came in."""
+        """Add new messages, behind all others."""
         fresh = self._level(min(priority, self._priority_max)).fresh
         self.count += end - first
         if fresh and (fresh[-1].end, fresh[-1].redelivered) == (first, redelivered):
@@ -64,7 +64,7 @@ class PriorityLevels:
         fresh.append(ReadyRange(first, end, redelivered))
 
     def put_back(self, priority: int, first: int, end: int) -> None:
-        """Messages that were handed out came back."""
+        """Add returned messages."""
         self.count += end - first
         insort(self._level(priority).returned, ReadyRange(first, end, True))
 
@@ -85,18 +85,18 @@ class PriorityLevels:
         return None
 
     def pass_head(self, priority: int, first: int, end: int) -> None:
-        """The messages up to `end` of the head, which is of this priority, are ready no more."""
+        """Remove the messages of the head up to `end`; the head has this priority."""
         self.count -= end - first
         self._levels[priority].pass_head(end)
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        """All ranges, in no order."""
+        """All ranges, in any order."""
         for level in self._levels.values():
             for each in (*level.returned, *level.fresh):
                 yield each.first, each.end
 
     def clear(self) -> None:
-        """Nothing is ready any more."""
+        """Remove all messages."""
         self.count = 0
         self._levels = {}
 

@@ -1,12 +1,12 @@
-"""How many priorities are looked at in a turn of the event loop, in all partitions of a queue together."""
+"""The budget of a turn of the event loop for scanning priorities, for all partitions of a queue together."""
 
 from routelog.vhosts.timer import CallSoon
 
-MESSAGES_MAX = 512  # whose priority is looked at before others have their turn: 1 to 2 ms
+MESSAGES_MAX = 512  # scanned in a turn: 1 to 2 ms
 
 
 class PriorityLooks:
-    """What one queue may look at in this turn.
+    """How many messages one queue may scan in this turn.
 
     Attributes:
         left: messages.
@@ -21,7 +21,7 @@ class PriorityLooks:
         self._used = False
 
     def use(self, count: int) -> None:
-        """So many messages are looked at."""
+        """Take so many messages from the budget."""
         self.left -= count
         if not self._used:
             self._used = True

@@ -1,8 +1,8 @@
 """A partition of a queue with `x-max-priority`: the highest priority first, in the order of the log within one.
 
-The log is one, as that of any queue. Which of its messages are ready at which priority is known in memory, as
-far as somebody has looked: the first delivery after a start, or after a long time without consumers, looks at
-all that is there, on the disk too, a slice at a time.
+The log is like that of any queue. The ready messages by priority are in memory only, as far as the log was
+scanned: the first delivery after a start, or after a long time without consumers, scans all unsettled messages,
+on the disk too, a slice at a time.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,18 +16,18 @@ from routelog.vhosts.partitions.queue_partition import QueuePartition
 
 
 class PriorityPartition(QueuePartition):
-    """One partition by priority.
+    """A partition that hands out the highest priority first.
 
     Args:
         looks: shared by the partitions of its queue.
 
-    Invariant: what is ready below `next_offset` is in the levels; nothing is in `returned`.
+    Invariant: all ready messages below `next_offset` are in the levels; `returned` is empty.
 
-    After a restart, messages come as redelivered that lie below one that was handed out, although their lower
-    priority may have kept them back.
+    After a restart, all messages below the highest offset that was handed out are marked redelivered, also
+    those of lower priority that were not handed out.
     """
 
-    __slots__ = ("_held", "_levels", "_looks")
+    __slots__ = ("_levels", "_looks", "_priorities")
 
     def __init__(
         self,
@@ -39,7 +39,9 @@ class PriorityPartition(QueuePartition):
         super().__init__(log, on_ready)
         self._looks = looks
         self._levels = PriorityLevels(priority_max)
-        self._held: dict[int, int] = {}  # priority of what is handed out, where it is above 0
+        self._priorities: dict[
+            int, int
+        ] = {}  # by offset, of delivered messages with a priority above 0
 
     @property
     def ready(self) -> int:
@@ -56,7 +58,7 @@ class PriorityPartition(QueuePartition):
 
     @property
     def head(self) -> tuple[int, int] | None:
-        """See `QueuePartition`; None also while it is not known."""
+        """See `QueuePartition`; None also while the scan is not done."""
         found = self._levels.head() if self._look() else None
         return None if found is None else (found[1].first, found[1].end)
 
@@ -86,7 +88,7 @@ class PriorityPartition(QueuePartition):
         if redelivered:
             self.cursor.redeliver(first, end)
         if level:
-            self._held.update(dict.fromkeys(range(first, end), level))
+            self._priorities.update(dict.fromkeys(range(first, end), level))
         if self.rules is not None:
             self.rules.left(self, first, end)
         self.in_flight += count
@@ -112,7 +114,7 @@ class PriorityPartition(QueuePartition):
             self._looks.call_soon(done)
 
     def _look(self) -> bool:
-        # Learn the priorities of what came in; tells whether all are known that can be.
+        # Scan the priorities of new messages; returns whether all of them are known.
         while (first := self._skip_settled()) < min(self.log.ready_end, self.log.blocked_from):
             if self._looks.left <= 0:
                 return False
@@ -148,23 +150,23 @@ class PriorityPartition(QueuePartition):
 
     def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
         """See `QueuePartition`."""
-        if self._held:
+        if self._priorities:
             for offset in range(first, end):
-                self._held.pop(offset, None)
+                self._priorities.pop(offset, None)
         super().settle(first, end, reason)
 
     def finish(self, first: int, end: int, reason: Reason) -> None:
         """See `QueuePartition`."""
-        if self._held:
+        if self._priorities:
             for offset in range(first, end):
-                self._held.pop(offset, None)
+                self._priorities.pop(offset, None)
         super().finish(first, end, reason)
 
     def make_ready(self, first: int, end: int) -> None:
         """See `QueuePartition`."""
-        start, level = first, self._held.pop(first, 0)
+        start, level = first, self._priorities.pop(first, 0)
         for offset in range(first + 1, end):
-            other = self._held.pop(offset, 0)
+            other = self._priorities.pop(offset, 0)
             if other != level:
                 self._levels.put_back(level, start, offset)
                 start, level = offset, other

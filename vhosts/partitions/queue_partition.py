@@ -1,4 +1,4 @@
-"""The queue's view of one partition: what is ready, handed out, or came back."""
+"""The queue's view of one partition: ready, delivered and returned messages."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,12 +17,12 @@ from routelog.vhosts.messages.delivery import Delivery, fitting
 
 
 class PartitionRules(Protocol):
-    """What a partition asks the rules of its queue."""
+    """The rules of a queue, as its partitions see them."""
 
     def takeable(self, partition: "QueuePartition", count_max: int) -> int:
         """How many of the next messages may be handed out, at most `count_max`; 0: look again later.
 
-        What is over at the head has left the queue when this returns.
+        Expired messages at the head have left the queue when this returns.
         """
 
     def left(self, partition: "QueuePartition", first: int, end: int) -> None:
@@ -31,32 +31,32 @@ class PartitionRules(Protocol):
     def returnable(
         self, partition: "QueuePartition", first: int, end: int, comeback: Comeback
     ) -> Iterable[tuple[int, int]]:
-        """Which of [first, end), that were handed out, are ready; others left the queue, or wait."""
+        """The ranges of returned messages [first, end) that become ready; the rules keep the others."""
 
     def returned(self, partition: "QueuePartition", first: int, end: int) -> None:
         """Messages that were handed out are ready again."""
 
     @property
     def keeps_rejected(self) -> bool:
-        """What is rejected is settled when its dead letter is safe."""
+        """Rejected messages become dead letters: the rules settle them later."""
 
     def settling(self, partition: "QueuePartition", first: int, end: int, reason: Reason) -> bool:
-        """Messages that were handed out are done with; tells whether the rules settle them."""
+        """Delivered messages are to be settled; returns whether the rules do that."""
 
 
 class QueuePartition:
-    """One partition of a queue, or of a group's way through it.
+    """One partition of a queue, or of one consumer group's progress through it.
 
     Attributes:
         log: the partition's log.
-        cursor: what is settled.
+        cursor: the settled offsets.
         next_offset: everything below was handed out, returned or settled.
-        in_flight: handed out and neither settled nor returned.
+        in_flight: messages handed out and neither settled nor returned.
         rules: of its queue; None: it has none.
-        on_expiring: called when there are none, and a message may expire; None: it does not.
+        on_expiring: called when there are no rules, and a message with an expiration comes in; None: never.
 
-    What an earlier run handed out and nobody settled is ready, and comes as redelivered; the cursor says
-    how far that goes.
+    Unsettled messages that an earlier run handed out are ready, and marked redelivered; the cursor has the end
+    of that range.
 
     Invariant: `returned` holds disjoint, ascending [first, end) ranges below `next_offset`.
     """
@@ -84,17 +84,19 @@ class QueuePartition:
         self._notify = on_ready
         settled = self.cursor.settled
         self.next_offset = settled.low_water
-        self._delivered_before = self.cursor.handed_out  # by an earlier run, up to there
+        self._delivered_before = (
+            self.cursor.handed_out
+        )  # the end of the offsets that an earlier run handed out
         self.in_flight = 0
         self.returned: list[tuple[int, int]] = []
         self._returned_count = 0
-        # Who waits; None: it is not paused.
+        # The calls that wait for `resume`; None: the partition is not paused.
         self._until_resumed: tuple[Callable[[], None], ...] | None = None
         self._settled_ahead = 0
         self.settled_ahead()
 
     def settled_ahead(self) -> None:
-        """Count what is settled in front of `next_offset`: before a restart, or taken back."""
+        """Count the settled messages at or above `next_offset`: settled before a restart, or rolled back."""
         settled = self.cursor.settled
         self.next_offset = max(self.next_offset, settled.low_water)
         self._settled_ahead = 0
@@ -106,7 +108,7 @@ class QueuePartition:
         self._notify()
 
     def detach(self) -> None:
-        """Its queue is gone: tell it nothing more, so that the garbage collector need not find both."""
+        """Drop the references to the deleted queue, so that no cycle is left to the garbage collector."""
         self._notify = _nobody
         self.on_expiring = None
 
@@ -118,17 +120,17 @@ class QueuePartition:
 
     @property
     def at_damage(self) -> bool:
-        """The next message lies at or behind a damage: it is not handed out."""
+        """The next message lies at or behind damage: it is not handed out."""
         first = self.returned[0][0] if self.returned else self._skip_settled()
         return first >= self.log.blocked_from
 
     @property
     def unreadable(self) -> bool:
-        """The next message could not be read just now."""
+        """The last read of the next message failed."""
         return self.log.read_error is not None and self.at_damage
 
     def take(self, count_max: int, bytes_max: int) -> Delivery | None:
-        """Hand out the next messages of one batch, those that came back first.
+        """Hand out the next messages of one batch, returned messages first.
 
         Args:
             bytes_max: of bodies; the first message may be larger.
@@ -185,7 +187,7 @@ class QueuePartition:
         """Be done with messages that were handed out."""
         self.in_flight -= end - first
         if self.log.closed:
-            return  # its files may by now be those of another queue of the same name
+            return  # another queue of the same name may have its files
         if self.rules is not None and self.rules.settling(self, first, end, reason):
             return
         self.cursor.settle(first, end, reason)
@@ -208,7 +210,7 @@ class QueuePartition:
         self.cursor.has_settled(settled)
 
     def finish(self, first: int, end: int, reason: Reason) -> None:
-        """Settle messages that were withdrawn, or left to the rules when they were settled."""
+        """Settle messages that were withdrawn, or whose settlement the rules took over."""
         if not self.log.closed:
             self.cursor.settle(first, end, reason)
             self.log.release()
@@ -237,7 +239,7 @@ class QueuePartition:
     def redeliver(
         self, first: int, end: int, bytes_max: int, when_loaded: Callable[[], None]
     ) -> tuple[int, Sequence[Delivery]] | None:
-        """See `DeliverySource`; what cannot be read any more is returned."""
+        """See `DeliverySource`; messages that cannot be read any more are returned."""
         batch = None if self.log.closed else self.log.read(first)
         if batch is None or batch.base_offset > first:
             if batch is None and not self.log.closed and self.log.needs_load(first):
@@ -260,7 +262,7 @@ class QueuePartition:
         return Delivery(self, batch.records, index, end - first, first, redelivered=True)
 
     def make_ready(self, first: int, end: int) -> None:
-        """Take messages that came back into their old place."""
+        """Put returned messages into their old place."""
         self._returned_count += end - first
         at = bisect_left(self.returned, (first, end))
         if at > 0 and self.returned[at - 1][1] == first:
@@ -273,7 +275,7 @@ class QueuePartition:
     def delivery_count(self, offset: int) -> int:
         """How often an unsettled message was delivered again, the last delivery included.
 
-        It was returned so often, and once more if it is ready again.
+        The cursor counts returns; a ready message was returned once more.
         """
         return self.cursor.delivery_counts[offset]
 
@@ -305,16 +307,18 @@ class QueuePartition:
         return True
 
     def withdraw(self, count: int, below: int) -> tuple[int, int] | None:
-        """Take messages off the head that nobody is handed; `finish` them in the end.
+        """Take messages off the head without delivering them; `finish` settles them.
 
         Args:
             below: only those with lower offsets.
 
         Returns:
-            What was taken, in a row: there may be more. None when there is no such message.
+            The range that was taken; there may be more. None: there is no such message.
         """
         head = self.head
-        below = min(below, self.log.blocked_from)  # a repair may bring back what lies behind
+        below = min(
+            below, self.log.blocked_from
+        )  # a repair may bring back the messages behind the damage
         if head is None or head[0] >= below:
             return None
         first = head[0]
@@ -328,7 +332,7 @@ class QueuePartition:
         return first, end
 
     def ready_ranges(self) -> Iterator[tuple[int, int]]:
-        """All that is ready, [first, end)."""
+        """All ready ranges [first, end)."""
         yield from self.returned
         settled, end = self.cursor.settled, self.log.ready_end
         first = settled.unsettled_from(self.next_offset)
@@ -338,7 +342,7 @@ class QueuePartition:
             first = settled.unsettled_from(behind)
 
     def purge(self) -> int:
-        """Settle everything that is ready; returns how many messages that were."""
+        """Settle all ready messages; returns how many."""
         count = self.ready
         if self.rules is not None:
             for first, end in self.ready_ranges():

@@ -1,4 +1,4 @@
-"""A reader of a queue's log: its own position, no disturbance of the queue, nothing settled.
+"""A consumer that reads a queue's log by offset; it settles nothing and does not affect the queue.
 
 Source: RabbitMQ's streams, as consumers of AMQP 0-9-1 see them (`x-stream-offset`).
 """
@@ -55,13 +55,13 @@ def _position_at(log: PartitionLog, time: int) -> StreamPosition:
 
 
 class StreamReader:
-    """One consumer's way through a log.
+    """The reader of one consumer in one log.
 
     Attributes:
-        consumer: who takes the deliveries; acks give it credit and do nothing else.
+        consumer: takes the deliveries; its acks only give it credit.
         log: what it reads.
         next_offset: of the next record to hand out.
-        in_flight: handed out and not settled: a client that is told of damage first has these.
+        in_flight: delivered and not acknowledged; the consumer is told of damage when these are 0.
     """
 
     __slots__ = ("_not_before", "_wake", "consumer", "in_flight", "log", "next_offset")
@@ -87,17 +87,17 @@ class StreamReader:
 
     @property
     def at_damage(self) -> bool:
-        """The next record lies at or behind a damage: it is not handed out."""
+        """The next record lies at or behind damage: it is not handed out."""
         return self.next_offset >= self.log.blocked_from
 
     @property
     def unreadable(self) -> bool:
-        """The next record could not be read just now, and nothing before it is unsettled."""
+        """The last read of the next record failed, and all records before it are acknowledged."""
         return self.log.read_error is not None and not self.in_flight and self.at_damage
 
     @property
     def stopped(self) -> bool:
-        """The next record cannot be read, and nothing before it is unsettled."""
+        """The next record cannot be read, and all records before it are acknowledged."""
         return self.at_damage and not self.in_flight
 
     def on_ready(self) -> None:
@@ -105,11 +105,11 @@ class StreamReader:
         self._wake()
 
     def wait(self) -> None:
-        """Nothing is left to take: wake when there is more, if something is on its way."""
+        """At the end: wake the reader when records come or are loaded."""
         self.log.when_visible(self._wake)
 
     def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
-        """See `DeliverySource`: what was read stays in the log."""
+        """See `DeliverySource`: records stay in the log."""
         self.in_flight -= end - first
 
     def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> None:
@@ -122,7 +122,7 @@ class StreamReader:
         """See `DeliverySource`."""
 
     def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
-        """See `DeliverySource`: what was read is not read again."""
+        """See `DeliverySource`: records are not delivered again."""
         self.in_flight -= end - first
 
     def pause(self) -> None:
@@ -135,7 +135,7 @@ class StreamReader:
     def redeliver(
         self, first: int, end: int, bytes_max: int, when_loaded: Callable[[], None]
     ) -> tuple[int, Sequence[Delivery]] | None:
-        """See `DeliverySource`; what retention removed meanwhile, or is damaged, does not come again."""
+        """See `DeliverySource`; records that retention removed, or that are damaged, are left out."""
         batch = self.log.read(first)
         if batch is None and self.log.needs_load(first):
             self.log.load(first, when_loaded)
@@ -156,7 +156,7 @@ class StreamReader:
         """Hand out the next records of one batch; None at the end, or while they are loaded."""
         end = self.log.visible_end
         while self.next_offset < end:
-            # What retention removed meanwhile is skipped.
+            # Records that retention removed are skipped.
             self.next_offset = max(self.next_offset, self.log.first_offset)
             batch = self.log.read(self.next_offset)
             if batch is None:

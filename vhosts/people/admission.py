@@ -1,4 +1,4 @@
-"""Who may connect and open channels: the counts that the limits of vhosts and users are about."""
+"""Admission of connections and channels: the counts for the limits of vhosts and users."""
 
 from collections import Counter
 
@@ -14,7 +14,10 @@ from routelog.vhosts.vhost.vhost_directory import VhostDirectory
 
 
 class Admission:
-    """Counts open connections and channels; every `admit` or `open_channel` has its counterpart."""
+    """Counts open connections and channels.
+
+    Every `admit` is paired with a `left`, every `open_channel` with a `channel_closed`.
+    """
 
     def __init__(self, vhosts: VhostDirectory, users: UserDirectory) -> None:
         self._vhosts = vhosts
@@ -29,7 +32,7 @@ class Admission:
         Raises:
             VhostNotFound: there is no such vhost.
             VhostAccessRefused: the user has no permissions there.
-            ConnectionLimitReached, UserConnectionLimitReached: there are as many as may be.
+            ConnectionLimitReached, UserConnectionLimitReached: the limit is reached.
         """
         vhost = self._vhosts.get(name)
         self._users.permissions.authorize_vhost(user, name)
@@ -44,7 +47,7 @@ class Admission:
         return vhost
 
     def left(self, user: str, vhost: str) -> None:
-        """A connection that was admitted is gone."""
+        """An admitted connection was closed."""
         _decrease(self._of_vhost, vhost)
         _decrease(self._of_user, user)
 
@@ -52,7 +55,7 @@ class Admission:
         """Count a channel of a user.
 
         Raises:
-            UserChannelLimitReached: there are as many as may be.
+            UserChannelLimitReached: the limit is reached.
         """
         limit = reached(self._users.limits(user), MAX_CHANNELS, self._channels[user])
         if limit is not None:
@@ -60,11 +63,11 @@ class Admission:
         self._channels[user] += 1
 
     def channel_closed(self, user: str) -> None:
-        """A channel that was counted is gone."""
+        """A counted channel was closed."""
         _decrease(self._channels, user)
 
 
 def _decrease(counts: Counter[str], name: str) -> None:
     counts[name] -= 1
     if counts[name] <= 0:
-        del counts[name]  # names of users and vhosts that are gone are not kept
+        del counts[name]  # no entries for users and vhosts without connections

@@ -1,26 +1,24 @@
-"""Failed logins of the last time: who has had too many waits, or is refused without a look at the password.
+"""Rate limit of failed logins: after too many, logins wait, or are refused without a check of the password.
 
-A level rises by one with each failure, to FAILURES_MAX, and sinks with time. There are three:
+A level rises by one with each failure, up to FAILURES_MAX, and falls with time. There are three levels:
 
-    user from a source   at its limit: refused, whoever the user is
-    user, from anywhere  at its limit: a source that has failed with the user is refused until that is forgiven
-    source               at its limit: its logins wait, but those of users that have logged in from there
+    user from a source   at its limit: refused, whether the user exists or not
+    user, from anywhere  at its limit: a source that has failed with the user is refused until its level is 0
+    source               at its limit: its logins wait, except those of users who have logged in from there
 
-So nobody locks out a user who comes from another address. One client with a wrong password behind a proxy locks
-out nobody else there, and a source that tries many names is slowed down.
+So an attacker cannot lock out a user at another address, one client with a wrong password behind a proxy does
+not lock out the others there, and a source that tries many names is slowed down.
 """
 
 from collections.abc import Callable
 
 FAILURES_MAX = (
-    10  # at once: more than a person mistypes, and an application's instances after a change
+    10  # more than a person mistypes, or the instances of an application after a change of password
 )
-USER_SECONDS = 6.0  # until a user may fail once more: 14,400 guesses a day from one source
-SOURCE_SECONDS = (
-    1.0  # until a source may: of its logins ten are answered within the time of a handshake
-)
-ENTRIES_MAX = 4_096  # of each kind, about 200 bytes each; each failure has cost a hash
-KNOWN_MAX = 4_096  # users that have logged in from a source: those of some thousand clients
+USER_SECONDS = 6.0  # until the level of a user falls by one: 14,400 guesses a day from one source
+SOURCE_SECONDS = 1.0  # until the level of a source falls by one: ten logins in a handshake timeout
+ENTRIES_MAX = 4_096  # levels of each kind, about 200 bytes each; each failure has cost a hash
+KNOWN_MAX = 4_096  # pairs of user and source with a successful login
 
 
 class _Levels:
@@ -29,7 +27,9 @@ class _Levels:
     def __init__(self, now: Callable[[], float], seconds: float) -> None:
         self._now = now
         self._seconds = seconds
-        self._empty_at: dict[bytes, float] = {}  # when all are forgiven; raised the latest is last
+        self._empty_at: dict[
+            bytes, float
+        ] = {}  # when the level is 0 again; the last raised is last
 
     def level(self, key: bytes) -> float:
         return max(0.0, (self._empty_at.get(key, 0.0) - self._now()) / self._seconds)
@@ -49,23 +49,23 @@ class _Levels:
 
 
 class FailedLogins:
-    """Who has failed too often.
+    """The levels of failed logins.
 
     Args:
-        now: a clock that does not go back, in seconds.
+        now: a monotonic clock, in seconds.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._of_pairs = _Levels(now, USER_SECONDS)
         self._of_users = _Levels(now, USER_SECONDS)
         self._of_sources = _Levels(now, SOURCE_SECONDS)
-        self._known: dict[bytes, None] = {}
+        self._known_pairs: dict[bytes, None] = {}
 
     def may_try(self, source: str, user: bytes) -> bool:
-        """Whether a user's password from a source is looked at.
+        """Whether a password of a user from a source is to be checked.
 
         Args:
-            user: a digest of the name, of a length that is always the same.
+            user: a digest of the name, of fixed length.
         """
         pair = user + source.encode()
         if self._of_pairs.is_full(pair):
@@ -73,24 +73,24 @@ class FailedLogins:
         return not (self._of_users.is_full(user) and self._of_pairs.level(pair) > 0)
 
     def is_known(self, source: str, user: bytes) -> bool:
-        """Whether the user has logged in from there."""
-        return user + source.encode() in self._known
+        """Whether the user has logged in from this source."""
+        return user + source.encode() in self._known_pairs
 
     def rests(self, source: str) -> bool:
-        """Whether logins of a source have to wait."""
+        """Whether logins of a source must wait."""
         return self._of_sources.is_full(source.encode())
 
     def failed(self, source: str, user: bytes) -> None:
-        """The password was wrong, or there is no such user."""
+        """Note that a login failed."""
         self._of_pairs.rise(user + source.encode())
         self._of_users.rise(user)
         self._of_sources.rise(source.encode())
 
     def succeeded(self, source: str, user: bytes) -> None:
-        """The password was right."""
+        """Note that a login succeeded."""
         pair = user + source.encode()
         self._of_pairs.clear(pair)
-        self._known.pop(pair, None)
-        while len(self._known) >= KNOWN_MAX:
-            del self._known[next(iter(self._known))]
-        self._known[pair] = None
+        self._known_pairs.pop(pair, None)
+        while len(self._known_pairs) >= KNOWN_MAX:
+            del self._known_pairs[next(iter(self._known_pairs))]
+        self._known_pairs[pair] = None

@@ -24,14 +24,14 @@ _DIGESTS = {DEFAULT_ALGORITHM: "sha256", "rabbit_password_hashing_sha512": "sha5
 
 
 def imported_hash(algorithm: str, encoded: str) -> str:
-    """A hash of RabbitMQ as it is kept here.
+    """A hash of RabbitMQ in the form in which it is stored.
 
     Args:
         algorithm: the name of RabbitMQ's module.
         encoded: base64.
 
     Raises:
-        InvalidUser: the algorithm is not one of the two, or the hash is none of it.
+        InvalidUser: the algorithm is not one of the two, or the hash is not valid for it.
     """
     digest = _DIGESTS.get(algorithm)
     if digest is None:
@@ -47,7 +47,7 @@ def imported_hash(algorithm: str, encoded: str) -> str:
 
 
 def split_imported_hash(password_hash: str) -> tuple[str, str] | None:
-    """Algorithm and base64 of a hash that `imported_hash` gave; None for any other."""
+    """Algorithm and base64 of a hash from `imported_hash`; None for any other hash."""
     algorithm, _, encoded = password_hash.partition(":")
     return (algorithm, encoded) if algorithm in _DIGESTS else None
 

@@ -1,4 +1,4 @@
-"""Logins that wait for a thread: sources take turns, and within a source its users: nobody fills the line."""
+"""The queue of logins that wait for a thread: round robin over sources, and over the users of each source."""
 
 import asyncio
 from collections import deque
@@ -12,14 +12,14 @@ QUEUE_MAX = 256  # logins that wait: about 8 s of work for one thread
 
 @dataclass(slots=True, eq=False)
 class LoginJob:
-    """Work for a thread that takes 30 ms.
+    """A login to verify, 30 ms of work for a thread.
 
     Attributes:
-        source: where it comes from, see `source_of`.
-        is_known: the user has logged in from there: these take turns apart from the others.
-        user: whom it is about; a digest, as names may be long.
-        digest: of what is asked, when the answer may be known before it is its turn; None: it is never.
-        answer: what `work` returns.
+        source: of the client, see `source_of`.
+        is_known: the user has logged in from this source: such logins take turns apart from the others.
+        user: a digest of the name, which may be long.
+        digest: of user and password, to share the answer with equal logins; None: not shared.
+        answer: the result of `work`.
     """
 
     source: str
@@ -31,7 +31,7 @@ class LoginJob:
 
     @property
     def turn(self) -> Turn:
-        """Who takes turns with others."""
+        """The key of the round robin over sources."""
         return self.is_known, self.source
 
 
@@ -39,7 +39,7 @@ class LoginQueue:
     """Round robin among sources, and for each of them among its users."""
 
     def __init__(self) -> None:
-        # Whose turn is next comes first.
+        # By turn and user; the next in turn is first.
         self._by_turn: dict[Turn, dict[bytes, deque[LoginJob]]] = {}
         self._count = 0
 
@@ -47,7 +47,7 @@ class LoginQueue:
         return self._count
 
     def add(self, job: LoginJob) -> LoginJob | None:
-        """Have a job wait; returns one that has to leave, as too many wait: of the source with most of them."""
+        """Add a job. When too many wait, remove and return one, of the source with the most jobs."""
         self._by_turn.setdefault(job.turn, {}).setdefault(job.user, deque()).append(job)
         self._count += 1
         if self._count <= QUEUE_MAX:
@@ -60,10 +60,10 @@ class LoginQueue:
         return leaving
 
     def next(self, rests: Callable[[str], bool] = lambda source: False) -> LoginJob | None:
-        """Take the job whose turn it is; None when there is none.
+        """Remove and return the next job; None: no job may run.
 
         Args:
-            rests: tells whether users of a source that have not logged in from there have to wait.
+            rests: whether logins of a source must wait, but those of its known users.
         """
         turn = next((each for each in self._by_turn if each[0] or not rests(each[1])), None)
         if turn is None:
@@ -71,7 +71,7 @@ class LoginQueue:
         users = self._by_turn.pop(turn)
         user = next(iter(users))
         jobs = users.pop(user)
-        # Both go to the end of their line, if they have more.
+        # Source and user go to the end of their round, if they have more jobs.
         self._by_turn[turn] = users
         users[user] = jobs
         job = jobs.popleft()
@@ -79,7 +79,7 @@ class LoginQueue:
         return job
 
     def take_like(self, job: LoginJob) -> list[LoginJob]:
-        """Take all jobs of the same user from the same source."""
+        """Remove and return all jobs of the same user from the same source."""
         taken = self._by_turn.get(job.turn, {}).get(job.user)
         if taken is None:
             return []

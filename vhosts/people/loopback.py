@@ -10,8 +10,8 @@ def may_connect_from(user: str, peer_address: str | None, loopback_users: Collec
     Args:
         peer_address: the peer's end of the socket as the kernel gives it (never the address of
             the listener): an IP address, or for a Unix socket its path, which is empty for an
-            unnamed peer. None is a peer that cannot be told; it counts as remote.
-        loopback_users: those who must be local.
+            unnamed peer. None: the peer is unknown; it counts as remote.
+        loopback_users: users who must be local.
     """
     return user not in loopback_users or _is_local(peer_address)
 

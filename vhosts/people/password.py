@@ -1,4 +1,4 @@
-"""Passwords: hashes, and threads to verify logins that a flood of them cannot overrun."""
+"""Passwords: hashing, and verification in threads, with limits against floods of logins."""
 
 import asyncio
 import hmac
@@ -24,14 +24,14 @@ PASSES = 2
 LANES = 1
 CACHE_SECONDS = 60.0  # a client that reconnects in a loop costs one hash a minute
 CACHE_ENTRIES_MAX = 1_024  # about 150 KiB
-# RabbitMQ's for each refusal; here the first ten are told at once, and clients that go on are slowed down.
+# RabbitMQ delays each refusal; here the first ten are answered at once, further ones are delayed.
 REFUSAL_SECONDS = 3.0
-REST_SECONDS = 0.1  # until it is looked at whether a source that rests may go on
-REFUSALS_MAX = 1_024  # put off at a time, about 2 KiB each; further ones are told at once
+REST_SECONDS = 0.1  # until waiting sources are checked again
+REFUSALS_MAX = 1_024  # delayed refusals, about 2 KiB each; further ones are answered at once
 KEY_BYTES = 32
 
 NO_PASSWORD_HASH = ""  # of a user that cannot log in with a password
-# Of 32 random bytes that nobody kept: makes an unknown user cost what a known one does.
+# The hash of 32 discarded random bytes: an unknown user takes as long to verify as a known one.
 DUMMY_HASH = (
     "$argon2id$v=19$m=19456,t=2,p=1$2wAFEWUCYVXysbn0K0fDyQ"
     "$4oZZvHg9Zxrw6PUXssVyyWFLd/g8LU79iiCpCvu7zCg"
@@ -49,10 +49,10 @@ def hash_password(password: bytes) -> str:
 
 
 def check_hash(password_hash: str) -> None:
-    """Refuse what is no Argon2id hash, or one that costs more than those that are made here.
+    """Refuse a text that is no Argon2id hash, or a hash with higher costs than those of `hash_password`.
 
     Raises:
-        InvalidUser: whoever logs in with it would take the node's memory.
+        InvalidUser: the hash is refused; verifying it could take all memory.
     """
     try:
         costs = extract_parameters(password_hash)
@@ -74,7 +74,7 @@ def verify_password(password_hash: str, password: bytes) -> bool:
         return False
     imported = split_imported_hash(password_hash)
     if imported is not None:
-        _matches(DUMMY_HASH, password)  # so that nobody can tell by the time whose hash is imported
+        _matches(DUMMY_HASH, password)  # so that the time does not show whose hash is imported
         return verify_imported(*imported, password)
     return _matches(password_hash, password)
 
@@ -89,14 +89,14 @@ def _matches(password_hash: str, password: bytes) -> bool:
 class PasswordVerifier:
     """Verifies logins off the event loop; all methods are called on the loop.
 
-    A password that was found right is remembered for a minute under a keyed digest that covers
-    the user's hash, so a changed password is asked for at once; who shows it again waits for nobody.
-    Logins that ask the same at the same time share one answer: a thousand connections that come back
-    after a restart cost one hash. The others take turns, see `LoginQueue`, and who has failed too often
-    is refused, see `FailedLogins`.
+    A correct password is cached for a minute under a keyed digest that covers the user's hash, so a changed
+    password takes effect at once; a login with a cached password does not wait.
+    Equal logins at the same time share one answer: a thousand connections that come back after a restart
+    cost one hash. Other logins take turns, see `LoginQueue`; after many failures they are refused, see
+    `FailedLogins`.
 
     Args:
-        now: a clock that does not go back, in seconds.
+        now: a monotonic clock, in seconds.
         key: `KEY_BYTES` secret bytes for the digests, drawn at random for each run of the node.
         threads: at most the number of cores; each needs 19 MiB while it works.
     """
@@ -114,14 +114,14 @@ class PasswordVerifier:
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="password")
         self._now = now
         self._key = key
-        self._working = 0  # threads
+        self._working = 0  # busy threads
         self._queue = LoginQueue()
         self._failures = FailedLogins(now)
         self._timer: asyncio.TimerHandle | None = (
-            None  # when all that wait are of sources that rest
+            None  # set when all waiting logins are of sources that must wait
         )
-        self._refusals = 0  # that are put off
-        self._running: dict[tuple[str, bytes], LoginJob] = {}
+        self._refusals = 0  # delayed refusals
+        self._running_jobs: dict[tuple[str, bytes], LoginJob] = {}
         self._right_until: dict[bytes, float] = {}  # in the order of expiry
 
     async def verify(
@@ -129,15 +129,15 @@ class PasswordVerifier:
     ) -> bool:
         """Tell whether `password` is the user's; None stands for a user that does not exist.
 
-        It takes as long for a user without a password, or for none at all, as for any other.
+        It takes as long for a user without a password, or an unknown user, as for any other.
 
         Args:
-            name: that was given, whether there is such a user or not.
+            name: as given by the client, known or not.
             peer: address of the client; None: a Unix socket.
 
         Raises:
             AuthenticationBusy: too many wait already.
-            TooManyFailedLogins: nobody looked at the password. The answer is put off by some seconds.
+            TooManyFailedLogins: the password was not checked. The answer is delayed by some seconds.
         """
         if not password:
             return False
@@ -167,7 +167,7 @@ class PasswordVerifier:
         return cast(str, await asyncio.shield(answer))
 
     def close(self) -> None:
-        """End the threads; what waits for one is cancelled."""
+        """End the threads; waiting jobs are cancelled."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         if self._timer is not None:
             self._timer.cancel()
@@ -178,20 +178,20 @@ class PasswordVerifier:
         self, source: str, name: str, digest: bytes, work: Callable[[], bool]
     ) -> bool:
         user = self._digest(name.encode(errors="surrogateescape"))
-        job = self._running.get((source, digest))
+        job = self._running_jobs.get((source, digest))
         if job is None:
             if not self._failures.may_try(source, user):
                 raise TooManyFailedLogins
             answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
             is_known = self._failures.is_known(source, user)
             job = LoginJob(source, is_known, user, digest, work, answer)
-            self._running[source, digest] = job
-            answer.add_done_callback(lambda _: self._running.pop((source, digest)))
+            self._running_jobs[source, digest] = job
+            answer.add_done_callback(lambda _: self._running_jobs.pop((source, digest)))
             self._add(job)
-        return bool(await asyncio.shield(job.answer))  # others may wait for it too
+        return bool(await asyncio.shield(job.answer))  # other calls may await the same job
 
     async def _put_off(self) -> None:
-        # A client that tries again at once, and for ever, costs so much less.
+        # So a client that retries for ever without a pause costs little.
         if self._refusals < REFUSALS_MAX:
             self._refusals += 1
             try:
@@ -225,7 +225,7 @@ class PasswordVerifier:
             self._timer = loop.call_later(REST_SECONDS, self._go_on)
 
     def _is_decided(self, job: LoginJob) -> bool:
-        # What others have asked meanwhile may say enough.
+        # An equal login may have been answered meanwhile.
         if job.digest is None:
             return False
         if self._is_right(job.digest):

@@ -1,4 +1,4 @@
-"""Who may do what where: the permissions of all users in all virtual hosts."""
+"""The permissions of all users in all virtual hosts."""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -11,13 +11,15 @@ from routelog.vhosts.stored.permission import Permission, Verb
 from routelog.vhosts.stored.topic_permission import TopicPermission, TopicRule
 
 NO_TOPICS: Mapping[str, TopicRule] = MappingProxyType({})
-# Who may bind to the log: its lines name all users of the node, and say why each was refused what.
+# Tags that allow binding to the log exchange: log lines name all users of the node, and their refusals.
 LOG_TAGS = frozenset(("monitoring", "administrator"))
-DEFAULT_EXCHANGE_NAME = "amq.default"  # what patterns and messages call the exchange named ""
+DEFAULT_EXCHANGE_NAME = (
+    "amq.default"  # the name of the default exchange in patterns and error texts
+)
 
 
 class ResourceKind(Enum):
-    """What a name belongs to."""
+    """The kind of a named resource."""
 
     EXCHANGE = "exchange"
     QUEUE = "queue"
@@ -26,13 +28,13 @@ class ResourceKind(Enum):
 class PermissionBook:
     """At most one `Permission` for each user and virtual host; no entry means no access.
 
-    To read from the exchange of the broker's log takes a tag as well, whatever the permission covers.
+    Reading from the log exchange needs a tag in addition to the permission.
 
     Topic permissions narrow what is allowed on a topic exchange; no entry means no restriction.
 
-    Every user has a revision that grows with each change that could take something away from
-    him. No revision is used twice, so an answer found at one revision holds while it lasts,
-    even if the user is deleted and created again. A user without a revision has 0.
+    Every user has a revision, which grows with each change that could revoke something. No revision is
+    used twice, so an answer found at one revision holds as long as the revision, even if the user is
+    deleted and created again. An unknown user has revision 0.
     """
 
     def __init__(self) -> None:
@@ -47,7 +49,7 @@ class PermissionBook:
         return self._revisions.get(user, 0)
 
     def put_user(self, user: str, tags: Iterable[str]) -> None:
-        """Take the tags of a user, who is new or was changed; he has the next revision."""
+        """Set the tags of a new or changed user, who gets the next revision."""
         self._tags[user] = frozenset(tags)
         self._touch(user)
 
@@ -94,13 +96,13 @@ class PermissionBook:
             InvalidPermission: a pattern is too long or is no regular expression.
         """
         rule = TopicRule(permission, user, vhost)
-        # Replaced, not changed: who asks holds the old one.
+        # Replaced, not changed: callers of `topics` hold the old one.
         rules = self._topics.get((user, vhost), {})
         self._topics[user, vhost] = rules | {permission.exchange: rule}
         self._touch(user)
 
     def remove_topics(self, user: str, vhost: str, exchange: str | None = None) -> list[str]:
-        """Lift the restriction of one exchange, or all; returns the exchanges there were."""
+        """Remove the topic permission for one exchange, or all; returns these exchanges."""
         rules = dict(self._topics.pop((user, vhost), {}))
         gone = list(rules) if exchange is None else [name for name in rules if name == exchange]
         for name in gone:
@@ -119,7 +121,7 @@ class PermissionBook:
         return list(self._topics)
 
     def authorize_vhost(self, user: str, vhost: str) -> None:
-        """Let the user in if he has any entry there, be it one that allows nothing.
+        """Let the user connect if he has a permission in the vhost, even one that allows nothing.
 
         Raises:
             VhostAccessRefused: he has none.
@@ -142,7 +144,7 @@ class PermissionBook:
             raise AccessRefused(f"{verb.value} {_refusal(user, vhost, kind, name)}")
 
     def authorize_any(self, user: str, vhost: str, kind: ResourceKind, name: str) -> None:
-        """Let the user see that `name` is there (a passive declare): any verb will do.
+        """Let the user see that `name` exists (a passive declare): any verb is enough.
 
         Raises:
             AccessRefused: he may neither configure nor write nor read it.

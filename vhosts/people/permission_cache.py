@@ -1,4 +1,4 @@
-"""What one connection has been allowed already, so that a publish costs no regular expression."""
+"""A cache of one connection's permissions, so that a publish needs no regular expression."""
 
 from routelog.vhosts.arguments.match_budget import MatchBudget
 from routelog.vhosts.people.permission_book import PermissionBook, ResourceKind
@@ -8,13 +8,13 @@ ENTRIES_MAX = 128  # of one connection, about 10 KiB; RabbitMQ keeps 12 of a cha
 
 
 class PermissionCache:
-    """Asks the `PermissionBook` once for each name and verb, as long as nothing changes.
+    """Asks the `PermissionBook` once for each name and verb, until something changes.
 
-    A change of the user's permissions, password or tags takes effect at the next question.
-    Refusals are not kept: they end a channel and are rare.
+    A change of the user's permissions, password or tags takes effect with the next call.
+    Refusals are not cached: they end a channel and are rare.
 
     Attributes:
-        topics: the user's topic permissions by exchange, as of the last question.
+        topics: the user's topic permissions by exchange, as of the last call.
     """
 
     __slots__ = ("_allowed", "_book", "_revision", "_user", "_vhost", "topics")
@@ -35,7 +35,7 @@ class PermissionCache:
             AccessRefused: his permission does not cover it.
 
         Cost:
-            Two look-ups once the answer is known.
+            Two look-ups when the answer is cached.
         """
         revision = self._book.revision(self._user)
         if revision != self._revision:
@@ -49,7 +49,7 @@ class PermissionCache:
         self._keep(question)
 
     def authorize_any(self, kind: ResourceKind, name: str) -> None:
-        """Let the connection's user see that `name` is there.
+        """Let the connection's user see that `name` exists.
 
         Raises:
             AccessRefused: he may neither configure nor write nor read it.

@@ -1,4 +1,4 @@
-"""All users and their permissions: in memory to answer at once, in the metadata store to stay."""
+"""All users and their permissions, in memory and in the metadata store."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -38,14 +38,14 @@ DEFAULT_VHOST = "/"
 class UserDirectory:
     """The users of this node, and the `permissions` they have.
 
-    It owns both: `permissions` is read by anyone and changed only here. Every method that
+    Only this class changes `permissions`. Every method that
     changes something has changed memory before it first waits for the store, and returns when
     the change is durable. It raises MetadataUnavailable if the store fails: at once, with
     nothing changed, or after the wait, when memory is ahead of a store that takes no more.
 
     Attributes:
         on_deleted: called with the name of each user that is deleted.
-        tell: of what happens.
+        tell: emits events.
 
     Args:
         hash_password: hashes off the event loop, such as `PasswordVerifier.hash`; it may raise
@@ -64,7 +64,7 @@ class UserDirectory:
         self.tell: TellEvent = tell_nobody
 
     def load(self, store: MetadataStore) -> None:
-        """Fill an empty directory with what the store holds.
+        """Load users and permissions from the store into an empty directory.
 
         Raises:
             MetadataCorrupt: an entry cannot be read, or a permission is of no user.
@@ -89,11 +89,11 @@ class UserDirectory:
 
     def _check_known(self, key: bytes, user: str) -> None:
         if user not in self._users:
-            # Ignored, it would be given to the next user of this name.
+            # If ignored, the next user of this name would get it.
             raise MetadataCorrupt(f"{key!r}: there is no user '{user}'")
 
     def impersonates(self, name: str) -> bool:
-        """Whether the user may publish in another's name."""
+        """Whether the user may publish with the `user-id` of another user."""
         user = self._users.get(name)
         return user is not None and IMPERSONATOR in user.tags
 
@@ -124,9 +124,9 @@ class UserDirectory:
             InvalidUser: the name or a tag is not acceptable.
         """
         self._refuse_existing(name)
-        User(name, "", tags)  # refuses a bad name before the time for hashing is spent
+        User(name, "", tags)  # refuses a bad name before the password is hashed
         user = User(name, await self._hash_password(password), tags)
-        self._refuse_existing(name)  # another call may have been faster
+        self._refuse_existing(name)  # another call may have added the user meanwhile
         await self.put_user(user)
         return user
 
@@ -183,7 +183,7 @@ class UserDirectory:
         await self.put_user(replace(self.get(name), tags=tags))
 
     async def set_permissions(self, name: str, vhost: str, permission: Permission) -> None:
-        """Let the user into a virtual host, whose existence the caller has checked.
+        """Set the user's permission in a virtual host, whose existence the caller has checked.
 
         Raises:
             UserNotFound: there is none of this name.
@@ -196,7 +196,7 @@ class UserDirectory:
         await durable
 
     async def clear_permissions(self, name: str, vhost: str) -> None:
-        """Shut the user out of a virtual host; harmless if he is.
+        """Remove the user's permission in a virtual host, if he has one.
 
         Raises:
             UserNotFound: there is none of this name.
@@ -208,7 +208,7 @@ class UserDirectory:
         await durable
 
     async def clear_vhost(self, vhost: str) -> None:
-        """Shut everybody out of a virtual host that is being deleted."""
+        """Remove all permissions in a virtual host that is being deleted."""
         names = self.permissions.of_vhost(vhost)
         restricted = [user for user, of in self.permissions.topic_owners() if of == vhost]
         gone = [permission_deletion(name, vhost) for name in names]
@@ -239,7 +239,7 @@ class UserDirectory:
     async def clear_topic_permissions(
         self, name: str, vhost: str, exchange: str | None = None
     ) -> None:
-        """Lift the restriction of one exchange, or of all; harmless if there is none.
+        """Remove the topic permission for one exchange, or all, if there are any.
 
         Raises:
             UserNotFound: there is none of this name.
@@ -277,19 +277,19 @@ class UserDirectory:
         password: bytes = DEFAULT_PASSWORD,
         vhost: str = DEFAULT_VHOST,
     ) -> bool:
-        """Create an administrator who may do everything in `vhost`, if there is no user at all.
+        """Create an administrator with all permissions in `vhost`, if there is no user at all.
 
         Returns:
             Whether the user was created.
 
         Guarantees:
-            User and permission are there together or not at all, also after a crash.
+            After a crash, both user and permission exist, or neither.
         """
         if self._users:
             return False
         password_hash = await self._hash_password(password)
         user = User(name, password_hash, (ADMINISTRATOR,))
-        if self._users:  # somebody has added one meanwhile
+        if self._users:  # a user was added meanwhile
             return False
         durable = self._writer.submit(
             [user_change(user), permission_change(name, vhost, FULL_PERMISSION)]

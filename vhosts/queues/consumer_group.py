@@ -18,13 +18,13 @@ log = logging.getLogger(__name__)
 
 
 class ConsumerGroup(Dispatcher):
-    """One group of a queue that keeps its log. To its consumers it is a queue.
+    """One consumer group of a queue that keeps its log. It dispatches like a queue.
 
     Attributes:
-        record: as it is stored, or would be.
+        record: as stored; of a queue that is not durable, as it would be.
         places: its partitions, in order.
-        creating: done when its record is durable; None from then on.
-        idle_since: monotonic seconds; None while it is used, or nobody has looked yet.
+        creating: resolves when the record is durable; None afterwards.
+        idle_since: monotonic seconds; None while it is used, or before the first check.
     """
 
     __slots__ = ("creating", "idle_since", "places", "record")
@@ -40,7 +40,7 @@ class ConsumerGroup(Dispatcher):
         self.places: list[GroupPartition] = []
 
     def open(self, logs: Sequence[PartitionLog]) -> None:
-        """Look at the partitions of its queue, in order."""
+        """Open the group on the partitions of its queue, in order."""
         self.places = [GroupPartition(log, self) for log in logs]
         self.partitions = list(self.places)
 
@@ -60,11 +60,11 @@ class ConsumerGroup(Dispatcher):
 
     @property
     def is_used(self) -> bool:
-        """It has consumers, or messages that one had and that may still be acknowledged."""
+        """Whether the group has consumers, or delivered messages that are not settled."""
         return bool(self.consumers) or self.unacked > 0
 
     def pass_by(self, offsets: Mapping[int, int]) -> None:
-        """Settle, by partition, what is ready below an offset: somebody has read it elsewhere."""
+        """Settle ready messages below an offset of each partition: they were read elsewhere."""
         self.idle_since = None
         for number, offset in offsets.items():
             partition = self.partitions[number]
@@ -72,7 +72,7 @@ class ConsumerGroup(Dispatcher):
                 partition.finish(*passed, Reason.ACKED)
 
     def hold(self, record: GroupRecord) -> None:
-        """Go by another record, which says how much is held."""
+        """Apply a record with another limit of held bytes."""
         self.record = record
         for partition in self.places:
             partition.hold(record.hold_bytes)
@@ -82,12 +82,12 @@ class ConsumerGroup(Dispatcher):
 
 
 class GroupPartition(QueuePartition):
-    """A partition of a queue as a group sees it; a forced retention may overtake it, or its hold lapse.
+    """A partition of a queue as a group sees it; retention may remove messages before the group reads them.
 
     Invariant: nothing below the cursor's low water is in `returned`.
 
     Attributes:
-        lapsed: the last offsets [first, end) that ceased to be held for it; None: none since the start.
+        lapsed: the last offsets [first, end) that the group lost to its limit; None: none since the start.
     """
 
     __slots__ = ("_group", "lapsed")
@@ -100,7 +100,7 @@ class GroupPartition(QueuePartition):
         self.hold(group.record.hold_bytes)
 
     def hold(self, bytes_max: int | None) -> None:
-        """Let the log keep so much for the group beyond its retention; None: all."""
+        """Let the log keep so many bytes for the group beyond its retention; None: all."""
         cursor = self._group.record.cursor
         self.log.held.pop(cursor, None)
         if bytes_max is not None:
@@ -108,7 +108,7 @@ class GroupPartition(QueuePartition):
 
     @property
     def ready(self) -> int:
-        """See `QueuePartition`; deliveries tell offsets, so only what is visible is handed out."""
+        """See `QueuePartition`; deliveries show offsets, so only visible messages are handed out."""
         return super().ready - (self.log.ready_end - self.log.visible_end)
 
     def take(self, count_max: int, bytes_max: int) -> Delivery | None:
@@ -126,7 +126,7 @@ class GroupPartition(QueuePartition):
         return sum(each.file_bytes for each in self.log.segments if each.end_offset > low_water)
 
     def lapse(self, end: int) -> None:
-        """What lies below an offset is more than is held: settle it as lost."""
+        """Settle as lost the messages below an offset: they exceed the limit of held bytes."""
         first = self.cursor.low_water
         if end > first:
             self._pass(end)
@@ -142,7 +142,7 @@ class GroupPartition(QueuePartition):
             )
 
     def overtaken(self, end: int) -> None:
-        """Settle as lost what is not settled below an offset: retention removes it."""
+        """Settle as lost the unsettled messages below an offset: retention removes them."""
         lost = self._pass(end)
         if lost:
             log.warning("%s lost %d messages to the retention of its log", self._group, lost)
@@ -159,7 +159,7 @@ class GroupPartition(QueuePartition):
         return lost
 
     def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
-        """See `DeliverySource`; what retention took meanwhile does not come back."""
+        """See `DeliverySource`; messages that retention removed do not come back."""
         begin = min(max(first, self.cursor.low_water), end)
         self.in_flight -= begin - first
         if begin < end:

@@ -1,4 +1,4 @@
-"""Hands out what is ready in some partitions to consumers: round robin, by credit and priority."""
+"""Dispatch of ready messages to consumers: round robin, by credit and priority."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
@@ -17,29 +17,29 @@ from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.turns.dispatch_turns import DispatchTurns
 
 DELIVERY_BYTES_MAX = 262_144  # of one delivery: a batch of large messages goes out in pieces
-TURN_BYTES_MAX = 1_048_576  # of one dispatch: then others have their turn
-DELIVERY_BYTES_MIN = 8_192  # what one counts for however small: handing it out takes as long
+TURN_BYTES_MAX = 1_048_576  # of one dispatch: then other queues have their turn
+DELIVERY_BYTES_MIN = 8_192  # the least that a delivery counts for: handing it out takes as long
 DELIVERY_COUNT_MAX = 4_096
-FRAMES_BYTES = 40  # what a message counts for besides its own bytes: its frames are built and sent
-HEADED_BYTES_MIN = 8_192  # what a message counts for that is given a header: 11 us on its own
-HEADED_COUNT_MAX = 128  # of one delivery, therefore
+FRAMES_BYTES = 40  # what a message counts for besides its body: building and sending its frames
+HEADED_BYTES_MIN = 8_192  # the least for a message to which a header is added: 11 us
+HEADED_COUNT_MAX = 128  # of one delivery, for the same reason
 
-# Where a dispatcher stands; it waits for one turn at a time.
+# States of a dispatcher; it waits for one turn at a time.
 AT_REST = 0
-DUE = 1  # it waits for its turn, and something is to be done then
-SERVED = 2  # it waits for its turn, but all was done before
+DUE = 1  # waits for its turn, with work to do
+SERVED = 2  # waits for its turn, but the work is done
 
 
 class Dispatcher:
     """Consumers that compete for the messages of some partitions.
 
     Attributes:
-        message_bytes_min: what a message counts for in a turn, however small.
+        message_bytes_min: the least that a message counts for in a turn.
         delivery_count_max: messages of one delivery.
         vhost, name: of the queue, for errors.
         partitions: at least one; order holds within each.
         consumers: by falling priority.
-        deleted: nothing more is handed out.
+        deleted: no more messages are handed out.
 
     Args:
         turns: of all dispatchers of the vhost.
@@ -71,7 +71,7 @@ class Dispatcher:
         self._next_consumer = 0
         self._next_partition = 0
         self._state = AT_REST
-        self._ends_seen = 0  # sum of where the partitions ended at the last turn
+        self._ends_seen = 0  # sum of the end offsets of the partitions at the last turn
 
     @property
     def ready(self) -> int:
@@ -91,7 +91,7 @@ class Dispatcher:
 
         Raises:
             ConsumptionRefused: it is exclusive, or another one is.
-            QueueQuarantined: nothing but damage is ahead.
+            QueueQuarantined: all remaining messages lie behind damage.
         """
         self._read_again()
         if self._at_damage():
@@ -103,11 +103,11 @@ class Dispatcher:
         self.wake()
 
     def remove_consumers(self, gone: Collection[Consumer]) -> None:
-        """Deliver no more to some consumers; those it does not have are no error."""
+        """Deliver no more to some consumers; unknown ones are ignored."""
         self.consumers = [consumer for consumer in self.consumers if consumer not in gone]
 
     def wake(self) -> None:
-        """Something is ready, or a consumer has credit again: dispatch after this turn."""
+        """Dispatch after this turn: messages are ready, or a consumer has credit again."""
         if self._state == AT_REST:
             self._turns.wake(self._begin_turn)
         self._state = DUE
@@ -126,11 +126,11 @@ class Dispatcher:
             self._serve()
 
     def _serve(self) -> None:
-        # At least as many as came meanwhile: in one turn of the loop, thousands of publishers may have sent a
-        # message each, which are as many deliveries. With fewer the queue would grow, whatever consumers take.
+        # At least as many messages as came since the last turn: thousands of publishers may each have sent one.
+        # With fewer the queue would grow even though consumers have credit.
         came = self._look_at_ends()
         sent = handed = share = shares_left = 0
-        # Counted once, as is whose turn it is: a look at each of 256 partitions for each delivery is long.
+        # Counted once: looking at each of 256 partitions for each delivery would take long.
         ready, order = self.ready, self._order()
         while not self.deleted and ready > 0:
             if handed >= came and (self._turns.is_over() or sent > TURN_BYTES_MAX):
@@ -155,7 +155,7 @@ class Dispatcher:
             if consumer.no_ack:
                 delivery.partition.settle(delivery.offset, delivery.offset + delivery.count)
             ready -= delivery.count
-            if ready <= 0:  # unless something came back, or came in
+            if ready <= 0:  # unless messages came, or came back
                 ready, order = self.ready, self._order()
 
     def _look_at_ends(self) -> int:
@@ -196,11 +196,11 @@ class Dispatcher:
     def _end_of_priority(self, first: int) -> int:
         consumers = self.consumers
         if consumers[-1].priority == consumers[first].priority:
-            return len(consumers)  # nearly always: nobody asked for another one
+            return len(consumers)  # nearly always: all consumers have one priority
         return bisect_right(consumers, _rank(consumers[first]), first, key=_rank)
 
     def _order(self) -> deque[int]:
-        # The partitions that have something, each in its turn: a busy one does not keep the others waiting.
+        # Partitions with messages, round robin: a busy partition does not keep the others waiting.
         partitions, first = self.partitions, self._next_partition
         if len(partitions) == 1:
             return deque((0,))
@@ -211,7 +211,7 @@ class Dispatcher:
         return self._take_next(self._order(), count)
 
     def _take_next(self, order: deque[int], count: int) -> Delivery | None:
-        # What has nothing in memory leaves the order: it wakes us when it has.
+        # A partition with nothing in memory leaves the order; `on_ready` brings it back.
         partitions = self.partitions
         while order:
             at = order[0]
@@ -229,7 +229,7 @@ class Dispatcher:
     # -- damage
 
     def _at_damage(self) -> bool:
-        # What was handed out before it may come back; and other partitions go on.
+        # Delivered messages before the damage may come back; and other partitions go on.
         if any(each.unreadable and not each.in_flight for each in self.partitions):
             return True
         return self._is_blocked() and not self.unacked
@@ -241,7 +241,7 @@ class Dispatcher:
         return bool(partitions) and all(each.at_damage for each in partitions)
 
     def _read_again(self) -> None:
-        # What the disk did not give once: it may be well again.
+        # After a failed read: the disk may be well again.
         for partition in self.partitions:
             if partition.log.read_error is not None:
                 partition.log.read_again()
@@ -266,7 +266,7 @@ class Dispatcher:
     # -- the end
 
     def delete(self) -> None:
-        """Hand out nothing more, and tell the consumers."""
+        """Stop dispatching, and tell the consumers that the queue is deleted."""
         self.deleted = True
         for partition in self.partitions:
             partition.detach()
@@ -276,7 +276,7 @@ class Dispatcher:
 
 
 def delivery_cost(delivery: Delivery, message_bytes_min: int) -> int:
-    """What a delivery counts for in a turn, in bytes."""
+    """The cost of a delivery in the budget of a turn, in bytes."""
     records = delivery.records
     message_bytes = records.batch_bytes // records.count + FRAMES_BYTES
     if message_bytes < message_bytes_min:

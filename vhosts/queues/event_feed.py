@@ -1,6 +1,7 @@
-"""What happens on a node, told to its log, and on `amq.rabbitmq.event` of the vhost where it tells of itself.
+"""Events of a node, for its log and for the exchange `amq.rabbitmq.event` of the default vhost.
 
-A message without a body: its routing key says what, as `queue.created`, its headers say of what.
+An event is a message without a body: the routing key names the event, as `queue.created`; headers have its
+fields.
 
 Source: RabbitMQ's event exchange plugin.
 """
@@ -15,31 +16,31 @@ from routelog.vhosts.queues.queue import Queue
 
 
 class TellingVhost(Protocol):
-    """The vhost in which the node tells of itself."""
+    """The vhost in which events are published."""
 
     routing: RoutingTable
     post: Post
 
 
 class TellEvent(Protocol):
-    """Tells of something; `key` is the routing key, the rest are headers."""
+    """Emits an event; `key` is the routing key, the rest are headers."""
 
     def __call__(self, key: str, **headers: Any) -> None:
-        """It has happened."""
+        """Emit the event."""
 
 
 def tell_nobody(key: str, **headers: Any) -> None:
-    """Where nobody listens."""
+    """An emitter that drops all events."""
 
 
 class EventFeed:
-    """Tells of what happens.
+    """Emits the events of a node.
 
     Attributes:
-        watch: is told of all events, those for the log alone included.
+        watch: called with all events, those for the log alone included.
 
     Args:
-        vhost: the one to tell it in; None: it is not there.
+        vhost: the vhost to publish in; None: it does not exist.
         now: microseconds since 1970.
     """
 
@@ -49,18 +50,18 @@ class EventFeed:
         self.watch: Callable[[str, Mapping[str, Any]], None] = lambda key, fields: None
 
     def tell(self, key: str, **headers: Any) -> None:
-        """See `TellEvent`: for the log, and for who is bound. What is None is left out."""
+        """See `TellEvent`: write to the log, and publish. Fields that are None are left out."""
         self.watch(key, headers)
         self.publish(key, **headers)
 
     def note(self, key: str, **fields: Any) -> None:
-        """Tell the log alone: RabbitMQ knows no such event, or it says more than users may read."""
+        """Write to the log alone: RabbitMQ has no such event, or users may not read its fields."""
         self.watch(key, fields)
 
     def publish(self, key: str, **headers: Any) -> None:
-        """Tell those alone who are bound."""
+        """Publish the event without writing to the log."""
         vhost = self._vhost()
-        # Nearly always nobody is bound at all: a route is only remembered until the topology changes.
+        # Nearly always no queue is bound; asking for a route first would fill the cache of routes.
         if vhost is None or not vhost.routing.leads_on(EVENT_EXCHANGE):
             return
         if not vhost.routing.route(EVENT_EXCHANGE, key.encode()):
@@ -72,7 +73,7 @@ class EventFeed:
 
 
 def tell_of_queue(tell: TellEvent, what: str, queue: Queue) -> None:
-    """A queue has come or gone."""
+    """Emit that a queue was created or deleted."""
     told = queue.properties
     tell(
         what,

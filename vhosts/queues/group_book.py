@@ -22,7 +22,7 @@ from routelog.vhosts.stored.topology_record import prefix
 from routelog.vhosts.stored.topology_writer import TopologyWriter
 from routelog.vhosts.turns.dispatch_turns import DispatchTurns
 
-# Of one queue: every publish wakes each one, and every settlement looks at all their cursors.
+# Of one queue: every publish wakes each group, and every settlement checks all their cursors.
 GROUPS_MAX = 256
 
 
@@ -30,7 +30,7 @@ class GroupBook:
     """Groups by queue.
 
     Attributes:
-        queues: of each group there is.
+        queues: the queue of each group.
     """
 
     def __init__(
@@ -41,28 +41,28 @@ class GroupBook:
         self._logs = logs
         self._writer = writer
         self._turns = turns
-        self._stored: dict[str, list[GroupRecord]] = {}
+        self._stored_records: dict[str, list[GroupRecord]] = {}
         self._next_cursors: dict[str, int] = {}
 
     # -- start
 
     def load(self, store: MetadataStore) -> None:
-        """Read what the store holds; queues are opened after this."""
+        """Read the stored groups; queues are opened afterwards."""
         for _, entry in store.scan(prefix("groups", self._vhost)):
             record = msgspec.json.decode(entry.value, type=GroupRecord)
-            self._stored.setdefault(record.queue, []).append(record)
+            self._stored_records.setdefault(record.queue, []).append(record)
         for _, entry in store.scan(prefix("next-cursors", self._vhost)):
             following = msgspec.json.decode(entry.value, type=NextCursorRecord)
             self._next_cursors[following.queue] = following.cursor
 
     def cursors(self, queue: str, partition: int) -> Mapping[int, int]:
-        """The cursors of a queue's stored groups in a partition, by number: where each began."""
-        stored = self._stored.get(queue)  # behind the start: none
+        """The cursors of a queue's stored groups in a partition, by number, with their first offsets."""
+        stored = self._stored_records.get(queue)  # behind the start: none
         return {each.cursor: each.begins[partition] for each in stored} if stored else {}
 
     def recovered(self, queue: Queue) -> None:
-        """The logs of a queue are as they were: open its groups."""
-        for record in self._stored.pop(queue.name, ()):
+        """The logs of a queue have recovered: open its groups."""
+        for record in self._stored_records.pop(queue.name, ()):
             self._open(queue, record)
 
     # -- life
@@ -70,16 +70,16 @@ class GroupBook:
     def join(
         self, queue: Queue, options: GroupOptions, wanted: object, now: int
     ) -> tuple[ConsumerGroup, Awaitable[int] | None]:
-        """The group of this name; made when there is none.
+        """Return the group of this name; create it when there is none.
 
         Args:
-            options: a group that exists takes over how much is held for it, if that is said.
-            wanted: where a group that is made begins; see `stream_position`. What is not there yet
+            options: a group that exists takes over the limit of held bytes, if there is one.
+            wanted: where a new group begins; see `stream_position`. A place behind the end
                 is the next record. A group that exists goes on where it is.
             now: microseconds since 1970.
 
         Returns:
-            The group, and what to await before its consumers begin: a crash must not take it back.
+            The group, and what to await before its consumers begin: then the group is durable.
 
         Raises:
             NotReadable: the queue keeps no log.
@@ -100,13 +100,13 @@ class GroupBook:
         return group, group.creating
 
     def move(self, group: ConsumerGroup, wanted: object, now: int) -> Awaitable[int] | None:
-        """Let a group go on elsewhere in the log, as if it began there.
+        """Move a group to another place in the log, as if it began there.
 
         Args:
             wanted, now: as for `join`.
 
         Returns:
-            What to await: a crash may bring the group back where it was until then.
+            What to await: then the move is durable.
 
         Raises:
             GroupInUse: it has consumers, or messages that they had and did not settle.
@@ -117,7 +117,7 @@ class GroupBook:
             raise GroupInUse(str(group))
         queue = self.queues[group]
         begins = self._begins(queue, wanted, now)
-        # With a cursor of its own: the journal may still hold what the old one has settled.
+        # With a new cursor: the journal may still hold settlements of the old one.
         cursor = self._next_cursors[queue.name]
         record = msgspec.structs.replace(group.record, cursor=cursor, begins=begins)
         gone: list[Change] = []
@@ -164,7 +164,7 @@ class GroupBook:
         return revision
 
     def delete(self, group: ConsumerGroup) -> Awaitable[int] | None:
-        """Delete a group. Its cursors hold what they need until a crash cannot bring it back.
+        """Delete a group. Its cursors keep segments until the deletion is durable.
 
         Raises:
             MetadataUnavailable: nothing more can be written; nothing has happened.
@@ -185,7 +185,7 @@ class GroupBook:
         return durable
 
     def queue_deleted(self, queue: Queue) -> list[Change]:
-        """Forget the groups of a queue; returns what deletes their records."""
+        """Forget the groups of a queue; returns the changes that delete their records."""
         for group in queue.groups.values():
             self.queues.pop(group, None)
         if self._next_cursors.pop(queue.name, None) is None or not queue.is_stored:
@@ -196,7 +196,8 @@ class GroupBook:
     def _open(self, queue: Queue, record: GroupRecord) -> ConsumerGroup:
         group = ConsumerGroup(self._vhost, record, self._turns)
         for partition, begin in zip(queue.partitions, record.begins, strict=True):
-            # Its record says so. An entry of the journal could outlive that in a crash.
+            # The record has the new place. A settlement in the journal could survive a crash without the
+            # record.
             partition.log.open_cursor(record.cursor).settled.settle(0, begin)
         group.open([partition.log for partition in queue.partitions])
         queue.groups[record.name] = group
@@ -225,7 +226,7 @@ def _close_cursors(group: ConsumerGroup) -> None:
 
 
 def _deleted(group: ConsumerGroup, done: asyncio.Future[int]) -> None:
-    # Until now checkpoints stored its cursors: what the journal has of them may be recycled. When nobody
-    # knows whether it comes back, they stay.
+    # Checkpoints stored its cursors until here, so the journal may have recycled their settlements. If the
+    # deletion fails, the cursors stay.
     if not done.cancelled() and done.exception() is None:
         _close_cursors(group)

@@ -1,5 +1,5 @@
 # cython: annotation_typing=False, wraparound=True
-"""A queue: records in, deliveries out, round robin to its consumers."""
+"""A queue: records in, deliveries out."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
@@ -54,14 +54,14 @@ class Queue(Dispatcher):
 
     Attributes:
         properties: as declared.
-        effective: the arguments that count, policies included.
+        effective: the arguments in force, policies included.
         owner: the connection that an exclusive queue belongs to.
-        declaring: done when its declaration is durable; None from then on.
+        declaring: resolves when the declaration is durable; None afterwards.
         groups: by name; each has its own progress through the log.
-        rules: what its arguments ask for beside; None: nothing.
+        rules: expiry, limits, dead letters and so on; None: there are none.
 
     Args:
-        surroundings: what rules need; None: it has none, whatever its arguments are.
+        surroundings: for rules; None: the queue has no rules, whatever its arguments are.
     """
 
     __slots__ = (
@@ -98,7 +98,9 @@ class Queue(Dispatcher):
         self._readers: list[StreamReader | PartitionedReader] = []
         self._next_reader = 0
         self._partitioner = partitioner(properties.arguments)
-        self._plain_log: LogEnd | None = None  # where all goes that is published; None: look first
+        self._plain_log: LogEnd | None = (
+            None  # appends go straight to this log; None: rules or partitions decide
+        )
         self._loading: list[Callable[[], None]] = []
         single = has_single_active_consumer(properties.arguments)
         self._standby = WaitingConsumers() if single else None
@@ -107,7 +109,7 @@ class Queue(Dispatcher):
         self.effective = EffectiveArguments(properties.arguments)
 
     def open(self, partitions: list[QueuePartition]) -> None:
-        """Begin with these partitions, in order."""
+        """Open the queue on these partitions, in order."""
         self.partitions = partitions
         self._choose_way()
 
@@ -118,7 +120,7 @@ class Queue(Dispatcher):
     # -- what it goes by
 
     def follow(self, policy: Policy | None, operator: Policy | None) -> None:
-        """Go by these policies from now on."""
+        """Apply these policies from now on."""
         before = self.effective
         if policy == before.policy and operator == before.operator_policy:
             return
@@ -132,7 +134,7 @@ class Queue(Dispatcher):
         return str(self.properties.arguments.get("x-queue-type", "classic"))
 
     def apply(self, arguments: Mapping[str, object]) -> None:
-        """Go by these arguments from here on: its own, or what policies make of them."""
+        """Apply arguments from here on: its own, merged with those of policies."""
         rules = self.rules
         if self.is_stream or self._surroundings is None:
             return
@@ -150,7 +152,7 @@ class Queue(Dispatcher):
             partition.on_expiring = self._expects_expiry
 
     def _expects_expiry(self) -> None:
-        # A message may expire, and nothing else was asked for.
+        # A message has an expiration, and the queue had no rules.
         if self._surroundings is not None and not self.is_stream:
             if self.rules is None:
                 self._obey(QueueRules(self, self._surroundings))
@@ -177,46 +179,46 @@ class Queue(Dispatcher):
         return position
 
     def used(self) -> None:
-        """Somebody needs the queue: `x-expires` begins anew."""
+        """The queue was used: `x-expires` begins anew."""
         if self.rules is not None and self.rules.lease is not None:
             self.rules.lease.renew()
 
     @property
     def has_turn(self) -> bool:
-        """It will dispatch after this turn of the event loop."""
+        """Whether the queue dispatches after this turn of the event loop."""
         return self._state == DUE
 
     # -- what it is
 
     @property
     def is_stored(self) -> bool:
-        """It survives a restart."""
+        """Whether the queue survives a restart."""
         return self.properties.is_stored
 
     @property
     def is_unwanted(self) -> bool:
-        """It is to be deleted with its last consumer, which has gone."""
+        """Whether the queue is auto-delete and its last consumer has left."""
         is_left = self.had_consumer and not self.consumer_count
         return self.properties.auto_delete and is_left and not self.deleted
 
     @property
     def is_wide(self) -> bool:
-        """What is done with all of its partitions takes a turn of the loop for itself."""
+        """Whether work on all its partitions takes a turn of the event loop of its own."""
         return len(self.partitions) > WIDE_PARTITIONS
 
     @property
     def is_stream(self) -> bool:
-        """Consumers read its log and take nothing away."""
+        """Whether consumers read the log and settle nothing."""
         return is_stream(self.properties.arguments)
 
     @property
     def durability(self) -> Durability:
-        """What a confirm of a persistent message promises."""
+        """What a confirm of a persistent message waits for."""
         return self.partitions[0].log.durability
 
     @property
     def counts_deliveries(self) -> bool:
-        """What it delivers again says how often: `x-delivery-count`."""
+        """Whether redeliveries have the header `x-delivery-count`."""
         rules = self.rules
         if rules is not None and (rules.delivery_limit is not None or rules.backoff.options):
             return True
@@ -224,25 +226,25 @@ class Queue(Dispatcher):
 
     @property
     def delayed(self) -> int:
-        """Messages that came back, and wait before they are ready again."""
+        """Returned messages that wait before they are ready again."""
         return 0 if self.rules is None else self.rules.backoff.count
 
     @property
     def ready(self) -> int:
-        """Messages that wait for a consumer; of a stream, those that it keeps."""
+        """Messages that wait for a consumer; of a stream, all its messages."""
         if self.is_stream:
             return sum(p.log.visible_end - p.log.first_offset for p in self.partitions)
         return sum(partition.ready for partition in self.partitions)
 
     @property
     def consumer_count(self) -> int:
-        """Consumers, whether they have credit or not, those of its groups too."""
+        """All consumers, with and without credit, those of groups included."""
         in_groups = sum(len(group.consumers) for group in self.groups.values())
         waiting = len(self._standby.consumers) if self._standby is not None else 0
         return len(self.consumers) + waiting + len(self._readers) + in_groups
 
     def activity(self, consumer: Consumer) -> str:
-        """RabbitMQ's word for what a consumer does: "up", "single_active", or "waiting" to be that."""
+        """The state of a consumer as RabbitMQ names it: "up", "single_active", or "waiting" for that."""
         if self._standby is None:
             return "up"
         if consumer in self._standby.consumers:
@@ -282,7 +284,7 @@ class Queue(Dispatcher):
         return position
 
     def takes(self, count: int, size: int) -> bool:
-        """Whether it refuses none of so many messages, of so many bytes of bodies, at once."""
+        """Whether all of so many messages, of so many bytes of bodies, would be accepted at once."""
         length = None if self.rules is None else self.rules.length
         return length is None or length.takes(count, size)
 
@@ -338,7 +340,7 @@ class Queue(Dispatcher):
         self.had_consumer = True
 
     def add_reader(self, consumer: Consumer, wanted: object, now: int) -> None:
-        """Begin to deliver from a place in the log, disturbing nobody.
+        """Begin to deliver from a place in the log, without effect on other consumers.
 
         Args:
             wanted: the place; see `stream_position`.
@@ -364,7 +366,7 @@ class Queue(Dispatcher):
         self.wake()
 
     def join_group(self, group: ConsumerGroup, consumer: Consumer) -> None:
-        """Begin to deliver what a group has not settled.
+        """Begin to deliver the messages that a group has not settled.
 
         Raises:
             ConsumptionRefused: the consumer is exclusive in the group, or another one is.
@@ -377,7 +379,7 @@ class Queue(Dispatcher):
         self.remove_consumers((consumer,))
 
     def remove_consumers(self, gone: Collection[Consumer]) -> None:
-        """Deliver no more to some consumers; those it does not have are no error."""
+        """Deliver no more to some consumers; unknown ones are ignored."""
         super().remove_consumers(gone)
         self._readers = [reader for reader in self._readers if reader.consumer not in gone]
         for group in self.groups.values():
@@ -390,7 +392,7 @@ class Queue(Dispatcher):
         self.used()
 
     def stand_aside(self, consumer: Consumer) -> None:
-        """Let another consumer be the single active one, if one waits: this one does not settle."""
+        """Make a waiting consumer the single active one: this one does not acknowledge in time."""
         if self._standby is not None and consumer in self.consumers:
             following = self._standby.take()
             if following is not None:
@@ -414,11 +416,11 @@ class Queue(Dispatcher):
         if delivery is None and self._is_blocked():
             raise self._why_stopped()
         if self.rules is not None:
-            self.rules.expiry.look_now()  # who took it is told how many are left
+            self.rules.expiry.look_now()  # `get-ok` has the number of messages left
         return delivery
 
     def when_loaded(self, done: Callable[[], None]) -> bool:
-        """Call `done` when the next message is in memory, or never will be: ask again then.
+        """Call `done` when the next message is in memory, or cannot be loaded: call `get` again then.
 
         Returns:
             False when nothing has to be loaded; `done` is not called then.
@@ -446,7 +448,7 @@ class Queue(Dispatcher):
             self._serve()
 
     def serve_due(self) -> None:
-        """Do at once what is due after this turn: who takes or counts comes behind consumers and limits."""
+        """Dispatch, expire and drop at once what is due after this turn; a caller counts the rest."""
         if self._state == DUE:
             self._state = SERVED
             self._turns.begin()
@@ -455,7 +457,7 @@ class Queue(Dispatcher):
             self.rules.serve_due()
 
     def _feed_readers(self) -> None:
-        # Each in its turn, so that those in front do not keep the others waiting.
+        # Round robin, so that the first readers do not keep the others waiting.
         readers = self._readers
         first = self._next_reader % len(readers)
         sent = 0
@@ -467,7 +469,7 @@ class Queue(Dispatcher):
                 return
 
     def _feed(self, reader: StreamReader | PartitionedReader, sent: int) -> int:
-        # Returns what was sent in this turn.
+        # Returns the bytes sent in this turn.
         while not self.deleted and sent <= TURN_BYTES_MAX and not self._turns.is_over():
             credit = reader.consumer.credit()
             if credit <= 0:
@@ -485,12 +487,12 @@ class Queue(Dispatcher):
     # -- emptying
 
     def purge(self) -> int:
-        """Settle everything that is ready; returns how many messages that were."""
+        """Settle all ready messages; returns how many."""
         self.serve_due()
         return sum(partition.purge() for partition in self.partitions)
 
     def delete(self) -> None:
-        """Tell the consumers that the queue is gone, and who waits for a message to be loaded."""
+        """Delete the queue: tell its consumers, and callers of `when_loaded`."""
         readers, self._readers = self._readers, []
         groups, self.groups = self.groups, {}
         if self._standby is not None:

@@ -1,4 +1,4 @@
-"""The rules of declaring a queue: what a declaration may say, and when two mean the same."""
+"""The rules of declaring a queue: valid declarations, and equivalent ones."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,13 +27,13 @@ def with_type(properties: QueueProperties, default_type: str | None) -> QueuePro
 
 
 def check_declaration(vhost: str, properties: QueueProperties, has_remote: bool = True) -> None:
-    """Refuse a declaration that no queue can fulfil.
+    """Refuse a declaration that is not valid.
 
     Args:
         has_remote: this broker has remote storage.
 
     Raises:
-        InvalidQueueArgument, InvalidQueueProperty: names what cannot be.
+        InvalidQueueArgument, InvalidQueueProperty: names the fault.
     """
     name, arguments, is_stored = properties.name, properties.arguments, properties.is_stored
     check_arguments(name, vhost, arguments)
@@ -59,11 +59,11 @@ def _check_type(vhost: str, properties: QueueProperties) -> None:
 def check_redeclared(
     vhost: str, queue: Queue, received: QueueProperties, connection: object
 ) -> None:
-    """Refuse a declaration of another queue than there is.
+    """Refuse a declaration that differs from the queue that exists.
 
     Raises:
         QueueLocked: the queue is exclusive to another connection, or is not exclusive at all.
-        QueueInequivalent, InvalidQueueArgument: names what differs or cannot be.
+        QueueInequivalent, InvalidQueueArgument: names the argument at fault.
     """
     current = queue.properties
     queue.check_access(connection)
@@ -79,10 +79,10 @@ def check_redeclared(
 
 
 def server_name(arguments: Mapping[str, object]) -> str:
-    """A name for a queue that a client leaves to the broker.
+    """The name that the broker gives to a queue declared without one.
 
     Raises:
-        NeedsName: nobody would find a queue of this type again.
+        NeedsName: a queue of this type needs a name, to be found again.
     """
     queue_type = arguments.get(QUEUE_TYPE, "classic")
     if queue_type in REPLICATED:

@@ -1,4 +1,4 @@
-"""Opens the logs that a queue's partitions are, and what the queue makes of them."""
+"""Opening of the logs of a queue's partitions."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -21,7 +21,7 @@ from routelog.vhosts.timer import CallSoon
 class QueueLogs:
     """The logs of a vhost's queues.
 
-    What a queue's arguments mean is looked at once, and not for each of its up to 256 partitions.
+    A queue's arguments are evaluated once, not for each of its up to 256 partitions.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class QueueLogs:
         self._call_soon = call_soon
 
     def open(self, queue: Queue, numbers: Sequence[int]) -> None:
-        """Let a queue begin with partitions of these numbers: with what the topology knows, or empty ones."""
+        """Open a queue on partitions of these numbers: those of an earlier run, or new ones."""
         properties, arguments = queue.properties, queue.properties.arguments
         opened = partial(
             self._logs.open_partition,
@@ -60,7 +60,7 @@ class QueueLogs:
         )
 
     def recovered(self, queue: Queue) -> None:
-        """The journal has been replayed into its logs: look at them again."""
+        """The journal was replayed into the logs of a queue: update the queue's partitions."""
         queue.open(self._partitions(queue, [each.log for each in queue.partitions]))
 
     def _partitions(self, queue: Queue, logs: Sequence[PartitionLog]) -> list[QueuePartition]:

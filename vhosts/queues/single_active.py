@@ -1,7 +1,7 @@
 """The consumers of a queue with `x-single-active-consumer` that wait until the active one is gone.
 
-The next one is the one of the highest priority that has waited longest. An active consumer stays active when
-one of a higher priority comes, as with classic queues of RabbitMQ.
+The next active consumer is the one of the highest priority that has waited longest. An active consumer stays
+active when one of a higher priority comes, as in classic queues of RabbitMQ.
 """
 
 from bisect import insort
@@ -19,19 +19,19 @@ class WaitingConsumers:
         self.consumers: list[Consumer] = []
 
     def add(self, consumer: Consumer) -> None:
-        """Wait behind those of the same priority."""
+        """Add a consumer, behind those of the same priority."""
         insort(self.consumers, consumer, key=_rank)
 
     def remove(self, gone: Collection[Consumer]) -> None:
-        """Wait no more; those that do not wait are no error."""
+        """Remove consumers; unknown ones are ignored."""
         self.consumers = [each for each in self.consumers if each not in gone]
 
     def take(self) -> Consumer | None:
-        """The next one to be active, which waits no more."""
+        """Remove and return the next consumer to be active."""
         return self.consumers.pop(0) if self.consumers else None
 
     def take_all(self) -> list[Consumer]:
-        """All of them; none waits any more."""
+        """Remove and return all consumers."""
         taken, self.consumers = self.consumers, []
         return taken
 

@@ -1,9 +1,9 @@
-"""Dead letters of one queue: what leaves it unconsumed, on its way to the exchange for that.
+"""Dead letters of one queue: rejected, expired or dropped messages, published to the dead letter exchange.
 
-A message stays unsettled until its dead letter is as safe as the queues that took it promise. So a crash
-loses none, and may bring a message twice: as dead letter, and in its old place.
+A message is settled only when its dead letter is as durable as the queues that took it promise. So a crash
+loses no message, and may bring one twice: as a dead letter, and in its old place.
 
-Strategy `at-least-once`: what no queue took is kept and tried again, instead of dropped.
+Strategy `at-least-once`: a dead letter that no queue took is kept and tried again, instead of dropped.
 """
 
 from collections import deque
@@ -18,11 +18,13 @@ from routelog.vhosts.posting.posting import Posted
 from routelog.vhosts.rules.death import Death, DeathReason
 from routelog.vhosts.rules.surroundings import Surroundings
 
-LETTERS_MAX = 64  # between two looks at the clock: about 1 ms, most of it for their headers
-LETTERS_BYTES_MAX = 262_144  # likewise, of bodies, but one message whole
-# Between looks whether publishers may go on: as often as free space is looked at.
+LETTERS_MAX = (
+    64  # messages between two looks at the clock: about 1 ms, most of it for their headers
+)
+LETTERS_BYTES_MAX = 262_144  # likewise, of their bodies; a larger message goes alone
+# Until publishers are checked again for back-pressure: as often as free space is.
 PRESSED_SECONDS = 0.1
-RETRY_SECONDS = 5.0  # until what no queue took is tried again
+RETRY_SECONDS = 5.0  # until dead letters that no queue took are tried again
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,8 @@ class LetterAddress:
     """Where a queue sends its dead letters.
 
     Attributes:
-        routing_key: that they get; None: they keep their own.
-        at_least_once: what no queue takes is kept.
+        routing_key: of the dead letters; None: that of each message.
+        at_least_once: keep dead letters that no queue takes.
     """
 
     exchange: str
@@ -40,7 +42,7 @@ class LetterAddress:
 
 
 @dataclass(slots=True)
-class _Leaving:
+class _Departure:
     # Messages [first, end) that left their queue for one reason and are not settled.
     partition: QueuePartition
     first: int
@@ -66,7 +68,7 @@ def letter_address(arguments: Mapping[str, object]) -> LetterAddress | None:
 
 
 class DeadLetters:
-    """What leaves one queue unconsumed.
+    """The messages that leave one queue unconsumed.
 
     Attributes:
         address: where dead letters go; None: messages are dropped. May be changed at any time.
@@ -76,39 +78,41 @@ class DeadLetters:
         self.address: LetterAddress | None = None
         self._queue = queue
         self._surroundings = surroundings
-        self._leaving: deque[_Leaving] = deque()
-        self._untaken: list[_Leaving] = []
-        self._refused: deque[tuple[Records, int]] = deque()  # with the index of the first one left
+        self._departures: deque[_Departure] = deque()
+        self._retry_ranges: list[_Departure] = []
+        self._refused_records: deque[tuple[Records, int]] = (
+            deque()
+        )  # with the index of the first record that is not done
         self._scheduled = False  # until its turn is over
-        self._sent = 0  # letters that are on their way, and not yet in all of their queues
+        self._letters_in_flight = 0  # published, and not yet durable in all their queues
 
     @property
     def waiting(self) -> int:
-        """Messages that left the queue and wait for their turn, or for its end."""
-        left = sum(each.end - each.first for each in (*self._leaving, *self._untaken))
-        return left + self._sent
+        """Whether messages left the queue whose dead letters are not durable yet."""
+        left = sum(each.end - each.first for each in (*self._departures, *self._retry_ranges))
+        return left + self._letters_in_flight
 
     def discard(self, partition: QueuePartition, first: int, end: int, reason: DeathReason) -> None:
-        """Messages [first, end) leave their queue: nobody will be handed them any more."""
+        """Messages [first, end) leave their queue: no consumer will get them."""
         if self.address is None:
             partition.finish(first, end, reason.settlement)
             return
-        last = self._leaving[-1] if self._leaving else None
+        last = self._departures[-1] if self._departures else None
         if last and (last.partition, last.end, last.reason) == (partition, first, reason):
             last.end = end
         else:
-            self._leaving.append(_Leaving(partition, first, end, reason))
+            self._departures.append(_Departure(partition, first, end, reason))
         self._wake()
 
     def refuse(self, records: Records) -> None:
-        """Messages that were never in the queue, because it was full, are dead at once."""
+        """Make dead letters of messages that the full queue refused."""
         if self.address is not None:
-            self._refused.append((records, 0))
+            self._refused_records.append((records, 0))
             self._wake()
 
     def _wake(self) -> None:
-        # What is on its way wakes it then: letters of one queue come in order.
-        if not self._scheduled and not self._sent:
+        # The letters in flight wake it when they are durable: letters of one queue keep their order.
+        if not self._scheduled and not self._letters_in_flight:
             self._scheduled = True
             self._surroundings.letter_turns.postpone(self._turn)
 
@@ -125,26 +129,26 @@ class DeadLetters:
             self._wake()
 
     def _send_some(self) -> bool:
-        # Whether there is more to do in the next turn.
-        while self._refused or self._leaving:
-            if self._refused:
+        # Returns whether there is more to do in the next turn.
+        while self._refused_records or self._departures:
+            if self._refused_records:
                 self._send_refused()
             elif not self._send_leaving():
                 return False
-            if self._sent or self._surroundings.letter_turns.is_over():
+            if self._letters_in_flight or self._surroundings.letter_turns.is_over():
                 return True
         return False
 
     def _send_leaving(self) -> bool:
-        # False: what is next is not in memory.
-        leaving = self._leaving[0]
+        # Returns False when the next message is not in memory.
+        leaving = self._departures[0]
         partition, first = leaving.partition, leaving.first
         if partition.log.closed:
-            self._leaving.clear()
+            self._departures.clear()
             return True
         batch = partition.log.read(first)
         if batch is None:
-            partition.log.load(first, self._wake)  # behind a damage: not before a repair
+            partition.log.load(first, self._wake)  # behind damage: only a repair helps
             return False
         if batch.base_offset > first:
             end = min(leaving.end, batch.base_offset)
@@ -159,26 +163,26 @@ class DeadLetters:
         return True
 
     def _send_refused(self) -> None:
-        records, first = self._refused.popleft()
+        records, first = self._refused_records.popleft()
         count = fitting(records, first, min(records.count - first, LETTERS_MAX), LETTERS_BYTES_MAX)
         if first + count < records.count:
-            self._refused.appendleft((records, first + count))
+            self._refused_records.appendleft((records, first + count))
         address = self.address
         if address is not None:
             death = self._death(DeathReason.MAXLEN, address)
-            self._sent = count
+            self._letters_in_flight = count
             done = self._refused_sent
             self._surroundings.letters.send(records, first, count, address.exchange, death, done)
 
     def _refused_sent(self, posted: Posted | None) -> None:
         if posted is None:
-            self._refused.clear()  # nobody was promised anything
+            self._refused_records.clear()  # no publisher was promised that these are kept
         self._arrived()
 
-    def _advance(self, leaving: _Leaving, first: int) -> None:
+    def _advance(self, leaving: _Departure, first: int) -> None:
         leaving.first = first
         if first >= leaving.end:
-            self._leaving.popleft()
+            self._departures.popleft()
 
     def _send(
         self,
@@ -194,7 +198,7 @@ class DeadLetters:
             partition.finish(first, first + count, reason.settlement)
             return
         death = self._death(reason, address)
-        self._sent = count
+        self._letters_in_flight = count
         done = partial(self._letters_sent, partition, first, count, reason, address)
         self._surroundings.letters.send(batch.records, index, count, address.exchange, death, done)
 
@@ -208,21 +212,21 @@ class DeadLetters:
         posted: Posted | None,
     ) -> None:
         if posted is None:
-            return  # the journal said so in the log; a restart brings back what is unsettled
+            return  # the journal has logged it; a restart brings back unsettled messages
         self._arrived()
-        # What failed stays unsettled, too, until a restart tries it again.
+        # A message that failed stays unsettled until a restart tries it again.
         kept = posted.untaken if address.at_least_once else frozenset()
         start = first
         for place in sorted(kept | posted.failed):
             if place in kept:
-                self._keep(_Leaving(partition, first + place, first + place + 1, reason))
+                self._keep(_Departure(partition, first + place, first + place + 1, reason))
             self._settle_later(posted, partition, start, first + place, reason)
             start = first + place + 1
         self._settle_later(posted, partition, start, first + count, reason)
 
     def _arrived(self) -> None:
-        self._sent = 0
-        if self._leaving or self._refused:
+        self._letters_in_flight = 0
+        if self._departures or self._refused_records:
             self._wake()
 
     def _settle_later(
@@ -232,14 +236,14 @@ class DeadLetters:
             done = partial(partition.finish, first, end, reason.settlement)
             self._surroundings.when_reached(posted, done)
 
-    def _keep(self, leaving: _Leaving) -> None:
-        if not self._untaken:
+    def _keep(self, leaving: _Departure) -> None:
+        if not self._retry_ranges:
             self._surroundings.call_later(RETRY_SECONDS, self._retry)
-        self._untaken.append(leaving)
+        self._retry_ranges.append(leaving)
 
     def _retry(self) -> None:
-        untaken, self._untaken = self._untaken, []
-        self._leaving.extendleft(reversed(untaken))
+        untaken, self._retry_ranges = self._retry_ranges, []
+        self._departures.extendleft(reversed(untaken))
         self._wake()
 
     def _death(self, reason: DeathReason, address: LetterAddress) -> Death:

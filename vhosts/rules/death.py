@@ -1,4 +1,4 @@
-"""The death of a message: what its dead letter says of it.
+"""The headers of a dead letter: when, where and why its message died.
 
 Headers, as RabbitMQ writes them: `x-death`, an array of tables, the latest first, one for each queue and
 reason; `x-first-death-*` of the first death of all, `x-last-death-*` of the latest.
@@ -35,17 +35,17 @@ class DeathReason(StrEnum):
 
     @property
     def settlement(self) -> Reason:
-        """What the cursor of its queue is told."""
+        """The reason of the settlement in the queue's cursor."""
         rejected = self in (DeathReason.REJECTED, DeathReason.DELIVERY_LIMIT)
         return Reason.REJECTED if rejected else Reason.EXPIRED
 
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """One death: of a message of this queue, at a time (seconds since 1970).
+    """The death of a message of a queue, at a time (seconds since 1970).
 
     Attributes:
-        routing_key: that the dead letter gets; None: it keeps those that it has.
+        routing_key: of the dead letter; None: it keeps the keys of its message.
     """
 
     queue: str
@@ -55,12 +55,12 @@ class Death:
 
 
 class DeadLetter(NamedTuple):
-    """What of a message changes when it dies.
+    """The parts of a dead letter that differ from its message.
 
     Attributes:
         properties: its property list.
         keys: routing keys; it carries the first.
-        cycles_to: queues that it must not come to again: it went round without being rejected.
+        cycles_to: queues that it must not reach again: it would cycle without ever being rejected.
     """
 
     properties: bytes
@@ -104,7 +104,7 @@ def dead_letter(properties: bytes, exchange: bytes, routing_key: bytes, death: D
 def _with_death(
     deaths: list[dict[bytes, bytes]], own: dict[bytes, bytes]
 ) -> list[dict[bytes, bytes]]:
-    # An earlier one of the same queue and reason is counted, and keeps what it says of the first time.
+    # An earlier death in the same queue for the same reason is counted, and keeps its other fields.
     for at, each in enumerate(deaths):
         if each.get(b"queue") == own[b"queue"] and each.get(b"reason") == own[b"reason"]:
             counted = {**each, b"count": _long(_count(each.get(b"count", b"")) + 1)}
@@ -124,7 +124,7 @@ def _mark(
 
 
 def _cycles(deaths: list[dict[bytes, bytes]]) -> frozenset[str]:
-    # Those it came through since it was last rejected.
+    # The queues that it came through since its last rejection.
     queues: list[str] = []
     for each in deaths:
         if each.get(b"reason") == _text(b"rejected"):
@@ -143,7 +143,7 @@ def strings(value: bytes) -> list[bytes]:
 
 
 def _items(value: bytes) -> list[bytes]:
-    # Those of an array, with their letters; none when it is no array, or does not add up.
+    # The elements of an array, with their type letters; none when it is no array, or malformed.
     if value[:1] != b"A":
         return []
     items: list[bytes] = []

@@ -1,7 +1,7 @@
 """The limit of deliveries: a message that comes back too often leaves its queue.
 
-A message may be delivered again as often as `x-delivery-limit` says. The count is kept over restarts, and all
-that brings a message back counts: `basic.reject`, `basic.nack`, `basic.recover`, the end of its channel.
+A message may be delivered again as often as `x-delivery-limit` says. The count survives restarts, and every
+return counts: `basic.reject`, `basic.nack`, `basic.recover`, the end of its channel.
 
 Source: RabbitMQ's quorum queues, `rabbit_fifo.erl`; the default is that of RabbitMQ 4.
 """
@@ -15,7 +15,7 @@ UNLIMITED = -1
 
 
 def delivery_limit(arguments: Mapping[str, object]) -> int | None:
-    """How often the arguments of a queue let a message be delivered again; None: for ever."""
+    """The delivery limit in the arguments of a queue; None: there is no limit."""
     default = QUORUM_DEFAULT if arguments.get("x-queue-type") == "quorum" else UNLIMITED
     limit = arguments.get("x-delivery-limit", default)
     return limit if isinstance(limit, int) and limit != UNLIMITED else None
@@ -27,7 +27,7 @@ Ranges = list[tuple[int, int]]
 def within_limit(
     partition: QueuePartition, first: int, end: int, limit: int
 ) -> tuple[Ranges, Ranges]:
-    """What of messages [first, end) that come back may be delivered again, and what may not."""
+    """The ranges of returned messages [first, end) within the delivery limit, and those above it."""
     over = [(first, end)]
     if limit:
         over = partition.cursor.delivery_counts.reaching(first, end, limit)

@@ -1,9 +1,8 @@
-"""Expiry: messages of a queue whose time is over leave it when they are at its head, as in RabbitMQ.
+"""Expiry: messages of a queue leave it when they have expired and are at its head, as in RabbitMQ.
 
-A message's time is `x-message-ttl` or its own `expiration`, the shorter one, from when it came in. All
-messages of a batch came in at once, so without expirations of their own they are over by ranges: the batch
-times say where the range ends, and nothing is read. A message that has just come in is always offered to
-consumers first, even with a time of 0.
+The time to live of a message is `x-message-ttl` or its own `expiration`, the shorter one. All messages of a
+batch came in at once, so without `expiration` they expire by ranges: the time of each batch is enough, and no
+message is read. A new message is always offered to consumers first, even with a time to live of 0.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,23 +14,23 @@ from routelog.vhosts.rules.ruled_queue import RuledQueue
 from routelog.vhosts.rules.surroundings import Surroundings
 from routelog.vhosts.timer import Timer
 
-RANGES_MAX = 256  # that leave in one turn: about 1 ms
-TAKEN_RANGES_MAX = 1_024  # that leave while somebody waits for the next message: about 4 ms
+RANGES_MAX = 256  # that expire in one turn: about 1 ms
+TAKEN_RANGES_MAX = 1_024  # that expire while a consumer waits for the next message: about 4 ms
 MESSAGES_MAX = 512  # of a batch whose expirations are read at once: about 1 ms
 TIMER_SECONDS_MAX = 3_600.0  # the clock may be set meanwhile
 MILLISECOND = 1_000  # us
 
 
 class Expiry:
-    """The times of one queue's messages.
+    """Expires the messages of one queue.
 
     Attributes:
-        ttl: of every message, in microseconds; None: only their own counts.
-        expected: some message has a time of its own.
-        watchful: look for such messages also where none is known of.
+        ttl: `x-message-ttl` in microseconds; None: only `expiration` counts.
+        expected: some message has an `expiration`.
+        watchful: look for messages with an `expiration` even if none is known.
 
     Args:
-        discard: takes messages [first, end) of a partition that are over.
+        discard: takes expired messages [first, end) of a partition.
     """
 
     def __init__(
@@ -45,29 +44,31 @@ class Expiry:
         self._queue = queue
         self._surroundings = surroundings
         self._discard = discard
-        self._fresh: dict[QueuePartition, int] = {}  # from there on nobody was offered any
+        self._first_unoffered: dict[
+            QueuePartition, int
+        ] = {}  # messages from this offset on were not offered to consumers yet
         self._looking = False
         self._timer: Timer | None = None
 
     def publishing(self) -> None:
-        """Messages are about to come in."""
+        """New messages are about to be appended: note from which offset on they must be offered first."""
         for partition in self._queue.partitions:
-            self._fresh.setdefault(partition, partition.log.ready_end)
+            self._first_unoffered.setdefault(partition, partition.log.ready_end)
         self.look_soon()
 
     def look_soon(self) -> None:
-        """The head may be another one: look after this turn when it is over."""
+        """The head may have changed: expire messages after this turn."""
         if not self._looking and (self.ttl is not None or self.expected or self.watchful):
             self._looking = True
             self._surroundings.call_soon(self._look)
 
     def look_now(self) -> None:
-        """Look at once if that is due after this turn."""
+        """If a look is due after this turn, look at once."""
         if self._looking:
             self._look()
 
     def stop(self) -> None:
-        """Look no more: the queue is gone."""
+        """The queue was deleted: expire nothing more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -80,7 +81,7 @@ class Expiry:
             head = partition.head
             batch = partition.log.read(head[0]) if head is not None else None
             if head is None or batch is None or batch.base_offset > head[0]:
-                return count_max  # whoever takes it finds out
+                return count_max  # `take` finds out
             over, left = self._over(partition, batch, *head)
             if left:
                 return min(count_max, left)
@@ -92,10 +93,12 @@ class Expiry:
         self._looking = False
         if self._queue.deleted:
             return
-        if self._fresh and self._queue.has_turn:
+        if self._first_unoffered and self._queue.has_turn:
             self.look_soon()  # consumers come first
             return
-        self._fresh = {each: at for each, at in self._fresh.items() if each.log.is_open}
+        self._first_unoffered = {
+            each: at for each, at in self._first_unoffered.items() if each.log.is_open
+        }
         self.stop()
         deadlines = [self._expire(partition) for partition in self._queue.partitions]
         known = [deadline for deadline in deadlines if deadline is not None]
@@ -105,7 +108,7 @@ class Expiry:
             self._timer = self._surroundings.call_later(seconds, self.look_soon)
 
     def _expire(self, partition: QueuePartition) -> int | None:
-        # Let go of what is over; returns when the head will be, if it will.
+        # Discards expired messages at the head; returns when the next head expires, if it does.
         ranges = 0
         if self.ttl is not None:
             oldest = self._surroundings.now() - self.ttl + 1
@@ -118,7 +121,7 @@ class Expiry:
                 partition.log.load(head[0], self.look_soon)
                 return None
             if batch.base_offset > head[0]:
-                return None  # of an earlier run, and lost: who takes it finds out
+                return None  # transient, of an earlier run: `take` finds out
             over, left = self._over(partition, batch, *head)
             if left:
                 return self._deadline(batch, head[0])
@@ -140,9 +143,9 @@ class Expiry:
     def _over(
         self, partition: QueuePartition, batch: RecordBatch, first: int, end: int
     ) -> tuple[int, int]:
-        # How many messages from the first on are over; when it is not, how many are not.
+        # How many messages from the first on have expired; if the first has not, how many have not.
         end = min(end, batch.end_offset)
-        if first >= self._fresh.get(partition, end):
+        if first >= self._first_unoffered.get(partition, end):
             return 0, end - first
         age = self._surroundings.now() - batch.records.last_time
         if self.ttl is not None and age >= self.ttl:
@@ -165,7 +168,7 @@ class Expiry:
 
 
 def _leading(gone: Sequence[bool]) -> tuple[int, int]:
-    # How many are gone in front, or how many are left in front.
+    # How many messages at the front have expired, or have not.
     kind = gone[0]
     count = next((at for at, each in enumerate(gone) if each is not kind), len(gone))
     return (count, 0) if kind else (0, count)

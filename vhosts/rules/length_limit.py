@@ -10,20 +10,20 @@ from routelog.vhosts.rules.ready_bytes import ReadyBytes, ReadyBytesWalks
 from routelog.vhosts.rules.ruled_queue import RuledQueue
 from routelog.vhosts.timer import CallSoon
 
-RANGES_MAX = 256  # that leave in one turn: about 1 ms
-# Ranges that leave for each run that comes in the same turn: one comes, and more than one leaves.
+RANGES_MAX = 256  # dropped in one turn: about 1 ms
+# Ranges dropped for each run that is published in the same turn: more leave than come.
 RANGES_MORE = 2
 
 
 @dataclass(frozen=True, slots=True)
 class LengthOptions:
-    """What arguments say of a queue's length.
+    """The limits in a queue's arguments.
 
     Attributes:
         count_max: ready messages; None: no limit.
         bytes_max: of their bodies; None: no limit.
-        refuses: what is published to a full queue is refused; otherwise the oldest leaves.
-        keeps_refused: what is refused becomes a dead letter.
+        refuses: a full queue refuses messages; otherwise the oldest messages are dropped.
+        keeps_refused: refused messages become dead letters.
     """
 
     count_max: int | None
@@ -33,7 +33,7 @@ class LengthOptions:
 
 
 def length_options(arguments: Mapping[str, object]) -> LengthOptions | None:
-    """What arguments say of a queue's length; None: nothing."""
+    """The limits in a queue's arguments; None: there are none."""
     count_max, bytes_max = arguments.get("x-max-length"), arguments.get("x-max-length-bytes")
     if not isinstance(count_max, int) and not isinstance(bytes_max, int):
         return None
@@ -49,11 +49,10 @@ def length_options(arguments: Mapping[str, object]) -> LengthOptions | None:
 class LengthLimit:
     """Keeps one queue within its limit.
 
-    Consumers with credit are as good as room: what comes in goes out to them after the turn, before
-    anything leaves unconsumed.
+    Consumers with credit count as room: new messages go to them after the turn, before any message is dropped.
 
     Args:
-        discard: takes messages [first, end) of a partition that leave.
+        discard: drops messages [first, end) of a partition.
     """
 
     def __init__(
@@ -69,7 +68,9 @@ class LengthLimit:
         self._call_soon = call_soon
         self._discard = discard
         self._scheduled = self._stopped = False
-        self._behind = False  # RANGES_MAX have left in this turn, and more have to
+        self._has_more = (
+            False  # RANGES_MAX were dropped in this turn, and the queue is still too long
+        )
         self._bytes: dict[QueuePartition, ReadyBytes] = {}
         if options.bytes_max is not None:
             for partition in queue.partitions:
@@ -77,14 +78,14 @@ class LengthLimit:
         self.enforce_soon()
 
     def stop(self) -> None:
-        """Let nothing leave any more: another limit counts, or none."""
+        """Drop nothing more: another limit is in force, or none."""
         self._stopped = True
 
     # -- what is ready
 
     @property
     def ready_bytes(self) -> int:
-        """Of the bodies of ready messages, as far as they are counted."""
+        """Bytes of the bodies of ready messages, as far as they are counted."""
         return sum(each.total for each in self._bytes.values())
 
     def left(self, partition: QueuePartition, first: int, end: int) -> None:
@@ -114,7 +115,7 @@ class LengthLimit:
         return (room is None or room >= count) and (left is None or size <= left)
 
     def _room(self) -> tuple[int | None, int | None]:
-        # For messages, and for bytes of their bodies; None: any number.
+        # Room for messages, and for bytes of their bodies; None: no limit.
         count_max, bytes_max = self.options.count_max, self.options.bytes_max
         room = left = None
         credit = self._credit()
@@ -133,7 +134,7 @@ class LengthLimit:
         if self._credit():
             self.enforce_soon()
         else:
-            self._enforce(RANGES_MORE if self._behind else RANGES_MAX)
+            self._enforce(RANGES_MORE if self._has_more else RANGES_MAX)
 
     def _credit(self) -> int:
         return sum(max(0, consumer.credit()) for consumer in self._queue.consumers)
@@ -141,18 +142,18 @@ class LengthLimit:
     # -- making room
 
     def enforce_soon(self) -> None:
-        """Let the oldest leave after this turn, when consumers have had their share."""
+        """Drop the oldest messages after this turn, when consumers have taken theirs."""
         if not self._scheduled:
             self._scheduled = True
             self._call_soon(self._turn)
 
     def enforce_now(self) -> None:
-        """Let them leave at once if that is due after this turn."""
+        """If messages are to be dropped after this turn, drop them at once."""
         if self._scheduled:
             self._turn()
 
     def _turn(self) -> None:
-        self._scheduled = self._behind = False
+        self._scheduled = self._has_more = False
         if self._queue.deleted or self._stopped:
             return
         if self._queue.has_turn:
@@ -187,7 +188,7 @@ class LengthLimit:
             bytes_over -= before - self._bytes_in(partition)
             heapreplace(fullest, (-partition.ready, at))
             self._discard(partition, *gone)
-        self._behind = True
+        self._has_more = True
         self.enforce_soon()
 
     def _over(self) -> tuple[int, int]:
@@ -200,7 +201,7 @@ class LengthLimit:
         return self._bytes[partition].total if self._bytes else 0
 
     def _too_large(self, partition: QueuePartition, excess: int) -> int:
-        # How many messages at the head make up for so many bytes; of one batch.
+        # How many messages at the head of one batch have so many bytes together.
         head = partition.head
         if head is None:
             return 0
@@ -220,7 +221,7 @@ class LengthLimit:
 
 
 def _without_room(records: Records, room: int | None, bytes_left: int | None) -> list[int]:
-    # One after the other: a small one may fit behind a large one that did not.
+    # One after the other: a small message may fit after a large one that did not.
     sizes = records.offset_columns()
     refused = []
     for index in range(records.count):
@@ -236,7 +237,7 @@ def _without_room(records: Records, room: int | None, bytes_left: int | None) ->
 
 
 def _lead(fullest: Sequence[tuple[int, int]]) -> int:
-    # By how much the fullest of a heap is ahead of the next one, and one more.
+    # By how much the first of a heap exceeds the second, plus 1.
     if len(fullest) == 1:
         return -fullest[0][0]
     return min(fullest[1:3])[0] - fullest[0][0] + 1

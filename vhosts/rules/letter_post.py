@@ -1,4 +1,4 @@
-"""The way of dead letters: through the exchange that their queue names, to queues of the vhost."""
+"""Publishing of dead letters to the dead letter exchange of their queue."""
 
 from routelog.log_backend import BLIND_COPIES, PERSISTENT, Records
 from routelog.vhosts.posting.post import Done, Post
@@ -18,7 +18,7 @@ class LetterPost:
         """Publish the dead letters of some neighbouring messages of a batch.
 
         Args:
-            done: see `Post.begin`; those that would go round for ever count as taken.
+            done: see `Post.begin`; letters that are dropped because they would cycle count as taken.
         """
         letters = _Letters(records, index, count, death)
         attributes = records.attributes & (PERSISTENT | BLIND_COPIES)
@@ -26,14 +26,14 @@ class LetterPost:
 
 
 class _Letters:
-    # See `Outgoings`. Neighbours often have the same properties and key, and then the same letter.
+    # See `Outgoings`. Neighbours often have equal properties and keys; their letter is made once.
 
     def __init__(self, records: Records, index: int, count: int, death: Death) -> None:
         self._records = records
         self._index = index
         self._count = count
         self._death = death
-        self._known: dict[tuple[bytes, bytes], DeadLetter] = {}
+        self._letters: dict[tuple[bytes, bytes], DeadLetter] = {}
 
     def __len__(self) -> int:
         return self._count
@@ -41,8 +41,8 @@ class _Letters:
     def __getitem__(self, place: int) -> Outgoing:
         records, at = self._records, self._index + place
         origin = (records.properties(at), records.routing_key(at))
-        letter = self._known.get(origin)
+        letter = self._letters.get(origin)
         if letter is None:
             letter = dead_letter(origin[0], records.exchange, origin[1], self._death)
-            self._known[origin] = letter
+            self._letters[origin] = letter
         return Outgoing(letter.properties, letter.keys, records.body(at), letter.cycles_to)

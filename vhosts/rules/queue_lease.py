@@ -1,11 +1,14 @@
-"""The lease of a queue with `x-expires`: when nobody uses it for so long, it is deleted."""
+"""The lease of a queue with `x-expires`: an unused queue is deleted when its lease ends."""
 
 from routelog.vhosts.rules.ruled_queue import RuledQueue
 from routelog.vhosts.rules.surroundings import Surroundings
 
 
 class QueueLease:
-    """Begins anew with every declaration, `basic.get` and departure of a consumer, and with a start."""
+    """The lease of one queue.
+
+    Every declaration, `basic.get` and consumer that leaves renews it, and so does a start of the broker.
+    """
 
     def __init__(self, queue: RuledQueue, surroundings: Surroundings, milliseconds: int) -> None:
         self._queue = queue
@@ -14,16 +17,16 @@ class QueueLease:
         self._timer = surroundings.call_later(self._seconds, self._over)
 
     def renew(self) -> None:
-        """Somebody used the queue."""
+        """The queue was used: start the lease anew."""
         self._timer.cancel()
         if not self._queue.deleted:
             self._timer = self._surroundings.call_later(self._seconds, self._over)
 
     def stop(self) -> None:
-        """There is no lease any more."""
+        """End the lease without deleting the queue."""
         self._timer.cancel()
 
     def _over(self) -> None:
-        # With consumers it begins when the last one goes.
+        # A queue with consumers is in use: the lease starts when the last one leaves.
         if not self._queue.consumer_count and not self._queue.deleted:
             self._surroundings.remove(self._queue.name)

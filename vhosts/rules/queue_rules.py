@@ -1,6 +1,6 @@
-"""What the arguments of a queue ask for beside keeping messages in order: all its rules, in one object.
+"""The rules of a queue: dead letters, expiry, limits, lease, retry, deduplication, by its arguments.
 
-A queue that asks for nothing has none, and neither it nor its partitions look any further.
+A queue without such arguments has no rules object, so its hot path checks one attribute.
 """
 
 from array import array
@@ -37,13 +37,13 @@ class QueueRules:
     """The rules of one queue.
 
     Attributes:
-        dead_letters: what leaves the queue unconsumed.
-        expiry: when the time of its messages is over.
-        delivery_limit: how often a message may be delivered again; None: for ever.
-        length: its limit; None: it has none.
-        lease: when its own time is over; None: never.
-        backoff: what came back and waits before it is ready again.
-        unique_keys: of its messages; None: they may be alike.
+        dead_letters: publishes messages that leave the queue unconsumed.
+        expiry: drops expired messages.
+        delivery_limit: how often a message may be delivered again; None: no limit.
+        length: the limit of length; None: there is none.
+        lease: deletes the queue when it is unused (`x-expires`); None: never.
+        backoff: holds returned messages before they are ready again.
+        unique_keys: for deduplication; None: there is none.
     """
 
     def __init__(self, queue: RuledQueue, surroundings: Surroundings) -> None:
@@ -58,11 +58,11 @@ class QueueRules:
         self.unique_keys: UniqueKeys | None = None
 
     def apply(self, arguments: Mapping[str, object]) -> None:
-        """Go by other arguments from here on."""
+        """Apply other arguments from here on."""
         self.dead_letters.address = letter_address(arguments)
         ttl = arguments.get("x-message-ttl")
         self.expiry.ttl = ttl * MILLISECOND if isinstance(ttl, int) else None
-        # Dead letters must not wait until somebody finds that their time is over.
+        # With a dead letter exchange, expired messages must not wait for a consumer to be noticed.
         self.expiry.watchful = self.dead_letters.address is not None
         self.expiry.look_soon()
         self._limit(length_options(arguments))
@@ -98,7 +98,7 @@ class QueueRules:
             )
 
     def stop(self) -> None:
-        """The queue is gone."""
+        """The queue was deleted."""
         self.expiry.stop()
         self.backoff.stop()
         if self.lease is not None:
@@ -106,7 +106,7 @@ class QueueRules:
 
     @property
     def idle(self) -> bool:
-        """They ask for nothing, and nothing is under way."""
+        """Whether no rule is in force, and nothing is under way."""
         asked = (
             self.dead_letters.address,
             self.expiry.ttl,
@@ -120,7 +120,7 @@ class QueueRules:
         return not under_way and all(each is None for each in asked)
 
     def admit(self, records: Records) -> tuple[Records | None, Sequence[int]]:
-        """What of some records may come in, and the indexes of the others, which are dealt with."""
+        """The records that may be appended, and the indexes of refused ones, which are dead-lettered."""
         self.expiry.publishing()
         refused = () if self.length is None else self.length.refused(records)
         if self.length is None or not refused:
@@ -134,12 +134,12 @@ class QueueRules:
         return parts.get(0), refused
 
     def published(self) -> None:
-        """What was admitted came in."""
+        """The admitted records were appended."""
         if self.length is not None:
             self.length.published()
 
     def serve_due(self) -> None:
-        """Do at once what is due after this turn."""
+        """Expire and drop at once what is due after this turn."""
         self.expiry.look_now()
         if self.length is not None:
             self.length.enforce_now()

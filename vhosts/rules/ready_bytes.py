@@ -1,6 +1,6 @@
 """How many bytes of bodies are ready in a partition, from sums over its batches.
 
-A queue that has messages when this begins is walked through once, its segments too, a piece at a time.
+The messages that a queue has at the start are counted once, on the disk too, some batches at a time.
 """
 
 from array import array
@@ -13,34 +13,34 @@ from routelog.vhosts.messages.delivery import body_bytes
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.timer import CallSoon
 
-BATCHES_MAX = 1_024  # that the walks of one turn look at, all together: about 1 ms
-LOOKS = 2  # at old places, for each new one: at most every second is needed no more
+BATCHES_MAX = 1_024  # counted in one turn, by all walks together: about 1 ms
+LOOKS = 2  # at old entries, for each new one: so at most half of all entries are stale
 _COMPACT_AT = 4_096  # sums nobody needs before they are cut
 
 
 class ReadyBytesWalks:
-    """The walks of all queues of a vhost: they share each turn, some go on in the next."""
+    """The initial counts of all queues of a vhost, which share the time of each turn."""
 
     def __init__(self, call_soon: CallSoon) -> None:
         self._call_soon = call_soon
-        self._waiting: deque[ReadyBytes] = deque()
+        self._waiting_walks: deque[ReadyBytes] = deque()
         self._scheduled = False
 
     def add(self, counting: "ReadyBytes") -> None:
-        """Let a walk go on after this turn of the event loop."""
-        self._waiting.append(counting)
+        """Continue a walk after this turn of the event loop."""
+        self._waiting_walks.append(counting)
         self._schedule()
 
     def _schedule(self) -> None:
-        if self._waiting and not self._scheduled:
+        if self._waiting_walks and not self._scheduled:
             self._scheduled = True
             self._call_soon(self._turn)
 
     def _turn(self) -> None:
         self._scheduled = False
         left = BATCHES_MAX
-        while self._waiting and left > 0:
-            left -= 1 + self._waiting.popleft().walk(left)
+        while self._waiting_walks and left > 0:
+            left -= 1 + self._waiting_walks.popleft().walk(left)
         self._schedule()
 
 
@@ -49,11 +49,11 @@ class ReadyBytes:
 
     Attributes:
         total: of the bodies of ready messages; 0 until they are counted.
-        counted: the walk is over.
+        counted: the initial count is done.
 
     Args:
-        walks: where it waits for its turns, when there is something to walk through.
-        on_counted: called when such a walk is over.
+        walks: schedules the initial count, when there are messages.
+        on_counted: called when the initial count is done.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class ReadyBytes:
         # Of each batch: behind its last offset, and the bytes of all batches up to there.
         self._ends = array("q", (partition.cursor.low_water,))
         self._sums = array("q", (0,))
-        # The same at places within batches, by offset, as it was told once: what leaves must count as it did
-        # when it came back, wherever its batch is by then.
+        # The same at offsets within batches, as first computed: messages that leave must count as much as when
+        # they came back, even if their batch has left memory.
         self._inside: OrderedDict[int, int] = OrderedDict()
         self.counted = self._ends[0] >= partition.log.ready_end
         if not self.counted:
@@ -80,10 +80,10 @@ class ReadyBytes:
         self._walks.add(self)
 
     def walk(self, batches_max: int) -> int:
-        """Look at some batches; what is left waits for another turn, or for the disk first.
+        """Count some batches; the rest waits for another turn, or for the disk.
 
         Returns:
-            How many it looked at.
+            How many batches were counted.
         """
         log = self._partition.log
         for looked_at in range(batches_max):
@@ -96,7 +96,7 @@ class ReadyBytes:
                 if log.needs_load(at):
                     log.load(at, self._go_on)
                 else:
-                    self._walked()  # what is behind a damage is not ready for anybody
+                    self._walked()  # messages behind damage are not ready
                 return looked_at
             self._add(batch.end_offset, self._bytes_from(batch, at))
         self._go_on()
@@ -116,7 +116,7 @@ class ReadyBytes:
         self._sums.append(self._sums[-1] + size)
 
     def catch_up(self) -> None:
-        """Batches came in: they are in memory."""
+        """Count batches that were appended: they are in memory."""
         log = self._partition.log
         while self.counted and self._ends[-1] < log.ready_end:
             batch = log.read(self._ends[-1])
@@ -158,13 +158,13 @@ class ReadyBytes:
         batch = self._partition.log.read(offset)
         if batch is not None and batch.base_offset <= offset < batch.end_offset:
             return self._sums[at + 1] - self._bytes_from(batch, offset)
-        # The batch is on the disk only: as if all its messages had one size.
+        # The batch is on the disk only: assume that all its messages have one size.
         width = self._ends[at + 1] - self._ends[at]
         size = self._sums[at + 1] - self._sums[at]
         return self._sums[at] + size * (offset - self._ends[at]) // width
 
     def _forget_some(self) -> None:
-        # Nothing begins or ends any more between two messages that are settled.
+        # No ready range can begin or end between two settled messages any more.
         settled = self._partition.cursor.settled
         for _ in range(min(LOOKS, len(self._inside))):
             offset = next(iter(self._inside))

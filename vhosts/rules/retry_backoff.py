@@ -1,7 +1,7 @@
-"""Retry with back-off: what comes back waits, the longer the more often it came, before it is ready again.
+"""Retry with back-off: a returned message waits before it is ready again, longer after each return.
 
-The wait is `x-delayed-retry-min`, as often as the message was delivered, up to `x-delayed-retry-max`. It is
-kept in memory: a restart ends it, since nobody is there any more who would be asked too often.
+The wait is `x-delayed-retry-min` times the number of deliveries, up to `x-delayed-retry-max`. Waits are in
+memory only: a restart ends them.
 
 Source: the quorum queues of RabbitMQ 4.3; here, queues of every type but streams.
 """
@@ -21,16 +21,16 @@ RETRY_TYPES: Mapping[str, frozenset[Comeback]] = {
     "failed": frozenset((Comeback.FAILED,)),
     "returned": frozenset((Comeback.RETURNED,)),
 }
-RETRY_MILLISECONDS = 1_000  # where a queue names a type and no time
+RETRY_MILLISECONDS = 1_000  # for queues that set a type and no time
 
 MILLISECOND = 1_000  # us
-SHARE = 100  # waits end together that end within this part of themselves: a list for each end, none a message
+SHARE = 100  # waits are rounded up to 1/SHARE of themselves, so that many messages share one timer entry
 TIMER_SECONDS_MAX = 3_600.0  # an event loop knows no timers of years
 
 
 @dataclass(frozen=True, slots=True)
 class RetryOptions:
-    """What waits, and how long (us).
+    """Which returned messages wait, and how long (us).
 
     Attributes:
         longest: None: there is no limit.
@@ -41,13 +41,13 @@ class RetryOptions:
     longest: int | None
 
     def wait(self, deliveries: int) -> int:
-        """How long a message waits that was delivered so often."""
+        """The wait of a message after so many deliveries."""
         wait = self.shortest * deliveries
         return wait if self.longest is None else min(wait, self.longest)
 
 
 def retry_options(arguments: Mapping[str, object]) -> RetryOptions | None:
-    """What the arguments of a queue ask for; None: nothing waits."""
+    """The back-off in the arguments of a queue; None: there is none."""
     kinds = RETRY_TYPES.get(str(arguments.get(RETRY_TYPE)))
     if not kinds:
         return None
@@ -64,7 +64,7 @@ class RetryBackoff:
     """The messages of a queue that wait before they are ready again.
 
     Attributes:
-        options: None: what comes back from here on does not wait.
+        options: None: returned messages do not wait.
         count: messages that wait.
 
     Args:
@@ -82,20 +82,20 @@ class RetryBackoff:
         self.count = 0
         self._monotonic = monotonic
         self._call_later = call_later
-        self._ready = ready
+        self._make_ready = ready
         self._ends: list[int] = []  # us of the monotonic clock, a heap
-        self._waiting: dict[int, list[tuple[QueuePartition, int, int]]] = {}  # by end
+        self._waiting_ranges: dict[int, list[tuple[QueuePartition, int, int]]] = {}  # by end
         self._timer: Timer | None = None
 
     def holds(self, comeback: Comeback) -> bool:
-        """Whether what comes back in this way waits."""
+        """Whether messages that come back for this reason wait."""
         return self.options is not None and comeback in self.options.kinds
 
     def hold(self, partition: QueuePartition, first: int, end: int) -> None:
-        """Let messages wait that came back."""
+        """Let returned messages wait."""
         options = self.options
         if options is None:
-            self._ready(partition, first, end)
+            self._make_ready(partition, first, end)
             return
         now = self._now()
         for offset in range(first, end):
@@ -106,9 +106,9 @@ class RetryBackoff:
         self._set_timer()
 
     def _hold(self, partition: QueuePartition, offset: int, end: int) -> None:
-        waiting = self._waiting.get(end)
+        waiting = self._waiting_ranges.get(end)
         if waiting is None:
-            waiting = self._waiting[end] = []
+            waiting = self._waiting_ranges[end] = []
             heappush(self._ends, end)
         if waiting and (waiting[-1][0], waiting[-1][2]) == (partition, offset):
             waiting[-1] = (partition, waiting[-1][1], offset + 1)
@@ -116,8 +116,8 @@ class RetryBackoff:
             waiting.append((partition, offset, offset + 1))
 
     def stop(self) -> None:
-        """The queue is gone."""
-        self._waiting.clear()
+        """The queue was deleted."""
+        self._waiting_ranges.clear()
         self._ends.clear()
         self.count = 0
         self._cancel()
@@ -125,10 +125,10 @@ class RetryBackoff:
     def _look(self) -> None:
         now = self._now()
         while self._ends and self._ends[0] <= now:
-            for partition, first, end in self._waiting.pop(heappop(self._ends)):
+            for partition, first, end in self._waiting_ranges.pop(heappop(self._ends)):
                 self.count -= end - first
                 if not partition.log.closed:
-                    self._ready(partition, first, end)
+                    self._make_ready(partition, first, end)
         self._set_timer()
 
     def _set_timer(self) -> None:

@@ -24,4 +24,4 @@ class RuledQueue(Protocol):
 
     @property
     def has_turn(self) -> bool:
-        """It will dispatch after this turn of the event loop."""
+        """Whether the queue dispatches after this turn of the event loop."""

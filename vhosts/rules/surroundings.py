@@ -1,4 +1,4 @@
-"""What the rules of a vhost's queues need of the node around them."""
+"""The services of a node that rules and delayed exchanges use."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -13,16 +13,16 @@ from routelog.vhosts.turns.node_loop import NodeLoop
 
 
 class Surroundings:
-    """The log, the post and the event loop, as rules see them.
+    """Clock, timers, log and internal publishing, for rules and delayed exchanges of one vhost.
 
     Attributes:
-        post: what the vhost itself publishes by.
-        letters: the way of dead letters.
-        byte_walks: of all queues with a limit of bytes.
-        letter_turns: of all queues of the node with dead letters.
+        post: publishes messages of the vhost itself.
+        letters: publishes dead letters.
+        byte_walks: schedules the counts of queues with a limit of bytes.
+        letter_turns: schedules dead letters, for all queues of the node.
 
     Args:
-        remove: deletes a queue that has expired, by its name.
+        remove: deletes a queue whose lease ended, by its name.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Surroundings:
         return self._logs.now()
 
     def monotonic(self) -> float:
-        """Seconds since some fixed moment: for what ends with the run."""
+        """Seconds of a clock that is never set; it starts anew with each run."""
         return self._logs.clock.monotonic()
 
     def call_soon(self, call: Callable[[], None]) -> object:
@@ -57,7 +57,7 @@ class Surroundings:
         return self._loop.call_later(seconds, call)
 
     def is_pressed(self) -> bool:
-        """Publishers have to wait: for the disk, or for memory."""
+        """Whether publishers are held back: the disk or the memory is short."""
         return bool(self._logs.pressures.reasons)
 
     def fetch(
@@ -67,7 +67,7 @@ class Surroundings:
         bytes_max: int,
         done: Callable[[Mapping[int, StoredRecord] | None], None],
     ) -> None:
-        """Call `done` with records of a segment, see `ColdReads.fetch`; None: that failed."""
+        """Call `done` with records of a segment, see `ColdReads.fetch`; with None when that failed."""
 
         def fetched(future: asyncio.Future[Mapping[int, StoredRecord]]) -> None:
             if not future.cancelled():
@@ -76,9 +76,9 @@ class Surroundings:
         self._logs.reads.fetch(segment, offsets, bytes_max).add_done_callback(fetched)
 
     def when_reached(self, posted: Posted, done: Callable[[], None]) -> None:
-        """Call `done` when the journal is where letters need it; at once when it is."""
+        """Call `done` when the journal has reached the positions of published copies; maybe at once."""
         journal = self._logs.journal
-        # What is a duplicate waits for an older position: no commit may come that reaches it once more.
+        # A duplicate waits for an older position, which no later commit may announce again.
         needed = [(posted.written, False)] if posted.written > journal.written else []
         if posted.durable > journal.durable:
             needed.append((posted.durable, True))

@@ -1,9 +1,9 @@
-"""One message a key in a queue: what `x-message-deduplication` asks for.
+"""Deduplication in a queue (`x-message-deduplication`): at most one message of each key.
 
-A message is dropped while another one with the same `x-deduplication-header` is in the queue, ready or handed
-out; it is confirmed when that one is safe. Nothing is stored for it: the keys are those of the messages
-themselves, which are read once at a start. Nor does anything happen when a message is settled: whether the one
-that a key belongs to is still there is asked when the key comes again.
+A message is dropped while another one with the same `x-deduplication-header` is in the queue, ready or
+delivered; the dropped one is confirmed when the other is durable. Keys are not stored: they are read from the
+messages at a start. A settlement does not touch the keys: whether the message of a key still exists is checked
+when the key comes again.
 
 Source: the plugin `rabbitmq_message_deduplication`.
 """
@@ -24,15 +24,15 @@ from routelog.vhosts.rules.ruled_queue import RuledQueue
 DEDUPLICATION = "x-message-deduplication"
 _HEADER = KEY_HEADER.encode()
 MILLISECOND = 1_000  # us
-# Looks at old keys for each new one: at most every second key belongs to a message that has gone.
+# Old keys checked for each new one: so at most half of all keys are of settled messages.
 LOOKS = 2
 
 
 class Holder(NamedTuple):
-    """The message that a key belongs to.
+    """The message that has a key.
 
     Attributes:
-        expires: when its time is over, microseconds since 1970; 0: never.
+        expires: microseconds since 1970; 0: never.
     """
 
     partition: QueuePartition
@@ -44,7 +44,7 @@ class UniqueKeys:
     """The keys of the messages in one queue.
 
     Attributes:
-        ttl: of every message, in microseconds; None: only their own counts.
+        ttl: `x-message-ttl` in microseconds; None: only `expiration` counts.
 
     Args:
         now: microseconds since 1970.
@@ -56,7 +56,7 @@ class UniqueKeys:
         self._now = now
         self._holders: OrderedDict[bytes, Holder] = OrderedDict()
         self._keys: dict[tuple[QueuePartition, int], bytes] = {}  # by partition and offset
-        self._position = 0  # in the journal, of the last message that has a key
+        self._position = 0  # journal position of the last message with a key
 
     def __len__(self) -> int:
         return len(self._holders)
@@ -73,10 +73,10 @@ class UniqueKeys:
                     self._hold(key, Holder(partition, offset, expires))
 
     def publish(self, records: Records, append: Callable[[Records], int]) -> int:
-        """Append those of some records whose key is not there.
+        """Append the records whose keys are new.
 
         Returns:
-            The journal position that all of them wait for, also those that are dropped; 0: none.
+            The journal position that confirms of all records wait for, also of dropped ones; 0: none.
         """
         keys = [_key(records, index) for index in range(records.count)]
         places = array("i", self._places(keys))
@@ -91,14 +91,14 @@ class UniqueKeys:
         return position
 
     def free(self, partition: QueuePartition, first: int, end: int) -> None:
-        """Messages are leaving the queue, and perhaps come back as dead letters before they have left."""
+        """Forget the keys of messages that leave the queue: their dead letters may come back to it."""
         for offset in range(first, end):
             key = self._keys.pop((partition, offset), None)
             if key is not None:
                 del self._holders[key]
 
     def _places(self, keys: list[bytes | None]) -> Iterator[int]:
-        # 1 for what is dropped.
+        # By index: 1 for a dropped record.
         coming: set[bytes] = set()
         for key in keys:
             if key is None:
@@ -156,7 +156,7 @@ class UniqueKeys:
             del self._keys[before.partition, before.offset]
 
     def _is_held(self, key: bytes) -> bool:
-        # Forgets the key when its message has gone.
+        # Forgets the key if its message is settled.
         holder = self._holders.get(key)
         if holder is None:
             return False

@@ -1,4 +1,4 @@
-"""Deletes consumer groups that nobody has used for long."""
+"""Deletion of consumer groups that were unused for their `x-group-expires`."""
 
 import asyncio
 import logging
@@ -12,15 +12,15 @@ from routelog.vhosts.vhost.vhost import VirtualHost
 
 log = logging.getLogger(__name__)
 
-SWEEP_SECONDS = 30.0  # Kafka looks every ten minutes; short expiries are for tests and try-outs
+SWEEP_SECONDS = 30.0  # Kafka sweeps every ten minutes; short expiries are for tests
 GROUPS_MAX = 256  # of one turn of the loop: well below 1 ms when none is deleted
 
 
 class GroupExpiry:
-    """Goes round the groups of all vhosts and notes when each was left by its last consumer.
+    """Sweeps over the groups of all vhosts, notes since when each is unused, and deletes those that expired.
 
     Args:
-        vhosts: gives all there are.
+        vhosts: returns all vhosts.
         monotonic: the clock, in seconds.
         call_later: runs a function after some seconds.
     """
@@ -37,11 +37,11 @@ class GroupExpiry:
         self._timer: Timer | None = None
 
     def start(self) -> None:
-        """Begin the first round after a pause."""
+        """Begin the first sweep after a pause."""
         self._timer = self._call_later(SWEEP_SECONDS, self._round)
 
     def stop(self) -> None:
-        """Delete nothing any more."""
+        """End the sweeps."""
         if self._timer is not None:
             self._timer.cancel()
 

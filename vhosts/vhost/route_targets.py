@@ -1,4 +1,4 @@
-"""From the names of a route to what takes its messages, remembered until the topology changes."""
+"""The recipients of routes, cached until the topology changes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -7,9 +7,9 @@ from routelog.vhosts.delays.delay_book import DelayBook
 from routelog.vhosts.messages.recipient import Recipient
 from routelog.vhosts.queues.queue import Queue
 
-AT_ONCE_MAX = 256  # names that are looked for in one go: 0.1 ms
+AT_ONCE_MAX = 256  # names that are looked up at once: 0.1 ms
 
-# A route counting one and each queue in it one, as in the cache of routes: headers decide on very many ways.
+# A route counts one and each queue in it one, as in the cache of routes: headers give very many routes.
 KNOWN_WEIGHT_MAX = 262_144
 
 
@@ -17,7 +17,7 @@ class RouteTargets:
     """The recipients of the routes of one vhost.
 
     Attributes:
-        newest: the highest number of a partition that a queue has begun with.
+        newest: the highest partition number of all queues so far.
     """
 
     def __init__(
@@ -26,18 +26,18 @@ class RouteTargets:
         self._routing = routing
         self._queues = queues
         self._delays = delays
-        self._known: dict[Route, tuple[Recipient, ...]] = {}
+        self._targets: dict[Route, tuple[Recipient, ...]] = {}
         self._weight = 0
-        self._stale = StaleRoutes()
+        self._stale_routes = StaleRoutes()
         self._version = -1
         self.newest = 0
 
     def named(self, name: str) -> Recipient:
-        """The queue of a name, or what holds its messages first."""
+        """The recipient of a name in a route: a queue, or the held messages of a delayed exchange."""
         return self._delays.recipient(name) or self._queues[name]
 
     def of(self, route: Route) -> tuple[Recipient, ...]:
-        """The queues of a route, and what holds its messages first."""
+        """The recipients of a route."""
         known = self.known()
         queues = known.get(route)
         if queues is None:
@@ -45,10 +45,10 @@ class RouteTargets:
         return queues
 
     def gradually(self, route: Route) -> Iterable[Recipient]:
-        """As `of`, to be walked over once, in several turns of the loop if there are many, or in later ones.
+        """As `of`, for one iteration that may take several turns of the event loop.
 
-        What has gone meanwhile is left out, and so is what has come meanwhile under its name: the message was
-        not for it.
+        Queues deleted meanwhile are left out, and so are new queues of their names: the message was not for
+        them.
         """
         known = self.known().get(route)
         if known is None and len(route) > AT_ONCE_MAX:
@@ -64,10 +64,10 @@ class RouteTargets:
             self._keep(route, tuple(found))
 
     def still_there(self, route: Route, newest: int) -> Iterator[Recipient]:
-        """The recipients of a route that was found before, but for what has gone or come meanwhile.
+        """The recipients of an earlier route, without queues deleted or declared since.
 
         Args:
-            newest: what `newest` was when it was found.
+            newest: the value of `newest` when the route was found.
         """
         for name in route:
             recipient = self._delays.recipient(name)
@@ -84,21 +84,21 @@ class RouteTargets:
             self._start_over()
         self.known()[route] = queues
         self._weight += weight
-        if self._stale.tables:
-            self._stale.let_go(weight)
+        if self._stale_routes.tables:
+            self._stale_routes.let_go(weight)
         return queues
 
     def _start_over(self) -> None:
-        self._stale.add(self._known)
-        self._known = {}
+        self._stale_routes.add(self._targets)
+        self._targets = {}
         self._weight = 0
 
     def known(self) -> dict[Route, tuple[Recipient, ...]]:
-        """The queues of the routes that were asked for so far: read it in this turn, never write.
+        """The recipients by route, as far as cached: read it in this turn, never write.
 
         `of` adds what is missing. A change of the topology replaces the dict, and so does a limit.
         """
         if self._version != self._routing.version:
             self._start_over()
             self._version = self._routing.version
-        return self._known
+        return self._targets

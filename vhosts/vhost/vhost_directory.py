@@ -22,8 +22,8 @@ from routelog.vhosts.timer import CallLater, CallSoon
 from routelog.vhosts.turns.node_loop import NodeLoop
 from routelog.vhosts.vhost.vhost import QUEUES_MAX, VirtualHost
 
-DESCRIPTION_CHARACTERS_MAX = 1_024  # what listings can show
-TAGS_MAX = 32  # as of users
+DESCRIPTION_CHARACTERS_MAX = 1_024  # characters; listings show it
+TAGS_MAX = 32  # as for users
 TAG_CHARACTERS_MAX = 255
 
 
@@ -31,10 +31,10 @@ class VhostDirectory:
     """The vhosts by name.
 
     Attributes:
-        queues_max: of a vhost that has no limit of its own.
-        has_remote: there is remote storage for logs.
-        default_vhost: name of the one in which the node tells of itself.
-        events: where what happens is told.
+        queues_max: limit of queues for vhosts without a limit of their own.
+        has_remote: the node has remote storage for logs.
+        default_vhost: name of the vhost in which the node publishes logs and events.
+        events: emits the events of the node.
         on_deleted: called with the name of each vhost that is deleted.
     """
 
@@ -61,11 +61,13 @@ class VhostDirectory:
         self._next_partition = 1
         self.events = EventFeed(lambda: self._vhosts.get(default_vhost), logs.now)
         self._vhosts: dict[str, VirtualHost] = {}
-        self._clearing: set[str] = set()  # the records that are left would be the next one's
+        self._clearing: set[str] = (
+            set()
+        )  # vhosts being deleted; a new vhost of the name would take over their remaining records
         self.on_deleted: Callable[[str], None] = lambda name: None
 
     def load(self, store: MetadataStore) -> None:
-        """Open everything that the store knows; call it before the log store recovers."""
+        """Open all stored vhosts; call it before the log store recovers."""
         stored = store.get(NEXT_PARTITION_KEY)
         if stored is not None:
             self._next_partition = int(stored.value)
@@ -81,7 +83,7 @@ class VhostDirectory:
             vhost.recovered()
 
     async def load_memories(self) -> None:
-        """The journal accepts entries: remember what earlier runs knew, then go on with what became due."""
+        """The journal accepts entries: load what exchanges remember, then deliver due messages."""
         for vhost in self._vhosts.values():
             await vhost.memories.load()
             for queue in vhost.queues.values():
@@ -105,7 +107,7 @@ class VhostDirectory:
         return list(self._vhosts.values())
 
     async def add(self, name: str) -> VirtualHost:
-        """A vhost of this name, made when there is none; durable when this returns.
+        """Return the vhost of this name, created when there is none; durable when this returns.
 
         Raises:
             InvalidName: the name breaks the rules of names.
@@ -115,12 +117,12 @@ class VhostDirectory:
         return self._vhosts[name]
 
     async def put(self, record: VhostRecord) -> None:
-        """Make a vhost, or say something else of the one of this name; durable when this returns.
+        """Create a vhost, or change what a record says of an existing one; durable when this returns.
 
         Raises:
             InvalidName: the name breaks the rules of names.
             InvalidLimit: a limit is not known, or its value cannot be.
-            InvalidVhost: the description, a tag or the default queue type cannot be.
+            InvalidVhost: the description, a tag or the default queue type is not valid.
         """
         check_vhost(record)
         if record.name in self._clearing:
@@ -135,9 +137,9 @@ class VhostDirectory:
         await durable
 
     async def delete(self, name: str) -> None:
-        """Delete a vhost with all that is in it; permissions of users are the caller's.
+        """Delete a vhost with its queues and exchanges; the caller deletes its permissions.
 
-        From now on nobody finds it. Connections to it are the business of `on_deleted`.
+        `get` finds it no more at once. `on_deleted` closes its connections.
 
         Raises:
             VhostNotFound: there is none of this name.
@@ -164,7 +166,7 @@ class VhostDirectory:
         )
 
     def take_numbers(self, count: int) -> tuple[list[int], Change]:
-        """Partition numbers, and the change that keeps them from being given again."""
+        """Return partition numbers, and the change that keeps them from being given again."""
         first = self._next_partition
         self._next_partition += count
         numbers = list(range(first, self._next_partition))
@@ -188,7 +190,7 @@ class VhostDirectory:
 
 
 def check_vhost(record: VhostRecord) -> None:
-    """Refuse what cannot be said of a vhost.
+    """Refuse a record of a vhost that is not valid.
 
     Raises:
         InvalidName: the name breaks the rules of names.

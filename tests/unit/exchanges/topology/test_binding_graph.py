@@ -29,11 +29,11 @@ def test_a_binding_is_seen_from_both_ends() -> None:
     assert graph.add_binding(binding).bindings_added == (binding,)
     assert not graph.add_binding(binding)
     assert list(graph.exchanges["x"].outgoing) == [binding]
-    assert graph.queues["q"].incoming == binding
+    assert list(graph.queues["q"].incoming) == [binding]
     assert graph.remove_binding(binding).bindings_removed == (binding,)
     assert not graph.remove_binding(binding)
     assert not graph.exchanges["x"].outgoing
-    assert graph.queues["q"].incoming is None
+    assert not graph.queues["q"].incoming
 
 
 def test_a_chain_of_ten_thousand_auto_delete_exchanges_goes_with_its_queue() -> None:

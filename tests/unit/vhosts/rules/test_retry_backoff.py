@@ -120,7 +120,7 @@ def test_a_clock_on_the_wall_that_is_set_changes_no_wait() -> None:
     wall = [10**15]
     around.now = lambda: wall[0]
     came: list[tuple[int, int]] = []
-    backoff._ready = lambda partition, first, end: came.append((first, end))
+    backoff._make_ready = lambda partition, first, end: came.append((first, end))
     hour = 3_600_000_000
     for set_by in (-hour, 2 * hour):
         backoff.hold(Partition({}), 0, 1)

@@ -69,7 +69,7 @@ def test_a_declaration_that_cannot_be_stored_leaves_no_queue(node: Node) -> None
         VhostRecord("/"),
         node.logs,
         FullDisk(),
-        node.vhosts,
+        node.vhosts.take_numbers,
         node.loop,
     )
     with pytest.raises(MetadataUnavailable):
