@@ -1,1 +1,1 @@
-"""What all connections of a broker share."""
+"""The services that all connections of a broker share."""

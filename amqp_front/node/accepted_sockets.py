@@ -1,7 +1,7 @@
-"""The sockets of clients, from accept to close, and how many there may be: each is an open file.
+"""The sockets of clients, from accept to close, and their limit: each is an open file.
 
-When there are too many, one that has not logged in makes room: of the address that has most of those, the one
-that came first. So whoever opens many drops his own, and who has just come has time to log in.
+When there are too many, a socket without a login is dropped: the oldest one of the source that has most of
+them. So a client that opens many sockets loses its own, and other clients have time to log in.
 """
 
 import logging
@@ -13,16 +13,16 @@ from routelog.vhosts import source_of
 
 log = logging.getLogger(__name__)
 
-WARN_SECONDS = 10.0  # one line for each of a flood would be a flood of the log
+WARN_SECONDS = 10.0  # seconds between two warnings: a flood of sockets must not flood the log
 
 
 @dataclass(frozen=True, slots=True)
 class SocketLimits:
-    """How many sockets there may be at a time.
+    """The limits of sockets.
 
     Attributes:
-        all: of clients, logged in or not.
-        unauthenticated: of those that have not logged in.
+        all: sockets with and without a login.
+        unauthenticated: sockets without a login.
     """
 
     all: int
@@ -34,8 +34,8 @@ class AcceptedSocket:
 
     Attributes:
         handle: the socket itself; it may be closed.
-        source: where the client is, see `source_of`.
-        drop: closes it at once; set anew by whoever owns the socket.
+        source: of the client, see `source_of`.
+        drop: closes it at once; each owner of the socket sets it anew.
         taken, idle_looks: see `StalledSockets`.
     """
 
@@ -50,24 +50,24 @@ class AcceptedSocket:
         self.idle_looks = 0
 
     def comes_from(self, peer: str) -> None:
-        """A proxy has told whom it speaks for."""
+        """A PROXY header has named the client."""
         self._sockets.moved(self, source_of(peer))
 
     def authenticated(self) -> None:
-        """The client has proved who it is: its socket makes room for no other any more."""
+        """The client has logged in: its socket is not dropped any more."""
         self._sockets.authenticated(self)
 
     def closed(self) -> None:
-        """The socket is closed; it may be said more than once."""
+        """The socket is closed; may be called more than once."""
         self._sockets.closed(self)
 
 
 class AcceptedSockets:
-    """All sockets of one protocol, whichever of its ports they came in by.
+    """The sockets of all ports of one protocol.
 
     Args:
         protocol: its name, for the log.
-        now: a clock that does not go back, in seconds.
+        now: a monotonic clock, in seconds.
     """
 
     def __init__(self, protocol: str, limits: SocketLimits, now: Callable[[], float]) -> None:
@@ -78,7 +78,7 @@ class AcceptedSockets:
         self._unauthenticated = 0
         self._by_source: dict[
             str, dict[AcceptedSocket, None]
-        ] = {}  # those of them, the oldest first
+        ] = {}  # sockets without a login by source, the oldest first
         self._warn_at = float("-inf")
         self._unsaid = 0  # sockets that were dropped since the last warning
 
@@ -86,7 +86,7 @@ class AcceptedSockets:
         return len(self._open_sockets)
 
     def all(self) -> list[AcceptedSocket]:
-        """Those that are open."""
+        """The open sockets."""
         return list(self._open_sockets)
 
     def admit(self, handle: socket.socket, peer: str | None) -> AcceptedSocket | None:
@@ -96,7 +96,7 @@ class AcceptedSockets:
             peer: address of its other end; None: it has none.
 
         Returns:
-            None when there are too many, and all of them have logged in: close it.
+            None: there are too many sockets, all with a login: close this one.
         """
         limits = self.limits
         if self._unauthenticated >= limits.unauthenticated or len(self._open_sockets) >= limits.all:
@@ -114,7 +114,7 @@ class AcceptedSockets:
             return False
         most = max(self._by_source, key=lambda source: len(self._by_source[source]))
         oldest = next(iter(self._by_source[most]))
-        self.closed(oldest)  # at once: what comes in this turn of the loop needs the room
+        self.closed(oldest)  # at once: further sockets of this turn need the room
         oldest.drop()
         return True
 
@@ -128,7 +128,7 @@ class AcceptedSockets:
             )
             self._unsaid = 0
 
-    # -- what becomes of a socket
+    # -- changes of a socket
 
     def moved(self, accepted: AcceptedSocket, source: str) -> None:
         """See `AcceptedSocket.comes_from`."""

@@ -1,11 +1,11 @@
-"""The gate that publishers wait at while the disk is behind, memory short, or the disk nearly full."""
+"""Back-pressure: publishing connections wait at a gate while the journal lags, or memory or disk is short."""
 
 import asyncio
 from collections.abc import Set
 from typing import Protocol
 
-# Clients are not told of a pause that is shorter: the journal is behind for some hundred milliseconds,
-# and there is nothing that a client should do about it.
+# Shorter pauses send no connection.blocked: the journal often lags for some hundred milliseconds, and a
+# client can do nothing about it.
 TELL_SECONDS = 1.0
 
 # In this order; "low on ..." are RabbitMQ's words, which clients may look for.
@@ -15,11 +15,11 @@ _REASONS = {
     "journal": "waiting for a slow disk",
 }
 _TOLD_AT_ONCE = {"disk"}
-_ALARMING = {"disk", "memory"}  # that the journal is behind for a moment is no alarm
+_ALARMING = {"disk", "memory"}  # a lag of the journal is no alarm
 
 
 class PublisherGate(Protocol):
-    """Closed while publishers should wait, for some reasons."""
+    """The gate, as connections see it."""
 
     closed: bool
     reasons: Set[str]
@@ -29,20 +29,20 @@ class PublisherGate(Protocol):
         """Why publishers wait, as far as somebody should know."""
 
     def hold(self, connection: "Held") -> None:
-        """Call `connection.let_go` when the gate opens; before, perhaps, `tell_blocked`."""
+        """Call `connection.let_go` when the gate opens; before that maybe `tell_blocked`."""
 
     def forget(self, connection: "Held") -> None:
-        """The connection is gone."""
+        """The connection was closed."""
 
 
 class Held(Protocol):
-    """What waits at the gate for a connection."""
+    """A connection that waits at the gate."""
 
     def tell_blocked(self, reason: str) -> None:
-        """The wait is one that the client should know of; it may be told several times."""
+        """Send connection.blocked; may be called several times."""
 
     def let_go(self) -> None:
-        """Go on reading."""
+        """Read on."""
 
 
 class Gate:
@@ -59,7 +59,7 @@ class Gate:
         self.reasons: Set[str] = frozenset()
         self._tells = False
         self._timer: asyncio.TimerHandle | None = None
-        self._held_connections: dict[Held, None] = {}  # who has waited longest goes on first
+        self._held_connections: dict[Held, None] = {}  # in the order in which they go on
 
     @property
     def alarms(self) -> Set[str]:

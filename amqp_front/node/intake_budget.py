@@ -1,17 +1,17 @@
-"""The intake budget: memory for what clients have begun and not ended, and for what they leave unread.
+"""The intake budget: memory for unfinished messages and transactions, and for unread deliveries.
 
     node            all users
       user          all connections of one
         connection  kept:    bodies under construction, transactions
-                    unread:  what is sent to a client that does not read
+                    unread:  bytes sent to a client that does not read
 
-What comes in whole is charged to nobody: it is published in the turn that reads it. New content is a body that
-comes in several frames, or a publish of a transaction. It is taken while node, user and connection are below
+A message that comes in one read is not charged: it is published in the turn that reads it. Charged content is a
+body in several frames, or a publish of a transaction. It is accepted while node, user and connection are below
 their limits, whatever its size, so each of them exceeds its limit by one body at most.
 
-At a limit, a connection that keeps nothing waits until others have ended theirs, and reads nothing meanwhile.
-One that keeps something is refused, and its channel closed: it could not end what it keeps while it waits, and
-two such connections would wait for each other for ever. What was taken is never stopped here.
+At a limit, a connection without charged content waits, and reads nothing, until others have finished theirs. A
+connection with charged content is refused, and its channel closed: it could not finish its content while it
+waits, and two such connections would wait for each other for ever. Accepted content is never stopped.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, SoftError
 
 log = logging.getLogger(__name__)
 
-WARN_SECONDS = 10.0  # between two lines in the log about one user, or the node
+WARN_SECONDS = 10.0  # seconds between two log lines about one user, or the node
 
 _CLOSED = frozenset({"memory"})
 _OPEN: frozenset[str] = frozenset()
@@ -33,7 +33,7 @@ _OPEN: frozenset[str] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class IntakeLimits:
-    """Bytes of a connection, of all connections of a user, and of all users."""
+    """The limits in bytes of a connection, a user, and the node."""
 
     connection: int
     user: int
@@ -41,11 +41,11 @@ class IntakeLimits:
 
 
 class IntakeLevel:
-    """A user, or the node: the bytes of its connections, and those that wait until there are fewer.
+    """The level of a user, or of the node: bytes of its connections, and connections that wait.
 
     Attributes:
-        bytes: kept for it, or unread.
-        gate: where connections that have nothing wait while it is full.
+        bytes: kept and unread.
+        gate: connections without charged content wait here while the level is full.
     """
 
     __slots__ = ("__weakref__", "_budget", "_bytes_max", "_name", "_warned", "bytes", "gate")
@@ -60,11 +60,11 @@ class IntakeLevel:
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing new is taken."""
+        """Whether no new content is accepted."""
         return self.gate.closed
 
     def change(self, size: int) -> None:
-        """So many bytes have come, or gone."""
+        """Add bytes, or subtract them."""
         self.bytes += size
         is_full = self.bytes >= self._bytes_max
         if is_full is self.gate.closed:
@@ -75,7 +75,7 @@ class IntakeLevel:
             self._warn()
 
     def refusal(self) -> str:
-        """Why nothing more is taken of a connection that keeps something."""
+        """The error for a connection with charged content, while the level is full."""
         return f"{self._name} has {self.bytes} bytes incomplete or unread, of {self._bytes_max}"
 
     def _warn(self) -> None:
@@ -89,8 +89,8 @@ class IntakeBudget:
     """One of a node.
 
     Attributes:
-        full: how many connections, users and nodes are at their limits; 0: everything is taken.
-        node: of all users.
+        full: how many connections, users and nodes are at their limits; 0: all content is accepted.
+        node: the level of all users.
 
     Args:
         on_change: called with the change of the node's bytes.
@@ -146,7 +146,7 @@ class IntakeShare:
         return Charge(self, size)
 
     def closed_gate(self) -> Gate | None:
-        """Where the connection is to wait before it brings new content; None: it need not, or is refused."""
+        """The gate where the connection must wait before new content; None: it need not, or is refused."""
         if self.kept:
             return None
         for level in (self._user, self._budget.node):
@@ -156,11 +156,11 @@ class IntakeShare:
 
     @property
     def level_is_full(self) -> bool:
-        """Whether the user or the node is at its limit: who does not read is told nothing more."""
+        """Whether the user or the node is at its limit: then clients that do not read get no more frames."""
         return self._user.is_full or self._budget.node.is_full
 
     def keep(self, size: int) -> None:
-        """The connection keeps so many bytes more, or fewer."""
+        """Add kept bytes of the connection, or subtract them."""
         self.kept += size
         is_full = self.kept >= self._budget.limits.connection
         if is_full is not self._is_full:
@@ -169,7 +169,7 @@ class IntakeShare:
         self._change(size)
 
     def leave_unread(self, size: int) -> None:
-        """So much is sent to a client that does not read, in all."""
+        """Set the bytes sent to a client that does not read."""
         change, self.unread = size - self.unread, size
         if change:
             self._change(change)
@@ -192,9 +192,9 @@ class IntakeShare:
 
 
 class Charge:
-    """What one body or transaction costs: it is given back when nobody holds the charge any more.
+    """The charge for one body or transaction; it is given back when the object is freed.
 
-    That is when the memory is free, however the body or transaction has ended.
+    That is when the memory is free, however the body or transaction ended.
     """
 
     __slots__ = ("_share", "bytes")
@@ -205,7 +205,7 @@ class Charge:
         share.keep(size)
 
     def grow(self, size: int) -> None:
-        """It has become larger.
+        """Add bytes to the charge.
 
         Raises:
             SoftError: as for `IntakeShare.charge`.

@@ -1,4 +1,4 @@
-"""What all connections of a broker share."""
+"""The services that all connections of a broker share."""
 
 import asyncio
 from collections import deque
@@ -51,5 +51,5 @@ class Services:
     settlings: deque[Work] = field(default_factory=deque)
 
     def cluster_name(self) -> str:
-        """What clients are told that they have connected to."""
+        """The cluster name in connection.start."""
         return self.parameters.cluster_name(self.node_name)

@@ -99,7 +99,7 @@ class StartError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BrokerAddress:
-    """Where a broker listens, and what it keeps."""
+    """The address where a broker listens, and its data directory."""
 
     host: str
     port: int

@@ -1,6 +1,6 @@
-"""What happens on a node as lines of its log: who did what, from where, and why it was refused.
+"""Audit lines in the log of a node: who did what, from where, and why it was refused.
 
-The one writer of such lines: events come from the event feed, refusals from the doors. A line is a title, and
+Events come from the event feed, refusals from the protocols. A line is a title, and
 fields::
 
     queue deleted: name='orders' vhost='/' by='ann' from='10.0.0.7:41234' via='AMQP 0-9-1'
@@ -19,8 +19,8 @@ log = logging.getLogger(__name__)
 
 DEBUG, INFO, WARNING = logging.DEBUG, logging.INFO, logging.WARNING
 
-# What a client can do in a loop must not fill the disk: some 20 MB a day of refusals, 200 MB of the rest, for
-# each user and kind of event. A deployment that declares some hundred queues is still told one by one.
+# A client in a loop must not fill the disk: at most 20 MB a day of refusals and 200 MB of other lines, for each
+# user and kind of event. A deployment that declares some hundred queues still gets a line each.
 WINDOW_SECONDS = 60.0
 REFUSALS_MAX = 60  # of a window
 LINES_MAX = 600
@@ -84,7 +84,7 @@ class _Window:
 
 
 class EventLog:
-    """Writes the lines of events; of very many like each other it writes how many it leaves out.
+    """Writes the lines of events; of very many similar ones it writes only the number.
 
     Args:
         call_later: seconds, and what to call then.
@@ -95,7 +95,7 @@ class EventLog:
         self._windows: dict[tuple[str, str], _Window] = {}  # by event and user
 
     def write(self, key: str, fields: Mapping[str, Any]) -> None:
-        """Write what has happened."""
+        """Write the line of an event."""
         level, title = TITLES.get(key, (INFO, key))
         actor = current_actor()
         if level is INFO and (_is_passing(key, fields) or (actor and actor.importing)):
@@ -104,7 +104,7 @@ class EventLog:
             actor.told = True
         if not log.isEnabledFor(level):
             return
-        # Strangers share one window: names and addresses are theirs to choose.
+        # Clients without a login share one window: they choose their names and addresses.
         user = fields.get("user") or (actor.user if actor is not None else "")
         if self._is_left_out((key, user), level):
             return
@@ -137,13 +137,13 @@ class EventLog:
             _log(level, f"{title}, and more like it", key, shown)
 
     def stop(self) -> None:
-        """Write what was left out."""
+        """Write the numbers of lines left out."""
         for which in list(self._windows):
             self._end_window(which)
 
 
 def _is_passing(key: str, fields: Mapping[str, Any]) -> bool:
-    # Queues and exchanges that come and go with their client are many, and of no operator's.
+    # Exclusive and auto-delete queues and exchanges are many, and of no interest to operators.
     if not key.startswith(("queue.", "exchange.")):
         return False
     passing = fields.get("exclusive") or fields.get("auto_delete")
@@ -165,6 +165,6 @@ def _shown(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _log(level: int, title: str, key: str, shown: Mapping[str, Any]) -> None:
-    # repr: no value can look like another field, or like another line.
+    # repr: no value can imitate another field or another line.
     said = " ".join(f"{name}={value!r}" for name, value in shown.items())
     log.log(level, "%s: %s", title, said, extra=event_extra(key, shown))

@@ -1,4 +1,4 @@
-"""The broker's log as messages: on `amq.rabbitmq.log` of the vhost in which the node tells of itself.
+"""The broker's log as messages on `amq.rabbitmq.log` of the default vhost.
 
 The routing key is the severity, the body the line as text.
 """
@@ -15,7 +15,7 @@ _SEVERITIES = {"WARNING": "warning", "ERROR": "error", "CRITICAL": "critical", "
 
 
 class LogExchange(logging.Handler):
-    """Publishes what is logged, from any thread, if somebody is bound."""
+    """Publishes log lines, from any thread, if a queue is bound."""
 
     def __init__(self, vhosts: VhostDirectory, loop: asyncio.AbstractEventLoop, node: str) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class LogExchange(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """See `logging.Handler`."""
-        # What telling logs is not told: it would have no end.
+        # Lines logged while publishing are not published: that would never end.
         if self._telling or len(self._waiting_lines) >= WAITING_MAX or self._loop.is_closed():
             return
         severity = _SEVERITIES.get(record.levelname, "info")

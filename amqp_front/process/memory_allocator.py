@@ -1,10 +1,11 @@
-"""How the C library keeps freed memory: enough of it for messages, but not what a hash or a flood took.
+"""Settings of the C library's allocator, so that it returns memory of password hashes and floods.
 
-Left to itself it keeps, once a block was freed, as much as that one: 19 MiB of the first login's hash, in each
-thread that checked one. Fixed thresholds keep what it would have kept of most bodies, and give larger blocks
-back at once. What smaller ones leave behind between others it keeps for ever: 800 MB of a flood of 1 GB stayed.
-So when messages have needed much less memory for some seconds than before, it is told to give free pages
-back (`MemoryTrim`).
+By default, a freed block raises the threshold up to which memory is kept: 19 MiB after the first login's hash,
+in each thread that verifies passwords. Fixed thresholds keep most bodies and return larger blocks at once. Free
+pages between small blocks are kept for ever: 800 MB of a flood of 1 GB. So when messages take much less memory
+for
+    some
+seconds than before, `MemoryTrim` makes the allocator return free pages.
 
 Source: mallopt(3), "dynamic mmap threshold"; malloc_trim(3).
 """
@@ -15,7 +16,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 
-# Of a block: more than most bodies, less than a hash.
+# Bytes of a block: more than most bodies, less than a hash.
 KEPT_BYTES_MAX = 18 * 1024 * 1024
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 
@@ -46,11 +47,11 @@ def give_free_pages_back() -> None:
 
 
 class MemoryTrim:
-    """Looks each second how much memory messages take, and trims when it stays much less than it was.
+    """Checks each second how much memory messages take, and trims when it stays much lower.
 
     Args:
         used: bytes of memory that hold messages.
-        trim: in a thread, for it may take long; the loop waits only where it needs memory meanwhile.
+        trim: called in a thread, for it may take long; the loop waits only when it allocates meanwhile.
     """
 
     def __init__(

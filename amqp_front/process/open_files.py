@@ -1,6 +1,6 @@
 """The limit of open files: every connection is one, and so is every segment that is read or written.
 
-What the log needs is reserved: a commit that finds no descriptor would wait until a client leaves.
+Descriptors for the log are reserved: otherwise a commit would wait until a client leaves.
 """
 
 import fcntl
@@ -21,10 +21,10 @@ HTTP_SHARE = 4  # of what is left, HTTP has a quarter at most: messages are what
 
 
 def raise_open_files_limit() -> int:
-    """Have the system allow this process as many open files as it may, up to FILES_WANTED.
+    """Raise the soft limit of open files, up to FILES_WANTED.
 
     Returns:
-        How many it allows.
+        The limit in force.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = FILES_WANTED if hard == resource.RLIM_INFINITY else min(hard, FILES_WANTED)
@@ -39,35 +39,35 @@ def raise_open_files_limit() -> int:
 
 
 def make_room_for_open_files(allowed: int) -> None:
-    """Have the system's table of this process's open files be as large as it will be; before there are threads.
+    """Make the kernel's table of open files as large as it can become; call it before there are threads.
 
-    Later it is doubled when it is full, and whoever opens the next file, the event loop as well, waits for 5 to
-    20 ms, until no processor can be in the midst of reading the old one (`synchronize_rcu` in Linux).
+    Otherwise the kernel doubles a full table later, and the thread that opens the next file, also the event
+    loop, waits 5 to 20 ms for all processors (`synchronize_rcu` in Linux).
 
     Args:
-        allowed: by the system; there is no room for more than FILES_WANTED.
+        allowed: the limit of open files; at most FILES_WANTED count.
     """
     count = min(allowed, FILES_WANTED)
     file = os.eventfd(0)
     try:
         os.close(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, count - 1))
-    except OSError as error:  # the table grows when it has to
+    except OSError as error:  # then the table grows on demand
         log.warning("no room for %d open files before they are there: %s", count, error)
     finally:
         os.close(file)
 
 
 def open_files_limit() -> int:
-    """How many files this process may have open."""
+    """The limit of open files of this process."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return FILES_WANTED if soft == resource.RLIM_INFINITY else soft
 
 
 def socket_limits(config: BrokerConfig, files: int) -> tuple[SocketLimits, SocketLimits]:
-    """How many sockets clients may have: those of AMQP, and those of the HTTP API.
+    """The limits of client sockets, of AMQP and of the HTTP API.
 
     Args:
-        files: that the process may have open; of very few, half are reserved.
+        files: the limit of open files; of a very low one, half is reserved.
     """
     reserved = min(FILES_RESERVED + config.journal_files_max, files // 2)
     left = files - reserved

@@ -1,4 +1,4 @@
-"""Tells the service manager (systemd, or what speaks its protocol) how this process is doing.
+"""Notifications of the service manager: systemd, or another one with its protocol.
 
 Source:
     sd_notify(3): a datagram of `KEY=value` lines to the socket named by NOTIFY_SOCKET.
@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 
 
 class ServiceManager:
-    """The other end of NOTIFY_SOCKET, or nobody when the variable is not set.
+    """The other end of NOTIFY_SOCKET; without that variable, nothing is sent.
 
     A manager that cannot be reached is logged and otherwise ignored: the broker serves anyway.
     """

@@ -1,4 +1,4 @@
-"""Accepts sockets within their limits, and what comes before their first byte: a PROXY header, TLS."""
+"""Accepting of sockets within their limits, with PROXY header and TLS handshake."""
 
 import asyncio
 import errno
@@ -17,9 +17,11 @@ from routelog.vhosts import TellEvent
 
 log = logging.getLogger(__name__)
 
-OPENING_SECONDS_MAX = 5.0  # for the PROXY header, and again for the TLS handshake, as RabbitMQ's
-ACCEPT_PAUSE_SECONDS = 1.0  # when there is no file descriptor for another socket
-ACCEPTS_MAX = 16  # in a turn of the loop: about 50 us each, with what is made for a connection
+OPENING_SECONDS_MAX = (
+    5.0  # seconds for the PROXY header, and again for the TLS handshake, as in RabbitMQ
+)
+ACCEPT_PAUSE_SECONDS = 1.0  # seconds, when there is no file descriptor for another socket
+ACCEPTS_MAX = 16  # in a turn of the event loop: about 50 us each, with the connection
 
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -33,7 +35,7 @@ class ServedSocket(Protocol):
         """Drop the socket, at the latest when it is connected."""
 
     def never_connected(self) -> None:
-        """The socket was lost before it came so far."""
+        """The socket was closed before it was connected."""
 
 
 Serve = Callable[[AcceptedSocket, Endpoint | None], ServedSocket]
@@ -44,11 +46,11 @@ class Acceptor:
 
     Args:
         listening: bound, listening and not blocking; closed with the acceptor.
-        sockets: where what is accepted is counted.
+        sockets: counts accepted sockets.
         tls: the context of the handshake; None: none.
         proxies: networks whose connections must begin with a PROXY header.
-        serve: makes the protocol of a socket, told whom a proxy speaks for.
-        note: tells the log.
+        serve: makes the protocol of a socket, given the client that a PROXY header names.
+        note: writes to the log.
     """
 
     def __init__(
@@ -164,7 +166,7 @@ class Acceptor:
 
 
 def _shut_down(client: socket.socket) -> None:
-    # What waits for the client, a handshake or a protocol that was connected just now, hears that it has left.
+    # Handshakes and protocols that were just connected hear that the client has left.
     with suppress(OSError):
         client.shutdown(socket.SHUT_RDWR)
 

@@ -1,4 +1,4 @@
-"""When a certificate expires. Python's ssl tells it only of a peer whose certificate is valid.
+"""The expiry of a certificate. Python's ssl has it only for the valid certificate of a peer.
 
 ```
 Certificate   SEQUENCE  TBSCertificate  SEQUENCE  [0] version (may be left out)  serial  algorithm  issuer
@@ -21,7 +21,7 @@ def expires_at(pem: str) -> datetime:
     """When the first certificate of a PEM file expires.
 
     Raises:
-        ValueError: there is none, or it is none.
+        ValueError: there is no certificate, or it is malformed.
     """
     begin = pem.find(_BEGIN)
     end = pem.find(_END, begin)

@@ -1,4 +1,4 @@
-"""Renewed certificates: those in use are read again when the operator says so, and now and then."""
+"""Renewal of certificates: their files are read again on SIGHUP, and every minute."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from routelog.amqp_front.server.tls import CertificateUnusable, TlsCertificates
 
 log = logging.getLogger(__name__)
 
-RELOAD_SECONDS = 60.0  # SIGHUP does not wait for it
+RELOAD_SECONDS = 60.0  # SIGHUP reads them at once
 
 
 class CertificateRenewal:
@@ -22,17 +22,17 @@ class CertificateRenewal:
         self._reloading: asyncio.Task[None] | None = None
 
     def watch(self, protocol: str, certificates: TlsCertificates) -> None:
-        """Read the certificates of another protocol again, too."""
+        """Add the certificates of another protocol."""
         self._watched[protocol] = certificates
         if self._reloading is None:
             self._reloading = self._loop.create_task(self._reload_now_and_then())
 
     def expiries(self) -> Mapping[str, Mapping[Path, datetime]]:
-        """When certificates expire, by protocol and file."""
+        """The expiry of certificates, by protocol and file."""
         return {protocol: each.expiries for protocol, each in self._watched.items()}
 
     async def reload(self) -> None:
-        """Read all again; those that cannot be used are logged, and the old ones stay."""
+        """Read all certificates again; unusable ones are logged, and the old ones stay in use."""
         for certificates in self._watched.values():
             try:
                 await asyncio.to_thread(certificates.reload)
@@ -40,7 +40,7 @@ class CertificateRenewal:
                 log.error("certificates stay as they were: %s", error)
 
     def stop(self) -> None:
-        """Read nothing any more."""
+        """End the renewal."""
         if self._reloading is not None:
             self._reloading.cancel()
 

@@ -14,12 +14,12 @@ from routelog.vhosts import ChannelSnapshot, ConnectionSnapshot, ConsumerSnapsho
 
 
 def connection_name(connection: Connection) -> str:
-    """As RabbitMQ calls it: the client's end, then ours."""
+    """The name of a connection, as in RabbitMQ: the client's address, then the broker's."""
     return ends_name(connection.socket)
 
 
 def connection_snapshot(connection: Connection) -> ConnectionSnapshot:
-    """What there is to say of a connection that is in a vhost."""
+    """A snapshot of a connection that is in a vhost."""
     peer, own = _ends(connection.socket)
     identity = connection.socket.identity if connection.socket is not None else None
     properties: dict[str, Any] = msgspec.json.decode(identity.properties) if identity else {}

@@ -1,4 +1,4 @@
-"""Where clients come in: the listening sockets of a broker, plain, TLS and Unix."""
+"""The listening sockets of a broker: TCP, TLS and Unix."""
 
 import asyncio
 import errno
@@ -19,7 +19,7 @@ from routelog.vhosts import TellEvent
 
 log = logging.getLogger(__name__)
 
-BACKLOG = 1_024  # connections that the kernel accepts for us
+BACKLOG = 1_024  # connections that the kernel accepts ahead of us
 
 _ADVICE = {
     errno.EADDRINUSE: "; stop what listens there, or choose another --port",
@@ -40,10 +40,10 @@ class Listeners:
 
     Args:
         renewal: reads the certificates again.
-        sockets: where the sockets of clients are counted.
-        serve: makes a connection, told whom a proxy speaks for.
-        umask: the operator's, which says who may open the Unix socket.
-        note: tells the log.
+        sockets: counts the sockets of clients.
+        serve: makes a connection, given the client that a PROXY header names.
+        umask: the operator's, which decides who may open the Unix socket.
+        note: writes to the log.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Listeners:
         self._note = note
 
     async def open(self) -> tuple[str, int]:
-        """Listen everywhere that is configured.
+        """Listen on all configured addresses.
 
         Returns:
             Address and port of plain AMQP.
@@ -107,7 +107,7 @@ class Listeners:
     def _open_unix(self, path: str) -> None:
         try:
             listening = _listening_unix(path)
-            os.chmod(path, self._unix_mode)  # the broker's own umask lets nobody in
+            os.chmod(path, self._unix_mode)  # the broker's own umask lets no other user in
         except (OSError, ValueError) as error:
             raise CannotListen(f"cannot listen on {path}: {error}") from None
         self._accept(listening, None)
@@ -116,7 +116,7 @@ class Listeners:
     async def _listen(
         self, port: int, certificates: TlsCertificates | None = None
     ) -> tuple[str, int]:
-        # The first address decides what a free port is; the others take the same one.
+        # For port 0 the first address gets a free port, and the others the same one.
         bound: tuple[str, int] | None = None
         for host in self._config.host.split(","):
             wanted = port if bound is None else bound[1]
@@ -148,7 +148,7 @@ class Listeners:
     # -- the end
 
     async def close(self) -> None:
-        """Accept nobody any more; connections stay."""
+        """Stop listening; connections stay."""
         for acceptor in self._acceptors:
             await acceptor.close()
 
@@ -175,7 +175,7 @@ async def listening_sockets(
 
 
 def tls_options(config: BrokerConfig) -> TlsOptions:
-    """What the configuration says of TLS, its certificate given."""
+    """The TLS options of the configuration, which must name a certificate."""
     named = (entry.split("=", 1) for entry in config.tls_names)
     return TlsOptions(
         certificate=Path(config.tls_certificate),
@@ -197,7 +197,7 @@ def _network(text: str) -> Network:
 def _listening_unix(path: str) -> socket.socket:
     try:
         if stat.S_ISSOCK(os.stat(path).st_mode):
-            Path(path).unlink()  # of a run that is over: nobody listens there any more
+            Path(path).unlink()  # left over by an earlier run
     except FileNotFoundError:
         pass
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -1,4 +1,4 @@
-"""The broker as the operators' doors see it: its connections, to list and to close."""
+"""The connections of a broker, for the HTTP API and commands: to list and to close."""
 
 from collections.abc import Callable, Collection, Iterator
 
@@ -18,8 +18,8 @@ class OperatorView:
     """Connections that are in a vhost.
 
     Args:
-        connections: all there are, as the broker keeps them.
-        opening: those of them that have not come so far.
+        connections: all connections, shared with the broker.
+        opening: those that are not in a vhost yet.
     """
 
     def __init__(
@@ -30,19 +30,19 @@ class OperatorView:
 
     @property
     def count(self) -> int:
-        """How many connections there are."""
+        """The number of connections."""
         return len(self._connections) - len(self._opening)
 
     def connections(self) -> list[Connection]:
-        """Handles of all connections but those that are being closed: what follows is asked with them."""
+        """Handles of all connections that are not being closed, for the other methods."""
         return [each for each in list(self._connections) if each.state is State.OPEN]
 
     def name(self, connection: Connection) -> str:
-        """What a connection is called."""
+        """The name of a connection."""
         return connection_name(connection)
 
     def describe(self, connection: Connection) -> ConnectionSnapshot:
-        """What there is to say of a connection."""
+        """A snapshot of a connection."""
         return connection_snapshot(connection)
 
     def channels(self, connection: Connection) -> Iterator[ChannelSnapshot]:
@@ -58,7 +58,7 @@ class OperatorView:
         connection.shut_down(HardError(CONNECTION_FORCED, reason))
 
     def close_all(self, belongs: Callable[[Connection], bool], reason: str) -> None:
-        """Close the connections that belong to what is gone."""
+        """Close the connections of a deleted vhost or user."""
         for connection in self.connections():
             if belongs(connection):
                 self.close(connection, reason)

@@ -1,8 +1,7 @@
-"""Clients that take nothing of what is sent to them: their heartbeats say that they live, not that they read.
+"""Detection of clients that do not read: heartbeats show that a client is alive, not that it reads.
 
-What the other end has acknowledged is progress, however slow: as its window opens by a sixteenth of its buffer
-at least, it may look slower than it is. The system's own limit, TCP_USER_TIMEOUT, is none
-on all kernels: before Linux 5.11 a client whose window is full answered its probes for ever.
+Any bytes that the client's kernel acknowledged count as progress. TCP_USER_TIMEOUT does not help on all
+kernels: before Linux 5.11, a client with a full window that answers probes never timed out.
 """
 
 import asyncio
@@ -15,8 +14,8 @@ from routelog.amqp_front.node.accepted_sockets import AcceptedSocket, AcceptedSo
 
 log = logging.getLogger(__name__)
 
-LOOKS = 4  # in the time that is allowed: a client is dropped within a quarter more than it
-LOOKS_TURN_MAX = 128  # in a turn of the loop, 2 us each
+LOOKS = 4  # checks in the allowed time: a client is dropped after at most 5/4 of it
+LOOKS_TURN_MAX = 128  # in a turn of the event loop, 2 us each
 
 # struct tcp_info of Linux 4.6, linux/tcp.h: segments unacknowledged, bytes acknowledged, bytes not sent yet.
 _UNACKED, _TAKEN, _UNSENT = struct.Struct("=24xI"), struct.Struct("=120xQ"), struct.Struct("=144xI")
@@ -25,12 +24,12 @@ _NETWORK = (socket.AF_INET, socket.AF_INET6)
 
 
 class StalledSockets:
-    """Looks at the sockets of a protocol, and drops those that have taken nothing for so long.
+    """Checks the sockets of a protocol, and drops those without progress.
 
-    What counts are looks in a row and not time: when the machine was suspended, nobody had any.
+    Checks in a row count, not time: a suspended machine must not drop its clients.
 
     Args:
-        seconds: without a byte taken while some are unsent.
+        seconds: the allowed time without progress, while bytes are unsent.
     """
 
     def __init__(
@@ -43,7 +42,7 @@ class StalledSockets:
         self._timer = loop.call_later(seconds / LOOKS, self._look)
 
     def stop(self) -> None:
-        """Look no more."""
+        """End the checks."""
         self._timer.cancel()
         self._due_sockets.clear()
 
@@ -68,9 +67,9 @@ class StalledSockets:
 
 
 def is_stalled(accepted: AcceptedSocket) -> bool:
-    """Look at a socket; returns whether it has been unmoved for LOOKS looks behind the first."""
+    """Check a socket; returns whether it made no progress in LOOKS checks after the first."""
     handle = accepted.handle
-    # A Unix socket does not count what was taken, and its client is a process of this machine.
+    # A Unix socket does not count acknowledged bytes, and its client is on this machine.
     if handle.fileno() < 0 or handle.family not in _NETWORK:
         return False
     has_unsent, taken = progress(handle)
@@ -83,9 +82,9 @@ def is_stalled(accepted: AcceptedSocket) -> bool:
 
 
 def progress(handle: socket.socket) -> tuple[bool, int]:
-    """Whether the system has something that is not acknowledged, and the bytes that ever were.
+    """Whether the kernel has unacknowledged bytes, and how many bytes were acknowledged so far.
 
-    What our own process keeps for a socket is there only while the system's buffer is full.
+    The process itself buffers bytes for a socket only while the kernel's buffer is full.
     """
     info = handle.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
     unsent = _UNACKED.unpack_from(info)[0] or _UNSENT.unpack_from(info)[0]

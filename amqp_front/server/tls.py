@@ -1,4 +1,4 @@
-"""The listener's side of TLS: which certificate a client is shown, and whose certificate is asked for."""
+"""TLS of listeners: the certificate by server name, and verification of client certificates."""
 
 import ssl
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import Literal
 from routelog.amqp_front.server.certificate_expiry import expires_at
 from routelog.log_backend import read_small
 
-FILE_BYTES_MAX = 1_048_576  # the first certificate is looked for there
+FILE_BYTES_MAX = 1_048_576  # the part of a file that is searched for the first certificate
 
 Verification = Literal["none", "optional", "required"]
 
@@ -30,12 +30,12 @@ class CertificateUnusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TlsOptions:
-    """What the operator chose.
+    """The options of the operator.
 
     Attributes:
         certificate: PEM, the chain, leaf first.
         key: PEM; None when it is in the certificate's file.
-        authorities: PEM of those who sign clients' certificates.
+        authorities: PEM of the authorities for clients' certificates.
         verification: whether clients must, may or need not show a certificate.
         names: certificates (PEM, with their key) for other server names; `*.example.com` is one label.
         version_min: "1.2" or "1.3".
@@ -53,8 +53,8 @@ class TlsCertificates:
     """Contexts by server name, loaded anew while the broker runs.
 
     Attributes:
-        context: what a listener takes; a handshake replaces it by the one for the name asked for.
-        expiries: when the certificates expire that clients are shown, by file.
+        context: of a listener; a handshake replaces it by the context of its server name.
+        expiries: expiry of the certificates, by file.
     """
 
     def __init__(self, options: TlsOptions) -> None:
@@ -69,10 +69,10 @@ class TlsCertificates:
         self.context.sni_callback = self._choose
 
     def reload(self) -> None:
-        """Take what is in the files for handshakes from now on; connections stay.
+        """Load the files again, for new handshakes; connections stay.
 
         Raises:
-            CertificateUnusable: one of the files; all stays as it was.
+            CertificateUnusable: one of the files; nothing has changed.
         """
         self._default, self._named, self.expiries = self._load()
 
@@ -89,7 +89,7 @@ class TlsCertificates:
         options = self._options
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = _VERSIONS[options.version_min]
-        context.set_ciphers(_CIPHERS)  # those of TLS 1.3 are what they are
+        context.set_ciphers(_CIPHERS)  # the suites of TLS 1.3 are fixed
         context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
         context.verify_mode = _VERIFY_MODES[options.verification]
         try:
@@ -108,7 +108,7 @@ class TlsCertificates:
     def _choose(
         self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext
     ) -> None:
-        # Also without a name: so that a handshake sees what was loaded last.
+        # Also without a server name, so that a handshake uses the latest context.
         asked = (name or "").lower()
         wildcard = "*." + asked.partition(".")[2]
         connection.context = self._named.get(asked) or self._named.get(wildcard) or self._default

@@ -1,7 +1,7 @@
-"""The cork of all sockets: what many writes give to one client goes out as two, the first and all others.
+"""The cork of all sockets: many writes to one client in a turn become two, the first one and all others.
 
-A write is a call of the system. Where one turn of the event loop has messages for a hundred consumers of a
-connection, or answers to a hundred commands, these calls were most of it.
+A write is a system call. When one turn of the event loop has deliveries for a hundred consumers of a
+connection, or answers to a hundred commands, these calls would take most of the turn.
 """
 
 import asyncio
@@ -10,14 +10,14 @@ from typing import Protocol
 
 
 class Corked(Protocol):
-    """A socket that keeps what it is given."""
+    """A socket that buffers writes while the cork is in."""
 
     def uncork(self) -> None:
-        """Send what was kept, if anything, and keep nothing more."""
+        """Send the buffered writes, and stop buffering."""
 
 
 class Cork:
-    """While it is in, sockets send the first that they are given, and keep what follows until it is out.
+    """While the cork is in, sockets send their first write, and buffer further ones until it is out.
 
     Attributes:
         is_in: a socket that is written to is to be among `sockets`.
@@ -60,5 +60,5 @@ class Cork:
             while self.sockets:
                 self.sockets.pop().uncork()
         finally:
-            if self.sockets:  # those behind one that failed
+            if self.sockets:  # the sockets behind one that failed
                 self._uncork()

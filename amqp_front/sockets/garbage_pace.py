@@ -1,4 +1,4 @@
-"""When Python's collector of garbage cycles looks at what: it holds the event loop for as long as it looks."""
+"""The pace of Python's garbage collector, which holds the event loop while it runs."""
 
 import asyncio
 import gc
@@ -6,29 +6,34 @@ from typing import Self
 
 from routelog.log_backend import Clock
 
-# Containers that were made and not freed since the last look at the youngest.
+# New containers, less freed ones, since the last collection of generation 0.
 YOUNG_MAX = 700
-YOUNG_LOOKS_MAX = 4  # then at all that came since the last such look: 3,500 of them, about 1 ms
+YOUNG_LOOKS_MAX = (
+    4  # collections of generation 0 before one of generation 1: 3,500 objects, about 1 ms
+)
 NEVER = 2**31 - 1
-YOUNG_SECONDS = 0.01  # then at them in any case
+YOUNG_SECONDS = 0.01  # until generations 0 and 1 are collected in any case
 TICK_SECONDS = 1.0
-IDLE_SHARE = 0.1  # of a tick: nobody is likely to wait
-IDLE_CAME_MAX = 50_000  # in a tick: where more come, the machine gives the loop no more of it
-WHOLE_MIN = 4_000_000  # that came since the last look at the whole, when the loop is idle
-WHOLE_MAX = 16_000_000  # when it never is
-WHOLE_SHARE = 0.5  # of what there was: looking at all of it stays rare
+IDLE_SHARE = 0.1  # of a tick: below it the loop is idle
+IDLE_CAME_MAX = (
+    50_000  # new objects of a tick: above it the loop is busy, and only waits for the processor
+)
+WHOLE_MIN = 4_000_000  # new objects before a full collection, when the loop is idle
+WHOLE_MAX = 16_000_000  # new objects before a full collection, when the loop is never idle
+WHOLE_SHARE = 0.5  # of the objects at the last full collection: so that full collections are rare
 
 
 class GarbagePace:
-    """Looks at each object twice while it is young, and then takes it for one that stays.
+    """Collects young objects twice, then freezes them, so that later collections skip them.
 
-    Python's own pace looks at everything whenever a quarter has come to it: with 100,000 queues, three million
-    objects, for half a second. Deleted queues and closed connections leave nothing to find, so a look at the
-    whole is for what nobody thought of: rare, and when the loop is idle.
+    Python by itself runs a full collection whenever the number of objects has grown by a quarter: with 100,000
+    queues, three million objects, that takes half a second. Deleted queues and closed connections leave no
+    cycles, so full collections only find unexpected ones: they are rare, and run when the loop is idle.
 
-    Python counts the young by taking one off for whatever is freed, however old. So while many queues are
-    deleted it looks at nothing that comes, and then at all of it: 1,000 queues declared meanwhile held the loop
-    for 5 ms. That is why the young are looked at by the clock, too.
+    Python counts a freed object, however old, as one young object less. So while many queues are deleted it
+    collects nothing, and then all new objects at once: 1,000 queues declared meanwhile held the loop for 5 ms.
+        That
+    is why young objects are collected by the clock, too.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
@@ -41,7 +46,7 @@ class GarbagePace:
         self._thread_seconds = clock.thread_seconds()
 
     def __enter__(self) -> Self:
-        """Take the collector over."""
+        """Take control of the collector."""
         gc.set_threshold(YOUNG_MAX, YOUNG_LOOKS_MAX, NEVER)
         gc.callbacks.append(self._looked)
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
@@ -49,7 +54,7 @@ class GarbagePace:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Leave the collector to itself again."""
+        """Give control back to Python."""
         self._timer.cancel()
         self._young_timer.cancel()
         gc.callbacks.remove(self._looked)
@@ -57,7 +62,7 @@ class GarbagePace:
         gc.unfreeze()
 
     def look_at_whole(self) -> None:
-        """Free all cycles that nobody uses, and take what is left as what stays."""
+        """Run a full collection, and freeze the remaining objects."""
         gc.unfreeze()
         gc.collect()
         gc.freeze()
@@ -65,7 +70,7 @@ class GarbagePace:
         self._stayed = gc.get_freeze_count()
 
     def _looked(self, phase: str, info: dict[str, int]) -> None:
-        # The collector calls this wherever it happens to be at work, in any thread.
+        # The collector calls this wherever it runs, in any thread.
         if phase == "stop" and info["generation"] == 1:
             gc.freeze()
             self._new_objects += YOUNG_MAX * (YOUNG_LOOKS_MAX + 1)

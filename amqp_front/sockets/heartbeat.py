@@ -1,8 +1,8 @@
-"""Heartbeats: send to a client when silent, notice when it is.
+"""Heartbeats: frames to clients that were sent nothing else, and detection of silent clients.
 
-A client's heart beats at half the interval. The client is gone after five silent half intervals: between two
-and three intervals after its last byte, as the specification wants (section 4.2.7). One timer beats for all:
-one for each of 10,000 connections took half a kilobyte of each.
+A connection is checked twice in each interval. The client is gone after five silent checks: between two and
+three intervals after its last byte, as the specification wants (section 4.2.7). One timer serves all
+connections: a timer each took half a kilobyte of memory for each of 10,000 connections.
 """
 
 import asyncio
@@ -10,8 +10,8 @@ from collections import deque
 from typing import Protocol
 
 SILENT_TICKS_MAX = 5
-BEAT_SECONDS = 0.5  # half the shortest interval
-BEATS_MAX = 128  # hearts in a turn, each perhaps with a frame to send: about 1 ms
+BEAT_SECONDS = 0.5  # seconds: half the shortest interval
+BEATS_MAX = 128  # checks of a turn, each perhaps with a frame to send: about 1 ms
 
 
 class HeartbeatOwner(Protocol):
@@ -25,13 +25,12 @@ class HeartbeatOwner(Protocol):
 
 
 class Heartbeat:
-    """The heart of a connection.
+    """The heartbeat of one connection.
 
     Attributes:
-        interval: seconds; of the hearts that beat at a time, it is also how many beats of the wheel lie
-            between two of theirs.
-        received: set by the owner when bytes came.
-        sent: set by the owner when bytes went.
+        interval: seconds; also the ticks of the wheel between two checks.
+        received: set by the owner when bytes were received.
+        sent: set by the owner when bytes were sent.
     """
 
     __slots__ = ("_owner", "_silent", "interval", "received", "sent")
@@ -44,11 +43,11 @@ class Heartbeat:
         self.sent = False
 
     def stop(self) -> None:
-        """Beat no more."""
+        """End the checks."""
         self._owner = None
 
     def beat(self) -> bool:
-        """Half an interval is over; returns whether the heart goes on."""
+        """Check the connection, twice an interval; returns whether checks go on."""
         owner = self._owner
         if owner is None:
             return False
@@ -62,17 +61,17 @@ class Heartbeat:
 
 
 class HeartbeatWheel:
-    """The hearts of all connections, by the beat at which each is due."""
+    """The heartbeats of all connections, by the tick at which each is due."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._now = 0
         self._due_heartbeats: dict[int, list[Heartbeat]] = {}
-        self._overdue_heartbeats: deque[Heartbeat] = deque()  # due, and more than a turn takes
-        self._timer: asyncio.TimerHandle | None = None  # None: no heart beats
+        self._overdue_heartbeats: deque[Heartbeat] = deque()  # due, and too many for their turn
+        self._timer: asyncio.TimerHandle | None = None  # None: there are no heartbeats
 
     def add(self, heartbeat: Heartbeat) -> None:
-        """Let a heart beat until it is stopped; for the first time within half an interval."""
+        """Check a connection until its heartbeat is stopped, first within half an interval."""
         self._due_heartbeats.setdefault(self._now + heartbeat.interval, []).append(heartbeat)
         if self._timer is None:
             self._timer = self._loop.call_later(BEAT_SECONDS, self._beat)

@@ -1,4 +1,4 @@
-"""How long the event loop was held: while one callback runs, all connections wait."""
+"""A monitor of how long callbacks hold the event loop, while all connections wait."""
 
 import asyncio
 import logging
@@ -11,13 +11,13 @@ log = logging.getLogger(__name__)
 TICK_SECONDS = 0.02  # a shorter hold may pass between two ticks; 50 a second cost 0.1 % of a core
 STRETCH_SECONDS = 10.0
 STRETCHES = 6  # a minute
-WARN_MILLISECONDS = 250  # clients begin to notice
+WARN_MILLISECONDS = 250  # clients notice it
 
 
 class LoopMonitor:
-    """A timer that notes how late it is.
+    """A periodic timer that notes how late it fires.
 
-    A hold is seen from the tick on that it made late, so up to TICK_SECONDS shorter than it was.
+    A hold is measured from the tick that it delays, so up to TICK_SECONDS too short.
 
     Attributes:
         longest_ms: the longest hold since the start.

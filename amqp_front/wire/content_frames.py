@@ -1,4 +1,4 @@
-"""The frames of one message with content, in parts to be sent one behind the other.
+"""The frames of one message with content, as parts to be sent in order.
 
 A large body is not copied: its parts are views of it, between the ends and the headers of its frames.
 """
@@ -50,7 +50,7 @@ def deliveries_in_parts(
     """As `encode_deliveries`, in parts.
 
     Args:
-        property_lists: what stands for those that the messages were published with; None: these.
+        property_lists: sent in place of the published ones; None: send the published ones.
     """
     parts: list[Octets] = []
     tag = _DELIVER.pack(60, 60, len(consumer_tag)) + consumer_tag
@@ -73,7 +73,7 @@ def is_large(records: Records) -> bool:
 
 
 def body_view(records: Records, index: int) -> memoryview:
-    """The body of one record, where it lies."""
+    """A view of the body of one record."""
     offsets = records.offset_columns()
     at = records.bodies_at
     return memoryview(records.payload)[at + offsets[index] : at + offsets[index + 1]]

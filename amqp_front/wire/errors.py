@@ -49,7 +49,7 @@ class HardError(AmqpError):
 
 
 class LoginRefused(HardError):
-    """The text is the same whatever was wrong; the log has been told the cause."""
+    """A login was refused; the text hides the cause, which is in the log."""
 
 
 class SoftError(AmqpError):

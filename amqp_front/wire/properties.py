@@ -41,13 +41,13 @@ _SIZES = {"delivery_mode": 1, "priority": 1, "timestamp": 8}
 
 
 class Identity(Protocol):
-    """Who publishes."""
+    """The user who publishes."""
 
     user: str
 
     @property
     def impersonates(self) -> bool:
-        """He may publish in another's name."""
+        """Whether he may publish with the `user-id` of another user."""
 
 
 class Properties:
@@ -101,7 +101,7 @@ class Properties:
         return FieldTableReader(self.raw).table(*place) if place else {}
 
     def message(self) -> Message:
-        """What exchanges look at.
+        """The message as exchanges see it.
 
         Raises:
             HardError: the header table is malformed.
@@ -126,7 +126,7 @@ class Properties:
         """Refuse values that the broker must not accept from a user.
 
         Raises:
-            SoftError: expiration that is no number of milliseconds, somebody else's user-id.
+            SoftError: an expiration that is no number of milliseconds, or the user-id of another user.
         """
         expiration = self.value("expiration")
         if expiration is not None and not _is_expiration(expiration):
@@ -158,7 +158,7 @@ class Properties:
     def with_integers(self, headers: Mapping[bytes, int]) -> bytes:
         """The property list with headers that are 64-bit integers, in front of the others.
 
-        Those of their names that were published go.
+        Published headers of these names are removed.
         """
         fields = b"".join(
             bytes((len(name),)) + name + b"l" + value.to_bytes(8, "big")
@@ -193,7 +193,7 @@ def _names(flags: int) -> tuple[str, ...]:
 
 
 def visible_properties(records: Records, index: int) -> bytes:
-    """The property list of a stored message, as consumers may see it."""
+    """The property list of a stored message, without what consumers may not see."""
     raw: bytes = records.properties(index)
     if not records.attributes & BLIND_COPIES:
         return raw
