@@ -1,4 +1,4 @@
-"""What a handler answers with."""
+"""The answers of handlers: a value, a list, pieces of JSON, stored bytes, or nothing."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -35,13 +35,13 @@ class Pieces:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Many things, described when their turn comes.
+    """A list whose items are described when they are written.
 
     Attributes:
         items: a snapshot.
-        describe: what there is to say of one; None: it has gone meanwhile, or is not for the caller.
-        name: of one, for the filter; None: there is none.
-        order: of one, when no column is chosen; None: as they come.
+        describe: the row of an item; None: the item is gone, or the caller may not see it.
+        name: of an item, for the filter; None: there is no filter.
+        order: of an item, when no column is chosen; None: the order of `items`.
     """
 
     items: Iterable[Any]
@@ -52,7 +52,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Bytes of a log, as they are stored; whoever sends it closes the stretch."""
+    """A stretch of a log, as stored; the sender closes it."""
 
     stretch: StoredStretch
 
@@ -61,7 +61,7 @@ Answer = Value | Empty | Pieces | Listing | Stored
 
 
 def put(existed: bool) -> Empty:
-    """What PUT answers."""
+    """The answer to PUT."""
     return Empty(204 if existed else 201)
 
 

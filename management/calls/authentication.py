@@ -1,4 +1,4 @@
-"""Who calls: basic authentication, the token of this machine's command line, or one for logs."""
+"""Authentication of a request: basic, the token of the local command line, or a token for logs."""
 
 import binascii
 import hmac
@@ -10,7 +10,7 @@ from routelog.management.calls.failures import NOT_AUTHORISED, Refused
 from routelog.management.calls.log_tokens import PREFIX, LogTokens
 from routelog.vhosts import may_connect_from
 
-HEADER_CHARACTERS_MAX = 4_096  # base64 of names and passwords that people have
+HEADER_CHARACTERS_MAX = 4_096  # far above the base64 of any name and password
 
 _REFUSED = (401, "not_authorized")
 _TOKEN = "Bearer "
@@ -23,14 +23,14 @@ async def authenticated(
     """The caller that an Authorization header names.
 
     Args:
-        token: of this run of the broker.
-        log_tokens: knows those for logs.
-        peer: address of the other end; None: it cannot be told.
+        token: of this run of the broker, for local commands.
+        log_tokens: checks tokens for logs.
+        peer: address of the other end; None: unknown.
 
     Raises:
         Refused: 401, whatever was wrong.
-        AuthenticationBusy: too many others are logging in.
-        TooManyFailedLogins: so many of this user, or from this address, have failed.
+        AuthenticationBusy: too many logins wait.
+        TooManyFailedLogins: too many logins of this user, or from this address, have failed.
     """
     if header.startswith(_TOKEN + PREFIX):
         return _by_log_token(broker, log_tokens, header[len(_TOKEN) :], peer)
@@ -48,7 +48,7 @@ async def authenticated(
 
 
 def _by_token(broker: BrokerSide, token: str, shown: str, peer: str | None) -> Caller:
-    # The rule for users who must be local, with a name that is none.
+    # The rule for users who must be local, applied to the token.
     is_local = may_connect_from("", peer, ("",))
     if not is_local or not hmac.compare_digest(token.encode(), shown.encode(errors="replace")):
         raise _failed("not the token of this run, or from another machine")
@@ -78,7 +78,7 @@ def _basic(header: str) -> tuple[str, bytes]:
 
 
 def _failed(cause: str, name: str = "") -> Refused:
-    # Who is asked is told the same whatever was wrong; the log says it.
+    # The client gets the same answer whatever was wrong; the log has the cause.
     return Refused(*_REFUSED, "Login failed", cause=cause, name=name)
 
 

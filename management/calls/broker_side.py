@@ -1,4 +1,4 @@
-"""The broker as the management sees it: what it reads, and the few things it asks for."""
+"""The broker as the HTTP API sees it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass
@@ -30,24 +30,24 @@ class ConnectionHandle(Protocol):
 
     @property
     def channels(self) -> Sized:
-        """Its channels, to be counted."""
+        """The channels, to be counted."""
 
 
 class Connections(Protocol):
-    """The open connections. Handles are given back here to ask more."""
+    """The open connections, by handles."""
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of connections."""
 
     def connections(self) -> list[Any]:
-        """Handles of all of them."""
+        """Handles of all connections."""
 
     def name(self, connection: Any, /) -> str:
-        """What a connection is called."""
+        """The name of a connection."""
 
     def describe(self, connection: Any, /) -> ConnectionSnapshot:
-        """What there is to say of a connection."""
+        """A snapshot of a connection."""
 
     def channels(self, connection: Any, /) -> Iterable[ChannelSnapshot]:
         """The channels of a connection."""
@@ -60,7 +60,7 @@ class Connections(Protocol):
 
 
 class Messages(Protocol):
-    """Single messages, for debugging. What it refuses is in `refusals`, or of the lower packages."""
+    """Publishing and taking of single messages; errors are in `refusals`, or of lower packages."""
 
     refusals: tuple[type[Exception], ...]
 
@@ -73,23 +73,23 @@ class Messages(Protocol):
         properties: Mapping[str, object],
         body: bytes,
     ) -> bool:
-        """Publish a message, wait for its confirm, and tell whether a queue has it.
+        """Publish a message, wait for its confirm, and return whether it was routed to a queue.
 
         Args:
-            user: whose permissions count; None: all is allowed.
+            user: whose permissions are checked; None: none are.
         """
 
     async def take(self, queue: Queue, count: int, *, requeue: bool) -> Iterable[TakenMessage]:
-        """Take messages, and put them back if that is wanted."""
+        """Take messages, and requeue them if `requeue` is set."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What is true of the node as long as it runs.
+    """Facts of the node that do not change while it runs.
 
     Attributes:
         started_at: seconds of the monotonic clock.
-        connections_max: how many connections of AMQP there may be.
+        connections_max: the limit of AMQP connections.
         listeners: by protocol, address and port.
     """
 
@@ -105,19 +105,19 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class BrokerSide:
-    """Everything that the management is given.
+    """Everything that the broker gives to the HTTP API.
 
     Attributes:
-        loopback_users: those who may come from this machine only.
-        expiries: when certificates expire, by protocol and file.
-        alarms: why publishers wait now; empty when they do not.
-        log_failure: why the log takes no more writes until a restart; empty while it does.
-        space: what is free on the disk, and where publishers begin to wait.
-        intake_bytes: of the budget for what is not accepted yet, how much is used, and of how much.
+        loopback_users: users who may connect from this machine only.
+        expiries: of certificates, by protocol and file.
+        alarms: why publishers wait; empty when they do not.
+        log_failure: why the log takes no more writes until a restart; empty: it takes them.
+        space: free space on the disk, and the limit below which publishers wait.
+        intake_bytes: of the intake budget, the used bytes and the limit.
         trace: switches the firehose of a vhost on or off.
         logs: what is stored of them.
-        reader_hold_bytes_max: the most that a log keeps for a reader beyond its retention.
-        log_token_key: signs the tokens of those who read logs.
+        reader_hold_bytes_max: the limit of bytes that a log keeps for a reader beyond its retention.
+        log_token_key: signs the tokens for logs.
     """
 
     vhosts: VhostDirectory

@@ -14,7 +14,7 @@ from routelog.management.calls.json_turns import decoded_in_turns
 from routelog.management.calls.log_tokens import LogTokens
 from routelog.vhosts import VirtualHost
 
-BODY_BYTES_MAX = 1024 * 1024  # RabbitMQ's is larger; nothing but definitions needs more
+BODY_BYTES_MAX = 1024 * 1024  # RabbitMQ's limit is larger, but only definitions need more
 DEFINITIONS_BYTES_MAX = 20 * 1024 * 1024  # RabbitMQ's limit for all bodies
 
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
@@ -24,11 +24,11 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 class Call:
-    """A request by somebody who may make it.
+    """A request whose caller is authenticated and allowed to make it.
 
     Attributes:
-        vhost: the one that the path names; reading it is for routes that have it.
-        tokens: those for logs.
+        vhost: named by the path; only routes with a vhost may read it.
+        tokens: of logs.
     """
 
     vhost: VirtualHost
@@ -52,11 +52,11 @@ class Call:
 
     @property
     def query(self) -> Mapping[str, str]:
-        """What stands behind the question mark; of a name that comes twice, the first."""
+        """The query; of a repeated name, the first value."""
         return self._request.query
 
     def is_under(self, path: str) -> bool:
-        """Whether the path goes on with this, after /api."""
+        """Whether the path begins with this, after /api."""
         return self._request.rel_url.raw_path.startswith(f"/api{path}")
 
     def flag(self, name: str) -> bool:
@@ -64,7 +64,7 @@ class Call:
         return self._request.query.get(name) == "true"
 
     def header(self, name: str) -> str:
-        """A header; empty when it is not there. What is no UTF-8 in it is replaced."""
+        """A header; empty when it is missing. Octets that are no UTF-8 are replaced."""
         text = self._request.headers.get(name, "")
         return text.encode(errors="surrogateescape").decode(errors="replace")
 
@@ -90,7 +90,7 @@ class Call:
         return self._request.content.iter_any().__aiter__()
 
     async def body(self, kind: type[_Struct]) -> _Struct:
-        """The body as an object of a kind; keys that it does not have are passed over.
+        """The body as an object of a kind; unknown keys are ignored.
 
         Raises:
             Refused: it is no such object.

@@ -1,4 +1,4 @@
-"""Who calls, and what that opens: the tags of users as RabbitMQ reads them."""
+"""The caller of a request, and what his tags allow, as in RabbitMQ."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -7,7 +7,7 @@ from routelog.vhosts import PermissionBook, ResourceKind, Verb
 
 
 class Need(Enum):
-    """What a route asks of its caller."""
+    """The access that a route needs."""
 
     LOGIN = "login"
     MANAGEMENT = "management"
@@ -16,7 +16,7 @@ class Need(Enum):
     ADMINISTRATOR = "administrator"
 
 
-# Whoever has logged in has LOGIN, without any tag.
+# Every authenticated user has LOGIN, without any tag.
 _OPENED_BY: dict[Need, frozenset[str]] = {
     Need.MANAGEMENT: frozenset({"management", "policymaker", "monitoring", "administrator"}),
     Need.POLICYMAKER: frozenset({"policymaker", "administrator"}),
@@ -31,8 +31,8 @@ class Caller:
 
     Attributes:
         name: the user's name; empty for the command line.
-        is_local: it has shown the token of the data directory, so it may do everything.
-        only_vhost: it has shown a token for the logs of this vhost: it may read them, and nothing else.
+        is_local: authenticated by the token of the data directory: everything is allowed.
+        only_vhost: authenticated by a token for the logs of this vhost: only reading them is allowed.
     """
 
     name: str
@@ -42,35 +42,35 @@ class Caller:
     only_vhost: str | None = None
 
     def has(self, need: Need) -> bool:
-        """Whether a tag of the caller opens what needs this."""
+        """Whether a tag of the caller gives this access."""
         return self.is_local or need is Need.LOGIN or not _OPENED_BY[need].isdisjoint(self.tags)
 
     @property
     def actor_name(self) -> str:
-        """What the log calls him."""
+        """The name of the caller in the log."""
         return "(command line)" if self.is_local else self.name
 
     @property
     def user(self) -> str | None:
-        """Whose permissions count for queues and exchanges; None: all is allowed."""
+        """The user whose permissions are checked for queues and exchanges; None: none are."""
         return None if self.is_local else self.name
 
     def enters(self, vhost: str) -> bool:
-        """Whether there is a permission for the caller in a vhost."""
+        """Whether the caller has a permission in a vhost."""
         if self.only_vhost not in (None, vhost):
             return False
         return self.is_local or vhost in self.permissions.of_user(self.name)
 
     def knows(self, vhost: str) -> bool:
-        """Whether the caller may know that a vhost is there, and how much is in it."""
+        """Whether the caller may see that a vhost exists, and its counts."""
         return self.has(Need.MONITORING) or self.enters(vhost)
 
     def knows_user(self, name: str) -> bool:
-        """Whether the caller may know what is said of a user."""
+        """Whether the caller may see a user."""
         return self.has(Need.ADMINISTRATOR) or name == self.name
 
     def sees(self, vhost: str) -> bool:
-        """Whether the caller may read what is in a vhost."""
+        """Whether the caller may see the contents of a vhost."""
         return self.has(Need.ADMINISTRATOR) or self.enters(vhost)
 
     def authorize(self, vhost: str, kind: ResourceKind, name: str, verb: Verb) -> None:

@@ -1,4 +1,4 @@
-"""What the HTTP API answers when it refuses: the one table from errors to status and name.
+"""Errors of the HTTP API: the one table from errors to status and name.
 
 Source: RabbitMQ 3.10's management plugin, whose clients match on these.
 """
@@ -45,14 +45,14 @@ REFUSALS: dict[type[Exception], tuple[int, str]] = {
     log_backend.SegmentDamaged: (409, "damaged"),
 }
 
-REASON_CHARACTERS_MAX = 2_048  # reasons quote what a stranger sent
+REASON_CHARACTERS_MAX = 2_048  # reasons quote input of clients
 
 
 class Refused(Exception):
     """A request that is answered with an error.
 
     Attributes:
-        cause, name: what the log says beyond the reason, such as why a login failed, and whose it was.
+        cause, name: for the log only, such as why a login failed, and its user.
     """
 
     def __init__(
@@ -67,22 +67,22 @@ class Refused(Exception):
 
 
 def bad_request(reason: str) -> Refused:
-    """What was sent cannot be."""
+    """The request is not valid."""
     return Refused(*BAD_REQUEST, reason)
 
 
 def not_found() -> Refused:
-    """There is nothing of this name."""
+    """The object does not exist."""
     return Refused(*NOT_FOUND, "Not Found")
 
 
 def vhost_or_user_not_found() -> Refused:
-    """A permission is set for a user, or in a vhost, that is not there."""
+    """The user or vhost of a permission does not exist."""
     return bad_request("vhost_or_user_not_found")
 
 
 def not_authorised(reason: str) -> Refused:
-    """The caller may not do this."""
+    """The caller has no permission."""
     return Refused(*NOT_AUTHORISED, reason)
 
 

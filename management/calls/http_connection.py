@@ -1,7 +1,6 @@
-"""A connection of the HTTP API: how long it may be silent, where its socket is counted, and what is no HTTP.
+"""A connection of the HTTP API: its timeout, the count of its socket, and requests that are no HTTP.
 
-A request that cannot be parsed may carry a password, in a header or elsewhere: nothing of it goes into the
-answer or the log, where others could read it.
+A request that cannot be parsed may contain a password, so nothing of it goes into the answer or the log.
 """
 
 import asyncio
@@ -19,21 +18,21 @@ FAILED = Refused(500, "internal_server_error", "the broker failed; see its log")
 
 
 class CountedSocket(Protocol):
-    """What counts the socket of a connection."""
+    """The count of accepted sockets, as a connection sees it."""
 
     def authenticated(self) -> None:
-        """The client has proved who it is."""
+        """The client has logged in."""
 
     def closed(self) -> None:
         """The socket is closed."""
 
 
 class HttpConnection(web.RequestHandler):
-    """The protocol of one client socket; it ends when its first request does not come.
+    """The protocol of one client socket; it times out before its first request.
 
     Args:
-        seconds: for the first request, its headers included: a stranger needs no password to hold a socket.
-        note: tells the log.
+        seconds: for the first request with its headers: until then a client needs no password.
+        note: writes to the log.
         options: of `web.RequestHandler`.
     """
 
@@ -59,30 +58,30 @@ class HttpConnection(web.RequestHandler):
         self._deadline = asyncio.get_running_loop().call_later(self._seconds, self.abort)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """The socket is gone."""
+        """The socket was closed."""
         self.asked()
         self._counted.closed()
         super().connection_lost(exc)
 
     def asked(self) -> None:
-        """A request has come: from here on the server's own limits hold."""
+        """A request has come: from here on the server's own timeouts apply."""
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
     def authenticated(self) -> None:
-        """A request came with credentials that are right."""
+        """A request had valid credentials."""
         self._counted.authenticated()
 
     def abort(self) -> None:
-        """Drop the socket; an answer that is being made is sent to nobody."""
+        """Drop the socket; an answer under way is not sent."""
         transport = self.transport
         self.force_close()
         if transport is not None:
             transport.abort()
 
     def never_connected(self) -> None:
-        """The socket was lost before it was connected: nothing is left of it."""
+        """The socket was closed before it was connected."""
 
     def handle_error(
         self,
@@ -91,7 +90,7 @@ class HttpConnection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer what never came to a handler of ours."""
+        """Answer a request that reached no handler."""
         self._tell(exc)
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun already")
@@ -105,11 +104,11 @@ class HttpConnection(web.RequestHandler):
         return response
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
-        """Tell what kind of error ended the connection, and nothing of what was sent."""
+        """Log the kind of the error that ended the connection, and nothing of its request."""
         self._tell(kw.get("exc_info"))
 
     def log_debug(self, *args: Any, **kw: Any) -> None:
-        """Nothing that is worth a line."""
+        """Log nothing."""
 
     def _tell(self, error: object) -> None:
         address = self.transport.get_extra_info("peername") if self.transport is not None else None
@@ -121,7 +120,7 @@ class HttpConnection(web.RequestHandler):
 
 
 def _cause(error: object) -> str | None:
-    # The class alone: messages quote what was sent.
+    # The class alone: messages of errors quote the request.
     if isinstance(error, HttpProcessingError):
         return f"HTTP {error.code}, {type(error).__name__}"
     return None if error is None else type(error).__name__

@@ -1,4 +1,4 @@
-"""Tokens that let their bearer read logs of one vhost until a time, as the user who asked for them may.
+"""Bearer tokens for reading the logs of one vhost until a time, with the permissions of their user.
 
 A token is `log.<payload>.<signature>`, both in URL-safe base64 without padding. The payload is JSON,
 [user, vhost, end in microseconds since 1970]; the signature is HMAC-SHA256 of it and of the hash of the user's
@@ -16,14 +16,14 @@ from routelog.vhosts import User, UserDirectory
 
 PREFIX = "log."
 SECONDS_DEFAULT = 12 * 3_600
-SECONDS_MAX = 7 * 86_400  # a longer query asks again: its driver knows the password
+SECONDS_MAX = 7 * 86_400  # the driver of a longer query renews its token with the password
 
 
 class LogTokens:
     """Issues tokens and reads them.
 
     Args:
-        key: of this broker; whoever has it can make tokens.
+        key: the secret of this broker that signs tokens.
     """
 
     def __init__(self, key: bytes, clock: Clock) -> None:
@@ -31,13 +31,13 @@ class LogTokens:
         self._clock = clock
 
     def issue(self, user: User, vhost: str, seconds: int) -> str:
-        """A token for a user who has shown that he is it."""
+        """Make a token for an authenticated user."""
         end = self._clock.now() + seconds * 1_000_000
         payload = msgspec.json.encode([user.name, vhost, end])
         return f"{PREFIX}{_text(payload)}.{_text(self._signature(payload, user))}"
 
     def verified(self, token: str, users: UserDirectory) -> tuple[User, str] | None:
-        """The user and vhost of a token; None when it is none, is over, or was made for other users."""
+        """The user and vhost of a token; None: it is malformed, expired, or not valid any more."""
         payload_text, _, signature = token.removeprefix(PREFIX).partition(".")
         try:
             payload, shown = _bytes(payload_text), _bytes(signature)

@@ -1,4 +1,4 @@
-"""What the broker's process takes of the machine, and the most that it may take.
+"""The resources that the broker's process uses, and their limits.
 
 Source: proc(5): statm, status, fd, cgroup; cgroups(7), "memory.max"
 """
@@ -18,11 +18,11 @@ _BYTES_MAX = 65_536  # of a file there
 
 @dataclass(frozen=True, slots=True)
 class ProcessUsage:
-    """Numbers of one moment.
+    """A snapshot of the usage.
 
     Attributes:
-        memory_bytes, memory_bytes_max: resident; what the machine has, or the control groups allow.
-        threads, threads_max: its own; of the user, or of the whole system where the user has no limit.
+        memory_bytes, memory_bytes_max: resident bytes; the limit of the machine or of the control groups.
+        threads, threads_max: of the process; the limit of the user, or of the system.
         files: descriptors that are open.
     """
 
@@ -34,7 +34,7 @@ class ProcessUsage:
 
 
 def process_usage(proc: Path = PROC, control_groups: Path = CONTROL_GROUPS) -> ProcessUsage | None:
-    """Look at this process; None: the system does not tell.
+    """The usage of this process; None: the system does not provide it.
 
     Blocks for about a microsecond for each open descriptor: call it in a thread.
     """

@@ -1,8 +1,8 @@
-"""Where a request comes from: a browser sends its user's password with what any site makes it send.
+"""Protection against requests that other sites make a browser send (CSRF).
 
-A page of another site can make a browser send a plain form, or text, and the browser adds what its user has
-logged in with. It says so by `Origin`; newer ones by `Sec-Fetch-Site`, too, but that only to HTTPS and to their
-own machine. Programs say neither.
+A page of another site can make a browser send a form or text, and the browser adds the user's password.
+Browsers name the site in `Origin`; newer ones also in `Sec-Fetch-Site`, but only over HTTPS and to their own
+machine. Programs send neither header.
 """
 
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ from routelog.management.calls.failures import Refused
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
-_OWN_SITES = ("same-origin", "none")  # "none": whoever uses the browser has typed the address
+_OWN_SITES = ("same-origin", "none")  # "none": the user typed the address
 _PORTS = {"http": 80, "https": 443}
 _JSON = "application/json"
 
 
 def check_origin(method: str, headers: Mapping[str, str], scheme: str) -> None:
-    """Refuse what another site makes a browser change.
+    """Refuse a change that another site made a browser send.
 
     Args:
         scheme: of the request, http or https.
@@ -33,8 +33,8 @@ def check_origin(method: str, headers: Mapping[str, str], scheme: str) -> None:
         raise _foreign()
     if origin is not None and not _is_own(origin, headers.get("Host", ""), scheme):
         raise _foreign()
-    # A browser asks before it sends JSON to another site, and nobody here says yes. What curl calls
-    # a form stays allowed to programs.
+    # A browser asks (preflight) before it sends JSON to another site, and is never allowed to. Forms stay
+    # allowed for programs such as curl.
     kind = headers.get("Content-Type", _JSON).partition(";")[0].strip().lower()
     is_browser = origin is not None or site is not None or "Cookie" in headers
     if is_browser and kind != _JSON:
@@ -52,8 +52,8 @@ def _is_own(origin: str, host: str, scheme: str) -> bool:
     except ValueError:
         return False
     if said.scheme not in _PORTS or said.hostname is None:
-        return False  # "null": a page that hides where it comes from
+        return False  # "null": a page that hides its site
     if scheme == "https" and said.scheme != scheme:
-        return False  # the other way about, a proxy has ended TLS
+        return False  # the other case is a proxy that ended TLS
     default = _PORTS[said.scheme]
     return (said.hostname, said_port or default) == (own.hostname, own_port or default)

@@ -1,4 +1,4 @@
-"""Sends a stretch of a segment as an answer: the system copies plain files to plain sockets by itself."""
+"""Answers with a stretch of a segment, sent by the kernel (sendfile) from plain files to plain sockets."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ SENDS_MAX = 64  # at a time; each holds two descriptors
 
 
 class StoredAnswers:
-    """All answers of this kind that are under way."""
+    """The stored answers that are under way."""
 
     def __init__(self, logs: StoredLogs) -> None:
         self._logs = logs
@@ -25,7 +25,7 @@ class StoredAnswers:
         """Send a stretch, and close it.
 
         Raises:
-            Refused: too many others are being sent.
+            Refused: too many are being sent.
         """
         try:
             if self._under_way >= SENDS_MAX:
@@ -47,7 +47,7 @@ class StoredAnswers:
         transport, descriptor = request.transport, stretch.descriptor
         if transport is None or request.method == "HEAD":
             return response
-        # So that `drain` waits until the answer's head has left: what is copied comes behind it.
+        # `drain` then waits until the head of the answer is sent, before the kernel copies the body.
         transport.set_write_buffer_limits(high=0)
         await response.prepare(request)
         try:
@@ -60,17 +60,17 @@ class StoredAnswers:
                 await self._copied(transport, stretch, descriptor)
             await response.write_eof()
         except (ConnectionError, TimeoutError):
-            # The reader went away, or takes nothing: there is nobody to tell.
+            # The reader left, or does not read: no error can be sent.
             transport.abort()
         except BaseException:
-            transport.abort()  # or half a stretch would look like a slow one
+            transport.abort()  # otherwise the reader would wait for the rest
             raise
         return response
 
     async def _copied(
         self, transport: asyncio.Transport, stretch: StoredStretch, descriptor: int
     ) -> None:
-        # The loop knows its own descriptor of the socket, and refuses to watch that one for us.
+        # The event loop refuses to watch a descriptor that it uses itself, so this is a duplicate.
         socket = os.dup(transport.get_extra_info("socket").fileno())
         try:
             sent = 0

@@ -26,9 +26,9 @@ log = logging.getLogger(__name__)
 
 _CALLER = "routelog caller"  # of a request that has one
 
-STREAM_BYTES = 65_536  # an answer that is larger is written while it is made
+STREAM_BYTES = 65_536  # larger answers are written in pieces
 KEEP_ALIVE_SECONDS = 60.0  # between two requests, as RabbitMQ's
-STALL_SECONDS_MAX = 120.0  # a client that takes nothing of an answer for so long is cut off
+STALL_SECONDS_MAX = 120.0  # until a client that does not read its answer is dropped
 STOP_SECONDS = 2.0  # for answers that are under way when the broker stops
 
 # RabbitMQ's: clients such as the Nagios checks send a password to the realm that they know only.
@@ -46,11 +46,11 @@ class ManagementServer:
     """The management of one broker over HTTP.
 
     Args:
-        token: whoever on this machine shows it may do everything.
+        token: for local commands, allows everything.
         silent_seconds: for the first request of a connection.
 
     Attributes:
-        stall_seconds: in which a client has to take something of an answer.
+        stall_seconds: until a client that does not read its answer is dropped.
     """
 
     def __init__(self, broker: BrokerSide, token: str, silent_seconds: float) -> None:
@@ -62,7 +62,7 @@ class ManagementServer:
             client_max_size=DEFINITIONS_BYTES_MAX, middlewares=[self._heard, self._answered]
         )
         for route in ROUTES:
-            # As RabbitMQ: some clients end each path with one.
+            # As in RabbitMQ: some clients end each path with a slash.
             path = f"/api{route.path}{{slash:/?}}"
             for method in route.methods:
                 application.router.add_route(method, path, self._handler(route))
@@ -75,11 +75,11 @@ class ManagementServer:
         )
 
     async def start(self) -> None:
-        """Be ready for connections; `stop` in the end."""
+        """Prepare for connections; call `stop` at the end."""
         await self._runner.setup()
 
     def serve(self, counted: CountedSocket) -> HttpConnection:
-        """The protocol of a socket that was accepted."""
+        """The protocol for an accepted socket."""
         server = self._runner.server
         assert server is not None
         return HttpConnection(
@@ -92,7 +92,7 @@ class ManagementServer:
         )
 
     async def stop(self) -> None:
-        """End what is under way; nobody accepts any more."""
+        """End the requests under way; listeners are closed before."""
         await self._runner.cleanup()
 
     @web.middleware
@@ -117,7 +117,7 @@ class ManagementServer:
             response = _failure(Refused(error.status, name, error.reason))
         except Exception as error:
             if isinstance(error, ConnectionError) and _is_gone(request):
-                raise  # there is nobody to answer, and nothing is wrong with the broker
+                raise  # the client left
             answer = refused(error)
             if answer is None:
                 log.error(
@@ -138,7 +138,7 @@ class ManagementServer:
         self._note_request("http.refused", request, **said, address=_address(request))
 
     def _note_request(self, event: str, request: web.Request, **more: object) -> None:
-        # Without the query: what stands in it is not for others.
+        # Without the query, which may have secrets.
         said = {"method": request.method, "path": request.path}
         self._broker.vhosts.events.note(event, **said, **more)
 
@@ -288,7 +288,7 @@ def _constant(body: bytes) -> Callable[[web.Request], Awaitable[web.StreamRespon
 
 
 def _methods(request: web.Request, error: web.HTTPMethodNotAllowed) -> web.Response:
-    # OPTIONS asks for no credentials, as in RabbitMQ: what there is stands in the documentation.
+    # OPTIONS needs no credentials, as in RabbitMQ: the paths are documented anyway.
     if request.method == "OPTIONS":
         response = web.Response()
     else:

@@ -1,4 +1,4 @@
-"""Bodies as typed columns: JSON, MessagePack or Avro. What does not fit is told apart, and fails nothing."""
+"""Bodies as typed columns: JSON, MessagePack or Avro. Bodies that do not fit are marked and fail no query."""
 
 import io
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ class BodyColumns:
     """Parses the bodies of many records at once.
 
     Args:
-        fields: the columns; fields of a body that are none of them are passed over.
+        fields: the columns; other fields of a body are ignored.
         body_format: one of `BODY_FORMATS`.
     """
 
@@ -30,7 +30,7 @@ class BodyColumns:
         self._decode: _Decode = _avro if body_format == "avro" else msgspec.msgpack.decode
 
     def of(self, bodies: pa.Array) -> tuple[list[pa.Array], pa.Array]:
-        """The columns, null where a body does not fit, and which bodies these are.
+        """The columns, null where a body does not fit, and the mask of those bodies.
 
         Args:
             bodies: binary, without nulls.
@@ -82,7 +82,7 @@ class BodyColumns:
         for body in bodies.to_pylist():
             try:
                 value = self._decode(body)
-            except Exception:  # whatever a decoder of a stranger's bytes raises
+            except Exception:  # decoders raise anything on bad input
                 return None
             if not isinstance(value, dict):
                 return None

@@ -1,4 +1,4 @@
-"""Columns that somebody declares for a queue: out of its bodies, headers or routing keys.
+"""Declared columns of a queue, taken from bodies, headers or routing keys.
 
     id long, customer string, lines array<struct<sku: string, count: int>>,
     tenant string from header x-tenant, region string from key 2
@@ -46,7 +46,7 @@ class DeclaredColumn:
 
     @property
     def is_field(self) -> bool:
-        """It comes from the body."""
+        """Whether the column is a field of the body."""
         return not self.header and not self.key_part
 
 
@@ -54,7 +54,7 @@ def parse_declared_columns(text: str, option: str) -> tuple[DeclaredColumn, ...]
     """Read a declaration.
 
     Raises:
-        BadOption: it is none; the text says where.
+        BadOption: it is malformed; the text says where.
     """
     parser = _Parser(text, option)
     columns = [parser.column()]

@@ -1,4 +1,4 @@
-"""What conditions of a query say about where its records are."""
+"""The filters of a query as bounds of partitions, offsets and times."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -26,12 +26,12 @@ _BOUNDS: dict[str, tuple[int | None, int | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class RecordConditions:
-    """Every record asked for meets them; not every one that does is asked for.
+    """Bounds that every wanted record meets; records that meet them may be unwanted all the same.
 
     Attributes:
         queues, partitions: None for all.
-        offset_min, time_min: the first that may be of interest; times in microseconds since 1970.
-        offset_end, time_end: behind the last one; None for no end.
+        offset_min, time_min: the lowest bounds; times in microseconds since 1970.
+        offset_end, time_end: exclusive; None for no end.
     """
 
     queues: frozenset[object] | None = None
@@ -42,13 +42,13 @@ class RecordConditions:
     time_end: int | None = None
 
     def may_hold(self, partition: LogPartition) -> bool:
-        """Whether records of a partition may meet them."""
+        """Whether records of a partition may meet the bounds."""
         return (self.queues is None or partition.queue in self.queues) and (
             self.partitions is None or partition.partition in self.partitions
         )
 
     def narrowed(self, store: LogStore, held: OffsetRange, start: int, end: int) -> tuple[int, int]:
-        """The part of a partition's offsets, `start` to `end`, that they leave over."""
+        """The part of a partition's offsets, `start` to `end`, within the bounds."""
         start = max(start, self.offset_min)
         if self.offset_end is not None:
             end = min(end, self.offset_end)
@@ -65,7 +65,7 @@ NO_CONDITIONS = RecordConditions()
 
 
 def conditions_of(filters: "Iterable[Filter]") -> RecordConditions:
-    """What filters, all of which hold, say; what they say of other columns is left to Spark."""
+    """The bounds from filters that all hold; filters on other columns are left to Spark."""
     found = NO_CONDITIONS
     for each in filters:
         found = _with(found, each)

@@ -23,7 +23,7 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")  # of a table in SQL, without q
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """What was declared.
+    """The definition of an index.
 
     Attributes:
         columns: see `parse_declared_columns`.
@@ -58,12 +58,12 @@ class IndexBook:
         self._disk = disk
 
     def all(self) -> list[Index]:
-        """Those that there are, by name."""
+        """All indexes by name."""
         found = sorted(self._folder.glob(f"*/{INTENTS}/{DEFINITION}"))
         return [self._read(path) for path in found]
 
     def find(self, name: str) -> Index:
-        """The one of a name.
+        """The index of a name.
 
         Raises:
             BadOption: there is none.
@@ -74,14 +74,14 @@ class IndexBook:
         raise BadOption("name", f"there is no index {name} in {self._folder}")
 
     def path(self, index: Index) -> Path:
-        """Where its table is."""
+        """The path of an index's table."""
         return self._folder / index.name
 
     def create(self, index: Index) -> None:
         """Declare an index; its table is made by the first export.
 
         Raises:
-            BadOption: it cannot be, or there is one of the name that is another.
+            BadOption: the definition is not valid, or differs from an index of this name.
         """
         if not NAME.fullmatch(index.name):
             raise BadOption("name", f"expected letters, digits and _, not '{index.name}'")
@@ -115,7 +115,7 @@ class IndexBook:
             BadOption: there is none.
         """
         path = self.path(self.find(name))
-        # The definition goes last of all files: what a crash leaves can be dropped again, or declared again.
+        # The definition is removed last: after a crash the index can be dropped again, or declared again.
         files = [each for each in path.rglob("*") if each.is_file()]
         for file in sorted(files, key=lambda each: each.name == DEFINITION):
             self._disk.remove(file)

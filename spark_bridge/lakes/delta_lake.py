@@ -1,4 +1,4 @@
-"""A Delta table as the end of an export: its transaction log is the checkpoint.
+"""A Delta table as the target of an export: its transaction log is the checkpoint.
 
 Each commit says, as an application transaction for each log, how far the table has come: the application
 is `routelog/<exporter>/<vhost>/<queue>/<partition>`, the version is the next offset. Delta keeps the newest one
@@ -29,13 +29,13 @@ INTENTS = "_routelog"  # in the table: readers pass over what begins so
 
 
 class DeltaLake:
-    """One table and one exporter's way into it.
+    """A Delta table, written by one exporter.
 
     Args:
         exporter: its name; another one exports the same records again.
 
     Raises:
-        TableUnusable: what is there is another table, or somebody else writes under this name.
+        TableUnusable: the table is not of this kind, or another process writes under this name.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class DeltaLake:
         self._lock.take(self._exporter)
 
     def _intend(self, token: str) -> None:
-        """Note whose files are no part of the table yet; synced before the first of them is there."""
+        """Note which files are not committed yet; synced before the first of them is written."""
         draft = self._intent.with_suffix(".draft")
         file = self._disk.open(draft, create=True)
         try:

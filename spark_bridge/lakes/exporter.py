@@ -17,7 +17,7 @@ TRANSACTION_BYTES = 128 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What one run has copied."""
+    """The result of one run."""
 
     records: int = 0
     body_bytes: int = 0
@@ -25,7 +25,7 @@ class Exported:
 
 
 class Exporter:
-    """One way from the logs of a vhost to a table.
+    """Copies the logs of a vhost to a table.
 
     Args:
         transaction_bytes: of bodies; a transaction ends behind the group of records that reaches it.
@@ -58,11 +58,11 @@ class Exporter:
         self._open_bytes = 0
 
     def backlog(self) -> list[OffsetRange]:
-        """What is stored and not in the table, partition by partition.
+        """The stored records that are not in the table, by partition.
 
         Raises:
             BadOption: a queue that is asked for is not there.
-            RecordsLost: the log begins behind where the table ends, and that is an error.
+            RecordsLost: records were removed before they were exported, and `lost_is_error` is set.
         """
         there = self._store.partitions(self._vhost, self._selection.queues)
         partitions = self._selection.select(there)

@@ -1,7 +1,8 @@
-"""An Iceberg table as the end of an export, in a catalog of its own: SQLite, in the table's folder.
+"""An Iceberg table as the target of an export, with a catalog of its own: SQLite, in the table's folder.
 
-How far the table has come stands in its properties, `routelog.<exporter>/<vhost>/<queue>/<partition>`, which a
-commit changes together with its snapshot. Files that a crash left before its commit are in no snapshot.
+The next offset of each log is in the properties of the table,
+`routelog.<exporter>/<vhost>/<queue>/<partition>`, which a commit changes together with its snapshot. Files that
+a crash left before its commit are in no snapshot.
 """
 
 from collections.abc import Collection, Mapping
@@ -26,7 +27,7 @@ FILE_PROPERTIES = {
 
 
 class IcebergLake:
-    """One table and one exporter's way into it; a transaction is in memory until its commit.
+    """An Iceberg table, written by one exporter; a transaction is in memory until its commit.
 
     Raises:
         TableUnusable: what is there has other columns.

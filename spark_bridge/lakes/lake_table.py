@@ -1,4 +1,4 @@
-"""Where records are exported to: a table that knows how far it has come."""
+"""The target of an export: a table that stores how far each log is exported."""
 
 from collections.abc import Collection, Mapping
 from typing import Protocol
@@ -9,28 +9,28 @@ from routelog.spark_bridge.logs.log_store import LogPartition
 
 
 class TableUnusable(Exception):
-    """The table is not there, is another one's, or has columns that do not fit."""
+    """The table is missing, belongs to another exporter, or has other columns."""
 
 
 class LakeTable(Protocol):
-    """A table in a lake. Its own transactions say what is in it; nothing else remembers."""
+    """A table in a lake. The progress of the export is stored only in its own transactions."""
 
     def position(self, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int]:
-        """For each partition that is in the table, the next offset to export."""
+        """The next offset to export, for each partition in the table."""
 
     def add(self, queue: str, rows: pa.RecordBatch) -> None:
-        """Take rows of one queue into the transaction that is being made.
+        """Add rows of one queue to the open transaction.
 
         Raises:
-            TableUnusable: somebody else makes one under the same name.
+            TableUnusable: another process writes under the same name.
         """
 
     def commit(self, ends: Mapping[LogPartition, int]) -> None:
-        """Make what was added part of the table, together with the next offset of each partition.
+        """Commit the added rows, together with the next offset of each partition.
 
         Guarantees:
             After a crash at any point the table has all of the transaction or nothing of it.
 
         Raises:
-            TableUnusable: somebody else has exported the same meanwhile.
+            TableUnusable: another process has exported the same records.
         """

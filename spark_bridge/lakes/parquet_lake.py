@@ -1,4 +1,4 @@
-"""A folder of Parquet files as the end of an export.
+"""A folder of Parquet files as the target of an export.
 
     <table>/batch=000000000012/date=2026-01-02/queue=audit/part-....parquet
     <table>/batch=000000000012/_offsets.json     the next offset of each log, up to this transaction
@@ -29,7 +29,7 @@ LOCK = "_lock"
 
 
 class ParquetLake:
-    """One folder and one exporter's way into it.
+    """A folder of Parquet files, written by one exporter.
 
     Raises:
         TableUnusable: what is there was not made like this, or for another exporter, or somebody else

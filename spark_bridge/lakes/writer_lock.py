@@ -1,4 +1,4 @@
-"""Who is writing a transaction into a table: one of those that export under one name, and no other."""
+"""The lock of a table: only one process exports under one name at a time."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from routelog.spark_bridge.lakes.lake_table import TableUnusable
 
 
 class WriterLock:
-    """Held while files lie in a table that no commit names yet, and while what a crash left is removed.
+    """Held while a table has uncommitted files, and while files left by a crash are removed.
 
     It ends with the process.
 
@@ -22,10 +22,10 @@ class WriterLock:
         self._file: int | None = None
 
     def take(self, exporter: str) -> None:
-        """Hold it from now on, if it is not held yet.
+        """Take the lock, if it is not held already.
 
         Raises:
-            TableUnusable: somebody else holds it.
+            TableUnusable: another process holds it.
         """
         if self._file is not None:
             return
@@ -37,7 +37,7 @@ class WriterLock:
             ) from None
 
     def release(self) -> None:
-        """Let it go, if it is held."""
+        """Release the lock, if it is held."""
         if self._file is not None:
             self._disk.close(self._file)
             self._file = None

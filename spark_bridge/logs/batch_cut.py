@@ -1,4 +1,4 @@
-"""Where to end a range of offsets so that its bodies have at most so many bytes."""
+"""Cutting of a range of offsets, so that its bodies have at most so many bytes."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
@@ -9,7 +9,7 @@ from routelog.spark_bridge.logs.log_store import Cut
 
 
 class BatchSize(NamedTuple):
-    """A batch's offsets [start, end), the bytes of its bodies, and a way to the batch itself."""
+    """A batch's offsets [start, end), the bytes of its bodies, and access to the batch itself."""
 
     start: int
     end: int

@@ -1,4 +1,4 @@
-"""What can go wrong in a read: the query's fault, the log's fate, or damage."""
+"""Errors of reads and writes: of the query, of the log, or of the storage."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from routelog.spark_bridge.logs.log_store import LogPartition
 
 
 class BadOption(ValueError):
-    """An option of the query is unknown, missing, or has a value that makes no sense."""
+    """An option of the query is unknown, missing, or not valid."""
 
     def __init__(self, option: str, reason: str) -> None:
         super().__init__(f"option {option}: {reason}")
@@ -29,7 +29,7 @@ class WorkersLackRouteLog(Exception):
 
 
 class RecordsLost(Exception):
-    """Offsets that the query asks for are not in the log."""
+    """Offsets of the query are not in the log any more."""
 
     def __init__(self, partition: LogPartition, start: int, end: int) -> None:
         super().__init__(
@@ -44,7 +44,7 @@ class RecordsLost(Exception):
 
 
 class DamagedSegment(Exception):
-    """Bytes of a segment, where a batch has to be, are none."""
+    """A segment has bytes that are no batch where a batch must be."""
 
     def __init__(self, path: Path | str, position: int, reason: str) -> None:
         super().__init__(f"{path} is damaged at position {position}: {reason}")
@@ -82,7 +82,7 @@ class ServiceRefused(Exception):
 
 
 class HoldLapsed(ServiceRefused):
-    """The broker has let go of what a named reader has not read: that was more than it holds for it."""
+    """The broker removed records that a named reader had not read: its hold was exceeded."""
 
 
 class BadRow(ValueError):
@@ -94,4 +94,4 @@ class BadRow(ValueError):
 
 
 class PublishFailed(Exception):
-    """The broker did not take all messages; those before may be in its queues."""
+    """The broker did not accept all messages; earlier ones may be in its queues."""
