@@ -31,7 +31,7 @@ from routelog.log_backend.metadata.schedule_store import ScheduleStore
 from routelog.log_backend.partitions.cold_reads import ColdReads
 from routelog.log_backend.partitions.cursor import NO_CURSORS
 from routelog.log_backend.partitions.cursor_changes import journal_changes
-from routelog.log_backend.partitions.letting_go import LettingGo
+from routelog.log_backend.partitions.gradual_free import GradualFree
 from routelog.log_backend.partitions.log_intake import LogIntake
 from routelog.log_backend.partitions.log_options import LogOptions
 from routelog.log_backend.partitions.log_transaction import LogTransaction, together
@@ -127,7 +127,7 @@ class LogStore:
         self.journal.on_disk_full = lambda: self._disk_pressure.refused()
         self.waiters = self.journal.waiters
         tail_bytes_max = options.memory_tail_bytes
-        let_go = LettingGo(scheduler_of(loop)).add
+        let_go = GradualFree(scheduler_of(loop)).add
         self.intake = LogIntake(self.journal.groups, tail_bytes_max, self._tails_changed, let_go)
         press = partial(self.pressures.press, "memory")
         self.memory = MemoryWatch(self.intake, tail_bytes_max, press)

@@ -206,7 +206,7 @@ DOORS = {
         files=(
             "log_backend/doors/disk.py",
             COMPOSITION_ROOT,
-            "amqp_front/transactions/kept_bytes.py",
+            "amqp_front/transactions/buffered_bytes.py",
         ),
     ),
     "network": Door(

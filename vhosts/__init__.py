@@ -76,10 +76,10 @@ from routelog.vhosts.errors import (
     VhostAccessRefused,
     VhostNotFound,
 )
-from routelog.vhosts.messages.comeback import Comeback
 from routelog.vhosts.messages.consumer import CREDIT_UNLIMITED
 from routelog.vhosts.messages.delivery import Delivery, DeliverySource
 from routelog.vhosts.messages.recipient import Recipient
+from routelog.vhosts.messages.return_reason import ReturnReason
 from routelog.vhosts.messages.snapshot import (
     ChannelSnapshot,
     ConnectionSnapshot,
@@ -97,8 +97,8 @@ from routelog.vhosts.people.user_directory import UserDirectory
 from routelog.vhosts.posting.appending import Appending
 from routelog.vhosts.posting.broker_message import LOG_EXCHANGE, TRACE_EXCHANGE, tell
 from routelog.vhosts.posting.decision import Decision, Router
-from routelog.vhosts.posting.passage import Passage
-from routelog.vhosts.posting.sharing_out import disjoint
+from routelog.vhosts.posting.fan_out import disjoint
+from routelog.vhosts.posting.stateful_route import StatefulRoute
 from routelog.vhosts.queues.consumer_group import ConsumerGroup
 from routelog.vhosts.queues.dispatcher import delivery_cost
 from routelog.vhosts.queues.event_feed import TellEvent

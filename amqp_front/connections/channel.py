@@ -24,7 +24,7 @@ from routelog.amqp_front.publishing.content import PartialContent
 from routelog.amqp_front.publishing.publisher import Publisher
 from routelog.amqp_front.transactions.commit import Commit
 from routelog.amqp_front.transactions.commit_plan import CommitPlan
-from routelog.amqp_front.transactions.planning import Planning
+from routelog.amqp_front.transactions.commit_planning import CommitPlanning
 from routelog.amqp_front.transactions.rollback import Rollback, all_taken, rolled_back
 from routelog.amqp_front.transactions.transaction import TRANSACTION_TURN_MAX, Transaction
 from routelog.amqp_front.wire.command import (
@@ -403,9 +403,9 @@ class Channel:
             for outcome, runs in transaction.taken.items()
         ]
         returns, clock = self.publisher.returns, services.clock
-        self._plan_commit(Planning(self, returns, transaction.kept, clock, settlings), method)
+        self._plan_commit(CommitPlanning(self, returns, transaction.kept, clock, settlings), method)
 
-    def _plan_commit(self, planning: Planning, method: Any) -> None:
+    def _plan_commit(self, planning: CommitPlanning, method: Any) -> None:
         plan = planning.go_on()
         if plan is not None:
             self._carry_out(plan, planning.settlings)
@@ -469,7 +469,7 @@ class Channel:
         self.consumption.stop()
 
     def leave(self) -> Settling:
-        """See `LeavingChannel`."""
+        """See `StoppedChannel`."""
         return self.consumption.leave(self._all_taken())
 
     def _all_taken(self) -> list[list[UnackedRun]]:

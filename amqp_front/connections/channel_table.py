@@ -6,7 +6,7 @@ from pamqp import commands
 
 from routelog.amqp_front.connections.channel import Channel
 from routelog.amqp_front.connections.channel_connection import ChannelConnection
-from routelog.amqp_front.connections.departure import Departure, are_many
+from routelog.amqp_front.connections.channel_teardown import ChannelTeardown, are_many
 from routelog.amqp_front.node.gate import PublisherGate
 from routelog.amqp_front.publishing.content import PartialContent
 from routelog.amqp_front.sockets.piecework import Piecework
@@ -145,8 +145,8 @@ class ChannelTable:
                     under_way.append(done)
                 channel.end()
         if in_turns:
-            departure = Departure(open_ones, connection.services)
-            under_way.append(Piecework(departure, connection.services).done)
+            teardown = ChannelTeardown(open_ones, connection.services)
+            under_way.append(Piecework(teardown, connection.services).done)
         return under_way
 
     def end(self) -> None:

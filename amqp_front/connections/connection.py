@@ -29,9 +29,9 @@ from routelog.amqp_front.connections.handshake import (
     PROTOCOL_HEADER,
     start_frame,
 )
-from routelog.amqp_front.connections.inlet import Inlet
 from routelog.amqp_front.connections.login import PROTOCOL, offered
 from routelog.amqp_front.connections.publishing_hold import PublishingHold
+from routelog.amqp_front.connections.receive_buffer import ReceiveBuffer
 from routelog.amqp_front.connections.refusal_note import note_refusal
 from routelog.amqp_front.node.accepted_sockets import AcceptedSocket
 from routelog.amqp_front.node.intake_budget import IntakeShare
@@ -79,10 +79,10 @@ class Connection(asyncio.BufferedProtocol):
         "heartbeat",
         "heartbeat_seconds",
         "hold",
-        "inlet",
         "intake",
         "name",
         "permissions",
+        "receive_buffer",
         "services",
         "socket",
         "stalled",
@@ -114,7 +114,7 @@ class Connection(asyncio.BufferedProtocol):
         self._choked = False  # nothing is read until the client has read of what is unsent
         self.hold = PublishingHold(self)
         self.channels = ChannelTable(self)
-        self.inlet = Inlet(services, self.channels)
+        self.receive_buffer = ReceiveBuffer(services, self.channels)
         self.heartbeat: Heartbeat | None = None
         self.heartbeat_seconds = 0
         self.told_refusals = False
@@ -143,7 +143,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next read goes."""
-        return self._turn.room(self.inlet.room())
+        return self._turn.room(self.receive_buffer.room())
 
     def buffer_updated(self, nbytes: int) -> None:
         """A read is in the buffer."""
@@ -152,11 +152,11 @@ class Connection(asyncio.BufferedProtocol):
         if self.heartbeat is not None:
             self.heartbeat.received = True
         is_late = self._turn.received(nbytes)
-        has_commands = self.inlet.received(nbytes)
+        has_commands = self.receive_buffer.received(nbytes)
         if has_commands and not is_late:
             return self._turn.carry_out(self.services.cork, self._process)
         if has_commands:
-            self.inlet.keep()
+            self.receive_buffer.keep()
         if is_late or self._turn.commands_left <= 0:
             self.rest()
             self._update_reading()
@@ -165,7 +165,7 @@ class Connection(asyncio.BufferedProtocol):
         """The client has ended its side: so do we; without TLS, the socket stays until then."""
         self.state = State.CLOSED
         self.stalled = True  # nothing more is delivered
-        self.services.farewells.take(self._dropped)
+        self.services.close_throttle.run(self._dropped)
         return self.socket is not None and not self.socket.is_tls
 
     def _dropped(self) -> None:
@@ -184,7 +184,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._left:
             self.socket = None
         else:
-            self.services.farewells.take(self._lost)
+            self.services.close_throttle.run(self._lost)
 
     def never_connected(self) -> None:
         """See `ServedSocket`."""
@@ -238,7 +238,7 @@ class Connection(asyncio.BufferedProtocol):
             self.fail(error)
         if self.state is State.CLOSED:
             return
-        self.inlet.keep()
+        self.receive_buffer.keep()
         self._update_reading()
 
     def _commands(self) -> None:
@@ -287,7 +287,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         if self.heartbeat is not None:
             self.heartbeat.received = True  # nobody could have been heard
-        self.inlet.again()
+        self.receive_buffer.again()
         self._turn.carry_out(self.services.cork, self._process)
 
     def _update_reading(self) -> None:
@@ -352,9 +352,9 @@ class Connection(asyncio.BufferedProtocol):
                 if carried < run.count:
                     self.services.cutter.give_back(run.begin(carried))
                     self._turn.end()
-                    self.inlet.run_limit = 2 * carried
-                elif self.inlet.run_limit < RUN_RECORDS_MAX:
-                    self.inlet.run_limit = RUN_RECORDS_MAX
+                    self.receive_buffer.run_limit = 2 * carried
+                elif self.receive_buffer.run_limit < RUN_RECORDS_MAX:
+                    self.receive_buffer.run_limit = RUN_RECORDS_MAX
                     self._turn.end()  # many short runs would be a long turn
             elif isinstance(run, SettleRun):
                 channel.settle(run)
@@ -493,7 +493,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._left = True
         self.state = State.CLOSED
-        self.inlet.clear()
+        self.receive_buffer.clear()
         if self.heartbeat is not None:
             self.heartbeat.stop()
         self._keeper.closed(self)
@@ -505,6 +505,6 @@ class Connection(asyncio.BufferedProtocol):
         """Send what is unsent, then close the socket."""
         ends_for(self.socket, reason)
         self.state = State.CLOSED
-        self.inlet.clear()
+        self.receive_buffer.clear()
         if self.socket is not None:
             self.socket.close()

@@ -18,9 +18,9 @@ from routelog.amqp_front.connections.handshake import (
     client_identity,
     tune_frame,
 )
-from routelog.amqp_front.connections.inlet import Inlet
 from routelog.amqp_front.connections.login import log_in, refused
 from routelog.amqp_front.connections.publishing_hold import PublishingHold
+from routelog.amqp_front.connections.receive_buffer import ReceiveBuffer
 from routelog.amqp_front.node.intake_budget import IntakeShare
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.sockets.heartbeat import Heartbeat
@@ -48,7 +48,7 @@ class MethodConnection(Protocol):
     heartbeat_seconds: int
     body_frame_max: int
     channels: ChannelTable
-    inlet: Inlet
+    receive_buffer: ReceiveBuffer
     hold: PublishingHold
     intake: IntakeShare
 
@@ -140,7 +140,7 @@ def _logged_in(connection: MethodConnection, user: User) -> None:
 
 def _tune_ok(connection: MethodConnection, method: Any) -> None:
     tuning = agreed_tuning(connection.services.config, method)
-    connection.inlet.frame_limit = tuning.frame_max
+    connection.receive_buffer.frame_limit = tuning.frame_max
     connection.body_frame_max = tuning.body_frame_max
     connection.channels.channel_max = tuning.channel_max
     connection.heartbeat_seconds = tuning.heartbeat
@@ -170,7 +170,7 @@ def _open(connection: MethodConnection, method: Any) -> None:
 def _close(connection: MethodConnection, method: Any) -> None:
     connection.state = State.CLOSING  # what it says behind this is not heard
     ends_for(connection.socket, f"closed by the client: {method.reply_text}")
-    connection.services.farewells.take(lambda: _take_leave(connection))
+    connection.services.close_throttle.run(lambda: _take_leave(connection))
 
 
 def _take_leave(connection: MethodConnection) -> None:

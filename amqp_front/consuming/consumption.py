@@ -7,6 +7,7 @@ from functools import partial
 
 from pamqp import commands
 
+from routelog.amqp_front.consuming.ack_timeouts import AckTimeouts
 from routelog.amqp_front.consuming.channel_consumer import (
     COUNT_HEADER,
     ChannelConsumer,
@@ -15,7 +16,6 @@ from routelog.amqp_front.consuming.channel_consumer import (
 from routelog.amqp_front.consuming.client_channel import ClientChannel
 from routelog.amqp_front.consuming.consumer_timeout import wanted_timeout
 from routelog.amqp_front.consuming.delivery_lease import DeliveryLease
-from routelog.amqp_front.consuming.lease_ends import LeaseEnds
 from routelog.amqp_front.consuming.redelivery import Redelivery
 from routelog.amqp_front.consuming.settling import LEAVING_MAX, Settling, are_few, settled_in_turns
 from routelog.amqp_front.consuming.stream_consumer import StreamConsumer
@@ -43,11 +43,11 @@ from routelog.log_backend import Octets, Reason, Records, random_name
 from routelog.vhosts import (
     CREDIT_UNLIMITED,
     GROUP,
-    Comeback,
     ConsumerGroup,
     Delivery,
     Durable,
     Queue,
+    ReturnReason,
     wanted_group,
 )
 
@@ -55,11 +55,11 @@ STREAM_OFFSET = "x-stream-offset"
 CONSUMERS_MAX = 4_096  # of one channel; each costs memory on the word of a stranger
 CONNECTION_CONSUMERS_MAX = 16_384  # of all channels: when they go at once, nobody else has a turn
 
-_OUTCOMES: Mapping[int, Reason | Comeback] = {
+_OUTCOMES: Mapping[int, Reason | ReturnReason] = {
     ACK: Reason.ACKED,
     DISCARD: Reason.REJECTED,
-    REQUEUE: Comeback.RETURNED,
-    REFUSE: Comeback.FAILED,
+    REQUEUE: ReturnReason.RETURNED,
+    REFUSE: ReturnReason.FAILED,
 }
 
 _GET_EMPTY = struct.pack(">HHB", 60, 72, 0)
@@ -92,7 +92,7 @@ class Consumption:
         self._redelivery: Redelivery | None = None
         self._settling: asyncio.Future[None] | None = None
         self._is_closed = False
-        self._lease_ends: LeaseEnds | None = None
+        self._ack_timeouts: AckTimeouts | None = None
 
     # -- what consumers need (ConsumingChannel)
 
@@ -134,9 +134,9 @@ class Consumption:
     def end_leases(self, holder: ChannelConsumer, end_tag: int) -> int:
         """See `LeasedConsumption`."""
         if self.unacked.first_below(end_tag) is not None:
-            if self._lease_ends is None:
-                self._lease_ends = LeaseEnds(self, self._channel.services)
-            self._lease_ends.end(holder, end_tag)
+            if self._ack_timeouts is None:
+                self._ack_timeouts = AckTimeouts(self, self._channel.services)
+            self._ack_timeouts.end(holder, end_tag)
         return holder.unacked - holder.lapsed
 
     def consumer_failed(self, consumer: ChannelConsumer, error: Exception) -> None:
@@ -406,7 +406,7 @@ class Consumption:
 
     def recover(self) -> asyncio.Future[None] | None:
         """Return everything that is unsettled; see `settle`."""
-        return self.finish(Taken(self.unacked.take_all(), Comeback.RETURNED))
+        return self.finish(Taken(self.unacked.take_all(), ReturnReason.RETURNED))
 
     def redeliver(self) -> Redelivery:
         """Deliver what is unsettled to its consumers once more; what has none is returned."""
@@ -444,13 +444,13 @@ class Consumption:
         if self._is_closed:
             holder.end_lease()  # of a cancelled one, too
 
-    def _end_runs(self, runs: Iterable[UnackedRun], outcome: Reason | Comeback) -> None:
+    def _end_runs(self, runs: Iterable[UnackedRun], outcome: Reason | ReturnReason) -> None:
         for run in runs:
             count = run.end_tag - run.first_tag
             consumer, partition, offset = run.consumer, run.partition, run.offset
             if consumer is not None:
                 self.let_go(consumer, count)
-            if isinstance(outcome, Comeback):
+            if isinstance(outcome, ReturnReason):
                 partition.give_back(offset, offset + count, outcome)
             else:
                 partition.settle(offset, offset + count, outcome)
@@ -484,7 +484,7 @@ class Consumption:
     def stop(self) -> None:
         """Deliver nothing more; what is unsettled and the consumers stay until they `leave`."""
         self._is_closed = True  # who is in the middle of delivering stops
-        self._lease_ends = None
+        self._ack_timeouts = None
         if self._reply_tag is not None:
             self._close_replies()
 
@@ -505,4 +505,4 @@ class Consumption:
         if not self.unacked.put_back_few(taken):
             order = TagOrder([*taken, self.unacked.take_all()])
         runs = self.unacked.take_all()
-        return Settling(self, runs, Comeback.FAILED, self._channel.services, consumers, order)
+        return Settling(self, runs, ReturnReason.FAILED, self._channel.services, consumers, order)

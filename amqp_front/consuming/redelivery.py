@@ -11,7 +11,7 @@ from typing import Protocol
 from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer
 from routelog.amqp_front.consuming.unacked import Taken, Unacked, UnackedRun
 from routelog.amqp_front.node.services import Services
-from routelog.vhosts import Comeback, Delivery, delivery_cost
+from routelog.vhosts import Delivery, ReturnReason, delivery_cost
 
 TURN_BYTES_MAX = 1_048_576  # as a queue's: then others have their turn
 PIECE_BYTES_MAX = 262_144
@@ -81,4 +81,4 @@ class Redelivery:
 
     def _return(self, run: UnackedRun) -> asyncio.Future[None] | None:
         taken = self._consumption.unacked.take(run.first_tag, run.end_tag - 1)
-        return self._consumption.finish(Taken(taken, Comeback.RETURNED))
+        return self._consumption.finish(Taken(taken, ReturnReason.RETURNED))

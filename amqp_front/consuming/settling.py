@@ -20,7 +20,7 @@ from routelog.amqp_front.consuming.unacked import Holder, UnackedRun
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.sockets.piecework import Piecework
 from routelog.log_backend import Reason, SettledEntries, SettledPart
-from routelog.vhosts import Comeback, DeliverySource, Queue, VirtualHost
+from routelog.vhosts import DeliverySource, Queue, ReturnReason, VirtualHost
 
 TURN_SECONDS = 0.0005
 RUNS_MAX = 256  # that are settled at once: 1 to 6 us each
@@ -87,7 +87,7 @@ class _Share:
         self.committed.append(part)
         return self.prepared < len(self.ranges)
 
-    def end_piece(self, outcome: Reason | Comeback) -> None:
+    def end_piece(self, outcome: Reason | ReturnReason) -> None:
         """Settle, or return, some of the ranges; those that are left are in falling order."""
         ranges, source = self.ranges, self.source
         count_left = PIECE_MESSAGES
@@ -96,7 +96,7 @@ class _Share:
             if end - first > count_left:
                 ranges.append((first + count_left, end))
                 end = first + count_left
-            if isinstance(outcome, Comeback):
+            if isinstance(outcome, ReturnReason):
                 source.give_back(first, end, outcome)
             else:
                 source.settle(first, end, outcome)
@@ -125,7 +125,7 @@ class Settling:
         self,
         holdings: Holdings,
         runs: list[UnackedRun],
-        outcome: Reason | Comeback,
+        outcome: Reason | ReturnReason,
         services: Services,
         consumers: Iterable[ChannelConsumer] = (),
         order: TagOrder | None = None,
@@ -246,7 +246,7 @@ class Settling:
 
     def failed(self) -> None:
         """Nobody knows what the journal has: they come back."""
-        self._outcome = Comeback.FAILED
+        self._outcome = ReturnReason.FAILED
         for share in self._shares.values():
             share.committed.clear()
 
@@ -269,7 +269,7 @@ class Settling:
     def _begin(self, share: _Share) -> None:
         share.ranges.reverse()
         self._due.append(share)
-        if isinstance(self._outcome, Comeback):
+        if isinstance(self._outcome, ReturnReason):
             share.source.pause()
 
     def _end_piece(self) -> None:
@@ -279,7 +279,7 @@ class Settling:
         share = self._due.pop()
         if share.committed:
             share.source.carried_out(share.committed)
-        if isinstance(self._outcome, Comeback):
+        if isinstance(self._outcome, ReturnReason):
             share.source.resume()
         else:
             share.source.on_ready()

@@ -7,7 +7,7 @@ from operator import attrgetter, eq
 from typing import NamedTuple, Protocol
 
 from routelog.log_backend import PartitionLog, Reason, SettledPart
-from routelog.vhosts import Comeback, Delivery, DeliverySource
+from routelog.vhosts import Delivery, DeliverySource, ReturnReason
 
 SORTED_AT_ONCE_MAX = 1_024  # 0.1 ms
 FEW_RUNS = 32  # to put one back among 100,000 takes 20 us
@@ -68,7 +68,7 @@ class EndedLease:
     def carried_out(self, settled: Sequence[SettledPart]) -> None:
         """See `DeliverySource`."""
 
-    def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
+    def give_back(self, first: int, end: int, reason: ReturnReason = ReturnReason.UNUSED) -> None:
         """See `DeliverySource`: they are back."""
         self._holder.lapsed -= end - first
 
@@ -132,7 +132,7 @@ class Taken(NamedTuple):
     """
 
     runs: list[UnackedRun]
-    outcome: Reason | Comeback
+    outcome: Reason | ReturnReason
 
 
 class Unacked:

@@ -4,10 +4,10 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 
+from routelog.amqp_front.node.close_throttle import CloseThrottle
 from routelog.amqp_front.node.configuration import BrokerConfig
 from routelog.amqp_front.node.confirm_board import ConfirmBoard
 from routelog.amqp_front.node.direct_reply import DirectReplies
-from routelog.amqp_front.node.farewells import Farewells
 from routelog.amqp_front.node.gate import PublisherGate
 from routelog.amqp_front.node.intake_budget import IntakeBudget
 from routelog.amqp_front.sockets.cork import Cork
@@ -45,7 +45,7 @@ class Services:
     intake: IntakeBudget
     heartbeats: HeartbeatWheel
     node_name: str
-    farewells: Farewells
+    close_throttle: CloseThrottle
     replies: DirectReplies = field(default_factory=DirectReplies)
     piecework: set[Piecework] = field(default_factory=set)
     settlings: deque[Work] = field(default_factory=deque)

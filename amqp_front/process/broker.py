@@ -16,9 +16,9 @@ from routelog.amqp_front.connections.client_socket import client_described, ends
 from routelog.amqp_front.connections.connection import Connection
 from routelog.amqp_front.connections.login import PROTOCOL
 from routelog.amqp_front.node.accepted_sockets import AcceptedSocket, AcceptedSockets
+from routelog.amqp_front.node.close_throttle import CloseThrottle
 from routelog.amqp_front.node.configuration import BrokerConfig
 from routelog.amqp_front.node.confirm_board import ConfirmBoard
-from routelog.amqp_front.node.farewells import Farewells
 from routelog.amqp_front.node.gate import Gate
 from routelog.amqp_front.node.intake_budget import IntakeBudget, IntakeLimits
 from routelog.amqp_front.node.services import Services
@@ -214,7 +214,7 @@ class Broker:
             intake=IntakeBudget(loop, _intake_limits(config), logs.memory.hold),
             heartbeats=HeartbeatWheel(loop),
             node_name=node_name(config.node_name, socket.gethostname()),
-            farewells=Farewells(loop.call_soon),
+            close_throttle=CloseThrottle(loop.call_soon),
         )
         self.operators = OperatorView(self._connections, self._opening)
         self.messages = OperatorMessages(self._services)

@@ -28,10 +28,10 @@ from routelog.amqp_front.wire.single_run import (
 )
 from routelog.exchanges import Route
 from routelog.log_backend import NOTHING, JournalFailed, JournalPositions, Records
-from routelog.vhosts import Passage, ResourceKind, Verb
+from routelog.vhosts import ResourceKind, StatefulRoute, Verb
 from routelog.vhosts.posting.appending import PAUSE, Appending, Batches
 from routelog.vhosts.posting.decision import Decision, Router
-from routelog.vhosts.posting.sharing_out import disjoint, queues_of, shared_out
+from routelog.vhosts.posting.fan_out import disjoint, queues_of, shared_out
 
 # Of one turn of the loop; what is left of a run comes again in the next one.
 TURN_SECONDS = 0.001  # to look at single messages
@@ -246,7 +246,7 @@ class Publisher:
         return batches()
 
     def _store(
-        self, run: PublishRun, deliver: dict[Route, list[int]], passage: Passage
+        self, run: PublishRun, deliver: dict[Route, list[int]], passage: StatefulRoute
     ) -> JournalPositions:
         attributes, now = record_attributes(run), self._clock.now()
         batches = run_batches(run, deliver, self._vhost, now)

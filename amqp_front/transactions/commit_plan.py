@@ -6,7 +6,7 @@ from itertools import islice
 
 from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, HardError, SoftError
 from routelog.log_backend import Clock, JournalPositions, Records
-from routelog.vhosts import Appending, Passage, Recipient
+from routelog.vhosts import Appending, Recipient, StatefulRoute
 
 # Of all queues together: one block of the journal, built in memory.
 COMMIT_BYTES_MAX = 256 * 1024 * 1024
@@ -43,7 +43,7 @@ class CommitPlan:
         self.version = version
         self.batches: list[Batch] = []
         self.exchanges: set[str] = set()
-        self.passages: list[Passage] = []
+        self.passages: list[StatefulRoute] = []
         self.remembering: list[Callable[[JournalPositions], list[Callable[[], None]]]] = []
         self.remembered: list[Callable[[], None]] = []
         self.told: list[Callable[[], object]] = []

@@ -13,7 +13,7 @@ from routelog.amqp_front.wire.record_attributes import record_attributes
 from routelog.amqp_front.wire.single_run import LOOKED_AT_MAX, at_once, without_blind_copies
 from routelog.exchanges import Route
 from routelog.log_backend import JournalPositions, Records
-from routelog.vhosts import Appending, Decision, Passage, Router
+from routelog.vhosts import Appending, Decision, Router, StatefulRoute
 
 
 class RunPlanner:
@@ -107,7 +107,9 @@ class RunPlanner:
             plan.told += traces(firehose, self._channel, run, decision)
         return decision.end
 
-    def _remember(self, run: PublishRun, deliver: dict[Route, list[int]], passage: Passage) -> None:
+    def _remember(
+        self, run: PublishRun, deliver: dict[Route, list[int]], passage: StatefulRoute
+    ) -> None:
         plan = self.plan
         stored = {at: run.persistent for indexes in deliver.values() for at in indexes}
         attributes, now = record_attributes(run), self._clock.now()

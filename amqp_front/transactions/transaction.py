@@ -2,18 +2,18 @@
 
 from routelog.amqp_front.consuming.unacked import Taken, UnackedRun
 from routelog.amqp_front.node.intake_budget import Charge, IntakeShare
-from routelog.amqp_front.transactions.kept_window import KeptWindow
+from routelog.amqp_front.transactions.transaction_buffer import TransactionBuffer
 from routelog.amqp_front.wire.command import LaidOutRun, PublishRun
 from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, SoftError
 from routelog.log_backend import Reason
-from routelog.vhosts import Comeback
+from routelog.vhosts import ReturnReason
 
 TRANSACTION_BYTES_MAX = 128 * 1024 * 1024  # kept in memory for one commit
 TRANSACTION_TURN_MAX = 256  # messages kept in one turn of the loop: 3 to 7 us each
 # What messages that are no neighbours cost beside their content, in memory or in time.
 ENTRY_BYTES = 1_024
 
-Kept = KeptWindow | LaidOutRun
+Kept = TransactionBuffer | LaidOutRun
 
 
 class Transaction:
@@ -31,7 +31,7 @@ class Transaction:
     def __init__(self, intake: IntakeShare) -> None:
         self._intake = intake
         self._charge: Charge | None = None
-        self.taken: dict[Reason | Comeback, list[UnackedRun]] = {}
+        self.taken: dict[Reason | ReturnReason, list[UnackedRun]] = {}
         self.kept: list[Kept] = []
         self._bytes = 0
 
@@ -52,8 +52,8 @@ class Transaction:
             self.kept.append(run)
             return
         last = self.kept[-1] if self.kept else None
-        if not isinstance(last, KeptWindow) or not last.takes(run):
-            last = KeptWindow()
+        if not isinstance(last, TransactionBuffer) or not last.takes(run):
+            last = TransactionBuffer()
             self.kept.append(last)
         before, stretches = last.bytes, last.stretches
         last.add(run)

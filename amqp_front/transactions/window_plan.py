@@ -8,8 +8,8 @@ a batch has one exchange, and is persistent or not.
 from collections.abc import Iterable, Iterator, Sequence
 
 from routelog.amqp_front.transactions.commit_plan import Queues
-from routelog.amqp_front.transactions.kept_window import KeptWindow
 from routelog.amqp_front.transactions.run_planner import RunPlanner
+from routelog.amqp_front.transactions.transaction_buffer import TransactionBuffer
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.vhosts import Recipient
 
@@ -83,11 +83,11 @@ class _Ways:
         return run.part(first, end - first)
 
 
-def planned(window: KeptWindow, planner: RunPlanner) -> Iterator[None]:
+def planned(window: TransactionBuffer, planner: RunPlanner) -> Iterator[None]:
     """Plan what a window holds; goes on with each step.
 
     Raises:
-        See `Planning.go_on`.
+        See `CommitPlanning.go_on`.
     """
     ways = [_Ways(run) for run in window.runs()]
     for each in ways:

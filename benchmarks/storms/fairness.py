@@ -19,7 +19,7 @@ from rich.table import Table
 from routelog.benchmarks.brokers.broker_process import routelog
 from routelog.benchmarks.storms.bystander import bystander
 from routelog.benchmarks.storms.crowd_storms import CrowdStorms
-from routelog.benchmarks.storms.farewell_storms import FarewellStorms
+from routelog.benchmarks.storms.disconnect_storms import DisconnectStorms
 from routelog.benchmarks.storms.loop_turns import LoopTurns, Turn, between
 from routelog.benchmarks.storms.management_storms import ManagementStorms
 from routelog.benchmarks.storms.storms import Storms
@@ -55,7 +55,7 @@ def main(
             **Storms(url, scale).all,
             **TransactionStorms(url, scale).all,
             **CrowdStorms(url, scale).all,
-            **FarewellStorms(url, scale).all,
+            **DisconnectStorms(url, scale).all,
             **ManagementStorms(url, broker.http_port, scale).all,
         }
         for name, storm in storms.items():

@@ -12,7 +12,7 @@ class TopologyChange(msgspec.Struct, frozen=True):
     True when there are any. The caller that persists the topology writes those with `durable` set.
 
     Attributes:
-        unfinished: a deleted queue or exchange has more bindings than one call removes: see `Topology.loosen`.
+        unfinished: more bindings of deleted nodes than one call removes: see `Topology.remove_departed`.
     """
 
     exchanges_declared: tuple[Exchange, ...] = ()

@@ -53,7 +53,7 @@ class RouteCache:
             self._weights[exchange] = self._weights.get(exchange, 0) + weight
             self._weight += weight
             if self._stale_routes.tables:
-                self._stale_routes.let_go(weight)
+                self._stale_routes.free(weight)
 
     def drop(self) -> None:
         """Forget everything; a dict that was handed out is not looked after any more."""

@@ -29,7 +29,7 @@ class StaleRoutes:
         if table:
             self.tables.append(table)
 
-    def let_go(self, came: int) -> None:
+    def free(self, came: int) -> None:
         """Free as much weight as has come to the cache, at once or with the next call."""
         self._arrivals += came
         if self._arrivals < LET_GO_FROM:

@@ -19,7 +19,9 @@ from routelog.exchanges.topology.graph_nodes import ExchangeNode, QueueNode
 
 # Bindings that one deletion removes: 0.5 ms, and a turn may have several deletions.
 AT_ONCE_MAX = 32
-LOOSENED_MAX = 128  # bindings that a turn of its own removes: up to 2 ms, with their records
+DEPARTED_BINDINGS_MAX = (
+    128  # bindings that a turn of its own removes: up to 2 ms, with their records
+)
 ARGUMENTS_OF_ONE = 8  # removing so many arguments takes as long as removing a binding
 
 End = tuple[DestinationKind, str]  # what a binding leads to, or an exchange that it leaves from
@@ -77,19 +79,19 @@ class BindingGraph:
             return NO_CHANGE
         departed, deleted = len(self.departed), list[Exchange]()
         self._take_off(known, deleted)
-        return self._loosen(AT_ONCE_MAX, departed, deleted, [known])
+        return self._remove_departed(AT_ONCE_MAX, departed, deleted, [known])
 
     def remove_exchange(self, name: str) -> TopologyChange:
         """Remove an exchange, and the first of the bindings that leave from it or lead to it."""
         departed, deleted = len(self.departed), list[Exchange]()
         self._depart(self.exchanges[name], deleted)
-        return self._loosen(AT_ONCE_MAX, departed, deleted, [])
+        return self._remove_departed(AT_ONCE_MAX, departed, deleted, [])
 
     def remove_queue(self, name: str) -> TopologyChange:
         """Remove a queue, and the first of the bindings that lead to it."""
         departed = len(self.departed)
         self.departed["queue", name] = self.queues.pop(name)
-        return self._loosen(AT_ONCE_MAX, departed, [], [])
+        return self._remove_departed(AT_ONCE_MAX, departed, [], [])
 
     def restore_departed(self, end: End, node: ExchangeNode | QueueNode) -> None:
         """Add a deleted queue or exchange whose remaining bindings are to be removed."""
@@ -102,11 +104,13 @@ class BindingGraph:
             node if isinstance(node, ExchangeNode) else ExchangeNode(exchange, index)
         )
 
-    def loosen(self) -> TopologyChange:
+    def remove_departed(self) -> TopologyChange:
         """Remove some more bindings of departed queues and exchanges, if there are any."""
-        return self._loosen(LOOSENED_MAX, 0, [], []) if self.departed else NO_CHANGE
+        return (
+            self._remove_departed(DEPARTED_BINDINGS_MAX, 0, [], []) if self.departed else NO_CHANGE
+        )
 
-    def _loosen(
+    def _remove_departed(
         self, count: int, departed: int, deleted: list[Exchange], removed: list[Binding]
     ) -> TopologyChange:
         """Remove so many bindings of departed queues and exchanges, auto-delete exchanges included.

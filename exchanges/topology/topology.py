@@ -57,7 +57,7 @@ class Topology(TopologyListing):
     that raises has changed nothing. Mappings of arguments are kept, not copied.
 
     A deleted queue or exchange is gone at once. When it has very many bindings, some stay behind, lead nowhere
-    and are not listed: `loosen` removes them, and until then nothing of that name can be declared.
+    and are not listed: `remove_departed` removes them, and until then nothing of that name can be declared.
     """
 
     def __init__(
@@ -255,7 +255,7 @@ class Topology(TopologyListing):
         return bind(binding.destination, binding.source, binding.routing_key, binding.arguments)
 
     def restore_departed(self, binding: Binding) -> None:
-        """Have `loosen` remove a binding, at recovery: an end was deleted before it was."""
+        """Have `remove_departed` remove a binding, at recovery: an end was deleted before it was."""
         source = Exchange(binding.source, "fanout")
         if not self.has_exchange(source.name):
             node = ExchangeNode(source, self._types["fanout"](source))
@@ -265,15 +265,15 @@ class Topology(TopologyListing):
             self._graph.restore_departed(end, QueueNode(durable=True))
         self._applied(self._graph.add_binding(binding))
 
-    def loosen(self) -> TopologyChange:
+    def remove_departed(self) -> TopologyChange:
         """Remove some more bindings of deleted queues and exchanges; no change: none are left."""
-        return self._applied(self._graph.loosen())
+        return self._applied(self._graph.remove_departed())
 
     def check_free(self, kind: DestinationKind, name: str) -> None:
         """Check that no deleted queue or exchange of this name still has bindings.
 
         Raises:
-            ValueError: one has; call `loosen` first.
+            ValueError: one has; call `remove_departed` first.
         """
         if self.has_departed(kind, name):
             raise ValueError(f"{kind} {name!r} has bindings left from before it was deleted")

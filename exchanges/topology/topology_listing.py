@@ -47,7 +47,7 @@ class TopologyListing:
         return (kind, name) in self._graph.departed
 
     @property
-    def is_loose(self) -> bool:
+    def has_departed_bindings(self) -> bool:
         """Whether some deleted queue or exchange still has bindings."""
         return bool(self._graph.departed)
 

@@ -29,7 +29,7 @@ class LogIntake:
 
     Args:
         on_watched: called with the change of `tail_bytes`.
-        let_go: see `LettingGo.add`.
+        let_go: see `GradualFree.add`.
     """
 
     __slots__ = (

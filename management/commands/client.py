@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from routelog.management.commands.door import Door, NotReachable
+from routelog.management.commands.api_address import ApiAddress, NotReachable
 
 PIECE_BYTES = 65_536  # of an answer at a time
 
@@ -24,7 +24,7 @@ class AnswerRefused(Exception):
 class ManagementClient:
     """Asks a broker over its HTTP API."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: ApiAddress) -> None:
         self._door = door
 
     def get(self, *parts: str, query: str = "") -> Any:

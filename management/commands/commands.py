@@ -5,12 +5,12 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from routelog.management.commands.asked_password import asked_password
-from routelog.management.commands.asking import asking
+from routelog.management.commands.broker_option import with_broker
 from routelog.management.commands.client import AnswerRefused, ManagementClient
 from routelog.management.commands.delayed_commands import delayed
 from routelog.management.commands.limit_commands import limits
 from routelog.management.commands.options import AsJson, Vhost, command_group
+from routelog.management.commands.password_prompt import prompt_password
 from routelog.management.commands.queue_commands import queue
 from routelog.management.commands.reader_commands import reader
 from routelog.management.commands.status_command import status
@@ -66,7 +66,7 @@ def operator_commands(command_line: typer.Typer) -> None:
         command_line.add_typer(group)
 
 
-@asking
+@with_broker
 def list_things(
     broker: ManagementClient,
     kind: Annotated[str, typer.Argument(help=", ".join(COLUMNS))],
@@ -86,7 +86,7 @@ def list_things(
 
 
 @connections.command("close")
-@asking
+@with_broker
 def close_connection(
     broker: ManagementClient,
     name: Annotated[str, typer.Argument(help="As `routelog list connections` shows it.")],
@@ -99,7 +99,7 @@ def close_connection(
 
 
 @users.command("add")
-@asking
+@with_broker
 def add_user(
     broker: ManagementClient,
     name: str,
@@ -109,19 +109,19 @@ def add_user(
     """Add a user, who has no permissions yet."""
     if any(user["name"] == name for user in broker.get("users")):
         raise AnswerRefused(f"user '{name}' already exists")
-    password = asked_password(name, is_new=True) if password is None else password
+    password = prompt_password(name, is_new=True) if password is None else password
     broker.ask("PUT", "users", name, body={"password": password, "tags": tags})
 
 
 @users.command("delete")
-@asking
+@with_broker
 def delete_user(broker: ManagementClient, name: str) -> None:
     """Delete a user, and close his connections."""
     broker.ask("DELETE", "users", name)
 
 
 @users.command("password")
-@asking
+@with_broker
 def change_password(
     broker: ManagementClient,
     name: str,
@@ -129,12 +129,12 @@ def change_password(
 ) -> None:
     """Change a user's password."""
     tags = broker.get("users", name)["tags"]
-    password = asked_password(name, is_new=True) if password is None else password
+    password = prompt_password(name, is_new=True) if password is None else password
     broker.ask("PUT", "users", name, body={"password": password, "tags": tags})
 
 
 @users.command("tags")
-@asking
+@with_broker
 def change_tags(
     broker: ManagementClient,
     name: str,
@@ -148,7 +148,7 @@ def change_tags(
 
 
 @permissions.command("set")
-@asking
+@with_broker
 def set_permission(
     broker: ManagementClient,
     user: str,
@@ -163,14 +163,14 @@ def set_permission(
 
 
 @permissions.command("clear")
-@asking
+@with_broker
 def clear_permission(broker: ManagementClient, user: str, vhost: Vhost = "/") -> None:
     """Shut a user out of a virtual host."""
     broker.ask("DELETE", "permissions", vhost, user)
 
 
 @permissions.command("list")
-@asking
+@with_broker
 def list_permissions(broker: ManagementClient, as_json: AsJson = False) -> None:
     """List all permissions."""
     rows = broker.get("permissions")
@@ -178,7 +178,7 @@ def list_permissions(broker: ManagementClient, as_json: AsJson = False) -> None:
 
 
 @topic_permissions.command("set")
-@asking
+@with_broker
 def set_topic_permission(
     broker: ManagementClient,
     user: str,
@@ -193,7 +193,7 @@ def set_topic_permission(
 
 
 @topic_permissions.command("clear")
-@asking
+@with_broker
 def clear_topic_permission(
     broker: ManagementClient,
     user: str,
@@ -206,7 +206,7 @@ def clear_topic_permission(
 
 
 @topic_permissions.command("list")
-@asking
+@with_broker
 def list_topic_permissions(broker: ManagementClient, as_json: AsJson = False) -> None:
     """List all topic permissions."""
     rows = broker.get("topic-permissions")
@@ -217,7 +217,7 @@ def list_topic_permissions(broker: ManagementClient, as_json: AsJson = False) ->
 
 
 @vhosts.command("add")
-@asking
+@with_broker
 def add_vhost(
     broker: ManagementClient,
     name: str,
@@ -231,7 +231,7 @@ def add_vhost(
 
 
 @vhosts.command("delete")
-@asking
+@with_broker
 def delete_vhost(broker: ManagementClient, name: str) -> None:
     """Delete a virtual host with all its queues and messages."""
     broker.ask("DELETE", "vhosts", name)
@@ -241,14 +241,14 @@ def delete_vhost(broker: ManagementClient, name: str) -> None:
 
 
 @firehose.command("on")
-@asking
+@with_broker
 def trace_on(broker: ManagementClient, vhost: Vhost = "/") -> None:
     """Copy all of a virtual host from now on."""
     broker.ask("PUT", "vhosts", vhost, body={"tracing": True})
 
 
 @firehose.command("off")
-@asking
+@with_broker
 def trace_off(broker: ManagementClient, vhost: Vhost = "/") -> None:
     """Copy nothing of it any more."""
     broker.ask("PUT", "vhosts", vhost, body={"tracing": False})
@@ -265,7 +265,7 @@ Operator = Annotated[bool, typer.Option("--operator", help="An operator policy."
 
 
 @policies.command("set")
-@asking
+@with_broker
 def set_policy(
     broker: ManagementClient,
     name: str,
@@ -286,7 +286,7 @@ def set_policy(
 
 
 @policies.command("clear")
-@asking
+@with_broker
 def clear_policy(
     broker: ManagementClient, name: str, vhost: Vhost = "/", operator: Operator = False
 ) -> None:
@@ -295,7 +295,7 @@ def clear_policy(
 
 
 @policies.command("list")
-@asking
+@with_broker
 def list_policies(
     broker: ManagementClient, operator: Operator = False, as_json: AsJson = False
 ) -> None:
@@ -309,7 +309,7 @@ def list_policies(
 
 
 @definitions.command("export")
-@asking
+@with_broker
 def export_definitions(
     broker: ManagementClient,
     file: Annotated[typer.FileBinaryWrite, typer.Argument(help="- is standard output.")],
@@ -322,7 +322,7 @@ def export_definitions(
 
 
 @definitions.command("import")
-@asking
+@with_broker
 def import_definitions(
     broker: ManagementClient,
     file: Annotated[typer.FileBinaryRead, typer.Argument(help="- is standard input.")],

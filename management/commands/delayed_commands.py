@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 import typer
 
-from routelog.management.commands.asking import asking
+from routelog.management.commands.broker_option import with_broker
 from routelog.management.commands.client import ManagementClient
 from routelog.management.commands.options import AsJson, Vhost, command_group
 from routelog.management.commands.terminal import show
@@ -18,7 +18,7 @@ ExchangeName = Annotated[str, typer.Argument(help="A delayed message exchange.")
 
 
 @delayed.command("list")
-@asking
+@with_broker
 def list_delayed(
     broker: ManagementClient,
     exchange: ExchangeName,
@@ -34,7 +34,7 @@ def list_delayed(
 
 
 @delayed.command("cancel")
-@asking
+@with_broker
 def cancel(
     broker: ManagementClient,
     exchange: ExchangeName,

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from routelog.management.commands.asking import asking
+from routelog.management.commands.broker_option import with_broker
 from routelog.management.commands.client import ManagementClient
 from routelog.management.commands.options import AsJson, command_group
 from routelog.management.commands.terminal import show
@@ -22,7 +22,7 @@ OfUser = Annotated[str | None, typer.Option("--user", help="The user limited.")]
 
 
 @limits.command("set", context_settings={"ignore_unknown_options": True})  # -1 is a value
-@asking
+@with_broker
 def set_limit(
     broker: ManagementClient,
     limit: Limit,
@@ -35,7 +35,7 @@ def set_limit(
 
 
 @limits.command("clear")
-@asking
+@with_broker
 def clear_limit(
     broker: ManagementClient, limit: Limit, vhost: OfVhost = None, user: OfUser = None
 ) -> None:
@@ -44,7 +44,7 @@ def clear_limit(
 
 
 @limits.command("list")
-@asking
+@with_broker
 def list_limits(broker: ManagementClient, as_json: AsJson = False) -> None:
     """List all limits."""
     rows = [*broker.get("vhost-limits"), *broker.get("user-limits")]

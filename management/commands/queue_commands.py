@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from routelog.management.commands.asking import asking
+from routelog.management.commands.broker_option import with_broker
 from routelog.management.commands.client import ManagementClient
 from routelog.management.commands.options import Vhost, command_group
 
@@ -12,14 +12,14 @@ queue = command_group("queue", "Purge and delete queues.")
 
 
 @queue.command("purge")
-@asking
+@with_broker
 def purge_queue(broker: ManagementClient, name: str, vhost: Vhost = "/") -> None:
     """Remove all messages that wait in a queue; those that consumers have stay theirs."""
     broker.ask("DELETE", "queues", vhost, name, "contents")
 
 
 @queue.command("delete")
-@asking
+@with_broker
 def delete_queue(
     broker: ManagementClient,
     name: str,

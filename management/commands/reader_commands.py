@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from routelog.management.commands.asking import asking
+from routelog.management.commands.broker_option import with_broker
 from routelog.management.commands.client import ManagementClient
 from routelog.management.commands.options import AsJson, Vhost, command_group
 from routelog.management.commands.terminal import show
@@ -28,7 +28,7 @@ ReaderName = Annotated[str, typer.Argument(help="A reader, or a consumer group."
 
 
 @reader.command("list")
-@asking
+@with_broker
 def list_readers(
     broker: ManagementClient, queue: QueueName, vhost: Vhost = "/", as_json: AsJson = False
 ) -> None:
@@ -42,7 +42,7 @@ def list_readers(
 
 
 @reader.command("move")
-@asking
+@with_broker
 def move_reader(
     broker: ManagementClient,
     queue: QueueName,
@@ -58,7 +58,7 @@ def move_reader(
 
 
 @reader.command("delete")
-@asking
+@with_broker
 def delete_reader(
     broker: ManagementClient, queue: QueueName, name: ReaderName, vhost: Vhost = "/"
 ) -> None:

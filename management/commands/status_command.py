@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import typer
 
-from routelog.management.commands.asking import asking
+from routelog.management.commands.broker_option import with_broker
 from routelog.management.commands.client import ManagementClient
 from routelog.management.commands.options import AsJson
 from routelog.management.commands.terminal import show
@@ -19,7 +19,7 @@ ALARMS = {
 }  # a node's row: what publishers wait for
 
 
-@asking
+@with_broker
 def status(broker: ManagementClient, as_json: AsJson = False) -> None:
     """Say what runs, how much is in it, and whether publishers wait: exit code 1 while they do."""
     overview, (node,) = broker.get("overview"), broker.get("nodes")

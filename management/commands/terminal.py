@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from routelog.management.commands.api_address import NotReachable
 from routelog.management.commands.client import AnswerRefused
-from routelog.management.commands.door import NotReachable
 
 EXIT_REFUSED = 1
 EXIT_NOT_REACHABLE = 2  # what wrong usage of the command line exits with, too

@@ -29,10 +29,10 @@ from routelog.log_backend.journal.journal_groups import JournalGroups
 from routelog.log_backend.partitions.loaded_pieces import PieceBudget
 from routelog.log_backend.partitions.log_intake import LogIntake
 from routelog.vhosts import Delivery, PublishRefused, Queue, QueuePartition, QueueProperties
-from routelog.vhosts.partitions.priority_looks import PriorityLooks
 from routelog.vhosts.partitions.priority_partition import PriorityPartition
-from routelog.vhosts.posting.post import Done
-from routelog.vhosts.posting.posting import Posted
+from routelog.vhosts.partitions.priority_scan_budget import PriorityScanBudget
+from routelog.vhosts.posting.internal_publish import Posted
+from routelog.vhosts.posting.internal_publisher import Done
 from routelog.vhosts.rules.death import Death
 from routelog.vhosts.rules.ready_bytes import ReadyBytesWalks
 from routelog.vhosts.turns.backlog_turns import BacklogTurns
@@ -184,7 +184,7 @@ class QueueAgainstList(RuleBasedStateMachine):
         partition = QueuePartition(log, self.queue.wake)
         if priorities:
             partition = PriorityPartition(
-                log, self.queue.wake, PriorityLooks(turns.call_soon), PRIORITY_MAX
+                log, self.queue.wake, PriorityScanBudget(turns.call_soon), PRIORITY_MAX
             )
         self.queue.open([partition])
         self.queue.apply(given)

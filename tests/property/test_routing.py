@@ -326,7 +326,7 @@ class LooseRoutingAgainstTwin(RoutingAgainstTwin):
     def __init__(self) -> None:
         self._patch = pytest.MonkeyPatch()
         self._patch.setattr(binding_graph, "AT_ONCE_MAX", 1)
-        self._patch.setattr(binding_graph, "LOOSENED_MAX", 1)
+        self._patch.setattr(binding_graph, "DEPARTED_BINDINGS_MAX", 1)
         super().__init__()
 
     def teardown(self) -> None:
@@ -336,7 +336,7 @@ class LooseRoutingAgainstTwin(RoutingAgainstTwin):
         self, change: TopologyChange, before: tuple[list[Exchange], list[Binding]]
     ) -> None:
         deleted, removed = [*change.exchanges_deleted], [*change.bindings_removed]
-        while change := self.table.loosen():
+        while change := self.table.remove_departed():
             deleted += change.exchanges_deleted
             removed += change.bindings_removed
         whole = TopologyChange(exchanges_deleted=tuple(deleted), bindings_removed=tuple(removed))

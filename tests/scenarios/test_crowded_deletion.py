@@ -11,9 +11,9 @@ from pika.exceptions import ChannelClosedByBroker, UnroutableError
 from pika_client import Clients, exists, send, wait_until
 from scenarios.raw_client import Dropped, RawClient
 
-from routelog.exchanges.topology.binding_graph import LOOSENED_MAX
+from routelog.exchanges.topology.binding_graph import DEPARTED_BINDINGS_MAX
 
-COUNT = 3 * LOOSENED_MAX + 5
+COUNT = 3 * DEPARTED_BINDINGS_MAX + 5
 
 pytestmark = pytest.mark.differs_from_rabbitmq("needs its data directory")
 

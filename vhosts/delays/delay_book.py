@@ -21,7 +21,7 @@ from routelog.vhosts.delays.held_page import HeldPage, held_page
 from routelog.vhosts.delays.held_scan import HeldScan
 from routelog.vhosts.delays.message_delay import PARTS
 from routelog.vhosts.posting.exchange_memories import TakeNumbers
-from routelog.vhosts.rules.surroundings import Surroundings
+from routelog.vhosts.rules.rule_services import RuleServices
 from routelog.vhosts.stored.topology_record import DelayRecord, delay_change, prefix
 
 
@@ -33,13 +33,13 @@ class DelayBook:
         vhost: str,
         logs: LogStore,
         take_numbers: TakeNumbers,
-        surroundings: Surroundings,
+        services: RuleServices,
         durability: Durability,
     ) -> None:
         self._vhost = vhost
         self._logs = logs
         self._take_numbers = take_numbers
-        self._surroundings = surroundings
+        self._rule_services = services
         self._durability = durability
         self._held_messages: dict[str, HeldMessages] = {}
         self._deliveries: dict[str, DueDelivery] = {}
@@ -140,7 +140,7 @@ class DelayBook:
                 numbers[0],
                 self._logs.schedules,
                 [ends.get(part, 0) for part in range(PARTS)],
-                self._surroundings.call_later,
+                self._rule_services.call_later,
                 on_near,
             ),
             self._logs.journal.when_collected if durable else _at_once,
@@ -148,14 +148,14 @@ class DelayBook:
         return held
 
     def _begin(self, held: HeldMessages) -> None:
-        delivery = self._deliveries[held.exchange] = DueDelivery(held, self._surroundings)
+        delivery = self._deliveries[held.exchange] = DueDelivery(held, self._rule_services)
         held.schedule.check_ends([log.next_offset for log in held.logs])
         for part in range(PARTS):
             HeldScan(
                 held,
                 part,
-                self._surroundings.call_soon,
-                self._surroundings.call_later,
+                self._rule_services.call_soon,
+                self._rule_services.call_later,
                 delivery.look_soon,
             ).run()
         held.schedule.read_ahead()

@@ -21,8 +21,8 @@ from routelog.log_backend import (
 from routelog.vhosts.delays.held_messages import HeldMessages
 from routelog.vhosts.delays.message_delay import DueLetters, message_delay
 from routelog.vhosts.messages.property_list import EXPIRATION, is_persistent
-from routelog.vhosts.posting.posting import Posted
-from routelog.vhosts.rules.surroundings import Surroundings
+from routelog.vhosts.posting.internal_publish import Posted
+from routelog.vhosts.rules.rule_services import RuleServices
 from routelog.vhosts.timer import Timer
 
 AHEAD = 2_000_000  # us; messages are read so long before they are due: many reads of a busy disk
@@ -45,9 +45,9 @@ class DueDelivery:
     Invariant: `_next_entries` ascends, and its entries are not in the schedule's memory any more.
     """
 
-    def __init__(self, held: HeldMessages, surroundings: Surroundings) -> None:
+    def __init__(self, held: HeldMessages, services: RuleServices) -> None:
         self._held_messages = held
-        self._surroundings = surroundings
+        self._rule_services = services
         self._next_entries: list[ScheduledRecord] = []
         self._unread_entries: list[
             ScheduledRecord
@@ -68,7 +68,7 @@ class DueDelivery:
         """Look for due messages after this turn of the event loop."""
         if not self._looking and not self._stopped:
             self._looking = True
-            self._surroundings.call_soon(self._look)
+            self._rule_services.call_soon(self._look)
 
     def stop(self) -> None:
         """The exchange is gone."""
@@ -90,13 +90,13 @@ class DueDelivery:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        now = self._surroundings.now()
+        now = self._rule_services.now()
         self._bring(now + AHEAD)
         self._fetch()
         if self._open_posts:
             return  # the last post to end looks again
         if self._next_entries and self._next_entries[0].due <= now:
-            if self._surroundings.is_pressed():
+            if self._rule_services.is_pressed():
                 self._wake_at(now + int(PRESSED_SECONDS * 1_000_000))
                 return
             if self._deliver(now):
@@ -115,9 +115,9 @@ class DueDelivery:
             self._wake_at(min(times))
 
     def _wake_at(self, time: int) -> None:
-        seconds = (time - self._surroundings.now()) / 1_000_000
+        seconds = (time - self._rule_services.now()) / 1_000_000
         self._timer_at = time
-        self._timer = self._surroundings.call_later(
+        self._timer = self._rule_services.call_later(
             min(max(seconds, 0.0), TIMER_SECONDS_MAX), self.look_soon
         )
 
@@ -163,7 +163,7 @@ class DueDelivery:
             self._unread_entries = [each for each in self._unread_entries if each not in chosen]
             self._reading |= chosen
             offsets = sorted(each.offset for each in group)
-            self._surroundings.fetch(
+            self._rule_services.fetch(
                 segment, offsets, FETCH_BYTES_MAX, partial(self._fetched, group, part_log)
             )
 
@@ -179,7 +179,7 @@ class DueDelivery:
         if found is None:
             # Damaged, or just removed: loading the first of them makes the log quarantine or skip them.
             part_log.load(min(each.offset for each in group), self.look_soon)
-            self._surroundings.call_later(PRESSED_SECONDS, self.look_soon)
+            self._rule_services.call_later(PRESSED_SECONDS, self.look_soon)
             return
         reached = max(found, default=group[0].offset)
         left = []
@@ -265,7 +265,7 @@ class DueDelivery:
         self._open_posts += 1
         self._held_messages.leaving.update(entries)
         done = partial(self._posted, entries)
-        self._surroundings.post.begin(
+        self._rule_services.post.begin(
             self._held_messages.exchange, letters, attributes, exchange, done
         )
 
@@ -281,10 +281,10 @@ class DueDelivery:
         if posted.refused:
             refused = [entries[place] for place in posted.refused]
             self._refused_count += len(refused)
-            self._surroundings.call_later(REFUSED_SECONDS, partial(self._try_again, refused))
+            self._rule_services.call_later(REFUSED_SECONDS, partial(self._try_again, refused))
         gone = [entry for place, entry in enumerate(entries) if place not in kept]
         if gone:
-            self._surroundings.when_reached(posted, partial(self._held_messages.settle, gone))
+            self._rule_services.when_reached(posted, partial(self._held_messages.settle, gone))
 
     def _try_again(self, refused: Sequence[ScheduledRecord]) -> None:
         self._refused_count -= len(refused)

@@ -14,7 +14,7 @@ from routelog.exchanges import DELAY_HEADER, delay_milliseconds
 from routelog.log_backend import StoredRecord
 from routelog.vhosts.arguments.argument_table import decode_arguments
 from routelog.vhosts.messages.property_list import MalformedProperties, PropertyList
-from routelog.vhosts.posting.posting import Outgoing
+from routelog.vhosts.posting.internal_publish import OutgoingMessage
 from routelog.vhosts.rules.death import strings
 
 MILLISECOND = 1_000  # us
@@ -45,7 +45,7 @@ def message_delay(properties: bytes) -> int:
         return 0
 
 
-def due_letter(record: StoredRecord) -> Outgoing:
+def due_letter(record: StoredRecord) -> OutgoingMessage:
     """A message whose delay is over, with its delay negated, so that no exchange holds it again."""
     parts = PropertyList(record.properties)
     delay = -_milliseconds(parts)
@@ -53,11 +53,11 @@ def due_letter(record: StoredRecord) -> Outgoing:
     parts.headers[_HEADER] = value
     copies = (strings(parts.headers.get(name, b"")) for name in (b"CC", b"BCC"))
     keys = (record.routing_key, *chain.from_iterable(copies))
-    return Outgoing(parts.encode(), keys, record.body)
+    return OutgoingMessage(parts.encode(), keys, record.body)
 
 
 class DueLetters:
-    """Messages whose delay is over, see `Outgoings`."""
+    """Messages whose delay is over, see `OutgoingMessages`."""
 
     def __init__(self, records: Sequence[StoredRecord]) -> None:
         self._records = records
@@ -65,7 +65,7 @@ class DueLetters:
     def __len__(self) -> int:
         return len(self._records)
 
-    def __getitem__(self, place: int) -> Outgoing:
+    def __getitem__(self, place: int) -> OutgoingMessage:
         return due_letter(self._records[place])
 
 

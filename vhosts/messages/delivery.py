@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from routelog.log_backend import PartitionLog, Reason, Records, SettledPart
-from routelog.vhosts.messages.comeback import Comeback
+from routelog.vhosts.messages.return_reason import ReturnReason
 
 
 class DeliverySource(Protocol):
@@ -34,7 +34,7 @@ class DeliverySource(Protocol):
     def carried_out(self, settled: Sequence[SettledPart]) -> None:
         """A committed settlement was carried out."""
 
-    def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
+    def give_back(self, first: int, end: int, reason: ReturnReason = ReturnReason.UNUSED) -> None:
         """Make delivered messages ready again, in their old place."""
 
     def pause(self) -> None:

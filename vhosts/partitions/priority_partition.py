@@ -11,7 +11,7 @@ from routelog.log_backend import PartitionLog, Reason
 from routelog.vhosts.messages.delivery import Delivery, fitting
 from routelog.vhosts.messages.property_list import priority
 from routelog.vhosts.partitions.priority_levels import PriorityLevels
-from routelog.vhosts.partitions.priority_looks import PriorityLooks
+from routelog.vhosts.partitions.priority_scan_budget import PriorityScanBudget
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 
 
@@ -33,7 +33,7 @@ class PriorityPartition(QueuePartition):
         self,
         log: PartitionLog,
         on_ready: Callable[[], None],
-        looks: PriorityLooks,
+        looks: PriorityScanBudget,
         priority_max: int,
     ) -> None:
         super().__init__(log, on_ready)

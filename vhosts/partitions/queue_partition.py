@@ -12,8 +12,8 @@ from routelog.log_backend import (
     SettledPart,
     Settlement,
 )
-from routelog.vhosts.messages.comeback import Comeback
 from routelog.vhosts.messages.delivery import Delivery, fitting
+from routelog.vhosts.messages.return_reason import ReturnReason
 
 
 class PartitionRules(Protocol):
@@ -29,7 +29,7 @@ class PartitionRules(Protocol):
         """Messages [first, end) are not ready any more."""
 
     def returnable(
-        self, partition: "QueuePartition", first: int, end: int, comeback: Comeback
+        self, partition: "QueuePartition", first: int, end: int, reason: ReturnReason
     ) -> Iterable[tuple[int, int]]:
         """The ranges of returned messages [first, end) that become ready; the rules keep the others."""
 
@@ -215,13 +215,13 @@ class QueuePartition:
             self.cursor.settle(first, end, reason)
             self.log.release()
 
-    def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
+    def give_back(self, first: int, end: int, reason: ReturnReason = ReturnReason.UNUSED) -> None:
         """Make messages ready again that were handed out, in their old place."""
         self.in_flight -= end - first
         if self.rules is None:
             self.make_ready(first, end)
             return
-        for returned in self.rules.returnable(self, first, end, comeback):
+        for returned in self.rules.returnable(self, first, end, reason):
             self.make_ready(*returned)
             self.rules.returned(self, *returned)
 
@@ -245,14 +245,14 @@ class QueuePartition:
             if batch is None and not self.log.closed and self.log.needs_load(first):
                 self.log.load(first, when_loaded)
                 return None
-            self.give_back(first, end, Comeback.RETURNED)
+            self.give_back(first, end, ReturnReason.RETURNED)
             self.on_ready()
             return end - first, ()
         index = first - batch.base_offset
         count = fitting(batch.records, index, min(end, batch.end_offset) - first, bytes_max)
         again = [(first, first + count)]
         if self.rules is not None:
-            again = list(self.rules.returnable(self, *again[0], Comeback.RETURNED))
+            again = list(self.rules.returnable(self, *again[0], ReturnReason.RETURNED))
             self.in_flight -= count - sum(stop - begin for begin, stop in again)
         return count, [self._hand_out_again(batch, *each) for each in again]
 

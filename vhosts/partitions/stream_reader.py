@@ -11,9 +11,9 @@ from routelog.exchanges import field_type
 from routelog.log_backend import PartitionLog, Reason, SettledPart
 from routelog.vhosts.arguments.argument_checks import age_microseconds
 from routelog.vhosts.errors import InvalidStreamOffset
-from routelog.vhosts.messages.comeback import Comeback
 from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.messages.delivery import Delivery, fitting
+from routelog.vhosts.messages.return_reason import ReturnReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class StreamReader:
     def carried_out(self, settled: Sequence[SettledPart]) -> None:
         """See `DeliverySource`."""
 
-    def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
+    def give_back(self, first: int, end: int, reason: ReturnReason = ReturnReason.UNUSED) -> None:
         """See `DeliverySource`: records are not delivered again."""
         self.in_flight -= end - first
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from routelog.log_backend import JournalFailed
 from routelog.vhosts.arguments.argument_table import encode_arguments
-from routelog.vhosts.posting.post import Post
-from routelog.vhosts.posting.posting import Outgoing
+from routelog.vhosts.posting.internal_publish import OutgoingMessage
+from routelog.vhosts.posting.internal_publisher import InternalPublisher
 
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
 EVENT_EXCHANGE = "amq.rabbitmq.event"
@@ -17,7 +17,7 @@ _PERSISTENT = b"\x02"
 
 
 def tell(
-    post: Post,
+    post: InternalPublisher,
     exchange: str,
     key: str,
     headers: Mapping[str, object],
@@ -41,7 +41,7 @@ def tell(
         flags |= _DELIVERY_MODE | _TIMESTAMP
         parts.append(_PERSISTENT + timestamp.to_bytes(8, "big"))
     properties = flags.to_bytes(2, "big") + b"".join(parts)
-    message = Outgoing(properties, (_short(key),), body)
+    message = OutgoingMessage(properties, (_short(key),), body)
     try:
         post.publish(exchange, (message,), 0)
     except JournalFailed:

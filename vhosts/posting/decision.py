@@ -11,8 +11,8 @@ import cython
 
 from routelog.exchanges import BARE_MESSAGE, Message, Route, RoutingTable
 from routelog.vhosts.posting.appending import Appending
-from routelog.vhosts.posting.passage import Passage
-from routelog.vhosts.posting.sharing_out import by_route
+from routelog.vhosts.posting.fan_out import by_route
+from routelog.vhosts.posting.stateful_route import StatefulRoute
 
 # Of one decision; what is left of a publish is for the next one.
 KEYS_MAX = 2_048  # looked for in the cache of routes
@@ -64,7 +64,7 @@ class Decision(NamedTuple):
     deliver: dict[Route, list[int]]
     returned: Sequence[int]
     replies: dict[bytes, list[int]]
-    passage: Passage | None = None
+    passage: StatefulRoute | None = None
 
 
 @cython.final
@@ -84,7 +84,7 @@ class Router:
         self,
         routing: RoutingTable,
         turn: Appending,
-        passage: Callable[[], Passage],
+        passage: Callable[[], StatefulRoute],
         is_reply: Callable[[bytes], bool] | None = None,
         names_max: int = 1 << 62,
     ) -> None:

@@ -17,8 +17,8 @@ from routelog.vhosts.messages.recipient import Recipient
 from routelog.vhosts.posting.exchange_log import ExchangeLog
 from routelog.vhosts.posting.exchange_memory import Note
 from routelog.vhosts.posting.exchange_memory_limit import ExchangeMemoryLimit
-from routelog.vhosts.posting.post import Post
-from routelog.vhosts.posting.posting import Outgoing
+from routelog.vhosts.posting.internal_publish import OutgoingMessage
+from routelog.vhosts.posting.internal_publisher import InternalPublisher
 
 NO_STORE_HEADER = "x-recent-history-no-store"
 HISTORY_BYTES_MAX = 64 * 1024 * 1024  # of the batches that hold the messages: older ones go sooner
@@ -155,7 +155,10 @@ def _bytes(stretch: Stretch) -> int:
 
 
 def hand_over(
-    history: RecentHistory, binding: Binding, post: Post, queues: Mapping[str, Recipient]
+    history: RecentHistory,
+    binding: Binding,
+    post: InternalPublisher,
+    queues: Mapping[str, Recipient],
 ) -> None:
     """Let the destination of a new binding have the messages; a full queue takes what it can.
 
@@ -170,7 +173,7 @@ def hand_over(
             continue
         places = range(stretch.index, stretch.index + stretch.count)
         messages = [
-            Outgoing(records.properties(at), (records.routing_key(at),), records.body(at))
+            OutgoingMessage(records.properties(at), (records.routing_key(at),), records.body(at))
             for at in places
         ]
         attributes = records.attributes & (PERSISTENT | BLIND_COPIES)

@@ -6,9 +6,9 @@ from asyncio import Future
 from collections.abc import Mapping, Sequence
 
 from routelog.log_backend import Hold, PartitionLog, Reason
-from routelog.vhosts.messages.comeback import Comeback
 from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.messages.delivery import Delivery
+from routelog.vhosts.messages.return_reason import ReturnReason
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.queues.dispatcher import HEADED_BYTES_MIN, HEADED_COUNT_MAX, Dispatcher
 from routelog.vhosts.stored.group_record import GroupRecord
@@ -158,9 +158,9 @@ class GroupPartition(QueuePartition):
         self._settled_ahead = self.cursor.settled.count_from(self.next_offset, self.log.next_offset)
         return lost
 
-    def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None:
+    def give_back(self, first: int, end: int, reason: ReturnReason = ReturnReason.UNUSED) -> None:
         """See `DeliverySource`; messages that retention removed do not come back."""
         begin = min(max(first, self.cursor.low_water), end)
         self.in_flight -= begin - first
         if begin < end:
-            super().give_back(begin, end, comeback)
+            super().give_back(begin, end, reason)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from routelog.exchanges import RoutingTable
 from routelog.vhosts.posting.broker_message import EVENT_EXCHANGE, tell
-from routelog.vhosts.posting.post import Post
+from routelog.vhosts.posting.internal_publisher import InternalPublisher
 from routelog.vhosts.queues.queue import Queue
 
 
@@ -19,7 +19,7 @@ class TellingVhost(Protocol):
     """The vhost in which events are published."""
 
     routing: RoutingTable
-    post: Post
+    post: InternalPublisher
 
 
 class TellEvent(Protocol):

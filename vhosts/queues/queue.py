@@ -45,7 +45,7 @@ from routelog.vhosts.queues.dispatcher import (
 )
 from routelog.vhosts.queues.single_active import WaitingConsumers
 from routelog.vhosts.rules.queue_rules import QueueRules, has_rules
-from routelog.vhosts.rules.surroundings import Surroundings
+from routelog.vhosts.rules.rule_services import RuleServices
 from routelog.vhosts.turns.dispatch_turns import DispatchTurns
 
 
@@ -61,7 +61,7 @@ class Queue(Dispatcher):
         rules: expiry, limits, dead letters and so on; None: there are none.
 
     Args:
-        surroundings: for rules; None: the queue has no rules, whatever its arguments are.
+        services: for rules; None: the queue has no rules, whatever its arguments are.
     """
 
     __slots__ = (
@@ -70,8 +70,8 @@ class Queue(Dispatcher):
         "_partitioner",
         "_plain_log",
         "_readers",
+        "_rule_services",
         "_standby",
-        "_surroundings",
         "declaring",
         "effective",
         "groups",
@@ -87,7 +87,7 @@ class Queue(Dispatcher):
         properties: QueueProperties,
         owner: object | None,
         turns: DispatchTurns,
-        surroundings: Surroundings | None = None,
+        services: RuleServices | None = None,
     ) -> None:
         super().__init__(vhost, properties.name, turns)
         self.properties = properties
@@ -105,7 +105,7 @@ class Queue(Dispatcher):
         single = has_single_active_consumer(properties.arguments)
         self._standby = WaitingConsumers() if single else None
         self.rules: QueueRules | None = None
-        self._surroundings = surroundings
+        self._rule_services = services
         self.effective = EffectiveArguments(properties.arguments)
 
     def open(self, partitions: list[QueuePartition]) -> None:
@@ -136,10 +136,10 @@ class Queue(Dispatcher):
     def apply(self, arguments: Mapping[str, object]) -> None:
         """Apply arguments from here on: its own, merged with those of policies."""
         rules = self.rules
-        if self.is_stream or self._surroundings is None:
+        if self.is_stream or self._rule_services is None:
             return
         if rules is None and has_rules(arguments):
-            rules = QueueRules(self, self._surroundings)
+            rules = QueueRules(self, self._rule_services)
         if rules is not None:
             rules.apply(arguments)
         self._obey(None if rules is None or rules.idle else rules)
@@ -153,9 +153,9 @@ class Queue(Dispatcher):
 
     def _expects_expiry(self) -> None:
         # A message has an expiration, and the queue had no rules.
-        if self._surroundings is not None and not self.is_stream:
+        if self._rule_services is not None and not self.is_stream:
             if self.rules is None:
-                self._obey(QueueRules(self, self._surroundings))
+                self._obey(QueueRules(self, self._rule_services))
             if self.rules is not None:
                 self.rules.expiry.expected = True
 

@@ -10,8 +10,8 @@ from routelog.vhosts.arguments.queue_arguments import (
     priority_max,
     retention,
 )
-from routelog.vhosts.partitions.priority_looks import PriorityLooks
 from routelog.vhosts.partitions.priority_partition import PriorityPartition
+from routelog.vhosts.partitions.priority_scan_budget import PriorityScanBudget
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.queues.group_book import GroupBook
 from routelog.vhosts.queues.queue import Queue
@@ -66,6 +66,6 @@ class QueueLogs:
     def _partitions(self, queue: Queue, logs: Sequence[PartitionLog]) -> list[QueuePartition]:
         highest, wake = priority_max(queue.properties.arguments), queue.wake
         if highest:
-            looks = PriorityLooks(self._call_soon)
+            looks = PriorityScanBudget(self._call_soon)
             return [PriorityPartition(log, wake, looks, highest) for log in logs]
         return [QueuePartition(log, wake) for log in logs]

@@ -14,9 +14,9 @@ from functools import partial
 from routelog.log_backend import Reason, RecordBatch, Records
 from routelog.vhosts.messages.delivery import fitting
 from routelog.vhosts.partitions.queue_partition import QueuePartition
-from routelog.vhosts.posting.posting import Posted
+from routelog.vhosts.posting.internal_publish import Posted
 from routelog.vhosts.rules.death import Death, DeathReason
-from routelog.vhosts.rules.surroundings import Surroundings
+from routelog.vhosts.rules.rule_services import RuleServices
 
 LETTERS_MAX = (
     64  # messages between two looks at the clock: about 1 ms, most of it for their headers
@@ -74,10 +74,10 @@ class DeadLetters:
         address: where dead letters go; None: messages are dropped. May be changed at any time.
     """
 
-    def __init__(self, queue: str, surroundings: Surroundings) -> None:
+    def __init__(self, queue: str, services: RuleServices) -> None:
         self.address: LetterAddress | None = None
         self._queue = queue
-        self._surroundings = surroundings
+        self._rule_services = services
         self._departures: deque[_Departure] = deque()
         self._retry_ranges: list[_Departure] = []
         self._refused_records: deque[tuple[Records, int]] = (
@@ -114,12 +114,12 @@ class DeadLetters:
         # The letters in flight wake it when they are durable: letters of one queue keep their order.
         if not self._scheduled and not self._letters_in_flight:
             self._scheduled = True
-            self._surroundings.letter_turns.postpone(self._turn)
+            self._rule_services.letter_turns.postpone(self._turn)
 
     def _turn(self) -> None:
-        turns = self._surroundings.letter_turns
-        if self._surroundings.is_pressed():
-            self._surroundings.call_later(PRESSED_SECONDS, partial(turns.postpone, self._turn))
+        turns = self._rule_services.letter_turns
+        if self._rule_services.is_pressed():
+            self._rule_services.call_later(PRESSED_SECONDS, partial(turns.postpone, self._turn))
             return
         try:
             goes_on = self._send_some()
@@ -135,7 +135,7 @@ class DeadLetters:
                 self._send_refused()
             elif not self._send_leaving():
                 return False
-            if self._letters_in_flight or self._surroundings.letter_turns.is_over():
+            if self._letters_in_flight or self._rule_services.letter_turns.is_over():
                 return True
         return False
 
@@ -172,7 +172,7 @@ class DeadLetters:
             death = self._death(DeathReason.MAXLEN, address)
             self._letters_in_flight = count
             done = self._refused_sent
-            self._surroundings.letters.send(records, first, count, address.exchange, death, done)
+            self._rule_services.letters.send(records, first, count, address.exchange, death, done)
 
     def _refused_sent(self, posted: Posted | None) -> None:
         if posted is None:
@@ -200,7 +200,7 @@ class DeadLetters:
         death = self._death(reason, address)
         self._letters_in_flight = count
         done = partial(self._letters_sent, partition, first, count, reason, address)
-        self._surroundings.letters.send(batch.records, index, count, address.exchange, death, done)
+        self._rule_services.letters.send(batch.records, index, count, address.exchange, death, done)
 
     def _letters_sent(
         self,
@@ -234,11 +234,11 @@ class DeadLetters:
     ) -> None:
         if first < end:
             done = partial(partition.finish, first, end, reason.settlement)
-            self._surroundings.when_reached(posted, done)
+            self._rule_services.when_reached(posted, done)
 
     def _keep(self, leaving: _Departure) -> None:
         if not self._retry_ranges:
-            self._surroundings.call_later(RETRY_SECONDS, self._retry)
+            self._rule_services.call_later(RETRY_SECONDS, self._retry)
         self._retry_ranges.append(leaving)
 
     def _retry(self) -> None:
@@ -247,5 +247,5 @@ class DeadLetters:
         self._wake()
 
     def _death(self, reason: DeathReason, address: LetterAddress) -> Death:
-        seconds = self._surroundings.now() // 1_000_000
+        seconds = self._rule_services.now() // 1_000_000
         return Death(self._queue, reason, seconds, address.routing_key)

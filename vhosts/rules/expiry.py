@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from routelog.log_backend import EXPIRING, RecordBatch
 from routelog.vhosts.messages.property_list import expiration
 from routelog.vhosts.partitions.queue_partition import QueuePartition
+from routelog.vhosts.rules.rule_services import RuleServices
 from routelog.vhosts.rules.ruled_queue import RuledQueue
-from routelog.vhosts.rules.surroundings import Surroundings
 from routelog.vhosts.timer import Timer
 
 RANGES_MAX = 256  # that expire in one turn: about 1 ms
@@ -36,13 +36,13 @@ class Expiry:
     def __init__(
         self,
         queue: RuledQueue,
-        surroundings: Surroundings,
+        services: RuleServices,
         discard: Callable[[QueuePartition, int, int], None],
     ) -> None:
         self.ttl: int | None = None
         self.expected = self.watchful = False
         self._queue = queue
-        self._surroundings = surroundings
+        self._rule_services = services
         self._discard = discard
         self._first_unoffered: dict[
             QueuePartition, int
@@ -60,7 +60,7 @@ class Expiry:
         """The head may have changed: expire messages after this turn."""
         if not self._looking and (self.ttl is not None or self.expected or self.watchful):
             self._looking = True
-            self._surroundings.call_soon(self._look)
+            self._rule_services.call_soon(self._look)
 
     def look_now(self) -> None:
         """If a look is due after this turn, look at once."""
@@ -103,15 +103,15 @@ class Expiry:
         deadlines = [self._expire(partition) for partition in self._queue.partitions]
         known = [deadline for deadline in deadlines if deadline is not None]
         if known:
-            seconds = (min(known) - self._surroundings.now()) / 1_000_000
+            seconds = (min(known) - self._rule_services.now()) / 1_000_000
             seconds = min(max(seconds, 0.0), TIMER_SECONDS_MAX)
-            self._timer = self._surroundings.call_later(seconds, self.look_soon)
+            self._timer = self._rule_services.call_later(seconds, self.look_soon)
 
     def _expire(self, partition: QueuePartition) -> int | None:
         # Discards expired messages at the head; returns when the next head expires, if it does.
         ranges = 0
         if self.ttl is not None:
-            oldest = self._surroundings.now() - self.ttl + 1
+            oldest = self._rule_services.now() - self.ttl + 1
             below = partition.log.offset_at(oldest)
             while ranges < RANGES_MAX and self._leave(partition, below, below):
                 ranges += 1
@@ -147,7 +147,7 @@ class Expiry:
         end = min(end, batch.end_offset)
         if first >= self._first_unoffered.get(partition, end):
             return 0, end - first
-        age = self._surroundings.now() - batch.records.last_time
+        age = self._rule_services.now() - batch.records.last_time
         if self.ttl is not None and age >= self.ttl:
             return end - first, 0
         if not batch.records.attributes & EXPIRING:

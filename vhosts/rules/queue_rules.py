@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 
 from routelog.log_backend import Reason, Records, split_records
-from routelog.vhosts.messages.comeback import Comeback
+from routelog.vhosts.messages.return_reason import ReturnReason
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.rules.dead_letters import DeadLetters, letter_address
 from routelog.vhosts.rules.death import DeathReason
@@ -16,8 +16,8 @@ from routelog.vhosts.rules.expiry import MILLISECOND, Expiry
 from routelog.vhosts.rules.length_limit import LengthLimit, LengthOptions, length_options
 from routelog.vhosts.rules.queue_lease import QueueLease
 from routelog.vhosts.rules.retry_backoff import RETRY_TYPE, RetryBackoff, retry_options
+from routelog.vhosts.rules.rule_services import RuleServices
 from routelog.vhosts.rules.ruled_queue import RuledQueue
-from routelog.vhosts.rules.surroundings import Surroundings
 from routelog.vhosts.rules.unique_keys import DEDUPLICATION, UniqueKeys
 
 RULE_ARGUMENTS = frozenset(
@@ -46,15 +46,15 @@ class QueueRules:
         unique_keys: for deduplication; None: there is none.
     """
 
-    def __init__(self, queue: RuledQueue, surroundings: Surroundings) -> None:
+    def __init__(self, queue: RuledQueue, services: RuleServices) -> None:
         self._queue = queue
-        self._surroundings = surroundings
-        self.dead_letters = DeadLetters(queue.name, surroundings)
-        self.expiry = Expiry(queue, surroundings, self._expired)
+        self._rule_services = services
+        self.dead_letters = DeadLetters(queue.name, services)
+        self.expiry = Expiry(queue, services, self._expired)
         self.delivery_limit: int | None = None
         self.length: LengthLimit | None = None
         self.lease: QueueLease | None = None
-        self.backoff = RetryBackoff(surroundings.monotonic, surroundings.call_later, self._waited)
+        self.backoff = RetryBackoff(services.monotonic, services.call_later, self._waited)
         self.unique_keys: UniqueKeys | None = None
 
     def apply(self, arguments: Mapping[str, object]) -> None:
@@ -73,14 +73,14 @@ class QueueRules:
             self.lease.stop()
         expires = arguments.get("x-expires")
         self.lease = (
-            QueueLease(self._queue, self._surroundings, expires)
+            QueueLease(self._queue, self._rule_services, expires)
             if isinstance(expires, int)
             else None
         )
 
     def _deduplicate(self, arguments: Mapping[str, object]) -> None:
         if self.unique_keys is None and arguments.get(DEDUPLICATION) is True:
-            self.unique_keys = UniqueKeys(self._queue, self._surroundings.now)
+            self.unique_keys = UniqueKeys(self._queue, self._rule_services.now)
         if self.unique_keys is not None:
             self.unique_keys.ttl = self.expiry.ttl
 
@@ -92,7 +92,7 @@ class QueueRules:
             before.stop()
         self.length = None
         if options is not None:
-            around = self._surroundings
+            around = self._rule_services
             self.length = LengthLimit(
                 self._queue, options, around.call_soon, around.byte_walks, self._pushed_out
             )
@@ -155,7 +155,7 @@ class QueueRules:
             self.length.left(partition, first, end)
 
     def returnable(
-        self, partition: QueuePartition, first: int, end: int, comeback: Comeback
+        self, partition: QueuePartition, first: int, end: int, reason: ReturnReason
     ) -> Iterable[tuple[int, int]]:
         """See `PartitionRules`."""
         kept = [(first, end)]
@@ -163,7 +163,7 @@ class QueueRules:
             kept, over = within_limit(partition, first, end, self.delivery_limit)
             for each in over:
                 self._discard(partition, *each, DeathReason.DELIVERY_LIMIT)
-        if not self.backoff.holds(comeback):
+        if not self.backoff.holds(reason):
             return kept
         for each in kept:
             self.backoff.hold(partition, *each)

@@ -10,16 +10,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from routelog.vhosts.messages.comeback import Comeback
+from routelog.vhosts.messages.return_reason import ReturnReason
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.timer import CallLater, Timer
 
 RETRY_TYPE = "x-delayed-retry-type"
-RETRY_TYPES: Mapping[str, frozenset[Comeback]] = {
+RETRY_TYPES: Mapping[str, frozenset[ReturnReason]] = {
     "disabled": frozenset(),
-    "all": frozenset((Comeback.FAILED, Comeback.RETURNED)),
-    "failed": frozenset((Comeback.FAILED,)),
-    "returned": frozenset((Comeback.RETURNED,)),
+    "all": frozenset((ReturnReason.FAILED, ReturnReason.RETURNED)),
+    "failed": frozenset((ReturnReason.FAILED,)),
+    "returned": frozenset((ReturnReason.RETURNED,)),
 }
 RETRY_MILLISECONDS = 1_000  # for queues that set a type and no time
 
@@ -36,7 +36,7 @@ class RetryOptions:
         longest: None: there is no limit.
     """
 
-    kinds: frozenset[Comeback]
+    kinds: frozenset[ReturnReason]
     shortest: int
     longest: int | None
 
@@ -87,9 +87,9 @@ class RetryBackoff:
         self._waiting_ranges: dict[int, list[tuple[QueuePartition, int, int]]] = {}  # by end
         self._timer: Timer | None = None
 
-    def holds(self, comeback: Comeback) -> bool:
+    def holds(self, reason: ReturnReason) -> bool:
         """Whether messages that come back for this reason wait."""
-        return self.options is not None and comeback in self.options.kinds
+        return self.options is not None and reason in self.options.kinds
 
     def hold(self, partition: QueuePartition, first: int, end: int) -> None:
         """Let returned messages wait."""

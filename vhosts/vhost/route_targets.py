@@ -85,7 +85,7 @@ class RouteTargets:
         self.known()[route] = queues
         self._weight += weight
         if self._stale_routes.tables:
-            self._stale_routes.let_go(weight)
+            self._stale_routes.free(weight)
         return queues
 
     def _start_over(self) -> None:

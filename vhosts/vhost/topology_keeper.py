@@ -46,7 +46,7 @@ class TopologyKeeper:
         self._follow = follow
         self._tell = tell
         self._submitted: asyncio.Future[int] | None = None  # the last change
-        self._loosening: asyncio.Task[int] | None = None
+        self._removing: asyncio.Task[int] | None = None
 
     def applied(self, change: TopologyChange) -> Durable:
         """Store a change, or take it back when that is refused.
@@ -73,23 +73,23 @@ class TopologyKeeper:
 
     async def _whole(self, stored: Durable) -> int:
         revision = 0 if stored is None else await stored
-        return max(revision, await self.all_loosened())
+        return max(revision, await self.all_removed())
 
     def go_on(self) -> asyncio.Task[int]:
         """Remove what bindings are left of what was deleted, in turns to come."""
-        if self._loosening is None or self._loosening.done():
+        if self._removing is None or self._removing.done():
             with acts(None):  # it goes on for others, too
-                self._loosening = asyncio.ensure_future(self._loosen())
-        return self._loosening
+                self._removing = asyncio.ensure_future(self._remove_departed())
+        return self._removing
 
-    async def all_loosened(self) -> int:
+    async def all_removed(self) -> int:
         """Return when nothing that was deleted has bindings any more: the revision that makes that durable."""
         return await asyncio.shield(self.go_on())  # many may await it, and one of them leave
 
-    async def _loosen(self) -> int:
+    async def _remove_departed(self) -> int:
         # What is not stored goes all the same: nothing leads there, and a restart goes on with it.
         revision = 0
-        while change := self._routing.loosen():
+        while change := self._routing.remove_departed():
             try:
                 durable = self.store(change)
                 revision = revision if durable is None else await durable

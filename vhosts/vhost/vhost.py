@@ -43,16 +43,16 @@ from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.partitions.partitioner import partition_count
 from routelog.vhosts.posting.exchange_memories import ExchangeMemories, TakeNumbers
 from routelog.vhosts.posting.exchange_memory_limit import HISTORIES_BYTES_MAX, ExchangeMemoryLimit
-from routelog.vhosts.posting.passage import Passage
-from routelog.vhosts.posting.post import Post
-from routelog.vhosts.posting.posting import PostWays
+from routelog.vhosts.posting.internal_publish import PublishRoutes
+from routelog.vhosts.posting.internal_publisher import InternalPublisher
 from routelog.vhosts.posting.recent_history import RecentHistory, hand_over
+from routelog.vhosts.posting.stateful_route import StatefulRoute
 from routelog.vhosts.queues.event_feed import TellEvent, tell_nobody, tell_of_queue
 from routelog.vhosts.queues.group_book import GroupBook
 from routelog.vhosts.queues.queue import Queue
 from routelog.vhosts.queues.queue_declaration import check_declaration, check_redeclared, with_type
 from routelog.vhosts.queues.queue_logs import QueueLogs
-from routelog.vhosts.rules.surroundings import Surroundings
+from routelog.vhosts.rules.rule_services import RuleServices
 from routelog.vhosts.stored.kept_definitions import KeptDefinitions
 from routelog.vhosts.stored.topology_record import (
     BindingRecord,
@@ -129,12 +129,12 @@ class VirtualHost:
         self.policies = VhostPolicies(
             name, writer, self.routing, self.queues, default_durability, tell
         )
-        ways = PostWays(
+        ways = PublishRoutes(
             self.routing, self.passage, lambda route: self.targets.gradually(route), logs.clock
         )
-        self.post = Post(ways, loop.call_soon)
-        self._surroundings = Surroundings(logs, self.post, self._expire, loop)
-        self.delays = DelayBook(name, logs, take_numbers, self._surroundings, default_durability)
+        self.post = InternalPublisher(ways, loop.call_soon)
+        self._rule_services = RuleServices(logs, self.post, self._expire, loop)
+        self.delays = DelayBook(name, logs, take_numbers, self._rule_services, default_durability)
         self.targets = RouteTargets(self.routing, self.queues, self.delays)
         follow = self.policies.follow_exchange
         self._keeper = TopologyKeeper(
@@ -179,9 +179,9 @@ class VirtualHost:
 
     # -- routing
 
-    def passage(self, undecided: set[tuple[str, bytes]] | None = None) -> Passage:
-        """The way of one publish through exchanges that remember; see `Passage`."""
-        return Passage(self.routing, self.memories.by_name, self._logs, undecided)
+    def passage(self, undecided: set[tuple[str, bytes]] | None = None) -> StatefulRoute:
+        """The way of one publish through exchanges that remember; see `StatefulRoute`."""
+        return StatefulRoute(self.routing, self.memories.by_name, self._logs, undecided)
 
     # -- exchanges and bindings
 
@@ -231,7 +231,7 @@ class VirtualHost:
     async def until_free(self, kind: DestinationKind, name: str) -> None:
         """Return when a queue or exchange may be declared: one of its name was deleted, and has bindings."""
         while self.routing.has_departed(kind, name):
-            await self._keeper.all_loosened()
+            await self._keeper.all_removed()
 
     def go_on(self) -> None:
         """The journal accepts entries: see to what an earlier run had begun."""
@@ -462,7 +462,7 @@ class VirtualHost:
                 await pause(Lane.OPERATORS)
         if durable is not None:
             await durable
-        await self._keeper.all_loosened()
+        await self._keeper.all_removed()
 
     def _delete_unasked(self, queue: Queue) -> None:
         # Nobody is there to be told, and whatever else ends with the connection must go on.
@@ -474,7 +474,7 @@ class VirtualHost:
     def _add_queue(
         self, properties: QueueProperties, owner: object | None, partitions: Sequence[int]
     ) -> Queue:
-        queue = Queue(self.name, properties, owner, self._turns, self._surroundings)
+        queue = Queue(self.name, properties, owner, self._turns, self._rule_services)
         self._queue_logs.open(queue, partitions)
         self.targets.newest = max(self.targets.newest, partitions[0])
         self.policies.follow_queue(queue)

@@ -14,7 +14,7 @@ from routelog.amqp_front.node.confirm_board import ConfirmBoard
 from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.publishing.publisher import Publisher
 from routelog.amqp_front.transactions.commit_plan import CommitPlan
-from routelog.amqp_front.transactions.planning import TURN_SECONDS
+from routelog.amqp_front.transactions.commit_planning import TURN_SECONDS
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
 from routelog.log_backend import LogTransaction, SystemClock

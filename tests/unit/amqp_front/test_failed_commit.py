@@ -23,7 +23,7 @@ from routelog.amqp_front.node.confirm_board import ConfirmBoard
 from routelog.amqp_front.publishing.publisher import Publisher
 from routelog.amqp_front.transactions import commit_plan
 from routelog.amqp_front.transactions.commit import Commit
-from routelog.amqp_front.transactions.planning import Planning
+from routelog.amqp_front.transactions.commit_planning import CommitPlanning
 from routelog.amqp_front.transactions.transaction import Kept, Transaction
 from routelog.log_backend import PartitionLog, SettledEntries, SettledPart, Settlement
 from routelog.vhosts import Queue, QueueProperties
@@ -180,7 +180,7 @@ class Scene:
             piecework=set(),
         )
         of_channel = cast(Any, self.channel), self.publisher.returns
-        planning = Planning(*of_channel, self.kept(), HastyClock())
+        planning = CommitPlanning(*of_channel, self.kept(), HastyClock())
         while (plan := planning.go_on()) is None:
             pass
         assert plan.takes_turns is not self.extra

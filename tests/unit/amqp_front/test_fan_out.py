@@ -12,12 +12,12 @@ from loop_services import rota_of
 from queue_samples import Node, Taker, running_node
 from unit.amqp_front.publishing.test_publisher import outcomes
 from unit.amqp_front.publishing_channel import Channel, held, runs
-from unit.amqp_front.transactions.test_planning import HastyClock, commit, kept
+from unit.amqp_front.transactions.test_commit_planning import HastyClock, commit, kept
 
 from routelog.amqp_front.node.confirm_board import ConfirmBoard
 from routelog.amqp_front.publishing.publisher import Publisher
 from routelog.amqp_front.sockets.piecework import Piecework
-from routelog.amqp_front.transactions.planning import Planning
+from routelog.amqp_front.transactions.commit_planning import CommitPlanning
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.log_backend import JournalFailed
 from routelog.vhosts import QueueProperties
@@ -192,7 +192,7 @@ def two_ways(
 ) -> Callable[[], list[PublishRun]]:
     """Makes a run whose keys lead to all queues and to the later ones, which may be shared out in turns."""
     monkeypatch.setattr("routelog.amqp_front.publishing.publisher.SHARED_AT_ONCE", 1)
-    monkeypatch.setattr("routelog.vhosts.posting.sharing_out.NAMES_AT_ONCE", TURN)
+    monkeypatch.setattr("routelog.vhosts.posting.fan_out.NAMES_AT_ONCE", TURN)
     for name in QUEUES:
         node.vhost.bind_queue(name, "amq.direct", "all", {})
         if name >= QUEUES[TURN]:
@@ -295,6 +295,6 @@ def test_a_commit_appends_to_all_queues_in_the_turn_that_carries_it_out(
     publisher.confirming = False
     messages = kept(publisher, publish(1, "amq.fanout", "", b"a"))
     of_channel = cast(Any, channel), publisher.returns
-    commit(node, Planning(*of_channel, messages, channel.services.clock))
+    commit(node, CommitPlanning(*of_channel, messages, channel.services.clock))
     assert counts(node) == [1] * len(QUEUES)
     assert publisher.fan_out is None

@@ -8,12 +8,12 @@ import pytest
 from queue_samples import Node, Taker, running_node
 
 from routelog.exchanges import QueueNotFound
-from routelog.exchanges.topology.binding_graph import AT_ONCE_MAX, LOOSENED_MAX
+from routelog.exchanges.topology.binding_graph import AT_ONCE_MAX, DEPARTED_BINDINGS_MAX
 from routelog.log_backend import Change, MetadataUnavailable
 from routelog.vhosts import Durable, QueueProperties, VirtualHost
 from routelog.vhosts.stored.topology_record import prefix
 
-COUNT = AT_ONCE_MAX + LOOSENED_MAX + 5
+COUNT = AT_ONCE_MAX + DEPARTED_BINDINGS_MAX + 5
 CONNECTION = object()
 DURABLE = {"durable": True, "auto_delete": False, "internal": False, "arguments": {}}
 
@@ -53,9 +53,9 @@ async def test_who_asked_for_it_waits_until_all_bindings_are_gone(
         await crowd(node.vhost)
         done = delete(node.vhost)
         assert done is not None
-        assert node.vhost.routing.is_loose
+        assert node.vhost.routing.has_departed_bindings
         await done
-        assert not node.vhost.routing.is_loose
+        assert not node.vhost.routing.has_departed_bindings
         assert stored(node, "bindings") == 1
 
 
@@ -121,9 +121,9 @@ async def test_what_is_deleted_unasked_is_gone_at_once_too(node: Node, how: str)
         vhost.consumers_left(queue)
     assert "q" not in vhost.queues
     assert vhost.routing.route("amq.topic", f"{COUNT - 1}.x".encode()) == ()
-    assert vhost.routing.is_loose
+    assert vhost.routing.has_departed_bindings
     await vhost.until_free("queue", "q")
-    assert not vhost.routing.is_loose
+    assert not vhost.routing.has_departed_bindings
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ async def test_who_leaves_while_waiting_takes_nobody_along(node: Node) -> None:
     await asyncio.sleep(0)
     waiting.cancel()
     await done
-    assert not vhost.routing.is_loose
+    assert not vhost.routing.has_departed_bindings
 
 
 async def test_bindings_that_cannot_be_stored_go_all_the_same(
@@ -161,7 +161,7 @@ async def test_bindings_that_cannot_be_stored_go_all_the_same(
     vhost._writer = vhost._keeper._writer = Full()  # type: ignore[assignment]
     assert done is not None
     await done
-    assert not vhost.routing.is_loose
+    assert not vhost.routing.has_departed_bindings
     assert "bindings of what was deleted in '/' stay stored: the disk is full" in caplog.text
 
 
@@ -169,5 +169,5 @@ async def test_a_vhost_is_cleared_when_the_last_binding_is_gone(node: Node) -> N
     vhost = node.vhost
     await crowd(vhost)
     await vhost.clear()
-    assert not vhost.routing.is_loose
+    assert not vhost.routing.has_departed_bindings
     assert stored(node, "bindings") == stored(node, "queues") == stored(node, "exchanges") == 0

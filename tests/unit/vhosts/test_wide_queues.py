@@ -23,7 +23,7 @@ from routelog.vhosts import (
     read_definitions,
 )
 from routelog.vhosts.arguments.queue_arguments import WIDE_PARTITIONS
-from routelog.vhosts.partitions.priority_looks import MESSAGES_MAX
+from routelog.vhosts.partitions.priority_scan_budget import MESSAGES_MAX
 from routelog.vhosts.partitions.stream_reader import StreamReader
 from routelog.vhosts.rules.ready_bytes import BATCHES_MAX
 

@@ -21,7 +21,7 @@ from routelog.amqp_front.consuming.settling import (
 from routelog.amqp_front.consuming.unacked import UnackedRun
 from routelog.log_backend import Reason, SettledPart, Settlement
 from routelog.log_backend.journal.journal_entry import ENTRY_HEADER_BYTES, entry_header
-from routelog.vhosts import Comeback
+from routelog.vhosts import ReturnReason
 
 QUEUES = 200
 EACH = 10  # deliveries of each queue, by turns
@@ -117,7 +117,7 @@ def held(sources: list[Source]) -> list[UnackedRun]:
 
 
 def begun(
-    services: Any, runs: list[UnackedRun], outcome: Any = Comeback.RETURNED
+    services: Any, runs: list[UnackedRun], outcome: Any = ReturnReason.RETURNED
 ) -> tuple[Settling, Holdings]:
     holdings = Holdings()
     settling = Settling(holdings, runs, outcome, services)
@@ -130,7 +130,7 @@ def finish(settling: Settling) -> None:
         pass
 
 
-@pytest.mark.parametrize("outcome", [Reason.REJECTED, Comeback.FAILED])
+@pytest.mark.parametrize("outcome", [Reason.REJECTED, ReturnReason.FAILED])
 def test_a_turn_ends_when_its_time_is_over(
     services: Any, sources: list[Source], outcome: object
 ) -> None:
@@ -171,7 +171,7 @@ def test_what_a_commit_that_failed_was_to_settle_comes_back(services: Any) -> No
         pass
     settling.failed()
     finish(settling)
-    assert (source.ranges, source.outcomes) == ([(0, EACH)], {Comeback.FAILED})
+    assert (source.ranges, source.outcomes) == ([(0, EACH)], {ReturnReason.FAILED})
 
 
 def test_a_long_run_leaves_in_pieces(services: Any) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from routelog.amqp_front.consuming.unacked import Unacked, UnackedRun, UnknownDeliveryTag
 from routelog.log_backend import PartitionLog, Reason
-from routelog.vhosts import Comeback, Delivery
+from routelog.vhosts import Delivery, ReturnReason
 
 
 class Source:
@@ -17,7 +17,9 @@ class Source:
         raise AssertionError
 
     def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None: ...
-    def give_back(self, first: int, end: int, comeback: Comeback = Comeback.UNUSED) -> None: ...
+    def give_back(
+        self, first: int, end: int, reason: ReturnReason = ReturnReason.UNUSED
+    ) -> None: ...
     def on_ready(self) -> None: ...
     def redeliver(self, *arguments: object) -> tuple[int, Sequence[Delivery]]:
         raise AssertionError

@@ -8,9 +8,9 @@ from frame_samples import publish, some_properties
 from intake_samples import share
 
 from routelog.amqp_front.consuming.unacked import Taken, UnackedRun
-from routelog.amqp_front.transactions import kept_window, transaction
-from routelog.amqp_front.transactions.kept_window import KeptWindow
+from routelog.amqp_front.transactions import transaction, transaction_buffer
 from routelog.amqp_front.transactions.transaction import ENTRY_BYTES, Transaction
+from routelog.amqp_front.transactions.transaction_buffer import TransactionBuffer
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, SoftError
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
@@ -57,14 +57,14 @@ def test_a_publish_outlives_the_receive_buffer(keys: list[str]) -> None:
     assert [records.routing_key(at) for at in range(3)] == [key.encode() for key in keys]
 
 
-def window(kept: Transaction) -> KeptWindow:
+def window(kept: Transaction) -> TransactionBuffer:
     """The only one of a transaction."""
     (only,) = kept.kept
-    assert isinstance(only, KeptWindow)
+    assert isinstance(only, TransactionBuffer)
     return only
 
 
-def in_order(window: KeptWindow) -> list[bytes]:
+def in_order(window: TransactionBuffer) -> list[bytes]:
     """The bodies of what a window holds, as they were published."""
     runs, at = window.runs(), Counter[int]()
     found: list[bytes] = []
@@ -126,8 +126,8 @@ def test_what_has_one_key_in_common_keeps_that() -> None:
 
 
 def test_a_window_is_limited_in_messages_and_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_window, "KEPT_RECORDS_MAX", 3)
-    monkeypatch.setattr(kept_window, "KEPT_BYTES_MAX", 1_000)
+    monkeypatch.setattr(transaction_buffer, "KEPT_RECORDS_MAX", 3)
+    monkeypatch.setattr(transaction_buffer, "KEPT_BYTES_MAX", 1_000)
     kept = Transaction(share())
     for size in (1, 1, 1, 1, 999, 1, 1):
         kept.publish(publish_run(publish(1, "x", "k", bytes(size)))[0])
@@ -135,7 +135,7 @@ def test_a_window_is_limited_in_messages_and_in_bytes(monkeypatch: pytest.Monkey
 
 
 def test_a_window_is_limited_in_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_window, "KINDS_MAX", 2)
+    monkeypatch.setattr(transaction_buffer, "KINDS_MAX", 2)
     kept = Transaction(share())
     for size, exchange in enumerate("xyxzy"):
         kept.publish(publish_run(publish(1, exchange, "k", bytes(size)))[0])
@@ -152,7 +152,7 @@ def test_a_message_with_copies_stands_alone() -> None:
 
 def sizes(kept: Transaction) -> list[list[int]]:
     """Of the bodies in its windows."""
-    windows = [each for each in kept.kept if isinstance(each, KeptWindow)]
+    windows = [each for each in kept.kept if isinstance(each, TransactionBuffer)]
     return [[len(body) for body in in_order(window)] for window in windows]
 
 
@@ -163,7 +163,7 @@ def test_a_publish_that_has_bytes_of_its_own_is_not_copied() -> None:
     kept.publish(publish_run(publish(1, "x", "k", b"small"))[0])
     first, second = kept.kept
     assert first is own
-    assert isinstance(second, KeptWindow)
+    assert isinstance(second, TransactionBuffer)
     assert in_order(second) == [b"small"]
 
 

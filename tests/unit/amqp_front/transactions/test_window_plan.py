@@ -13,7 +13,7 @@ from unit.amqp_front.publishing_channel import Channel, carry_out, held, runs
 from routelog.amqp_front.publishing.publisher import Publisher
 from routelog.amqp_front.transactions import window_plan
 from routelog.amqp_front.transactions.commit_plan import Batch
-from routelog.amqp_front.transactions.planning import Planning
+from routelog.amqp_front.transactions.commit_planning import CommitPlanning
 from routelog.amqp_front.transactions.transaction import Transaction
 from routelog.log_backend import SystemClock
 
@@ -31,7 +31,7 @@ def commit(node: Node, channel: Channel, publisher: Publisher) -> Commit:
             for run in runs(message):
                 transaction.publish(run)
         of_channel = cast(Any, channel), publisher.returns
-        planning = Planning(*of_channel, transaction.kept, SystemClock())
+        planning = CommitPlanning(*of_channel, transaction.kept, SystemClock())
         while (plan := planning.go_on()) is None:
             pass
         batches = list(plan.batches)

@@ -9,7 +9,7 @@ def test_as_much_goes_as_comes_and_very_long_ones_one_by_one() -> None:
     stale.add(table)
     left = []
     for _ in range(6):
-        stale.let_go(1 + len(long))
+        stale.free(1 + len(long))
         left.append(len(table))
     assert left == [4, 3, 2, 1, 0, 0]
 
@@ -21,18 +21,18 @@ def test_short_ones_go_many_at_a_time() -> None:
         stale.add(table)
     stale.add({})
     for _ in range(LET_GO_FROM // 2 - 1):
-        stale.let_go(2)
+        stale.free(2)
     assert sum(map(len, tables)) == 500
-    stale.let_go(2)
+    stale.free(2)
     assert sum(map(len, tables)) == 500 - LET_GO_FROM // 2
-    stale.let_go(LET_GO_FROM)
+    stale.free(LET_GO_FROM)
     assert not any(tables)
 
 
 def test_what_came_before_there_was_anything_stale_does_not_count() -> None:
     stale = StaleRoutes()
-    stale.let_go(1_000_000)
+    stale.free(1_000_000)
     table = dict.fromkeys(range(1000), ())
     stale.add(table)
-    stale.let_go(LET_GO_FROM)
+    stale.free(LET_GO_FROM)
     assert len(table) == 1_000 - LET_GO_FROM

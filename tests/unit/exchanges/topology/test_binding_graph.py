@@ -3,7 +3,7 @@
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.exchange import Exchange
 from routelog.exchanges.indexes.direct_index import DirectIndex
-from routelog.exchanges.topology.binding_graph import LOOSENED_MAX, BindingGraph
+from routelog.exchanges.topology.binding_graph import DEPARTED_BINDINGS_MAX, BindingGraph
 from routelog.exchanges.topology.graph_nodes import QueueNode
 
 
@@ -43,10 +43,10 @@ def test_a_chain_of_ten_thousand_auto_delete_exchanges_goes_with_its_queue() -> 
         graph.add_binding(between(f"x{number}", f"x{number + 1}"))
     graph.add_binding(Binding(f"x{length - 1}", "q", "queue", "k"))
     changes = [graph.remove_queue("q")]
-    while change := graph.loosen():
+    while change := graph.remove_departed():
         changes.append(change)
     assert sum(len(each.bindings_removed) for each in changes) == length
-    assert max(len(each.bindings_removed) for each in changes) == LOOSENED_MAX
+    assert max(len(each.bindings_removed) for each in changes) == DEPARTED_BINDINGS_MAX
     deleted = [name for each in changes for name in names(each.exchanges_deleted)]
     assert deleted == [f"x{n}" for n in reversed(range(length))]
     assert not graph.exchanges

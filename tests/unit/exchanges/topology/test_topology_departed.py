@@ -3,9 +3,13 @@
 import pytest
 
 from routelog.exchanges import Binding, ExchangeInUse, QueueNotFound, RoutingTable, TopologyChange
-from routelog.exchanges.topology.binding_graph import ARGUMENTS_OF_ONE, AT_ONCE_MAX, LOOSENED_MAX
+from routelog.exchanges.topology.binding_graph import (
+    ARGUMENTS_OF_ONE,
+    AT_ONCE_MAX,
+    DEPARTED_BINDINGS_MAX,
+)
 
-COUNT = AT_ONCE_MAX + 2 * LOOSENED_MAX + 5
+COUNT = AT_ONCE_MAX + 2 * DEPARTED_BINDINGS_MAX + 5
 
 
 def crowded() -> RoutingTable:
@@ -22,9 +26,9 @@ def crowded() -> RoutingTable:
     return table
 
 
-def all_loosened(table: RoutingTable) -> list[TopologyChange]:
+def all_removed(table: RoutingTable) -> list[TopologyChange]:
     changes = []
-    while change := table.loosen():
+    while change := table.remove_departed():
         changes.append(change)
     return changes
 
@@ -52,13 +56,17 @@ def test_its_bindings_go_some_at_a_time_and_then_what_they_were_the_last_of() ->
     table = crowded()
     table.remove_queue("to")
     version = table.version
-    changes = all_loosened(table)
-    assert [len(each.bindings_removed) for each in changes] == [LOOSENED_MAX, LOOSENED_MAX, 6]
+    changes = all_removed(table)
+    assert [len(each.bindings_removed) for each in changes] == [
+        DEPARTED_BINDINGS_MAX,
+        DEPARTED_BINDINGS_MAX,
+        6,
+    ]
     assert [each.unfinished for each in changes] == [True, True, False]
     assert table.version == version + 3
     assert [each.name for each in changes[-1].exchanges_deleted] == ["from"]
     assert changes[-1].bindings_removed[-1] == Binding("onto", "from", "exchange", "")
-    assert not table.loosen()
+    assert not table.remove_departed()
     assert table.route("onto", b"") == ()
 
 
@@ -69,7 +77,7 @@ def test_its_name_is_free_when_the_last_one_has_gone() -> None:
         table.add_queue("to", durable=True)
     assert table.has_departed("queue", "to")
     assert not table.has_departed("exchange", "to")
-    all_loosened(table)
+    all_removed(table)
     assert not table.has_departed("queue", "to")
     table.add_queue("to", durable=True)
     assert len(table.bindings_to_queue("to")) == 1  # of the default exchange
@@ -88,7 +96,7 @@ def test_a_deleted_exchange_is_gone_before_its_bindings() -> None:
     with pytest.raises(ValueError, match="'from' has bindings left"):
         table.declare("from")
     removed = [*change.bindings_removed]
-    for each in all_loosened(table):
+    for each in all_removed(table):
         assert not each.exchanges_deleted
         removed += each.bindings_removed
     assert len(removed) == len(set(removed)) == COUNT + 2
@@ -99,7 +107,7 @@ def test_a_deleted_exchange_is_gone_before_its_bindings() -> None:
 def test_both_ends_of_the_same_bindings_can_be_deleted_at_once() -> None:
     table = crowded()
     removed = [*table.remove_queue("to").bindings_removed, *table.delete("from").bindings_removed]
-    for each in all_loosened(table):
+    for each in all_removed(table):
         removed += each.bindings_removed
     assert len(removed) == len(set(removed)) == COUNT + 1
 
@@ -108,7 +116,7 @@ def test_a_binding_may_be_removed_meanwhile() -> None:
     table = crowded()
     table.remove_queue("to")
     assert len(table.unbind_queue("to", "from", "200.*").bindings_removed) == 1
-    assert sum(len(each.bindings_removed) for each in all_loosened(table)) == COUNT - AT_ONCE_MAX
+    assert sum(len(each.bindings_removed) for each in all_removed(table)) == COUNT - AT_ONCE_MAX
 
 
 def test_few_bindings_go_at_once_whatever_else_is_under_way() -> None:
@@ -136,7 +144,7 @@ def test_a_deletion_that_is_taken_back_takes_no_binding() -> None:
     table.undo(table.delete("from"))
     assert set(table.bindings()) == before
     assert table.route("from", b"0.x") == table.route("from", b"200.x") == ("to",)
-    assert not table.loosen()
+    assert not table.remove_departed()
 
 
 @pytest.mark.parametrize("missing", ["from", "to"])
@@ -150,10 +158,10 @@ def test_bindings_without_an_end_are_found_at_recovery_and_go(missing: str) -> N
     for orphan in orphans:
         table.restore_departed(orphan)
     assert {each.source for each in table.bindings()} <= {""}
-    change = table.loosen()
+    change = table.remove_departed()
     assert set(change.bindings_removed) == orphans
     assert [each.name for each in change.exchanges_deleted] == ["from"] * (missing == "to")
-    assert not table.loosen()
+    assert not table.remove_departed()
 
 
 def test_a_deleted_queue_is_gone_from_among_others_bound_alike() -> None:
@@ -186,5 +194,5 @@ def test_bindings_with_many_arguments_count_as_several() -> None:
     arguments = {f"k{n}": n for n in range(15 * ARGUMENTS_OF_ONE)}
     for number in range(20):
         table.bind_queue("to", "amq.headers", f"{number}", arguments)
-    changes = [table.remove_queue("to"), *all_loosened(table)]
+    changes = [table.remove_queue("to"), *all_removed(table)]
     assert [len(each.bindings_removed) for each in changes] == [2, 8, 8, 2]

@@ -10,7 +10,7 @@ import pytest
 from pamqp import commands
 from queue_samples import Node, running_node
 from unit.log_backend.open_store import copy_of, flushed
-from unit.vhosts.posting.test_post import HastyClock
+from unit.vhosts.posting.test_internal_publisher import HastyClock
 
 from routelog.exchanges import ExchangeNotFound
 from routelog.log_backend import (
@@ -27,7 +27,7 @@ from routelog.vhosts.delays import due_delivery, message_delay
 from routelog.vhosts.delays.due_delivery import COMING_MAX
 from routelog.vhosts.delays.held_page import NOTHING_BEFORE
 from routelog.vhosts.delays.message_delay import due_letter
-from routelog.vhosts.posting.posting import Outgoing
+from routelog.vhosts.posting.internal_publish import OutgoingMessage
 
 SMALL = LogOptions(journal_file_bytes=1024 * 1024, memory_tail_bytes=1024 * 1024)
 BEGIN = 1_000_000_000_000  # us, when the clock of tests begins
@@ -186,7 +186,7 @@ async def test_what_nobody_wants_when_it_is_due_is_dropped(node: Node) -> None:
 async def test_a_message_that_cannot_go_on_stops_no_other_and_may_be_cancelled(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(record: StoredRecord) -> Outgoing:
+    def failing(record: StoredRecord) -> OutgoingMessage:
         if record.body == b"1001":
             raise ZeroDivisionError
         return due_letter(record)

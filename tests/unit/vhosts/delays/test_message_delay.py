@@ -14,7 +14,7 @@ from routelog.vhosts.delays.message_delay import (
     message_delay,
     part_of,
 )
-from routelog.vhosts.posting.posting import Outgoing
+from routelog.vhosts.posting.internal_publish import OutgoingMessage
 
 
 def raw(**properties: Any) -> bytes:
@@ -27,7 +27,7 @@ def headers(octets: bytes) -> dict[str, Any]:
     return dict(properties.headers or {})
 
 
-def due(key: bytes, **properties: Any) -> Outgoing:
+def due(key: bytes, **properties: Any) -> OutgoingMessage:
     return due_letter(StoredRecord(b"x", key, raw(**properties), b"body", 0, 0))
 
 

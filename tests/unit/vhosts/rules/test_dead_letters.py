@@ -11,8 +11,8 @@ from queue_samples import Node, Taker, bodies, fill, numbered, records, running_
 
 from routelog.log_backend import Reason, SystemClock
 from routelog.vhosts import Queue, QueueProperties
-from routelog.vhosts.posting.posting import Outgoing
-from routelog.vhosts.rules import letter_post
+from routelog.vhosts.posting.internal_publish import OutgoingMessage
+from routelog.vhosts.rules import dead_letter_publisher
 from routelog.vhosts.rules.dead_letters import (
     LETTERS_MAX,
     PRESSED_SECONDS,
@@ -225,16 +225,18 @@ async def test_letters_of_a_queue_that_is_deleted_meanwhile_go_with_it(node: Nod
 async def test_a_letter_that_cannot_be_made_stops_no_other_and_comes_again_with_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(properties: bytes, keys: Sequence[bytes], body: bytes, *more: Any) -> Outgoing:
+    def failing(
+        properties: bytes, keys: Sequence[bytes], body: bytes, *more: Any
+    ) -> OutgoingMessage:
         if body == b"m1":
             raise ZeroDivisionError
-        return Outgoing(properties, keys, body, *more)
+        return OutgoingMessage(properties, keys, body, *more)
 
     async with running_node(tmp_path) as node:
         morgue = await declared(node, "morgue", durable=True)
         source = await source_of(node, durable=True)
         with monkeypatch.context() as patch:
-            patch.setattr(letter_post, "Outgoing", failing)
+            patch.setattr(dead_letter_publisher, "OutgoingMessage", failing)
             fill(source, 3)
             reject(source, 3)
             node.turns.run()

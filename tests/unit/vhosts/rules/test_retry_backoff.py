@@ -2,7 +2,7 @@
 
 from queue_samples import Turns
 
-from routelog.vhosts.messages.comeback import Comeback
+from routelog.vhosts.messages.return_reason import ReturnReason
 from routelog.vhosts.rules.retry_backoff import RetryBackoff, RetryOptions, retry_options
 
 
@@ -23,7 +23,7 @@ class Partition:
         return self._counts.get(offset, 0)
 
 
-class Surroundings:
+class RuleServices:
     """The clock and the timers of turns."""
 
     def __init__(self) -> None:
@@ -33,8 +33,8 @@ class Surroundings:
         self.monotonic = self.turns.clock.monotonic
 
 
-def waiting(**arguments: object) -> tuple[Surroundings, RetryBackoff, list[tuple[int, int, int]]]:
-    around = Surroundings()
+def waiting(**arguments: object) -> tuple[RuleServices, RetryBackoff, list[tuple[int, int, int]]]:
+    around = RuleServices()
     came: list[tuple[int, int, int]] = []
     begin = around.now()
     backoff = RetryBackoff(
@@ -51,17 +51,17 @@ def test_arguments_say_what_waits_and_how_long() -> None:
     assert retry_options({}) is None
     assert retry_options({"x-delayed-retry-min": 5}) is None
     assert retry_options({"x-delayed-retry-type": "disabled"}) is None
-    both = frozenset((Comeback.FAILED, Comeback.RETURNED))
+    both = frozenset((ReturnReason.FAILED, ReturnReason.RETURNED))
     assert retry_options({"x-delayed-retry-type": "all"}) == RetryOptions(both, 1_000_000, None)
     failed = {"x-delayed-retry-type": "failed", "x-delayed-retry-min": 5, "x-delayed-retry-max": 9}
     options = retry_options(failed)
-    assert options == RetryOptions(frozenset((Comeback.FAILED,)), 5_000, 9_000)
+    assert options == RetryOptions(frozenset((ReturnReason.FAILED,)), 5_000, 9_000)
     assert [options.wait(count) for count in (1, 2)] == [5_000, 9_000]
 
 
 def test_what_was_only_looked_at_never_waits() -> None:
     _, backoff, _ = waiting(type="all")
-    assert [backoff.holds(each) for each in Comeback] == [True, True, False]
+    assert [backoff.holds(each) for each in ReturnReason] == [True, True, False]
 
 
 def test_a_wait_grows_with_the_deliveries_and_none_ends_early() -> None:

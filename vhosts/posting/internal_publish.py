@@ -1,0 +1,284 @@
+"""Messages that the broker itself publishes, on their way: in as many turns of the event loop as it takes."""
+
+import logging
+import struct
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from routelog.exchanges import (
+    BARE_MESSAGE,
+    ExchangeNotFound,
+    Message,
+    Route,
+    RoutingTable,
+)
+from routelog.log_backend import (
+    PERSISTENT,
+    Clock,
+    JournalFailed,
+    JournalPositions,
+    Records,
+    encode_records,
+)
+from routelog.vhosts.arguments.argument_table import decode_arguments
+from routelog.vhosts.errors import TooLargeToRemember
+from routelog.vhosts.messages.property_list import MalformedProperties, PropertyList, encode_table
+from routelog.vhosts.messages.recipient import Recipient
+from routelog.vhosts.posting.appending import Appending
+from routelog.vhosts.posting.decision import Router
+from routelog.vhosts.posting.fan_out import disjoint
+from routelog.vhosts.posting.stateful_route import StatefulRoute
+
+# In the routes of messages that go together: to tell which queues they share takes up to 1.5 ms.
+NAMES_MAX = 4_096
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishRoutes:
+    """How messages get from an exchange to queues.
+
+    Attributes:
+        passage: the way through exchanges that remember.
+        recipients: what takes the messages of a route, see `RouteTargets.gradually`.
+    """
+
+    routing: RoutingTable
+    passage: Callable[[], StatefulRoute]
+    recipients: Callable[[Route], Iterable[Recipient]]
+    clock: Clock
+
+
+class OutgoingMessage(NamedTuple):
+    """A message to be published.
+
+    Attributes:
+        properties: its property list.
+        keys: routing keys; it carries the first.
+        not_to: queues that it must not come to.
+    """
+
+    properties: bytes
+    keys: Sequence[bytes]
+    body: bytes
+    not_to: Collection[str] = ()
+
+
+class OutgoingMessages(Protocol):
+    """Messages to be published, each made when it is asked for."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def __getitem__(self, place: int, /) -> OutgoingMessage:
+        """Make one of them."""
+
+
+class Posted(NamedTuple):
+    """What became of some messages.
+
+    Attributes:
+        written, durable: how far the journal has to come until they are as safe as their queues promise.
+        untaken: indexes of those that no queue took, or that one refused; what had to go to no queue is not
+            among them.
+        refused: those of them that a queue refused.
+        failed: indexes of those that an error of the broker, which is logged, stopped: perhaps behind some of
+            their queues, to which they would come each time that they are tried again.
+    """
+
+    written: int
+    durable: int
+    untaken: frozenset[int]
+    refused: frozenset[int] = frozenset()
+    failed: frozenset[int] = frozenset()
+
+
+class InternalPublish:
+    """The messages of one publish to an exchange; one that is not there takes none.
+
+    Each queue has them in order. They are made and routed as their turn comes. An error of the broker stops the
+    message that it comes with; those that were tried with it may come twice.
+
+    Args:
+        attributes: of their batches, but KEY_COLUMN.
+        origin: name of the exchange that they are said to come from.
+    """
+
+    def __init__(
+        self,
+        ways: PublishRoutes,
+        exchange: str,
+        messages: OutgoingMessages,
+        attributes: int,
+        origin: bytes,
+    ) -> None:
+        self._ways = ways
+        self._exchange = exchange
+        self._messages = messages
+        self._attributes = attributes
+        self._origin = origin
+        self._appending = Appending(ways.clock)
+        self._router = Router(ways.routing, self._appending, ways.passage, names_max=NAMES_MAX)
+        self._first = 0  # of those whose way was looked for last
+        self._at = 0  # the first one whose way was not looked for
+        self._alone_until = 0  # up to there each goes alone: one of them failed
+        self._made: dict[int, OutgoingMessage] = {}  # of those whose way was looked for last
+        self._written = self._durable = 0
+        self._untaken: set[int] = set()
+        self._refused: set[int] = set()
+        self._failed: set[int] = set()
+
+    @property
+    def posted(self) -> Posted:
+        """What has become of them, when all are on their way."""
+        refused, failed = frozenset(self._refused), frozenset(self._failed)
+        return Posted(self._written, self._durable, refused | self._untaken, refused, failed)
+
+    def go_on(self, whole: bool) -> bool:
+        """Publish as much as a turn is to bear, or all that is left; returns whether it was all.
+
+        Raises:
+            JournalFailed: the disk failed before; some may be in their queues, in memory.
+        """
+        while True:
+            try:
+                return self._go_on(whole)
+            except JournalFailed:
+                raise
+            except Exception as error:
+                self._go_back(error)
+            if not whole:
+                return False
+
+    def _go_back(self, error: Exception) -> None:
+        # To find whose error it is: the others have their way without it.
+        tried = range(self._first, self._at)
+        self._untaken.difference_update(tried)
+        self._refused.difference_update(tried)
+        self._appending.refused.clear()
+        if len(tried) > 1:
+            self._at, self._alone_until = tried.start, tried.stop
+            return
+        self._failed.add(self._first)
+        self._first = self._at = self._first + 1
+        log.error("an error of the broker, posting to '%s'", self._exchange, exc_info=error)
+
+    def _go_on(self, whole: bool) -> bool:
+        appending = self._appending
+        if appending.is_under_way:
+            self._reached(appending.go_on(whole))
+        else:
+            appending.begin(True)
+        while not appending.is_under_way:
+            if self._at == len(self._messages):
+                return True
+            is_over = appending.is_over()  # the turn's time begins with the first look
+            if is_over and self._at and not whole:
+                return False
+            try:
+                self._publish_some(whole)
+            except ExchangeNotFound:
+                self._untaken.update(range(self._first, len(self._messages)))
+                self._at = len(self._messages)
+        return False
+
+    def _publish_some(self, whole: bool) -> None:
+        self._first = self._at
+        self._made.clear()
+        # One by one, too, where an exchange remembers: an error must not undo what it knows of another.
+        is_alone = self._first < self._alone_until or self._ways.routing.remembers(self._exchange)
+        end = self._first + 1 if is_alone else len(self._messages)
+        decision = self._router.decide(self._exchange, self, self._first, end, whole)
+        self._at = decision.end
+        self._untaken.update(decision.returned)
+        batches, passage = self._batches(decision.deliver), decision.passage
+        if passage is None:
+            self._reached(self._appending.append(batches, whole))
+            return
+        asked = bool(self._attributes & PERSISTENT)
+        stored = [(records, tuple(to), places) for records, to, places in batches]
+        try:
+            self._reached(passage.store(stored, self._appending, asked, self._encoded))
+        except TooLargeToRemember:
+            self._untaken.add(self._first)
+
+    def _reached(self, positions: JournalPositions) -> None:
+        self._written = max(self._written, positions.written)
+        self._durable = max(self._durable, positions.durable)
+        self._refused |= self._appending.refused
+        self._appending.refused.clear()
+
+    def _batches(
+        self, deliver: dict[Route, list[int]]
+    ) -> Iterator[tuple[Records, Iterable[Recipient], Sequence[int]]]:
+        chosen: dict[Route, list[int]] = {}
+        for route, places in deliver.items():
+            for place in places:
+                not_to = self._made[place].not_to
+                left = _without(route, not_to) if not_to else route
+                if left:
+                    chosen.setdefault(left, []).append(place)
+        ordered = disjoint({route: sorted(places) for route, places in chosen.items()})
+        # Whom a message is for is settled when its route is found; later, some of them may have gone.
+        found = [(self._ways.recipients(route), places) for route, places in ordered.items()]
+        return ((self._encoded(places), to, places) for to, places in found)
+
+    # What its messages are to a decision, see `Messages`.
+    shared_key = single_keys = None
+
+    def keys(self, index: int) -> Sequence[bytes]:
+        """See `Messages`; makes the message."""
+        self._at = index + 1
+        message = self._made[index] = self._messages[index]
+        return message.keys
+
+    def properties(self, index: int) -> Message:
+        """See `Messages`."""
+        return decoded_message(self._made[index].properties)
+
+    def _encoded(self, places: Sequence[int]) -> Records:
+        source, rows = bytearray(), array("i")
+        messages = [self._made[place] for place in places]
+        for message in messages:
+            for part in (message.keys[0], message.properties, message.body):
+                rows.extend((len(source), len(part)))
+                source += part
+        keys = {message.keys[0] for message in messages}
+        batch: Records = encode_records(
+            memoryview(source),
+            memoryview(rows),
+            None,
+            len(messages),
+            self._origin,
+            keys.pop() if len(keys) == 1 else None,
+            self._attributes,
+            self._ways.clock.now(),
+        )
+        return batch
+
+
+def _without(route: Route, not_to: Collection[str]) -> Route:
+    names = set(not_to)
+    return route if names.isdisjoint(route) else tuple(n for n in route if n not in names)
+
+
+def decoded_message(properties: bytes) -> Message:
+    """What exchanges see of a message by its property list; nothing of one that is malformed.
+
+    Nobody checked the list of a plain message.
+    """
+    try:
+        listed = PropertyList(properties)
+        return Message(decode_arguments(encode_table(listed.headers)[4:]), listed.value)
+    except (
+        MalformedProperties,
+        struct.error,
+        ValueError,
+        LookupError,
+        OverflowError,
+        RecursionError,
+    ):
+        return BARE_MESSAGE

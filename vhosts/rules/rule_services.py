@@ -1,0 +1,96 @@
+"""The services of a node that rules and delayed exchanges use."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from routelog.log_backend import LogStore, Segment, StoredRecord
+from routelog.vhosts.posting.internal_publish import Posted
+from routelog.vhosts.posting.internal_publisher import InternalPublisher
+from routelog.vhosts.rules.dead_letter_publisher import DeadLetterPublisher
+from routelog.vhosts.rules.ready_bytes import ReadyBytesWalks
+from routelog.vhosts.timer import Timer
+from routelog.vhosts.turns.node_loop import NodeLoop
+
+
+class RuleServices:
+    """Clock, timers, log and internal publishing, for rules and delayed exchanges of one vhost.
+
+    Attributes:
+        post: publishes messages of the vhost itself.
+        letters: publishes dead letters.
+        byte_walks: schedules the counts of queues with a limit of bytes.
+        letter_turns: schedules dead letters, for all queues of the node.
+
+    Args:
+        remove: deletes a queue whose lease ended, by its name.
+    """
+
+    def __init__(
+        self,
+        logs: LogStore,
+        post: InternalPublisher,
+        remove: Callable[[str], None],
+        loop: NodeLoop,
+    ) -> None:
+        self._logs = logs
+        self.post = post
+        self.letters = DeadLetterPublisher(post)
+        self.remove = remove
+        self.byte_walks = ReadyBytesWalks(loop.call_soon)
+        self.letter_turns = loop.letter_turns
+        self._loop = loop
+
+    def now(self) -> int:
+        """Microseconds since 1970."""
+        return self._logs.now()
+
+    def monotonic(self) -> float:
+        """Seconds of a clock that is never set; it starts anew with each run."""
+        return self._logs.clock.monotonic()
+
+    def call_soon(self, call: Callable[[], None]) -> object:
+        """Run a function after this turn of the event loop."""
+        return self._loop.call_soon(call)
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
+        """Run a function after some seconds."""
+        return self._loop.call_later(seconds, call)
+
+    def is_pressed(self) -> bool:
+        """Whether publishers are held back: the disk or the memory is short."""
+        return bool(self._logs.pressures.reasons)
+
+    def fetch(
+        self,
+        segment: Segment,
+        offsets: Sequence[int],
+        bytes_max: int,
+        done: Callable[[Mapping[int, StoredRecord] | None], None],
+    ) -> None:
+        """Call `done` with records of a segment, see `ColdReads.fetch`; with None when that failed."""
+
+        def fetched(future: asyncio.Future[Mapping[int, StoredRecord]]) -> None:
+            if not future.cancelled():
+                done(None if future.exception() is not None else future.result())
+
+        self._logs.reads.fetch(segment, offsets, bytes_max).add_done_callback(fetched)
+
+    def when_reached(self, posted: Posted, done: Callable[[], None]) -> None:
+        """Call `done` when the journal has reached the positions of published copies; maybe at once."""
+        journal = self._logs.journal
+        # A duplicate waits for an older position, which no later commit may announce again.
+        needed = [(posted.written, False)] if posted.written > journal.written else []
+        if posted.durable > journal.durable:
+            needed.append((posted.durable, True))
+        left = len(needed)
+
+        def one_reached() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                done()
+
+        for position, durable in needed:
+            journal.waiters.wait(position, one_reached, durable=durable)
+        if not needed:
+            done()
