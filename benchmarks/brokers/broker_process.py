@@ -29,7 +29,7 @@ _STAT_SESSION, _STAT_USER, _STAT_SYSTEM, _STAT_PAGES = (
     11,
     12,
     21,
-)  # behind the name, from the state on
+)  # fields after the name, from the state on
 # The distribution's own wrapper in /usr/sbin changes the user; this one does not.
 _RABBITMQ_SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
@@ -58,12 +58,12 @@ class Broker:
     another: "Callable[[], contextlib.AbstractContextManager[Broker]] | None" = None
 
     def cpu_seconds(self) -> float:
-        """Processor time of its processes since they started; 0 where it is not known."""
+        """Processor time of the broker's processes since they started; 0: unknown."""
         ticks = sum(int(f[_STAT_USER]) + int(f[_STAT_SYSTEM]) for f in self._processes())
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def resident_bytes(self) -> int:
-        """Memory that its processes have in use; 0 where it is not known."""
+        """Resident memory of the broker's processes; 0: unknown."""
         return sum(int(f[_STAT_PAGES]) for f in self._processes()) * os.sysconf("SC_PAGE_SIZE")
 
     def _processes(self) -> Iterator[list[str]]:
@@ -81,10 +81,10 @@ class Broker:
 def routelog(
     folder: Path, *, with_http: bool = False, environment: Mapping[str, str] = NOTHING
 ) -> Iterator[Broker]:
-    """A RouteLog of this source tree; the HTTP API costs memory, and is there when asked for.
+    """A RouteLog of this source tree; the HTTP API costs memory, and is optional.
 
     Args:
-        environment: more than that of this process.
+        environment: added to that of this process.
     """
     command = [sys.executable, "-m", "routelog", "serve", "--host", "127.0.0.1", "--port", "0"]
     environment = {**os.environ, **environment, "ROUTELOG_MANAGEMENT": str(with_http).lower()}

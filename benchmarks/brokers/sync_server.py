@@ -1,4 +1,4 @@
-"""The least that a server with a disk does: read a message, write and sync 4 KiB, answer."""
+"""A minimal server with a disk: it reads a message, writes and syncs 4 KiB, and answers."""
 
 import socket
 import time
@@ -12,10 +12,10 @@ _ANSWER = bytes(21)  # as a confirm
 
 
 class SyncServer:
-    """One in a process of its own, and the client that waits for its answers.
+    """The server in a process of its own, and its client.
 
-    What it takes is the floor of a synced confirm on this machine: two processes wake each other, and the disk
-    works in between.
+    The time to an answer is the floor of a synced confirm on this machine: two processes wake each other, with
+    a write and a sync in between.
     """
 
     def __init__(self, probe: Path) -> None:
@@ -24,7 +24,7 @@ class SyncServer:
             self._processes.start(lambda: _serve(listener, probe))
             self._socket = socket.create_connection(listener.getsockname())
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.answer_seconds()  # its file is there
+        self.answer_seconds()  # the server has made its file
 
     def answer_seconds(self) -> float:
         """Time from a message to its answer."""
@@ -40,7 +40,7 @@ class SyncServer:
         return time.perf_counter() - started
 
     def close(self) -> None:
-        """End both."""
+        """End server and client."""
         self._socket.close()
         self._processes.join()
 

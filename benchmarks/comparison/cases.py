@@ -17,7 +17,7 @@ IDLE_CONNECTIONS = 10_000
 
 
 class Kind(Enum):
-    """What is measured; its value is the unit of the figure that brokers are compared by."""
+    """The kind of a measurement; its value is the unit of the compared figure."""
 
     THROUGHPUT = "messages/s"
     BEHIND = "live messages/s"
@@ -26,13 +26,13 @@ class Kind(Enum):
 
     @property
     def is_rate(self) -> bool:
-        """Whether more is better."""
+        """Whether a higher figure is better."""
         return self not in (Kind.LATENCY, Kind.IDLE)
 
 
 @dataclass(frozen=True)
 class Window:
-    """How long a run takes.
+    """The length of a run.
 
     Args:
         backlog: messages that the consumer of a `BEHIND` case is behind.
@@ -49,8 +49,8 @@ class Figure:
 
     Args:
         value: in the case's unit.
-        busy_before: see `Throughput`; None where nobody looked.
-        cpu_seconds: of the broker for one message; 0 where it is not known.
+        busy_before: see `Throughput`; None: not measured.
+        cpu_seconds: of the broker for one message; 0: unknown.
         details: everything measured.
     """
 
@@ -76,7 +76,7 @@ class Case:
     channels: int = 0
 
     def cannot_be_served(self, broker: Broker) -> str:
-        """Why this broker is left out; empty when it is not."""
+        """The reason to leave out this broker; empty: it is measured."""
         if self.with_tls and broker.tls_uri is None:
             return "no TLS"
         if self.kind is Kind.IDLE and broker.another is None:
@@ -87,7 +87,7 @@ class Case:
         """One run.
 
         Raises:
-            RunFailed: it gives no figure.
+            RunFailed: the run gave no figure.
         """
         uri = broker.tls_uri if self.with_tls and broker.tls_uri else broker.uri
         lengths = window.warm_up_seconds, window.seconds
@@ -113,7 +113,7 @@ def _figure(found: Throughput, details: dict[str, object]) -> Figure:
 
 
 def _idle(broker: Broker, channels: int) -> Figure:
-    """All memory of a broker that has done nothing else."""
+    """All memory of an idle broker."""
     assert broker.another is not None, "such a case is left out"
     raise_file_limit(IDLE_CONNECTIONS)
     with broker.another() as fresh:

@@ -1,7 +1,7 @@
-"""What a message costs as things grow: one curve for each of them.
+"""The cost of a message as a dimension grows, such as the number of queues: one curve for each dimension.
 
-Cost is the broker's processor time for a message where the broker was started here; otherwise it is the time
-from one message to the next.
+The cost is the processor time of a broker that was started here; of another broker, the time from one message
+to the next.
 """
 
 import time
@@ -32,18 +32,18 @@ class Cost:
 
     @property
     def value(self) -> float:
-        """The one to draw."""
+        """The cost to draw."""
         return self.cpu_seconds or self.seconds
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One thing that grows.
+    """The curve of one dimension.
 
     Args:
-        axis: what it is.
-        points: how many of it, or how large.
-        measure: one message's cost at a point.
+        axis: name of the dimension.
+        points: numbers or sizes.
+        measure: the cost of a message at a point.
     """
 
     name: str

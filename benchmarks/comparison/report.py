@@ -14,10 +14,10 @@ from routelog.benchmarks.traffic.machine import Machine
 
 @dataclass(frozen=True)
 class Report:
-    """Results, and what they were measured on.
+    """Results, with brokers, machine and command.
 
     Args:
-        versions: what each broker calls itself.
+        versions: of the brokers, by their own words.
         command: that made it.
     """
 
@@ -27,7 +27,7 @@ class Report:
     command: str
 
     def print(self, console: Console) -> None:
-        """The table, the limits of the machine, and what went wrong."""
+        """Print the table, the limits of the machine, and failures."""
         results = self.results
         table = Table(title="medians of the runs; × is how many times better")
         for heading in self.headings():
@@ -94,7 +94,7 @@ class Report:
 
 
 def in_words(value: float, kind: Kind) -> str:
-    """A figure, as precise as it is worth."""
+    """A figure in words, with as many digits as are significant."""
     if kind is Kind.LATENCY:
         return f"{value:,.2f}"
     return f"{value / 1000:,.0f} k" if value >= 10_000 else f"{value:,.0f}"

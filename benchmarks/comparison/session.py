@@ -14,7 +14,7 @@ BUSY_SHARE_MAX = 0.1  # brokers at rest use far less
 
 @dataclass(frozen=True)
 class Figures:
-    """The runs of one case against one broker; `failures` and `left_out` say why there is no figure."""
+    """The runs of one case against one broker; `failures` and `left_out` say why figures are missing."""
 
     runs: list[Figure] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -35,14 +35,14 @@ class Figures:
 
     @property
     def cpu_seconds(self) -> float | None:
-        """The median of the broker's processor time for a message; None where it is not known."""
+        """The median of the broker's processor time for a message; None: unknown."""
         known = [run.cpu_seconds for run in self.runs if run.cpu_seconds]
         return median(known) if known else None
 
 
 @dataclass(frozen=True)
 class Session:
-    """What is measured; the first broker is compared with each of the others."""
+    """Cases and brokers; the first broker is compared with each of the others."""
 
     brokers: dict[str, Broker]
     cases: tuple[Case, ...]
@@ -50,7 +50,7 @@ class Session:
     window: Window
 
     def measure(self, console: Console) -> "Results":
-        """Run everything, with a line a run on the console; a failed run ends nothing else."""
+        """Run all cases, with a line for each run on the console; other runs go on after a failed one."""
         figures = {
             (case.name, name): Figures(left_out=case.cannot_be_served(broker))
             for case in self.cases
@@ -61,7 +61,7 @@ class Session:
             # Every other round goes through the brokers backwards, so that none is always first.
             names = list(self.brokers)[:: 1 if number % 2 == 0 else -1]
             for case in self.cases:
-                # What one broker cannot do is no comparison: it would only take time.
+                # A case that one broker cannot run gives no comparison.
                 if all(not figures[case.name, name].left_out for name in names):
                     for name in names:
                         self._measure_once(console, case, name, figures[case.name, name])

@@ -1,1 +1,1 @@
-"""What `routelog perf` measures of any AMQP broker."""
+"""The measurements of `routelog perf`, for any AMQP broker."""

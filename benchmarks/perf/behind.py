@@ -1,4 +1,4 @@
-"""Live traffic beside a consumer that is far behind: what each does to the other."""
+"""Live traffic beside a consumer with a backlog: how each affects the other."""
 
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,7 @@ class Behind:
 
     Args:
         live: of the traffic beside it.
-        caught_up: messages a second of the consumer that is behind.
+        caught_up: messages a second of the consumer with the backlog.
     """
 
     live: Throughput

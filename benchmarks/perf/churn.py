@@ -18,7 +18,7 @@ Cycle = Callable[[], None]
 
 @dataclass(frozen=True)
 class Churn:
-    """Opened and closed a second, one after the other in each process."""
+    """Rates of opening and closing; each process does it one after the other."""
 
     connections: float
     channels: float
@@ -29,7 +29,7 @@ def measure_churn(uri: str, seconds: float, parallel: int, *, durable: bool) -> 
     """Measure each kind for so many seconds.
 
     Args:
-        parallel: processes that do it at the same time, 1 to 4.
+        parallel: processes, 1 to 4.
         durable: of the queues.
 
     Raises:

@@ -12,9 +12,9 @@ class Drain:
     """Messages a second.
 
     Args:
-        filled: confirmed while nobody consumed.
+        filled: confirmed, without consumers.
         drained: received from the moment all consumers were subscribed.
-        cpu_seconds: of the broker for each message drained; 0 where it is not known.
+        cpu_seconds: of the broker for each drained message; 0: unknown.
     """
 
     filled: float
@@ -50,7 +50,7 @@ def measure_drain(
 
 
 def fill(run: Run) -> float:
-    """Publish everything without consumers; gives the messages confirmed a second.
+    """Publish all messages without consumers; returns the rate of confirms.
 
     Raises:
         BadRequest: the workload says no number of messages, or has no confirms: when would it be full?

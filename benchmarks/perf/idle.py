@@ -1,4 +1,4 @@
-"""What connections cost that do nothing: the broker's resident memory before, meanwhile and behind them."""
+"""The memory of idle connections: the broker's resident memory before, with and after them."""
 
 import resource
 import time
@@ -11,8 +11,8 @@ from routelog.benchmarks.traffic.run import OnTick, Sample
 from routelog.benchmarks.traffic.unexpected import BadRequest
 
 HEARTBEAT_SECONDS = 60
-SPARE_FILES = 200  # what the broker, or this process, has open beside the connections
-SETTLE_SECONDS = 2.0  # until what a login leaves behind is gone
+SPARE_FILES = 200  # open files of the broker, or of this process, beside the connections
+SETTLE_SECONDS = 2.0  # until the memory of logins is freed
 KIB = 1024
 
 Memory = Callable[[], int]  # resident bytes of a broker
@@ -23,10 +23,10 @@ class Idle:
     """The broker's resident memory, in bytes.
 
     Args:
-        before: the connections came.
-        connected: while all of them were there, and said nothing.
-        gone: when all had left.
-        each: what one connection added.
+        before: without the connections.
+        connected: with all connections, idle.
+        gone: after all were closed.
+        each: growth for each connection.
         logins: a second, one after the other.
     """
 
@@ -48,7 +48,7 @@ def measure_idle(
 
     Raises:
         BadRequest: this process may not open so many files.
-        RunFailed: the broker let one of them not in, or not stay.
+        RunFailed: the broker refused or closed one of them.
     """
     raise_file_limit(connections)
     before = memory()
@@ -63,7 +63,7 @@ def measure_idle(
         time.sleep(SETTLE_SECONDS)
         connected = memory()
         for connection in opened:
-            connection.close()  # one that was gone already does not answer
+            connection.close()  # the broker may have closed it already
     finally:
         for connection in opened:
             connection.socket.close()

@@ -25,9 +25,11 @@ from routelog.benchmarks.traffic.run import OnTick, Run, started
 from routelog.benchmarks.traffic.unexpected import BadRequest, BrokerStalled, unexpected
 from routelog.benchmarks.traffic.workload import Workload
 
-_SECONDS_MAX = 600  # longer latencies count as this: a broker that far behind has stopped
+_SECONDS_MAX = 600  # longer latencies count as this
 _SIGNIFICANT_DIGITS = 3
-_START_SECONDS = 0.02  # from the start signal to the first message, so that all have seen it
+_START_SECONDS = (
+    0.02  # from the start signal to the first message, so that all processes have seen it
+)
 _NANOSECONDS = 1_000_000_000
 # Linux may let a sleeper sleep 50 µs longer to wake several at once; half the gap at 10,000 a second.
 _TIMER_SLACK = Path("/proc/self/timerslack_ns")
@@ -70,7 +72,7 @@ class Latency:
         delivered: until the consumer had it.
         confirmed: until the producer had the confirm; None without confirms. The n-th confirm counts for the
             n-th message.
-        sent: until it was sent: what of the others is the load generator's own.
+        sent: until it was sent: the part of the others that the load generator adds.
     """
 
     delivered: Percentiles
@@ -80,12 +82,12 @@ class Latency:
 
 @dataclass(frozen=True)
 class Schedule:
-    """When which message is due.
+    """The times at which messages are due.
 
     Args:
         rate: messages a second.
         messages: in all.
-        skipped: the first ones, which belong to the warm-up.
+        skipped: messages of the warm-up, at the start.
     """
 
     rate: float
@@ -104,7 +106,7 @@ class Schedule:
 
 
 class Times:
-    """By when how many messages had come so far; a histogram of what each took in the end."""
+    """The times at which messages came; at the end, a histogram of latencies."""
 
     def __init__(self, schedule: Schedule, start: Callable[[], int]) -> None:
         self._schedule = schedule
@@ -112,7 +114,7 @@ class Times:
         self._seen: list[tuple[int, int]] = [(0, 0)]
 
     def delivered(self, count: int) -> None:
-        """So many by this moment."""
+        """Note that so many messages had come by this moment."""
         self._seen.append((time.monotonic_ns(), count))
 
     def result(self) -> bytes:
@@ -121,7 +123,7 @@ class Times:
         return encoded
 
     def histogram(self) -> HdrHistogram:
-        """From the time each was due to the moment it had come."""
+        """The histogram of latencies, from when each message was due."""
         histogram = HdrHistogram(1, _SECONDS_MAX * 1_000_000, _SIGNIFICANT_DIGITS)
         start, schedule = self._start(), self._schedule
         for (_, before), (moment, count) in pairwise(self._seen):
@@ -149,7 +151,7 @@ class PacedProducer:
         return self._run.counters[Counter.GO]
 
     def run(self) -> tuple[bytes, bytes]:
-        """Publish all; gives encoded histograms of sending and of confirms."""
+        """Publish all messages; returns encoded histograms of sending and of confirms."""
         counters = self._run.counters
         if self._with_confirms:
             self._connection.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
@@ -180,7 +182,7 @@ class PacedProducer:
         self._run.counters.put(Counter.PUBLISHED, self._sent_count, WORKERS_MAX)
 
     def _listen(self, seconds: float) -> None:
-        """Wait, and take the confirms that come meanwhile."""
+        """Wait, and read confirms meanwhile."""
         connection = self._connection
         if connection.pending or select.select([connection.socket], [], [], seconds)[0]:
             data = connection.receive()

@@ -1,4 +1,4 @@
-"""What a command prints: a table for people, a file for programs, one line for what went wrong."""
+"""The output of a command: a table for people, a file for programs, one line for a failure."""
 
 import json
 import signal
@@ -31,9 +31,9 @@ class Outcome:
     """The figures of one command.
 
     Args:
-        rows: what the table says, each with its unit.
+        rows: of the table, each with its unit.
         figures: the same and more, for programs.
-        settings: what was asked for.
+        settings: the options of the command.
     """
 
     command: str
@@ -44,7 +44,7 @@ class Outcome:
     machine: Machine | None = None
 
     def print(self, console: Console) -> None:
-        """The table, and a line for the machine."""
+        """Print the table, and a line for the machine."""
         table = Table("", show_header=True)
         table.add_column(Text(escape_control(self.server)), justify="right")
         for name, value in self.rows:
@@ -54,7 +54,7 @@ class Outcome:
             console.print(f"the machine itself: {self.machine}", soft_wrap=True, highlight=False)
 
     def write(self, path: Path) -> None:
-        """One JSON object."""
+        """Write the figures as one JSON object."""
         content = {
             "command": self.command,
             "server": self.server,
@@ -79,7 +79,7 @@ def percentile_rows(name: str, times: "Percentiles") -> list[tuple[str, str]]:
 
 @contextmanager
 def progress(description: str, unit: str = "msg") -> Iterator[OnTick]:
-    """A line with the rate while something runs, on stderr, where somebody watches."""
+    """Show the rate while something runs, on a terminal's stderr."""
     # No thread of its own: the run forks its processes meanwhile.
     columns = SpinnerColumn(), TextColumn(_TEXT), BarColumn()
     console = Console(stderr=True)

@@ -15,11 +15,11 @@ class Throughput:
     """Messages per second within the measured window.
 
     Args:
-        published: by the producers; each counts once, wherever it goes.
+        published: by the producers; each message counts once, in however many queues.
         confirmed: 0 without confirms.
         received: deliveries; a message in several queues counts in each.
-        busy_before: share of the cores in use just before the run, by work that is not ours.
-        cpu_seconds: of the broker for each of `rate`; 0 where it is not known.
+        busy_before: share of the cores in use just before the run, by other work.
+        cpu_seconds: of the broker for each message of `rate`; 0: unknown.
     """
 
     published: float
@@ -30,7 +30,7 @@ class Throughput:
 
     @property
     def rate(self) -> float:
-        """The figure to compare: deliveries, or confirms where nobody consumes."""
+        """The figure to compare: deliveries; without consumers, confirms."""
         return self.received or self.confirmed
 
 
@@ -42,7 +42,7 @@ def measure_throughput(
     on_tick: OnTick | None = None,
     cpu: CpuSeconds | None = None,
 ) -> Throughput:
-    """Run a workload, and check that every message came as often as it should, in order where that is known.
+    """Run a workload, and check that every message came as often as expected, and in order if that is defined.
 
     With a number of messages wanted, the window is from the first to the last of them.
 

@@ -1,1 +1,1 @@
-"""What a bystander waits while another client is a storm."""
+"""Fairness: how long a bystander waits while another client causes a storm."""

@@ -1,4 +1,4 @@
-"""A client in a process of its own that publishes and waits for its confirm, again and again."""
+"""The bystander: a client in a process of its own that publishes and waits for the confirm, repeatedly."""
 
 import multiprocessing
 import time
@@ -10,16 +10,16 @@ from pathlib import Path
 from routelog.benchmarks.traffic.journal_load import journal_load
 
 _FORK = multiprocessing.get_context("fork")
-PAUSE_SECONDS = 0.0005  # between two round trips: a bystander is no load
+PAUSE_SECONDS = 0.0005  # between two round trips: the bystander must not be a load
 
 
 class Waits:
-    """Round trips of a bystander, filled in when it has ended.
+    """Round trips of a bystander, filled in at its end.
 
     Attributes:
         seconds: from each publish to its confirm, sorted.
-        loop_seconds: what of that the broker's first thread was running, sorted: what held the loop,
-            whatever else the machine did.
+        loop_seconds: processor time of the broker's first thread in each of them, sorted: how long the loop was
+            held, without the time of other processes.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Waits:
         self.loop_seconds: list[float] = []
 
     def fill(self, waits: Sequence[tuple[float, float]]) -> None:
-        """Take what the bystander measured."""
+        """Fill in what the bystander measured."""
         self.seconds = sorted(wait for wait, _ in waits)
         self.loop_seconds = sorted(running for _, running in waits)
 

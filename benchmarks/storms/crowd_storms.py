@@ -1,4 +1,4 @@
-"""Storms of a crowd: what many clients do at once, each as fast as it can."""
+"""Storms of many clients at once, each as fast as it can."""
 
 import selectors
 import time
@@ -24,7 +24,7 @@ RECEIVED_BYTES_MAX = 1 << 20
 
 
 class CrowdStorms:
-    """What many clients can do to all others; each has a queue of its own."""
+    """Storms of many clients, each with a queue of its own."""
 
     def __init__(self, url: str, scale: float) -> None:
         self._url = url
@@ -83,7 +83,7 @@ class CrowdStorms:
         return crowd
 
     def _ask(self, crowd: list[Connection], blocks: list[bytes]) -> None:
-        """Let each send its block, and again whenever it is told that something of it is confirmed."""
+        """Have each client send its block, and again after each confirm."""
         with selectors.DefaultSelector() as ready:
             for client, block in zip(crowd, blocks, strict=True):
                 client.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
@@ -98,7 +98,7 @@ class CrowdStorms:
             client.socket.close()
 
     def _flood(self, crowd: list[Connection], count: int, end_of_block: bytes = b"") -> None:
-        """Let all send so many messages to their queues, again and again, and read whatever comes."""
+        """Have all clients send so many messages to their queues, repeatedly, and read all answers."""
         with selectors.DefaultSelector() as ready:
             for number, client in enumerate(crowd):
                 block = _messages(number, count) + end_of_block

@@ -1,4 +1,4 @@
-"""Storms of those who leave: what the end of one large client, or of a crowd at once, takes from all others."""
+"""Storms of disconnects: one large client, or many clients at once, disconnect."""
 
 import struct
 from collections.abc import Callable
@@ -14,11 +14,11 @@ CONSUMERS = 16_384  # the most that a connection may have
 CHANNEL_CONSUMERS = 8  # each channel by itself is little
 CROWD = 9_000
 LEAVING_SECONDS = 3.0
-_RESET = struct.pack("@ii", 1, 0)  # the system says nothing but goodbye
+_RESET = struct.pack("@ii", 1, 0)  # closes with a reset
 
 
 class DisconnectStorms:
-    """Clients that leave, with all that is theirs."""
+    """Clients that disconnect, with channels, consumers and queues."""
 
     def __init__(self, url: str, scale: float) -> None:
         self._url = url

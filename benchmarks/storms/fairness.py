@@ -1,7 +1,7 @@
-"""How long others wait while one client is a storm: `python -m routelog.benchmarks.storms.fairness`.
+"""Fairness under load, `python -m routelog.benchmarks.storms.fairness`: how long others wait during a storm.
 
-A bystander publishes and waits for its confirm, which needs no disk, while each storm runs. "Loop busy" counts
-only the time that the broker's event loop ran during one wait, which may be two or three turns. "Turn" is the
+A bystander publishes and waits for its confirm, without the disk, while each storm runs. "Loop busy" is the
+processor time of the broker's event loop during one wait, which may span two or three turns. "Turn" is the
 longest single turn, by the clock of the loop's thread.
 """
 
@@ -76,7 +76,7 @@ def main(
 
 
 def _held(turns: Sequence[Turn]) -> tuple[str, str, str]:
-    # The longest turn, the most of the processor that one took, and how many are too long.
+    # The longest turn, the most processor time of a turn, and the number of too long turns.
     if not turns:
         return "", "", ""
     longest = max(turn.seconds for turn in turns)

@@ -1,8 +1,8 @@
-"""Single turns of a broker's loop: from what `epoll_pwait` gives to its next call, by the clock of its thread.
+"""Single turns of a broker's event loop: from the return of `epoll_pwait` to its next call.
 
-`loop_turns.c` stands before the call in the broker's process and writes them down. What other work, or the
-host of a virtual machine, takes away from the loop's thread meanwhile is not counted, where the system tells
-it apart; what the thread itself waits for, a lock or a disk, is.
+`loop_turns.c` wraps the call in the broker's process and records the turns. Time that other processes, or the
+host of a virtual machine, take from the thread is not counted, if the system reports it; time that the thread
+waits for a lock or a disk is counted.
 """
 
 import struct
@@ -14,7 +14,7 @@ from pathlib import Path
 
 _SOURCE = Path(__file__).with_suffix(".c")
 _TURN = struct.Struct("@5q")  # `struct turn`
-SECONDS_MIN = 0.0002  # shorter turns are not written down
+SECONDS_MIN = 0.0002  # shorter turns are not recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class Turn:
 
     Args:
         begin: seconds of the monotonic clock.
-        seconds: how long it held the loop; where the thread waited for something, what a host took is in it.
-        cpu_seconds: what of that the thread was running; it waited for the rest.
+        seconds: how long it held the loop; if the thread waited, with time that the host took.
+        cpu_seconds: processor time of the thread in it.
     """
 
     begin: float
@@ -33,13 +33,13 @@ class Turn:
 
 
 class LoopTurns:
-    """Turns of one process's first thread, that are not very short.
+    """The turns of one process's first thread, without very short ones.
 
     Args:
-        folder: where the recording and its library go.
+        folder: for the recording and its library.
 
     Attributes:
-        are_known: there is a compiler, so they are written down.
+        are_known: turns are recorded: there is a compiler.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -55,7 +55,7 @@ class LoopTurns:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Of the process, when it starts."""
+        """The environment for the process."""
         if not self.are_known:
             return {}
         return {
@@ -78,7 +78,7 @@ def turns_of(content: bytes) -> Iterator[Turn]:
 
 
 def between(turns: Sequence[Turn], begin: float, end: float) -> Sequence[Turn]:
-    """Those that began in a stretch of the monotonic clock."""
+    """The turns that began between two times of the monotonic clock."""
     first = bisect_left(turns, begin, key=_begin)
     return turns[first : bisect_left(turns, end, key=_begin)]
 

@@ -1,4 +1,4 @@
-"""Storms: what one operator can do to all clients over the HTTP API."""
+"""Storms of the HTTP API: large requests of one operator."""
 
 import json
 from base64 import b64encode
@@ -21,7 +21,7 @@ SHOWN_MESSAGES = 160
 
 
 class ManagementStorms:
-    """Lists, definitions, policies and vhosts, each of as many queues as an operator may have.
+    """Lists, definitions, policies and vhosts, each with very many queues.
 
     Args:
         url: of the broker, for AMQP.

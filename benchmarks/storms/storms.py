@@ -1,4 +1,4 @@
-"""Storms: what one client can do to all others over AMQP."""
+"""Storms of AMQP: large requests of one client."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ ROUTED_QUEUES = 100
 HELD_QUEUES = 1_000
 LETTERS_SECONDS = 3.0  # for 100,000 dead letters
 DELIVERY_FRAMES = 3  # of a small message
-# Each word of such a key keeps all places of such patterns busy.
+# Each word of such a key matches in all nodes of such patterns.
 CRAFTED_PATTERNS = 100
 CRAFTED_WORDS = 60
 SLOW_SECONDS = 1.0
@@ -28,7 +28,7 @@ PARTITIONS = 256  # the most that a queue may have
 
 
 class Storms:
-    """What one client can do to all others."""
+    """The storms of one client."""
 
     def __init__(self, url: str, scale: float) -> None:
         self._url = url
@@ -174,7 +174,7 @@ class Storms:
         declare = commands.Queue.Declare(queue=name, durable=durable)
         self._connection.call(declare, commands.Queue.DeclareOk)
 
-    # -- routes that nobody has asked for before
+    # -- routes that are not cached
 
     def _hash_keys(self) -> None:
         self._exchange("fairness.hash", "x-consistent-hash")
@@ -202,7 +202,7 @@ class Storms:
         self._publish_keys("fairness.winding", self._winding_keys("a"))
 
     def _wind_single_keys(self) -> None:
-        # So neighbours make no run. The patterns are there.
+        # So neighbouring messages are no run. The patterns are bound already.
         content = content_frames(0, 16, persistent=False)
         between = frame.marshal(commands.Basic.Publish(exchange="amq.fanout"), CHANNEL) + content
         self._publish_keys("fairness.winding", self._winding_keys("b.a"), between)
@@ -276,7 +276,7 @@ class Storms:
         client.close()
 
     def _holder(self, arguments: FieldTable) -> Connection:
-        """A client that holds deliveries of many queues by turns, neighbours in none."""
+        """A client with unacknowledged deliveries of many queues in turn, no two neighbours of one queue."""
         client = Connection(self._url)
         names = [f"fairness.held.{number}" for number in range(HELD_QUEUES)]
         declares = (

@@ -1,4 +1,4 @@
-"""Storms of transactions: what one client can commit at once."""
+"""Storms of transactions: very large commits of one client."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import cycle, islice

@@ -1,8 +1,8 @@
 """Delayed messages by the million: `python -m routelog.benchmarks.studies.delayed`.
 
-Most messages are delayed by up to a year; some, scattered among them, become due within a window, behind a kill
-of the broker. It is counted whether each of these comes, whether one comes early, and how late they are: behind
-the time at which the broker itself says that it is due, which is the producer's wish and the way to the broker.
+Most messages are delayed by up to a year; some, scattered among them, become due within a window, after a kill
+of the broker. The study counts missing and early messages, and how late the others come after the time at which
+the broker says they are due.
 """
 
 import json
@@ -30,7 +30,7 @@ from routelog.benchmarks.traffic.unexpected import EXIT_WRONG
 EXCHANGE, QUEUE = "delayed", "delayed"
 YEAR = 365 * 86_400.0  # s
 IN_FLIGHT = 400  # unconfirmed: little time between a producer's wish and the broker's clock
-FAR = "far"  # routing key of those that become due behind the window; others have their number
+FAR = "far"  # routing key of messages that become due after the window; others have their number
 MARK = b"due"  # in front of the bodies of messages that become due in the window
 
 tool = typer.Typer(no_args_is_help=False, pretty_exceptions_enable=False)
@@ -86,7 +86,7 @@ def _run(
     if time.time() > begin:
         raise SystemExit("the window began before the broker was back: a longer --lead is needed")
     came, extra = _consume(broker.url, wanted, begin + window + 30)
-    time.sleep(1.0)  # the last ones are held until their copies are durable
+    time.sleep(1.0)  # the last messages are held until their copies are durable
     held = _asked(data, f"exchanges/%2F/{EXCHANGE}")["messages_delayed"]
     late = sorted(at - due.get(number, wanted[number]) for number, at in came.items())
     early = sum(at < wanted[number] for number, at in came.items()) + sum(each < 0 for each in late)
@@ -134,7 +134,7 @@ def _publish(url: str, messages: int, wanted: list[float], body_bytes: int) -> N
             key = str(number)
             delay = wanted[number] - time.time()
             content = body_frames((MARK + b"%d " % number).ljust(body_bytes, b"-"))
-        # What the broker adds to its clock is whole: a wish is never answered early.
+        # The broker rounds up: no message may come early.
         milliseconds = -int(-delay * 1_000 // 1)
         properties = commands.Basic.Properties(headers={"x-delay": milliseconds}, delivery_mode=2)
         publish = frame.marshal(commands.Basic.Publish(exchange=EXCHANGE, routing_key=key), CHANNEL)

@@ -1,6 +1,6 @@
-"""What a confirm costs, beside what the disk costs: `python -m routelog.benchmarks.studies.journal`.
+"""The latency of confirms and of the disk: `python -m routelog.benchmarks.studies.journal`.
 
-Everything is measured again in every round, in turns, so that what else the machine does meets all of it.
+All measurements are repeated in every round, so that other load of the machine affects them equally.
 """
 
 import statistics
@@ -29,7 +29,7 @@ RUNS = (BURST, 1)  # messages in a row to one queue
 
 
 class JournalFigures:
-    """What was measured, by what was measured; seconds, and confirms a second."""
+    """The measurements by kind, in seconds, and confirms a second."""
 
     def __init__(self) -> None:
         self.sync: list[float] = []
@@ -90,7 +90,7 @@ def main(
             for queues in QUEUES
         }
         for load in loads.values():
-            load.confirmed_per_second(seconds)  # makes what a queue makes with its first messages
+            load.confirmed_per_second(seconds)  # so that segments and so on exist
             load.empty()
         probe = SyncProbe(data / "probe")
         stack.callback(probe.close)
@@ -110,7 +110,7 @@ def _measure_latencies(
     server: SyncServer,
     seconds: float,
 ) -> None:
-    # One of each in turn: on a shared disk, what is measured a second apart does not compare.
+    # One of each in turn: on a shared disk, measurements a second apart do not compare.
     syncs: list[float] = []
     answers: list[float] = []
     found: dict[str, list[float]] = {level: [] for level in loads}

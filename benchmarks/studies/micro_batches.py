@@ -1,4 +1,4 @@
-"""How long Spark takes for micro-batches of few records: of ours, and of the least that Python can give it."""
+"""The time of Spark's micro-batches of few records: of RouteLog, and of a minimal source in Python."""
 
 import json
 import statistics
@@ -39,11 +39,11 @@ class NumbersReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"n": min(start["n"] + ROWS, MICRO_BATCHES * ROWS)}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """What a micro-batch has."""
+        """The size of a micro-batch."""
         return ReadMaxRows(ROWS)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """There is an end anyway."""
+        """Nothing to do: the stream ends anyway."""
 
     def partitions(self, start: object, end: object) -> list[InputPartition]:
         """Both tasks."""
@@ -55,7 +55,7 @@ class NumbersReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class Numbers(DataSource):
-    """The least that a stream in Python can be: what it takes is Spark's own."""
+    """A minimal stream in Python: its time is Spark's own."""
 
     @classmethod
     def name(cls) -> str:

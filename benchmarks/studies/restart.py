@@ -1,4 +1,4 @@
-"""How long a RouteLog needs to come back: `python -m routelog.benchmarks.studies.restart backlog`, or `queues`.
+"""The time of a restart: `python -m routelog.benchmarks.studies.restart backlog`, or `queues`.
 
 Times are wall clock from the start of the process, interpreter included.
 """

@@ -1,4 +1,4 @@
-"""What reading logs costs in Spark, beside Spark's own Parquet on the same records.
+"""The cost of reading logs in Spark, beside Spark's own Parquet with the same records.
 
     python -m routelog.benchmarks.studies.spark_read --megabytes 1000 --folder DIR
 
@@ -105,7 +105,7 @@ def spark_session(*, unix_socket: bool = False) -> SparkSession:
 
 
 def _cpu_seconds(root: int) -> float:
-    """What a process, its descendants, and those of them that have ended took of the processors."""
+    """Processor time of a process and all its descendants, ended ones included."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
