@@ -464,7 +464,7 @@ def test_every_library_is_declared(package: str) -> None:
         for imported in module.imports
         if imported.module.partition(".")[0] not in known
     ]
-    report(found, "name its distribution in pyproject.toml and docs/dependencies.md")
+    report(found, "name its distribution in pyproject.toml and docs/internals/dependencies.md")
 
 
 # The checks find what they look for
