@@ -1,4 +1,4 @@
-"""Tests of the suites that fail for reasons that are not the broker's; docs/internals/interop.md tells the same.
+"""Tests of the suites that fail for reasons that are not the broker's: as in docs/internals/interop.md.
 
 Patterns of `fnmatch` for names of tests as pytest has them, by suite.
 """
