@@ -31,9 +31,10 @@ IN_MEMORY := $(shell \
 
 N := 2000
 STEPS := 1000000
+SEEDS := 10000
 BROKER := routelog
 
-.PHONY: help setup java demo serve test test-spark-all crash model interop check coverage release-check format bench clean
+.PHONY: help setup java demo serve test test-spark-all crash model simulate interop check coverage release-check format bench clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
@@ -63,6 +64,9 @@ crash: setup ## N=2000: kill -9, power cuts and disk faults, all of them; an hou
 
 model: setup ## STEPS=1000000: random clients against a model of queues and settlement; an hour
 	@ROUTELOG_TEST_MODEL_STEPS=$(STEPS) $(BIN)/python -m pytest -s -o faulthandler_timeout=0 tests/model
+
+simulate: setup ## SEEDS=10000: histories of a cluster with every fault, from seeds; ten minutes
+	@PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(SEEDS) --processes "$$(nproc)"
 
 interop: setup ## BROKER=routelog: the integration suites of py-amqp, kombu and celery; an hour
 	@.ci/system-packages interop

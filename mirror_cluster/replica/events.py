@@ -76,13 +76,15 @@ class RecordSeen:
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """The coordinator answered a proposal.
+    """The coordinator answered a proposal, or did not: each `Propose` gets one of these.
 
     Attributes:
+        revision: of the record that was proposed, as it was then.
         accepted: the record as it is since; None if it had changed before, or the answer did not come:
             then it may still be accepted later.
     """
 
+    revision: int
     accepted: ShardRecord | None
 
 

@@ -55,7 +55,7 @@ class Leader:
         self._in_sync = InSyncSet(record)
         self._peers: dict[str, Peer] = {}
         self._caught_up = dict.fromkeys(record.members, now)
-        self._proposal_open = False
+        self._open_revision: int | None = None  # of the proposal that waits for its answer
         self._target = ""  # of a transfer
         self._transfer_ends = 0.0
         self._begin = log.chain.end_position + 1
@@ -105,12 +105,12 @@ class Leader:
         self._in_sync.adopt(record)
         return self._advance(now)
 
-    def proposed(self, accepted: ShardRecord | None, now: float) -> list[Action]:
-        """The coordinator's answer; without one, what was proposed still counts."""
-        self._proposal_open = False
-        if accepted is None:
-            return [ReadRecord()]
-        return self.adopt(accepted, now)
+    def answered(self, revision: int, is_accepted: bool, now: float) -> list[Action]:
+        """The coordinator answered a proposal, and its record is adopted; without one it still counts."""
+        if revision != self._open_revision:
+            return []
+        self._open_revision = None
+        return self._advance(now) if is_accepted else [ReadRecord()]
 
     def transfer(self, to: str, now: float) -> list[Action]:
         """Hand the leadership over as soon as the other one has everything; give up when that takes long."""
@@ -190,7 +190,7 @@ class Leader:
         if not self.serving and not self._target and self._log.committed >= self._begin:
             self.serving = True
             actions.append(Serve(self.epoch))
-        if not self._proposal_open:
+        if self._open_revision is None:
             actions += self._propose(self._wanted_record(now))
         return actions
 
@@ -204,7 +204,7 @@ class Leader:
     def _propose(self, record: ShardRecord | None) -> list[Action]:
         if record is None:
             return []
-        self._proposal_open = True
+        self._open_revision = record.revision
         self._in_sync.propose(record)
         return [Propose(record)]
 
@@ -245,8 +245,10 @@ class Leader:
         return peer.member in self._in_sync.record.members
 
     def _handed_over(self) -> ShardRecord | None:
+        if not self._is_able(self._target):
+            return None
         peer, end = self._peers[self._target], self._log.chain.end_position
-        if not self._is_able(self._target) or peer.durable != end or self._log.committed != end:
+        if peer.durable != end or self._log.committed != end:
             return None
         return self._in_sync.record.led_by(peer.member, claim=0)
 

@@ -74,8 +74,8 @@ class Replica:
         self._record: ShardRecord | None = None
         self._alive: Mapping[str, int] | None = None
         self._gone: set[int] = set()  # processes that ended although they have a lease
-        self._lease_lost = False
-        self._claim_open = False
+        self._lease_lost = True  # it is not held yet: who claims must be alive to the others
+        self._claim_revision: int | None = None  # of a claim that waits for its answer
         self._candidate_since: float | None = None
         self._asked_at = 0.0
         self._promising = 0  # the epoch that is being written down
@@ -165,10 +165,8 @@ class Replica:
 
     def _record_seen(self, event: RecordSeen, now: float) -> list[Action]:
         record = event.record
-        if self._record is not None and record.revision <= self._record.revision:
+        if self._is_old(record):
             return []
-        if record.epoch < self.promise:
-            return []  # an old one: a newer epoch was promised because the coordinator had it
         before, self._record = self._record, record
         if self.leader is not None:
             return self.leader.adopt(record, now)
@@ -176,10 +174,15 @@ class Replica:
             is_new = self._follower.state is FollowerState.IDLE  # to the replicas
             return self._said_when_drained() + (self._take_role(now) if is_new else [])
         self._candidate_since = None
-        actions = self._follower.stop()
+        actions = self._said_when_drained() + self._follower.stop()
         if record.epoch == self.promise:
             return actions + self._take_role(now)
         return actions + self._make_promise(record.epoch)
+
+    def _is_old(self, record: ShardRecord) -> bool:
+        if record.epoch < self.promise:
+            return True  # the coordinator had a newer epoch when that was promised, perhaps before a restart
+        return self._record is not None and record.revision <= self._record.revision
 
     def _make_promise(self, epoch: int) -> list[Action]:
         if epoch <= self._promising:
@@ -198,22 +201,29 @@ class Replica:
             return []
         if record.leader != node:
             return self._follower.follow(record, now) if self._is_replica(record) else []
-        if record.claim != self._identity.process:
+        if not self._has_claimed(record):
             return self._claim_when_due(now)
         self.leader = Leader(self._identity, self.log, self._settings, record, now)
         self.leader.lease_lost = self._lease_lost
         return self.leader.begin(now)
 
+    def _has_claimed(self, record: ShardRecord) -> bool:
+        # Not only this node: a process that was started again has nothing of what the one before it knew.
+        return record.claim == self._identity.process
+
     def _is_replica(self, record: ShardRecord) -> bool:
         return bool(record.leader) and self._identity.member.node in record.replicas
 
     def _proposed(self, event: Proposed, now: float) -> list[Action]:
-        if self.leader is not None:
-            return self.leader.proposed(event.accepted, now)
-        self._claim_open = False
-        if event.accepted is None:
-            return [ReadRecord()]
-        return self._record_seen(RecordSeen(event.accepted), now)
+        accepted = event.accepted
+        # Under the same rule as all news: the watch may have told of it before, and of later ones.
+        actions = self._record_seen(RecordSeen(accepted), now) if accepted is not None else []
+        if event.revision == self._claim_revision:
+            self._claim_revision = None
+            return actions if accepted is not None else [ReadRecord()]
+        if self.leader is None:
+            return actions
+        return actions + self.leader.answered(event.revision, accepted is not None, now)
 
     def _nodes_alive(self, event: NodesAlive, now: float) -> list[Action]:
         self._alive = event.processes
@@ -228,7 +238,7 @@ class Replica:
     def _lease(self, event: LeaseLost | LeaseHeld, now: float) -> list[Action]:
         self._lease_lost = isinstance(event, LeaseLost)
         if self.leader is None:
-            return []
+            return self._claim_when_due(now)
         self.leader.lease_lost = self._lease_lost
         return self.leader.tick(now)
 
@@ -236,7 +246,9 @@ class Replica:
 
     def _claim_when_due(self, now: float) -> list[Action]:
         record, alive = self._record, self._alive
-        if self.leader is not None or self._claim_open or record is None or alive is None:
+        if self.leader is not None or self._claim_revision is not None or self._lease_lost:
+            return []
+        if record is None or alive is None:
             return []
         member = self._identity.member
         running = {node: process for node, process in alive.items() if process not in self._gone}
@@ -249,15 +261,16 @@ class Replica:
             self._candidate_since = now
         if now - self._candidate_since < place * self._settings.election_step_seconds:
             return []
-        self._claim_open = True
+        self._claim_revision = record.revision
         size_min = self._settings.min_in_sync
         return [Propose(claimed(record, member, self._identity.process, running, size_min))]
 
     def _can_claim(self, record: ShardRecord) -> bool:
         if self._draining and record.in_sync != {self._identity.member.node}:
             return False
-        is_claimed = record.claim == self._identity.process  # and its promise is on the way
-        return not is_claimed and self._follower.state is not FollowerState.COPYING
+        if self._has_claimed(record):  # and its promise is on the way
+            return False
+        return self._follower.state is not FollowerState.COPYING
 
     # Time and commands
 
@@ -288,7 +301,7 @@ class Replica:
         return [] if is_needed or not self._draining else [Drained()]
 
     def _recover(self, event: RecoverWithLoss, now: float) -> list[Action]:
-        if self._record is None or self.leader is not None or self._claim_open:
+        if self._record is None or self.leader is not None or self._claim_revision is not None:
             return []
-        self._claim_open = True
+        self._claim_revision = self._record.revision
         return [Propose(self._record.recovered_by(self._identity.member, self._identity.process))]

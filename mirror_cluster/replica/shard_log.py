@@ -24,7 +24,8 @@ class Identity:
 class ShardLog:
     """The journal of one replica.
 
-    Invariants: `committed` never falls, is never behind `durable`, and nothing up to it is ever cut.
+    Invariants: `committed` is never above `durable`, nothing up to it is ever cut, and it falls only when
+    a copy takes the place of everything.
     """
 
     def __init__(self, chain: Chain, applied: int) -> None:

@@ -26,6 +26,7 @@ from routelog.mirror_cluster.replica.events import (
     Copied,
     Drain,
     Durable,
+    LeaseHeld,
     LeaseLost,
     NodeGone,
     NodesAlive,
@@ -63,7 +64,7 @@ class Cluster:
         self.blocks: dict[int, Block] = {}
         self.nodes = {node: replica(node) for node in DISKS}
         for node in self.nodes:
-            self.tell(node, NodesAlive(PROCESSES), RecordSeen(first))
+            self.tell(node, LeaseHeld(), NodesAlive(PROCESSES), RecordSeen(first))
         self.wait(3)
 
     def wait(self, seconds: float) -> None:
@@ -103,10 +104,10 @@ class Cluster:
                 self.tell(to, Received(node, message))
             case Propose(wanted) if node not in self.held:
                 if wanted.revision != self.record.revision:
-                    self.tell(node, Proposed(None), RecordSeen(self.record))
+                    self.tell(node, Proposed(wanted.revision, None), RecordSeen(self.record))
                     return
                 self.record = ShardRecord(**{**vars(wanted), "revision": wanted.revision + 1})
-                self.tell(node, Proposed(self.record))
+                self.tell(node, Proposed(wanted.revision, self.record))
                 for each in self.nodes.keys() - self.held:
                     self.tell(each, RecordSeen(self.record))
             case _:

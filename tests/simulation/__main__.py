@@ -1,0 +1,56 @@
+"""`python -m simulation --seeds 10000`: many histories; `--seed 17` shows one, step by step."""
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+
+from simulation.cluster import Outcome, run
+
+
+def main() -> int:
+    """Run what the arguments ask for; 1 if an invariant does not hold."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=1_000, help="how many")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--seed", type=int, help="only this one, with its timeline")
+    arguments = parser.parse_args()
+    if arguments.seed is not None:
+        return show(run(arguments.seed, traces=True))
+    began = time.monotonic()
+    counts: Counter[str] = Counter()
+    seeds = range(arguments.first, arguments.first + arguments.seeds)
+    failed = []
+    for outcome in outcomes(seeds, arguments.processes):
+        counts.update(outcome.counts)
+        if outcome.violation is not None:
+            failed.append(outcome.seed)
+            print(f"seed {outcome.seed}: {outcome.violation}", flush=True)
+    seconds = time.monotonic() - began
+    print(f"{arguments.seeds:,} seeds in {seconds:.0f} s, {len(failed)} violations")
+    print(", ".join(f"{name} {count:,}" for name, count in sorted(counts.items())))
+    if failed:
+        print(f"python -m simulation --seed {failed[0]} shows the first")
+    return bool(failed)
+
+
+def outcomes(seeds: range, processes: int) -> Iterator[Outcome]:
+    """What became of each seed."""
+    if processes == 1:
+        yield from map(run, seeds)
+        return
+    with ProcessPoolExecutor(processes) as pool:
+        yield from pool.map(run, seeds, chunksize=20)
+
+
+def show(outcome: Outcome) -> int:
+    """Print the timeline of a seed."""
+    print("\n".join(outcome.timeline))
+    return outcome.violation is not None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,288 @@
+"""What must stay true, checked at each step, against what the disks and the coordinator really hold.
+
+The numbers in the messages are those of the invariants in docs/internals/mirroring.md.
+"""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from routelog.mirror_cluster import Block, Chain, Mark, ShardRecord
+from routelog.mirror_cluster.protocol.messages import Acknowledge, Fenced, Hello, Message
+
+if TYPE_CHECKING:
+    from simulation.cluster import Cluster
+    from simulation.node import Node
+
+# A leader that was deposed has noticed by then: two leases, and a turn of its loop.
+DEPOSED_SECONDS = 5.0
+
+
+class Violation(AssertionError):
+    """An invariant does not hold."""
+
+
+class Checker:
+    """Knows everything that was ever committed and confirmed."""
+
+    def __init__(self, cluster: "Cluster") -> None:
+        self.history: dict[int, Mark] = {0: Mark(0, 0, 0)}
+        self.payloads: dict[int, bytes] = {}
+        self.confirmed_end = 0
+        self.confirms: dict[bytes, int] = {}
+        self.counts: Counter[str] = Counter()
+        self._cluster = cluster
+        self._leaders: dict[int, tuple[str, int]] = {}
+        self._made: dict[tuple[int, int], int] = {}
+        self._promised: dict[str, int] = {}
+        self._erased: dict[str, set[int]] = {}
+        self._gone: dict[str, set[int]] = {}
+        self._committed_of: dict[int, int] = {}
+        self._deposed_at: dict[int, float] = {}
+
+    # Steps of a node
+
+    def recovered(self, node: "Node", chain: Chain) -> None:
+        """A process has read its disk."""
+        gone = self._gone.get(node.name, set())
+        for position in range(chain.base.position + 1, chain.end_position + 1):
+            mark = chain.mark(position)
+            self._must(
+                mark is not None and mark.checksum not in gone,
+                f"I11: {node.name} has block {position} again, which it had told its leader is cut",
+            )
+        self._erased[node.name] = set()
+        if chain.base.position in self.history and not self._is_outdated(chain.base.epoch):
+            known = self.history[chain.base.position] == chain.base
+            self._must(known, f"I2: {node.name} begins behind another block {chain.base}")
+
+    def copied(self, node: "Node", checkpoint: Mark) -> None:
+        """A checkpoint takes the place of what a node had."""
+        self.counts["copies"] += 1
+        self._committed_of.pop(node.process, None)
+        known = self.history.get(checkpoint.position)
+        if not self._is_outdated(checkpoint.epoch):
+            self._must(
+                known == checkpoint, f"I2: {node.name} gets a copy that ends in {checkpoint}"
+            )
+
+    def wiped(self, node: "Node") -> None:
+        """Its disk is another one."""
+        for known in (self._promised, self._erased, self._gone):
+            known.pop(node.name, None)
+
+    def sent(self, node: "Node", message: Message) -> None:
+        """A message leaves."""
+        if isinstance(message, Hello | Acknowledge):
+            before = self._promised.get(node.name, 0)
+            self._must(
+                message.epoch >= before,
+                f"I4: {node.name} follows epoch {message.epoch} after epoch {before}",
+            )
+            self._promised[node.name] = message.epoch
+        elif not isinstance(message, Fenced) and node.replica and node.replica.leader:
+            self._leads(node, message.epoch)
+        if isinstance(message, Acknowledge) and self._erased.get(node.name):
+            self._gone.setdefault(node.name, set()).update(self._erased.pop(node.name))
+
+    def stored(self, node: "Node", blocks: tuple[Block, ...]) -> None:
+        """Blocks go to a disk."""
+        leads = node.replica is not None and node.replica.leader is not None
+        gone = self._gone.get(node.name, set())
+        for block in blocks:
+            if leads:
+                self._leads(node, block.epoch)
+            key = (block.epoch, block.position)
+            same = self._made.setdefault(key, block.checksum) == block.checksum
+            self._must(same, f"I2: two blocks {block.position} of epoch {block.epoch}")
+            gone.discard(block.checksum)
+
+    def truncated(self, node: "Node", position: int, erased: list[Block]) -> None:
+        """Blocks are erased from a disk."""
+        self.counts["truncations"] += 1
+        self._must(
+            position >= node.applied,
+            f"I12: {node.name} erases from {position}, applied is {node.applied}",
+        )
+        found = self._erased.setdefault(node.name, set())
+        found.update(block.checksum for block in erased)
+
+    def committed(
+        self, node: "Node", applied: int, position: int, blocks: dict[int, Block]
+    ) -> None:
+        """A node is told that blocks are committed, and applies them."""
+        replica = node.replica
+        assert replica is not None
+        leader = replica.leader
+        epoch = leader.epoch if leader else replica.promise
+        before = self._committed_of.get(node.process, 0)
+        self._must(position >= before, f"I5: committed falls at {node.name} to {position}")
+        self._committed_of[node.process] = position
+        mark = replica.log.chain.mark(position)
+        if mark is None or self._is_outdated(epoch):
+            return
+        self._must(position <= replica.log.durable, f"I12: {node.name} applies what is not durable")
+        for each in range(applied + 1, position + 1):
+            here = replica.log.chain.mark(each)
+            if here is None:
+                continue
+            known = self.history.setdefault(each, here)
+            self._must(known == here, f"I2: {node.name} has another committed block {each}: {here}")
+            if each in blocks:
+                self.payloads[each] = blocks[each].payload
+        if leader is not None:
+            self._is_on_disks(node, mark, epoch)
+        else:
+            self._must(
+                position <= self._committed_end,
+                f"I10: {node.name} applies {position}, no leader had committed that",
+            )
+
+    def confirmed(self, node: "Node", position: int, payload: bytes) -> None:
+        """A client gets its confirm."""
+        assert node.replica is not None
+        assert node.replica.leader is not None
+        if self._is_outdated(node.replica.leader.epoch):
+            return
+        self.counts["confirms"] += 1
+        self._must(payload not in self.confirms, f"I6: {payload!r} is confirmed twice")
+        self._must(self.payloads.get(position) == payload, f"I6: {payload!r} is not at {position}")
+        self.confirms[payload] = position
+        self.confirmed_end = max(self.confirmed_end, position)
+
+    def served(self, node: "Node", epoch: int) -> None:
+        """A leader begins to take publishes."""
+        self.counts["leaders"] += 1
+        self._leads(node, epoch)
+        if self._is_outdated(epoch) or epoch < self._cluster.coordinator.record.epoch:
+            return
+        self._must(
+            node.applied >= self.confirmed_end,
+            f"I13: {node.name} serves with {node.applied} applied of {self.confirmed_end} confirmed",
+        )
+
+    def ticked(self, node: "Node") -> None:
+        """A turn of a node's loop."""
+        replica, record = node.replica, self._cluster.coordinator.record
+        if replica is None or replica.leader is None or replica.leader.epoch >= record.epoch:
+            self._deposed_at.pop(node.process, None)
+            return
+        now = self._cluster.scheduler.now
+        since = self._deposed_at.setdefault(node.process, now)
+        self._must(
+            now - since < DEPOSED_SECONDS,
+            f"I14: {node.name} leads epoch {replica.leader.epoch}, long after {record.epoch} began",
+        )
+
+    # Steps of the coordinator
+
+    def changed(self, before: ShardRecord, after: ShardRecord) -> None:
+        """The record of the shard is another one."""
+        self.counts["records"] += 1
+        if after.unclean != before.unclean:
+            self._forgive(after)
+            return
+        self._must(after.epoch >= before.epoch, f"I1: the epoch falls to {after.epoch}")
+        size_min = self._cluster.settings.min_in_sync
+        self._must(
+            len(after.in_sync) >= min(size_min, len(before.in_sync)),
+            f"I15: in sync are {sorted(after.in_sync)}, {size_min} must be",
+        )
+        end = self.history[self._committed_end]
+        for name in sorted(after.in_sync - before.in_sync):
+            has = self._has(name, after, end)
+            self._must(has, f"I3: {name} joins the in-sync set without committed block {end}")
+        if after.epoch > before.epoch:
+            has = self._has(after.leader, after, end)
+            self._must(has, f"I3: {after.leader} leads without committed block {end}")
+
+    @property
+    def _committed_end(self) -> int:
+        return len(self.history) - 1
+
+    def _forgive(self, after: ShardRecord) -> None:
+        """An operator accepted that only what this leader has is true."""
+        self.counts["unclean elections"] += 1
+        node = self._cluster.nodes[after.leader]
+        chain, _ = node.disk.recover()
+        kept = self._committed_end
+        while kept > chain.base.position and chain.mark(kept) != self.history[kept]:
+            kept -= 1
+        for position in range(kept + 1, self._committed_end + 1):
+            del self.history[position]
+            self.payloads.pop(position, None)
+        self.confirms = {each: at for each, at in self.confirms.items() if at <= kept}
+        self.confirmed_end = min(self.confirmed_end, kept)
+
+    # At the end
+
+    def agreed(self) -> str | None:
+        """Whether all replicas are the same; what is not, if they are not."""
+        record, nodes = self._cluster.coordinator.record, self._cluster.nodes
+        leader = nodes[record.leader].replica if record.leader else None
+        if leader is None or not leader.serving:
+            return "nobody leads"
+        if record.in_sync != set(record.replicas):
+            return f"in sync are {sorted(record.in_sync)}"
+        end = leader.log.chain.end
+        for name in record.replicas:
+            replica = nodes[name].replica
+            if replica is None or replica.log.chain.end != end:
+                return f"{name} ends elsewhere"
+            if nodes[name].applied != end.position:
+                return f"{name} has applied {nodes[name].applied} of {end.position}"
+        return None
+
+    def finish(self) -> None:
+        """Every confirmed message is there, once."""
+        self._must(self.history.keys() == set(range(len(self.history))), "I2: a gap")
+        count = Counter(self.payloads.values())
+        del count[b""]
+        for payload, position in self.confirms.items():
+            self._must(
+                count[payload] == 1 and self.payloads[position] == payload,
+                f"I3: confirmed {payload!r} is there {count[payload]} times",
+            )
+        twice = [payload for payload, number in count.items() if number > 1]
+        self._must(not twice, f"I3: published once, and there more often: {twice[:3]}")
+
+    # What is asked of the truth
+
+    def _leads(self, node: "Node", epoch: int) -> None:
+        known = self._leaders.setdefault(epoch, (node.name, node.process))
+        self._must(
+            known == (node.name, node.process),
+            f"I1: {node.name} and {known[0]} both lead epoch {epoch}",
+        )
+
+    def _is_on_disks(self, node: "Node", mark: Mark, epoch: int) -> None:
+        """What a leader calls committed is on the disk of every member of the in-sync set."""
+        record, replica = self._cluster.coordinator.record, node.replica
+        assert replica is not None
+        assert replica.leader is not None
+        for name in sorted(record.in_sync):
+            has = self._has(name, record, mark)
+            self._must(has, f"I6: {node.name} commits {mark}, {name} does not have it")
+        if record.epoch != epoch:
+            return
+        counted = replica.leader.counted
+        self._must(counted >= record.members, f"I7: {node.name} counts {sorted(counted)} only")
+        copies = [each for each in self._cluster.nodes.values() if each.disk.has(mark)]
+        self._must(
+            len(copies) >= self._cluster.settings.min_in_sync - self._cluster.wiped,
+            f"I6: {node.name} commits {mark} with {len(copies)} copies",
+        )
+
+    def _has(self, name: str, record: ShardRecord, mark: Mark) -> bool:
+        """Whether a member has a block; one whose disk was wiped since is no member."""
+        node = self._cluster.nodes[name]
+        if node.member not in record.members:
+            return True
+        return node.disk.has(mark)
+
+    def _is_outdated(self, epoch: int) -> bool:
+        """Whether an operator has given up what this epoch's leader still says."""
+        return epoch < self._cluster.coordinator.record.unclean
+
+    def _must(self, holds: bool, text: str) -> None:
+        if not holds:
+            raise Violation(text)

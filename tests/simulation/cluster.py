@@ -1,0 +1,151 @@
+"""One history of a cluster, drawn from a seed: faults, then peace, then one fault more, then peace."""
+
+import traceback
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from simulation.checker import Checker, Violation
+from simulation.coordinator import Coordinator
+from simulation.faults import Faults
+from simulation.network import Network
+from simulation.node import SHARD, Node
+from simulation.scheduler import Scheduler
+from simulation.timeline import told
+
+from routelog.mirror_cluster import ReplicaSettings, ShardRecord
+
+FAULT_SECONDS = 20.0
+HEAL_SECONDS = 30.0
+FAILOVER_SECONDS = (
+    10.0  # with a lease of 2 s: a claim, two elections that fail, a set without the dead
+)
+STEADY_SECONDS = 3.0
+PUBLISH_SECONDS = 0.08
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a seed: what was counted, and the violation if there was one."""
+
+    seed: int
+    counts: dict[str, int]
+    violation: str | None
+    timeline: list[str]
+
+
+class Cluster:
+    """Nodes, network, coordinator, clients and faults, all from one seed."""
+
+    def __init__(self, seed: int, traces: bool = False) -> None:
+        self._randomness = Random(seed)
+        self._traces = traces
+        self.timeline: list[str] = []
+        self.scheduler = Scheduler()
+        self.network = Network(self.scheduler, self._part())
+        size = self._randomness.choice((3, 3, 3, 3, 5, 2))
+        min_in_sync = 1 if size == 2 else self._randomness.choice((2, 2, (size + 1) // 2))
+        self.settings = ReplicaSettings(min_in_sync=min_in_sync, window_blocks=16)
+        self.has_operator = self._randomness.random() < 0.3
+        self.uses_wire_format = self._randomness.random() < 0.1
+        self.wiped = 0
+        self.nodes: dict[str, Node] = {}
+        for name in "abcde"[:size]:
+            self.nodes[name] = Node(self, name, self._part())
+        record = ShardRecord(
+            shard=SHARD,
+            leader="",
+            claim=0,
+            epoch=0,
+            in_sync=frozenset(self.nodes),
+            replicas=tuple(self.nodes),
+            incarnations=dict(node.member for node in self.nodes.values()),
+            revision=1,
+        )
+        self.coordinator = Coordinator(self.scheduler, self.network, self._part(), record)
+        self.checker = Checker(self)
+        self.coordinator.changed = self._record_changed
+        self.faults = Faults(self, self._part())
+        self._published = 0
+
+    def _part(self) -> Random:
+        return Random(self._randomness.getrandbits(64))
+
+    def trace(self, who: str, what: Any) -> None:
+        """Write a line of the timeline, if somebody is to read it."""
+        if self._traces:
+            self.timeline.append(f"{self.scheduler.now:9.4f}  {who:7}  {told(what)}")
+
+    def _record_changed(self, before: ShardRecord, after: ShardRecord) -> None:
+        self.trace("etcd", after)
+        self.checker.changed(before, after)
+
+    def run(self) -> None:
+        """Live through it.
+
+        Raises:
+            Violation: an invariant does not hold.
+        """
+        for node in self.nodes.values():
+            node.start()
+        self._publish()
+        self.faults.begin()
+        self.scheduler.run_until(FAULT_SECONDS)
+        self.faults.end()
+        self.trace("faults", "healed")
+        self._wait(HEAL_SECONDS, "I16: not healed", self._is_well)
+        if len(self.nodes) > 2:
+            self.scheduler.run_until(self.scheduler.now + STEADY_SECONDS)
+            self._wait(HEAL_SECONDS, "I16: not steady", self._is_well)
+            kind = self.faults.last()
+            confirms = self.checker.counts["confirms"]
+            self._wait(
+                FAILOVER_SECONDS,
+                f"I16: no confirm with the leader {kind}",
+                lambda: None if self.checker.counts["confirms"] > confirms + 10 else "none",
+            )
+            self.faults.end()
+        self._published = -1
+        self._wait(HEAL_SECONDS, "I9: not equal", self.checker.agreed)
+        self.checker.finish()
+
+    def _is_well(self) -> str | None:
+        record = self.coordinator.record
+        if record.in_sync != set(record.replicas):
+            return f"in sync are {sorted(record.in_sync)}"
+        if any(node.drains for node in self.nodes.values()):
+            return "a node is about to stop"
+        leader = self.nodes.get(record.leader)
+        return None if leader is not None and leader.serves else "nobody serves"
+
+    def _wait(self, seconds: float, text: str, missing: Any) -> None:
+        ends = self.scheduler.now + seconds
+        while (what := missing()) is not None:
+            if self.scheduler.now >= ends:
+                raise Violation(f"{text} after {seconds:g} s: {what}")
+            self.scheduler.run_until(self.scheduler.now + 0.25)
+
+    def _publish(self) -> None:
+        if self._published < 0:
+            return
+        for node in self.nodes.values():  # also who does not know yet that it was deposed
+            if node.serves:
+                self._published += 1
+                node.submit(b"%d" % self._published)
+        delay = self._randomness.expovariate(1 / PUBLISH_SECONDS)
+        self.scheduler.after(delay, self._publish)
+
+
+def run(seed: int, traces: bool = False) -> Outcome:
+    """The history of a seed; the same one each time."""
+    cluster = Cluster(seed, traces)
+    violation = None
+    try:
+        cluster.run()
+    except Violation as error:
+        violation = str(error)
+    except Exception as error:  # a fault of the core, or of this simulation, is a finding, too
+        violation = f"{type(error).__name__}: {error}"
+        cluster.timeline += traceback.format_exc().splitlines()
+    cluster.trace("checker", violation)
+    return Outcome(seed, dict(cluster.checker.counts), violation, cluster.timeline)

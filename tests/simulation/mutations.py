@@ -1,0 +1,261 @@
+"""The rules, each switched off on purpose: a simulation that does not notice is worth nothing."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from simulation.coordinator import Coordinator
+
+from routelog.mirror_cluster import Chain, Mark, Member, ShardRecord
+from routelog.mirror_cluster.protocol.messages import Acknowledge, Hello
+from routelog.mirror_cluster.replica import election, leader
+from routelog.mirror_cluster.replica.actions import Action, Exit, Send, Truncate
+from routelog.mirror_cluster.replica.events import Promised, Proposed
+from routelog.mirror_cluster.replica.follower import Follower
+from routelog.mirror_cluster.replica.in_sync_set import InSyncSet
+from routelog.mirror_cluster.replica.leader import Leader
+from routelog.mirror_cluster.replica.lease import Lease
+from routelog.mirror_cluster.replica.replica import Replica
+from routelog.mirror_cluster.replica.shard_log import ShardLog
+
+Patch = tuple[Any, str, Any]
+
+
+def _acknowledges_all(self: Follower) -> list[Action]:
+    sends = _ACKNOWLEDGE(self)
+    end = self._log.chain.end_position
+    return [Send(each.to, replace(each.message, durable=end)) for each in sends]
+
+
+def _counts_its_own_unsynced(self: Leader) -> dict[Member, int]:
+    return _DURABLE(self) | {self._identity.member: self._log.chain.end_position}
+
+
+def _commits_unsynced(self: ShardLog, position: int) -> bool:
+    before, self.committed = self.committed, max(self.committed, position)
+    return self.committed > before
+
+
+def _cuts_to_its_committed(self: Follower, record: ShardRecord, now: float) -> list[Action]:
+    log, actions = self._log, list[Action]()
+    if log.committed < log.chain.end_position:
+        actions.append(Truncate(log.committed, keep=False))
+        log.truncate(log.committed)
+        self._erasing += 1
+    return actions + _FOLLOW(self, record, now)
+
+
+def _goes_on(self: Replica, actions: list[Action]) -> list[Action]:
+    return [action for action in actions if not isinstance(action, Exit)]
+
+
+def _takes_any_session(self: Leader, sender: str, message: Any, now: float) -> list[Action]:
+    peer = self._peers.get(sender)
+    if peer is not None and isinstance(message, Acknowledge):
+        message = replace(message, session=peer.session, epoch=self.epoch)
+    return _LEADER_RECEIVED(self, sender, message, now)
+
+
+def _takes_any_epoch(self: Follower, sender: str, message: Any, now: float) -> list[Action]:
+    if self._record is not None:
+        message = replace(message, session=self._session, epoch=self._record.epoch)
+    return _FOLLOWER_RECEIVED(self, sender, message, now)
+
+
+def _promises_in_memory(self: Replica, epoch: int) -> list[Action]:
+    return self._promised(Promised(epoch), self._asked_at)
+
+
+def _takes_any_disk(self: Leader, sender: str, message: Hello) -> list[Action]:
+    known = self._in_sync.record.incarnations.get(sender, message.incarnation)
+    return _HELLO(self, sender, replace(message, incarnation=known))
+
+
+def _serves_at_once(self: Leader, now: float) -> list[Action]:
+    actions = _BEGIN(self, now)
+    self._begin = 0
+    return actions
+
+
+def _keeps_the_epoch(self: ShardRecord, member: Member, claim: int) -> ShardRecord:
+    return replace(self, leader=member.node, claim=claim)
+
+
+def _forgets_the_proposal(
+    self: Leader, revision: int, is_accepted: bool, now: float
+) -> list[Action]:
+    if not is_accepted:
+        self._in_sync._proposed.clear()
+    return _ANSWERED(self, revision, is_accepted, now)
+
+
+def _adopts_again(self: Replica, event: Proposed, now: float) -> list[Action]:
+    before, actions = self._record, _PROPOSED(self, event, now)
+    if self.leader is not None:
+        self._record = before
+    return actions
+
+
+def _leads_again(self: Replica, record: ShardRecord) -> bool:
+    return record.leader == self._identity.member.node
+
+
+def _believes_old_news(self: Replica, record: ShardRecord) -> bool:
+    return False
+
+
+def _takes_any_sync(self: ShardLog, mark: Mark) -> bool:
+    if not self.durable < mark.position <= self.chain.end_position:
+        return False
+    self.durable = mark.position
+    return True
+
+
+def _undoes(self: Follower, message: Any, now: float) -> list[Action]:
+    committed, self._log.committed = self._log.committed, 0
+    actions = _TRUNCATE_TO(self, message, now)
+    self._log.committed = min(committed, self._log.chain.end_position)
+    return actions
+
+
+def _does_not_abort(self: Follower) -> list[Action]:
+    _STOP(self)
+    return []
+
+
+_ACKNOWLEDGE = Follower._acknowledge
+_DURABLE = Leader._durable
+_FOLLOW = Follower.follow
+_LEADER_RECEIVED = Leader.received
+_FOLLOWER_RECEIVED = Follower.received
+_HELLO = Leader._hello
+_BEGIN = Leader.begin
+_PROPOSED = Replica._proposed
+_ANSWERED = Leader.answered
+_TRUNCATE_TO = Follower._truncate_to
+_STOP = Follower.stop
+_SHRUNK = InSyncSet.shrunk
+_OPEN = Follower._open
+
+
+def _opens_at_once(self: Follower) -> list[Action]:
+    erasing, self._erasing = self._erasing, 0
+    actions = _OPEN(self)
+    self._erasing = erasing
+    return actions
+
+
+def _commits_with_few(in_sync: InSyncSet, durable: Any, size_min: int) -> int | None:
+    return min(durable.get(member, 0) for member in in_sync.counted)
+
+
+def _by_position(ours: Chain, epoch_ends: Sequence[Mark]) -> Mark | None:
+    is_here = epoch_ends and ours.base.position <= epoch_ends[-1].position <= ours.end_position
+    return epoch_ends[-1] if is_here else None
+
+
+MUTATIONS: dict[str, list[Patch]] = {
+    "a follower acknowledges what it has not synced": [
+        (Follower, "_acknowledge", _acknowledges_all)
+    ],
+    "a leader counts what it has not synced": [
+        (Leader, "_durable", _counts_its_own_unsynced),
+        (ShardLog, "commit", _commits_unsynced),
+    ],
+    "committed is what a majority has": [
+        (
+            leader,
+            "committed_position",
+            lambda in_sync, durable, size_min: sorted(
+                durable.get(member, 0) for member in in_sync.counted
+            )[(len(in_sync.counted) - 1) // 2],
+        )
+    ],
+    "the chain is compared nowhere": [
+        (leader, "common_point", _by_position),
+        (
+            Follower,
+            "_fits",
+            lambda self, block: block.position == self._log.chain.end_position + 1,
+        ),
+        (
+            Follower,
+            "_has",
+            lambda self, block: block.position <= self._log.chain.end_position,
+        ),
+    ],
+    "a member that leaves counts no more before the coordinator agrees": [
+        (
+            InSyncSet,
+            "counted",
+            property(lambda self: self._proposed[-1] if self._proposed else self.record.members),
+        )
+    ],
+    "a member that joins counts only when the coordinator has answered": [
+        (InSyncSet, "counted", property(lambda self: self.record.members))
+    ],
+    "a proposal without an answer is forgotten": [(Leader, "answered", _forgets_the_proposal)],
+    "a record that was adopted is adopted again": [(Replica, "_proposed", _adopts_again)],
+    "a truncation is answered before it is durable": [(Follower, "_open", _opens_at_once)],
+    "journals are compared by position only": [
+        (
+            leader,
+            "common_point",
+            _by_position,
+        )
+    ],
+    "a follower cuts to what it knows committed": [(Follower, "follow", _cuts_to_its_committed)],
+    "what is applied is cut": [(Follower, "_truncate_to", _undoes)],
+    "a leader whose lease is lost goes on": [
+        (Leader, "_all_answered_since", lambda self, time: True)
+    ],
+    "a deposed leader goes on": [(Replica, "_until_exit", _goes_on)],
+    "answers of earlier sessions count": [(Leader, "received", _takes_any_session)],
+    "leaders of other epochs are followed": [(Follower, "received", _takes_any_epoch)],
+    "a promise is not written down": [(Replica, "_make_promise", _promises_in_memory)],
+    "old news of the coordinator are believed": [(Replica, "_is_old", _believes_old_news)],
+    "a wiped disk may lead": [
+        (election, "can_lead", lambda record, member: member.node in record.in_sync)
+    ],
+    "a wiped disk counts as the one before": [(Leader, "_hello", _takes_any_disk)],
+    "anybody may lead": [(election, "can_lead", lambda record, member: True)],
+    "a process that was started again leads on": [(Replica, "_has_claimed", _leads_again)],
+    "an epoch is used twice": [(ShardRecord, "led_by", _keeps_the_epoch)],
+    "the coordinator does not compare": [(Coordinator, "may_set", lambda self, record: True)],
+    "the in-sync set becomes too small": [
+        (InSyncSet, "shrunk", lambda self, late, size_min: _SHRUNK(self, late, 1))
+    ],
+    "it is committed with too few members": [(leader, "committed_position", _commits_with_few)],
+    "a follower joins without what is committed": [
+        (
+            Leader,
+            "_can_join",
+            lambda self, peer, now: peer.durable is not None and not peer.leaving,
+        )
+    ],
+    "a follower applies what is not committed": [
+        (
+            Follower,
+            "_commit",
+            lambda self: (setattr(self, "_leader_committed", self._log.durable), _COMMIT(self))[1],
+        )
+    ],
+    "a leader serves before its epoch is committed": [(Leader, "begin", _serves_at_once)],
+    "a lease is renewed without a word from the disk": [
+        (Lease, "_has_worked", lambda self, now, within: True)
+    ],
+    "a copy goes on when its leader is deposed": [(Follower, "stop", _does_not_abort)],
+    "a sync of a block that was cut counts": [(ShardLog, "synced", _takes_any_sync)],
+}
+_COMMIT = Follower._commit
+
+
+@contextmanager
+def switched_off(rule: str) -> Iterator[None]:
+    """Without one rule."""
+    with ExitStack() as stack:
+        for owner, name, replacement in MUTATIONS[rule]:
+            stack.enter_context(patch.object(owner, name, replacement))
+        yield

@@ -1,0 +1,38 @@
+"""A network that delays, drops, duplicates and reorders, and can be cut in each direction alone."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from simulation.scheduler import Scheduler
+
+
+class Network:
+    """Paths between nodes, and to the coordinator, which is called `etcd` here."""
+
+    def __init__(self, scheduler: Scheduler, randomness: Random) -> None:
+        self.cuts: set[tuple[str, str]] = set()
+        self.drop = 0.0
+        self.duplicate = 0.0
+        self.jitter = 0.0
+        self._scheduler = scheduler
+        self._randomness = randomness
+
+    def is_open(self, source: str, target: str) -> bool:
+        """Whether what is sent can arrive."""
+        return (source, target) not in self.cuts
+
+    def send(self, source: str, target: str, call: Callable[..., Any], *arguments: Any) -> None:
+        """Let something happen at the other end, if it arrives."""
+        chance = self._randomness.random
+        if not self.is_open(source, target) or (self.drop and chance() < self.drop):
+            return
+        self._scheduler.after(self._delay(), call, *arguments)
+        if self.duplicate and chance() < self.duplicate:
+            self._scheduler.after(self._delay(), call, *arguments)
+
+    def _delay(self) -> float:
+        delay = self._randomness.uniform(0.0005, 0.003)
+        if self.jitter:
+            delay += self._randomness.expovariate(1 / self.jitter)
+        return delay

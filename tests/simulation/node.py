@@ -1,0 +1,338 @@
+"""A node of the simulated cluster: it carries out what its replica decides."""
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from simulation.disk import Disk
+
+from routelog.mirror_cluster import Identity, Lease, Member, Replica
+from routelog.mirror_cluster.protocol.block import Block
+from routelog.mirror_cluster.protocol.message_format import decode_message, encode_message
+from routelog.mirror_cluster.protocol.messages import Append, Message
+from routelog.mirror_cluster.protocol.shard_record import ShardRecord
+from routelog.mirror_cluster.replica import actions as act
+from routelog.mirror_cluster.replica import events as on
+from routelog.mirror_cluster.replica.lease import LeaseChanged, ProbeDisk, RenewLease
+
+if TYPE_CHECKING:
+    from simulation.cluster import Cluster
+
+SHARD = 0
+TICK_SECONDS = 0.1
+COORDINATOR_SECONDS = 1.0  # without an answer for so long, the outcome of a request is unknown
+CHECKPOINT_BLOCKS = 12
+_PROBED = object()
+
+
+class Node:
+    """One process after the other on one disk."""
+
+    def __init__(self, cluster: "Cluster", name: str, randomness: Random) -> None:
+        self.name = name
+        self.cluster = cluster
+        self.disk = Disk(cluster.scheduler, randomness, randomness.getrandbits(63))
+        self.disk.deliver = self._from_disk
+        self.replica: Replica | None = None
+        self.process = 0
+        self.is_paused = False
+        self.applied = 0
+        self.stays_down = False
+        self.drains = False  # on its way to a stop
+        self.waiting: list[tuple[int, bytes]] = []  # publishes without a confirm, by position
+        self._randomness = randomness
+        self._blocks: dict[int, Block] = {}
+        self._inbox: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._lease = Lease(2.0, 0.3)
+        self._requests = 0
+        self._open_requests: set[int] = set()
+        self._copies = 0
+
+    @property
+    def member(self) -> Member:
+        """The node with the disk that it has."""
+        return Member(self.name, self.disk.platter.incarnation)
+
+    @property
+    def serves(self) -> bool:
+        """Whether it takes a publish."""
+        return self.replica is not None and not self.is_paused and self.replica.serving
+
+    # The life of a process
+
+    def start(self) -> None:
+        """Recover from the disk, and run."""
+        if self.replica is not None or self.stays_down:
+            return
+        chain, self._blocks = self.disk.recover()
+        platter = self.disk.platter
+        self.process = self._randomness.getrandbits(63)
+        self.applied = platter.applied
+        self.waiting = []
+        self._inbox = []
+        self._open_requests.clear()
+        self.drains = False
+        self._lease = Lease(2.0, 0.3)
+        self._copies += 1
+        self.cluster.checker.recovered(self, chain)
+        identity = Identity(SHARD, self.member, self.process)
+        settings = self.cluster.settings
+        self.replica = Replica(identity, settings, chain, platter.promise, platter.applied)
+        self.cluster.coordinator.watchers[self.name] = self._watcher(self.process)
+        self._tick(self.process)
+
+    def crash(self, power: bool, restart_after: float | None) -> None:
+        """The process ends, and perhaps comes back."""
+        self.disk.crash(power)
+        self._end(restart_after)
+
+    def wipe(self, restart_after: float) -> None:
+        """The process ends and finds an empty disk, or a damaged one."""
+        lose = self._randomness.choice((self.disk.wipe, self.disk.damage))
+        lose(self._randomness.getrandbits(63))
+        self.cluster.checker.wiped(self)
+        self._end(restart_after)
+
+    def _end(self, restart_after: float | None) -> None:
+        self.replica = None
+        self.is_paused = False
+        self.cluster.coordinator.watchers.pop(self.name, None)
+        if restart_after is not None:
+            self.cluster.scheduler.after(restart_after, self.start)
+
+    def pause(self) -> None:
+        """SIGSTOP: what comes is kept."""
+        self.is_paused = self.replica is not None
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self.is_paused = False
+        inbox, self._inbox = self._inbox, []
+        for call, arguments in inbox:
+            call(*arguments)
+
+    # What comes in
+
+    def handle(self, event: on.Event) -> None:
+        """Give the replica an event and do what it says."""
+        if self.replica is not None:
+            self._carry_out(self.replica.handle(event, self.cluster.scheduler.now))
+
+    def submit(self, payload: bytes) -> None:
+        """A client publishes."""
+        assert self.replica is not None
+        position = self.replica.log.chain.end_position + 1
+        self.waiting.append((position, payload))
+        self._carry_out(self.replica.submit(payload, self.cluster.scheduler.now))
+
+    def receive(self, sender: str, message: Message) -> None:
+        """A message has arrived."""
+        self._in_turn(self.process, self.handle, on.Received(sender, message))
+
+    def _in_turn(self, process: int, call: Callable[..., None], *arguments: Any) -> None:
+        if self.replica is None or process != self.process:
+            return
+        if self.is_paused:
+            self._inbox.append((call, arguments))
+        else:
+            call(*arguments)
+
+    def _from_disk(self, event: Any) -> None:
+        if event is _PROBED:
+            self._in_turn(self.process, self._probed)
+        else:
+            self._in_turn(self.process, self.handle, event)
+
+    def _watcher(self, process: int) -> Callable[[Any], None]:
+        return lambda event: self._in_turn(process, self.handle, event)
+
+    def _tick(self, process: int) -> None:
+        if self.replica is None or process != self.process:
+            return
+        self.cluster.scheduler.after(
+            TICK_SECONDS * self._randomness.uniform(0.9, 1.1), self._tick, process
+        )
+        if not self.is_paused:
+            now = self.cluster.scheduler.now
+            self._keep_lease(self._lease.tick(now))
+            self.handle(on.Tick())
+            self.cluster.checker.ticked(self)
+
+    def _probed(self) -> None:
+        self._keep_lease(self._lease.probed(self.cluster.scheduler.now))
+
+    def _keep_lease(self, actions: list[Any]) -> None:
+        for action in actions:
+            match action:
+                case ProbeDisk():
+                    self.disk.change(("probe",), _PROBED)
+                case RenewLease(sent_at):
+                    reply = self._reply(self._renewed, sent_at)
+                    self.cluster.coordinator.renew(self.name, self.process, reply)
+                case LeaseChanged(is_held):
+                    self.handle(on.LeaseHeld() if is_held else on.LeaseLost())
+
+    def _renewed(self, sent_at: float) -> None:
+        self._keep_lease(self._lease.renewed(sent_at, self.cluster.scheduler.now))
+
+    def _reply(self, call: Callable[..., None], *first: Any) -> Callable[..., None]:
+        process = self.process
+        return lambda *rest: self._in_turn(process, call, *first, *rest)
+
+    # What goes out
+
+    def _carry_out(self, actions: list[act.Action]) -> None:
+        for action in actions:
+            if self.replica is None:
+                return
+            self.cluster.trace(self.name, action)
+            self.cluster.faults.tempt(self, action)
+            self._doers[type(action)](self, action)
+
+    def _send(self, action: act.Send) -> None:
+        self._transmit(action.to, action.message)
+
+    def _ship(self, action: act.Ship) -> None:
+        span = range(action.after + 1, action.end + 1)
+        blocks = tuple(self._blocks[position] for position in span if position in self._blocks)
+        if len(blocks) < len(span):  # recycled meanwhile: the follower asks again
+            return
+        message = Append(
+            SHARD,
+            action.epoch,
+            action.session,
+            action.after,
+            action.committed,
+            action.stamp,
+            blocks,
+        )
+        self._transmit(action.to, message)
+
+    def _transmit(self, to: str, message: Message) -> None:
+        cluster = self.cluster
+        cluster.checker.sent(self, message)
+        if cluster.uses_wire_format:
+            read = decode_message(encode_message(message))
+            assert read is not None
+            assert read[0] == message
+        cluster.network.send(self.name, to, cluster.nodes[to].receive, self.name, message)
+
+    def _store(self, action: act.Store) -> None:
+        self.cluster.checker.stored(self, action.blocks)
+        for block in action.blocks:
+            self._blocks[block.position] = block
+            self.disk.change(("block", block), on.Durable(block.mark))
+
+    def _truncate(self, action: act.Truncate) -> None:
+        erased = [self._blocks.pop(each) for each in sorted(self._blocks) if each > action.position]
+        self.cluster.checker.truncated(self, action.position, erased)
+        self.disk.change(("erase", action.position), on.Truncated(action.position))
+
+    def _save_promise(self, action: act.SavePromise) -> None:
+        self.disk.change(("promise", action.epoch), on.Promised(action.epoch))
+
+    def _copy(self, action: act.CopyCheckpoint) -> None:
+        self._copies += 1
+        delay = self._randomness.uniform(0.1, 4.0)
+        done = self._copy_done
+        self.cluster.scheduler.after(
+            delay, self._in_turn, self.process, done, action.leader, self._copies
+        )
+
+    def _copy_done(self, leader: str, number: int) -> None:
+        if number != self._copies:
+            return
+        source = self.cluster.nodes[leader]
+        is_open = self.cluster.network.is_open
+        reaches = is_open(leader, self.name) and is_open(self.name, leader)
+        if (
+            source.replica is None
+            or source.is_paused
+            or source.replica.leader is None
+            or not reaches
+        ):
+            self.handle(on.CopyFailed())
+            return
+        checkpoint = source.replica.log.chain.mark(source.applied)
+        assert checkpoint is not None
+        self.cluster.checker.copied(self, checkpoint)
+        self.disk.swap(checkpoint)
+        if self.replica is None:
+            return
+        self._blocks.clear()
+        self.applied = checkpoint.position
+        self.cluster.trace(self.name, on.Copied(checkpoint))
+        self.handle(on.Copied(checkpoint))
+
+    def _abort_copy(self, action: act.AbortCopy) -> None:
+        self._copies += 1
+
+    def _commit(self, action: act.Commit) -> None:
+        replica = self.replica
+        assert replica is not None
+        self.cluster.checker.committed(self, self.applied, action.position, self._blocks)
+        self.applied = action.position
+        while self.waiting and self.waiting[0][0] <= action.position:
+            position, payload = self.waiting.pop(0)
+            self.cluster.checker.confirmed(self, position, payload)
+        if self.applied - replica.log.chain.base.position >= 2 * CHECKPOINT_BLOCKS:
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        assert self.replica is not None
+        position = self.applied - self._randomness.randrange(CHECKPOINT_BLOCKS)
+        base = self.replica.log.chain.mark(position)
+        if base is None:
+            return
+        self.disk.change(("checkpoint", self.applied, base))
+        for each in [each for each in self._blocks if each <= position]:
+            del self._blocks[each]
+        self.handle(on.Recycled(position))
+
+    def _propose(self, action: act.Propose) -> None:
+        self._requests += 1
+        self._open_requests.add(self._requests)
+        answered = self._reply(self._proposed, self._requests, action.record.revision)
+        self.cluster.coordinator.propose(self.name, action.record, answered)
+        self.cluster.scheduler.after(COORDINATOR_SECONDS, answered, None)
+
+    def _proposed(self, request: int, revision: int, accepted: ShardRecord | None) -> None:
+        if request in self._open_requests:
+            self._open_requests.remove(request)
+            self.handle(on.Proposed(revision, accepted))
+
+    def _read_record(self, action: act.ReadRecord) -> None:
+        self.cluster.coordinator.read(self.name, self._reply(self._record_read))
+
+    def _record_read(self, record: ShardRecord, alive: dict[str, int]) -> None:
+        self.handle(on.RecordSeen(record))
+        self.handle(on.NodesAlive(alive))
+
+    def _serve(self, action: act.Serve) -> None:
+        self.cluster.checker.served(self, action.epoch)
+
+    def _drained(self, action: act.Drained) -> None:
+        self.crash(power=False, restart_after=1.0)
+
+    def _exit(self, action: act.Exit) -> None:
+        self.crash(power=False, restart_after=self._randomness.uniform(0.2, 1.0))
+
+    def _nothing(self, action: act.Action) -> None:
+        pass
+
+    _doers: ClassVar[dict[type[act.Action], Callable[["Node", Any], None]]] = {
+        act.Send: _send,
+        act.Ship: _ship,
+        act.Store: _store,
+        act.Truncate: _truncate,
+        act.SavePromise: _save_promise,
+        act.CopyCheckpoint: _copy,
+        act.AbortCopy: _abort_copy,
+        act.Commit: _commit,
+        act.Propose: _propose,
+        act.ReadRecord: _read_record,
+        act.Serve: _serve,
+        act.StopServing: _nothing,
+        act.Drained: _drained,
+        act.Exit: _exit,
+    }

@@ -1,0 +1,38 @@
+"""A sample of the histories that `make simulate` lives through."""
+
+import os
+from collections import Counter
+
+import pytest
+from simulation.cluster import run
+
+SEEDS = int(os.environ.get("ROUTELOG_TEST_SEEDS", "200"))
+FIRST = int(os.environ.get("ROUTELOG_TEST_SEED", "0")) * SEEDS
+PIECE = 20
+
+# What a sample must have been through, or it has shown nothing.
+FAULTS = ("kill", "power", "pause", "cut", "flaky", "hang", "wipe", "coordinator", "command")
+EVENTS = ("confirms", "leaders", "records", "truncations")
+
+_counts: Counter[str] = Counter()
+
+
+@pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, PIECE))
+def test_every_invariant_holds_whatever_fails(first: int) -> None:
+    for seed in range(first, min(first + PIECE, FIRST + SEEDS)):
+        outcome = run(seed)
+        _counts.update(outcome.counts)
+        if outcome.violation is not None:
+            pytest.fail("\n".join([*run(seed, traces=True).timeline[-200:], f"seed {seed}"]))
+
+
+def test_the_faults_were_there() -> None:
+    if not _counts:
+        pytest.skip("no seed was run")
+    assert not [name for name in (*FAULTS, *EVENTS) if _counts[name] == 0]
+
+
+def test_a_seed_has_one_history() -> None:
+    first, second = run(5, traces=True), run(5, traces=True)
+    assert len(first.timeline) > 100
+    assert first == second
