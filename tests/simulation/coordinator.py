@@ -45,7 +45,7 @@ class Coordinator:
     def propose(self, node: str, record: ShardRecord, reply: Reply) -> None:
         """Compare and set; the reply has the new record or None."""
         self.under_way += 1
-        self._scheduler.after(6.0, self._forget_proposal)
+        self._scheduler.after(10.0, self._forget_proposal)
         self._request(node, self._set, node, record, reply)
 
     def read(self, node: str, reply: Reply) -> None:

@@ -86,6 +86,8 @@ class Faults:
             return
         if self._randomness.random() < self._temptation:
             delay = self._randomness.uniform(0.0, 0.02)
+            if self._randomness.random() < 0.5:  # or another one that takes part
+                node = self._randomness.choice(list(self._cluster.nodes.values()))
             self._heals(delay, self._strike_at, node, node.process)
 
     def _strike_at(self, node: "Node", process: int) -> None:
@@ -210,7 +212,7 @@ class Faults:
                 self._heals(self._randomness.uniform(0.3, 6.0), coordinator.restart)
             case 1:
                 self._note("coordinator: slow")
-                coordinator.slowness = self._randomness.choice((0.3, 1.5, 4.0))
+                coordinator.slowness = self._randomness.choice((0.3, 1.5, 8.0))
                 self._heals(self._randomness.uniform(0.5, 6.0), self._brisk)
             case 2:
                 self._note("coordinator: old reads")
@@ -242,6 +244,8 @@ class Faults:
         record = self._cluster.coordinator.record
         if not self._cluster.has_operator or self._randomness.random() < 0.5:
             return
+        if self._randomness.random() < 0.7:  # the one that has least
+            node = min(self._cluster.nodes.values(), key=lambda each: (each.applied, each.name))
         if node.replica is None or node.is_paused or node.name == record.leader:
             return
         self._note(f"operator: {node.name} leads with a loss")

@@ -29,7 +29,9 @@ class Network:
             return
         self._scheduler.after(self._delay(), call, *arguments)
         if self.duplicate and chance() < self.duplicate:
-            self._scheduler.after(self._delay(), call, *arguments)
+            self._scheduler.after(
+                self._delay() + self._randomness.uniform(0, 3.0), call, *arguments
+            )
 
     def _delay(self) -> float:
         delay = self._randomness.uniform(0.0005, 0.003)
