@@ -9,7 +9,7 @@ from unittest.mock import patch
 from simulation.coordinator import Coordinator
 
 from routelog.mirror_cluster import Chain, Mark, Member, ShardRecord
-from routelog.mirror_cluster.protocol.messages import Acknowledge, Hello
+from routelog.mirror_cluster.protocol.messages import Hello
 from routelog.mirror_cluster.replica import election, leader
 from routelog.mirror_cluster.replica.actions import Action, Exit, Send, Truncate
 from routelog.mirror_cluster.replica.events import Promised, Proposed
@@ -49,13 +49,6 @@ def _cuts_to_its_committed(self: Follower, record: ShardRecord, now: float) -> l
 
 def _goes_on(self: Replica, actions: list[Action]) -> list[Action]:
     return [action for action in actions if not isinstance(action, Exit)]
-
-
-def _takes_any_session(self: Leader, sender: str, message: Any, now: float) -> list[Action]:
-    peer = self._peers.get(sender)
-    if peer is not None and isinstance(message, Acknowledge):
-        message = replace(message, session=peer.session, epoch=self.epoch)
-    return _LEADER_RECEIVED(self, sender, message, now)
 
 
 def _takes_any_epoch(self: Follower, sender: str, message: Any, now: float) -> list[Action]:
@@ -106,13 +99,6 @@ def _believes_old_news(self: Replica, record: ShardRecord) -> bool:
     return False
 
 
-def _takes_any_sync(self: ShardLog, mark: Mark) -> bool:
-    if not self.durable < mark.position <= self.chain.end_position:
-        return False
-    self.durable = mark.position
-    return True
-
-
 def _undoes(self: Follower, message: Any, now: float) -> list[Action]:
     committed, self._log.committed = self._log.committed, 0
     actions = _TRUNCATE_TO(self, message, now)
@@ -120,22 +106,15 @@ def _undoes(self: Follower, message: Any, now: float) -> list[Action]:
     return actions
 
 
-def _does_not_abort(self: Follower) -> list[Action]:
-    _STOP(self)
-    return []
-
-
 _ACKNOWLEDGE = Follower._acknowledge
 _DURABLE = Leader._durable
 _FOLLOW = Follower.follow
-_LEADER_RECEIVED = Leader.received
 _FOLLOWER_RECEIVED = Follower.received
 _HELLO = Leader._hello
 _BEGIN = Leader.begin
 _PROPOSED = Replica._proposed
 _ANSWERED = Leader.answered
 _TRUNCATE_TO = Follower._truncate_to
-_STOP = Follower.stop
 _SHRUNK = InSyncSet.shrunk
 _OPEN = Follower._open
 
@@ -212,7 +191,6 @@ MUTATIONS: dict[str, list[Patch]] = {
         (Leader, "_all_answered_since", lambda self, time: True)
     ],
     "a deposed leader goes on": [(Replica, "_until_exit", _goes_on)],
-    "answers of earlier sessions count": [(Leader, "received", _takes_any_session)],
     "leaders of other epochs are followed": [(Follower, "received", _takes_any_epoch)],
     "a promise is not written down": [(Replica, "_make_promise", _promises_in_memory)],
     "old news of the coordinator are believed": [(Replica, "_is_old", _believes_old_news)],
@@ -246,8 +224,6 @@ MUTATIONS: dict[str, list[Patch]] = {
     "a lease is renewed without a word from the disk": [
         (Lease, "_has_worked", lambda self, now, within: True)
     ],
-    "a copy goes on when its leader is deposed": [(Follower, "stop", _does_not_abort)],
-    "a sync of a block that was cut counts": [(ShardLog, "synced", _takes_any_sync)],
 }
 _COMMIT = Follower._commit
 

@@ -3,16 +3,25 @@
 import pytest
 from unit.mirror_cluster.journals import SHARD, chain_of, record
 
-from routelog.mirror_cluster.protocol.block import Block
-from routelog.mirror_cluster.protocol.messages import Acknowledge, Append, Fenced, Hello, TruncateTo
+from routelog.mirror_cluster.protocol.block import START, Block
+from routelog.mirror_cluster.protocol.messages import (
+    Acknowledge,
+    Append,
+    CopyFrom,
+    Fenced,
+    Hello,
+    TruncateTo,
+)
 from routelog.mirror_cluster.protocol.shard_record import Member, ShardRecord
 from routelog.mirror_cluster.replica.actions import (
+    AbortCopy,
     Action,
     Commit,
     CopyCheckpoint,
     Drained,
     Exit,
     Propose,
+    ReadRecord,
     SavePromise,
     Send,
     Serve,
@@ -303,3 +312,62 @@ SESSIONS: dict[Replica, int] = {}
 
 def told(follower: Replica, kind: type[TruncateTo], content: object, epoch: int = 2) -> Received:
     return Received("a", kind(SHARD, epoch, SESSIONS[follower], content))  # type: ignore[arg-type]
+
+
+def test_a_copy_is_given_up_when_somebody_else_leads() -> None:
+    follower = following(chain_of(1))
+    head = (SHARD, 2, SESSIONS[follower])
+    assert follower.handle(Received("a", CopyFrom(*head)), 1.0) == [CopyCheckpoint("a")]
+    assert follower.handle(Tick(), 60.0)[:1] == [ReadRecord()]
+    later = record("b", epoch=3, revision=2)
+    assert follower.handle(RecordSeen(later), 61.0) == [AbortCopy(), SavePromise(3)]
+
+
+def test_an_answer_of_an_earlier_session_does_not_count() -> None:
+    nodes = cluster()
+    nodes.held = {"c"}
+    nodes.submit("a", b"one")
+    head = (SHARD, 1, 77)
+    nodes.tell("a", Received("c", Hello(*head, "c", DISKS["c"], (START,))))
+    nodes.tell("a", Received("c", Acknowledge(SHARD, 1, 76, 2, 0.0)))
+    assert nodes.committed()["a"] == 1
+    nodes.tell("a", Received("c", Acknowledge(*head, 2, 0.0)))
+    assert nodes.committed()["a"] == 2
+
+
+def test_a_member_with_another_disk_is_not_the_member() -> None:
+    nodes = cluster()
+    nodes.held = {"c"}
+    nodes.submit("a", b"one")
+    head = (SHARD, 1, 77)
+    nodes.tell("a", Received("c", Hello(*head, "c", 99, (START,))))
+    nodes.tell("a", Received("c", Acknowledge(*head, 2, 0.0)))
+    assert nodes.committed()["a"] == 1
+
+
+def test_a_record_that_the_watch_tells_late_forgets_no_proposal() -> None:
+    nodes = cluster()
+    nodes.held = {"c"}
+    nodes.wait(4)
+    assert nodes.record.in_sync == {"a", "b"}
+    leader, known = nodes.nodes["a"].leader, nodes.record
+    assert leader is not None
+    nodes.held = {"a", "b"}
+    nodes.tell("a", Received("c", Hello(SHARD, 1, 77, "c", DISKS["c"], (START,))))
+    nodes.tell("a", Received("c", Acknowledge(SHARD, 1, 77, 1, 0.0)))
+    ship = [each for each in nodes.seen["a"] if isinstance(each, Ship) and each.to == "c"][-1]
+    nodes.tell("a", Received("c", Acknowledge(SHARD, 1, 77, 1, ship.stamp)))
+    assert isinstance(nodes.seen["a"][-1], Propose)
+    nodes.tell("a", RecordSeen(known))
+    assert Member("c", DISKS["c"]) in leader.counted
+
+
+def test_a_node_without_a_lease_claims_nothing() -> None:
+    one = replica("b")
+    assert one.handle(NodesAlive(PROCESSES), 1.0) == []
+    alone = record("a", claim=99)
+    one.handle(RecordSeen(alone), 1.0)
+    one.handle(Promised(1), 1.0)
+    assert not [each for each in one.handle(Tick(), 9.0) if isinstance(each, Propose)]
+    one.handle(LeaseHeld(), 9.0)
+    assert [each for each in one.handle(Tick(), 20.0) if isinstance(each, Propose)]
