@@ -42,7 +42,7 @@ from routelog.mirror_cluster.protocol.messages import (
 )
 
 VERSION = 1
-MESSAGE_BYTES_MAX = 64 * 1024 * 1024  # one block holds a transaction: twice the largest of them
+MESSAGE_BYTES_MAX = 320 * 1024 * 1024  # a block holds a transaction, which writes up to 256 MiB
 EPOCH_ENDS_MAX = 1_024  # newest: a follower that is further behind takes a copy
 
 _LENGTH = struct.Struct("<II")
