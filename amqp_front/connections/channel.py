@@ -4,34 +4,27 @@ Life: open -> (server refused something) closing -> closed. While closing, every
 close-ok is read and thrown away, content included.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from pamqp import commands
 
-from routelog.amqp_front.connections import topology_methods
+from routelog.amqp_front.connections import (
+    basic_methods,
+    channel_transactions,
+    topology_methods,
+)
 from routelog.amqp_front.connections.channel_connection import ChannelConnection
+from routelog.amqp_front.connections.channel_transactions import ChannelTransactions
 from routelog.amqp_front.connections.client_socket import ends_name
 from routelog.amqp_front.connections.login import PROTOCOL
 from routelog.amqp_front.consuming.consumption import Consumption
-from routelog.amqp_front.consuming.redelivery import Redelivery
 from routelog.amqp_front.consuming.settling import Settling
 from routelog.amqp_front.consuming.unacked import UnackedRun
-from routelog.amqp_front.node.direct_reply import PSEUDO_QUEUE
 from routelog.amqp_front.publishing.content import PartialContent
 from routelog.amqp_front.publishing.publisher import Publisher
-from routelog.amqp_front.transactions.commit import Commit
-from routelog.amqp_front.transactions.commit_plan import CommitPlan
-from routelog.amqp_front.transactions.commit_planning import CommitPlanning
-from routelog.amqp_front.transactions.rollback import Rollback, all_taken, rolled_back
-from routelog.amqp_front.transactions.transaction import TRANSACTION_TURN_MAX, Transaction
 from routelog.amqp_front.wire.command import (
-    ACK,
-    DISCARD,
-    REFUSE,
-    REQUEUE,
     BegunPublish,
     Frame,
     PublishRun,
@@ -41,7 +34,6 @@ from routelog.amqp_front.wire.errors import (
     CHANNEL_ERROR,
     COMMAND_INVALID,
     NOT_IMPLEMENTED,
-    PRECONDITION_FAILED,
     UNEXPECTED_FRAME,
     HardError,
     SoftError,
@@ -54,8 +46,7 @@ from routelog.amqp_front.wire.methods import (
     decode_method,
     encode_method,
 )
-from routelog.log_backend import Octets
-from routelog.vhosts import Actor, Queue, ResourceKind, Verb, acts
+from routelog.vhosts import Actor, acts
 
 
 class Channel:
@@ -70,7 +61,6 @@ class Channel:
 
     def __init__(self, connection: ChannelConnection, number: int) -> None:
         self.connection: ChannelConnection = connection
-        self.connection_id: object = connection
         self.number = number
         self.services = connection.services
         self.vhost = connection.vhost
@@ -85,8 +75,7 @@ class Channel:
         self.reply_address: str | None = None
         self.publisher = Publisher(self)
         self.consumption = Consumption(self)
-        self._transaction: Transaction | None = None
-        self._rollback: Rollback | None = None
+        self.transactions: ChannelTransactions | None = None
         self._cancels = b""  # basic.cancel frames that follow the next reply
         self._cancels_behind = False
 
@@ -99,16 +88,6 @@ class Channel:
     def impersonates(self) -> bool:
         """Its user may publish in another's name."""
         return self.services.users.impersonates(self.user)
-
-    @property
-    def stalled(self) -> bool:
-        """The client does not read what we send."""
-        return self.connection.stalled
-
-    @property
-    def outbox_full(self) -> bool:
-        """The client has not read for long."""
-        return self.connection.outbox_full
 
     def write(self, frames: bytes | bytearray) -> None:
         """Send frames to the client."""
@@ -130,21 +109,9 @@ class Channel:
         finally:
             self._cancels_behind = False
 
-    def write_parts(self, parts: Sequence[Octets]) -> None:
-        """Send frames that lie in parts."""
-        self.connection.write_parts(parts)
-
     def reached(self, weight: int, arrived: Awaitable[None] | None) -> None:
         """See `PublishingChannel`."""
         self.connection.reached(weight, arrived)
-
-    def fail(self, error: Exception) -> None:
-        """Close the connection because of a fault of ours."""
-        self.connection.fail(error)
-
-    def refuse_consume(self, error: Exception) -> None:
-        """Answer an error that a consumer met later."""
-        self.connection.fail(error, 60, 20, self)
 
     def reply(
         self, durable: Awaitable[object] | None, nowait: bool, kind: type[Any], **values: Any
@@ -157,13 +124,18 @@ class Channel:
         else:
             self.connection.wait_for(durable, lambda: self._answer(frame))
 
-    def again_behind(self, done: Awaitable[None], method: Any) -> None:
+    def again_behind(self, done: Awaitable[object], method: Any) -> None:
         """See `TopologyChannel`."""
-        self.connection.wait_for(done, lambda: self._again(self._method, method))
+        self.connection.wait_for(done, lambda: self.again(self._method, method))
 
-    def end_turn(self) -> None:
-        """See `TopologyChannel`."""
-        self.connection.end_turn()
+    def again(self, handle: Callable[[Any], None], method: Any) -> None:
+        """See `TransactionalChannel`."""
+        if self.closing:
+            return
+        try:
+            handle(method)
+        except Exception as error:
+            self.connection.fail(error, method.index >> 16, method.index & 0xFFFF, self)
 
     def _answer(self, frame: bytes) -> None:
         if frame and not self.closing:
@@ -180,32 +152,16 @@ class Channel:
         Raises:
             AmqpError, or an error of the refusals table.
         """
-        if self._transaction is None:
+        if self.transactions is None:
             return self.publisher.carry(run)
-        if run.count > TRANSACTION_TURN_MAX:
-            run = run.part(0, TRANSACTION_TURN_MAX)
-        for checked in self.publisher.check(run):
-            self._transaction.publish(checked)
-        return run.count
-
-    @property
-    def transactional(self) -> bool:
-        """tx.select was called."""
-        return self._transaction is not None
-
-    @property
-    def commits_publishes(self) -> bool:
-        """tx.commit would publish something."""
-        return self._transaction is not None and self._transaction.publishes
+        return self.transactions.publish(run)
 
     def settle(self, run: SettleRun) -> None:
         """Carry out a run of settlements."""
-        if self._transaction is not None:
-            self._transaction.settle(self.consumption.take(run))
-        else:
-            done = self.consumption.settle(run)
-            if done is not None:
-                self.connection.wait_for(done)
+        if self.transactions is not None:
+            self.transactions.settle(run)
+        elif (done := self.consumption.settle(run)) is not None:
+            self.connection.wait_for(done)
 
     def frame(self, frame: Frame) -> None:
         """Carry out a single frame: a method, or a piece of content."""
@@ -247,11 +203,6 @@ class Channel:
         self.publisher.begin(publish.exchange, bool(publish.flags & 2))
         self.partial = PartialContent.begun(publish, self.connection.intake)
 
-    def _publish(self, method: Any) -> None:
-        self.publisher.begin(method.exchange.encode(), method.immediate)
-        bytes_max = self.services.config.message_bytes_max
-        self.partial = PartialContent.of_method(method, bytes_max, self.connection.intake)
-
     # -- class channel
 
     def _open_again(self, method: Any) -> None:
@@ -265,6 +216,9 @@ class Channel:
         if method.active:
             self.consumption.wake()
 
+    def _flow_changed(self, method: Any) -> None:
+        """The client's answer to our channel.flow."""
+
     def _close(self, method: Any) -> None:
         done = self.release()
         if done is None:
@@ -276,165 +230,6 @@ class Channel:
     def _closed(self) -> None:
         self.write(encode_method(self.number, commands.Channel.CloseOk))
         self.connection.channel_closed(self.number)
-
-    # -- class basic
-
-    def _qos(self, method: Any) -> None:
-        if method.prefetch_size:
-            raise HardError(NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})")
-        if method.global_:
-            self.consumption.channel_prefetch = method.prefetch_count
-            self.consumption.wake()
-        else:
-            self.consumption.prefetch = method.prefetch_count
-        self.reply(None, False, commands.Basic.QosOk)
-
-    def _consume(self, method: Any) -> None:
-        tag = self.consumption.free_tag(method.consumer_tag)  # before anything else, as RabbitMQ
-        name = topology_methods.queue_name(self, method.queue)
-        if name == PSEUDO_QUEUE:
-            self.consumption.consume_replies(tag, no_ack=method.no_ack)
-            self.reply(None, method.nowait, commands.Basic.ConsumeOk, consumer_tag=tag)
-            return
-        queue = self._readable(name)
-        consumer = self.consumption.consume(
-            queue,
-            tag,
-            method.arguments,
-            no_ack=method.no_ack,
-            exclusive=method.exclusive,
-        )
-        group, made = self.consumption.join_group(queue, method.arguments)
-        if made is not None:
-            self.connection.wait_for(made, lambda: self._again(self._consume, method))
-            return
-        self.consumption.start(consumer, method.arguments, group)
-        self.reply(None, method.nowait, commands.Basic.ConsumeOk, consumer_tag=consumer.tag)
-
-    def _readable(self, name: str) -> Queue:
-        # In this order: who may not read it is not told whether it is there.
-        self.permissions.authorize(ResourceKind.QUEUE, name, Verb.READ)
-        return self.vhost.queue(name, self.connection_id)
-
-    def _cancel(self, method: Any) -> None:
-        consumer = self.consumption.consumers.get(method.consumer_tag)
-        if consumer is not None:
-            consumer.queue.serve_due()  # to this one too
-        self.consumption.cancel(method.consumer_tag)
-        done = self.vhost.remove_consumer(consumer.queue, consumer) if consumer else None
-        self.reply(done, method.nowait, commands.Basic.CancelOk, consumer_tag=method.consumer_tag)
-
-    def _ignore(self, method: Any) -> None:
-        """The client's answer to our basic.cancel or channel.flow."""
-
-    def _get(self, method: Any) -> None:
-        name = topology_methods.queue_name(self, method.queue)
-        queue = self._readable(name)
-        if queue.is_stream:
-            raise HardError(NOT_IMPLEMENTED, f"basic.get from stream '{name}'")
-        loaded = self.services.loop.create_future()
-
-        def when_loaded() -> None:
-            if not loaded.done():
-                loaded.set_result(None)
-
-        if not self.consumption.get(queue, no_ack=method.no_ack, when_loaded=when_loaded):
-            self.connection.wait_for(loaded, lambda: self._again(self._get, method))
-
-    def _again(self, handle: Callable[[Any], None], method: Any) -> None:
-        if self.closing:
-            return
-        try:
-            handle(method)
-        except Exception as error:
-            self.connection.fail(error, method.index >> 16, method.index & 0xFFFF, self)
-
-    def _recover(self, method: Any) -> None:
-        if method.requeue:
-            done = self.consumption.recover()
-            if done is None:
-                self._recovered(method)
-            else:
-                self.connection.wait_for(done, lambda: self._recovered(method))
-        elif self.services.config.amqp_extensions:
-            self._redeliver(self.consumption.redeliver(), method)
-        else:
-            raise HardError(NOT_IMPLEMENTED, "requeue=false")
-
-    def _redeliver(self, redelivery: Redelivery, method: Any) -> None:
-        waiting = redelivery.go_on()
-        if waiting is None:
-            self._recovered(method)
-        else:
-            again = partial(self._redeliver, redelivery)
-            self.connection.wait_for(waiting, lambda: self._again(again, method))
-
-    def _recovered(self, method: Any) -> None:
-        if isinstance(method, commands.Basic.Recover):
-            self.reply(None, False, commands.Basic.RecoverOk)
-
-    def _settle_single(self, method: Any) -> None:
-        # A settlement that did not qualify for a run: content of this connection is in pieces.
-        tag = method.delivery_tag
-        requeue = getattr(method, "requeue", None)
-        again = REFUSE if isinstance(method, commands.Basic.Reject) else REQUEUE
-        outcome = ACK if requeue is None else again if requeue else DISCARD
-        self.settle(SettleRun(self.number, outcome, tag, tag, getattr(method, "multiple", False)))
-
-    # -- classes confirm and tx
-
-    def _confirm_select(self, method: Any) -> None:
-        if self._transaction is not None:
-            raise SoftError(PRECONDITION_FAILED, "cannot switch from tx to confirm mode")
-        self.publisher.confirming = True
-        self.reply(None, method.nowait, commands.Confirm.SelectOk)
-
-    def _tx_select(self, method: Any) -> None:
-        if self.publisher.confirming:
-            raise SoftError(PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
-        if self._transaction is None:
-            self._transaction = Transaction(self.connection.intake)
-        self.reply(None, False, commands.Tx.SelectOk)
-
-    def _tx_commit(self, method: Any) -> None:
-        transaction, services = self._selected(), self.services
-        settlings = [
-            Settling(self.consumption, runs, outcome, services)
-            for outcome, runs in transaction.taken.items()
-        ]
-        returns, clock = self.publisher.returns, services.clock
-        self._plan_commit(CommitPlanning(self, returns, transaction.kept, clock, settlings), method)
-
-    def _plan_commit(self, planning: CommitPlanning, method: Any) -> None:
-        plan = planning.go_on()
-        if plan is not None:
-            self._carry_out(plan, planning.settlings)
-            return
-        again = partial(self._plan_commit, planning)
-        self.connection.rest(lambda: self._again(again, method))
-
-    def _carry_out(self, plan: CommitPlan, settlings: Sequence[Settling]) -> None:
-        commit = Commit(self.services, self.vhost.transaction(), plan, settlings)
-        self._transaction = Transaction(self.connection.intake)
-        frame = encode_method(self.number, commands.Tx.CommitOk)
-        if commit.reached.done():
-            commit.reached.result()
-            self._answer(frame)
-        else:
-            self.connection.wait_for(commit.reached, lambda: self._answer(frame))
-
-    def _tx_rollback(self, method: Any) -> None:
-        taken = self._selected().taken.values()
-        self._transaction = Transaction(self.connection.intake)
-        done = None
-        if (begun := rolled_back(self.consumption.unacked, taken, self.services)) is not None:
-            self._rollback, done = begun[0], begun[1].done
-        self.reply(done, False, commands.Tx.RollbackOk)
-
-    def _selected(self) -> Transaction:
-        if self._transaction is None:
-            raise SoftError(PRECONDITION_FAILED, "channel is not transactional")
-        return self._transaction
 
     # -- the end
 
@@ -473,8 +268,8 @@ class Channel:
         return self.consumption.leave(self._all_taken())
 
     def _all_taken(self) -> list[list[UnackedRun]]:
-        transaction, self._transaction = self._transaction, None
-        return all_taken(transaction, self._rollback)
+        transactions, self.transactions = self.transactions, None
+        return [] if transactions is None else transactions.all_taken()
 
     def end(self) -> None:
         """It is closed on both sides: nothing is left for the garbage collector."""
@@ -485,21 +280,8 @@ class Channel:
 _HANDLERS: Mapping[type[Any], Callable[[Channel, Any], None]] = {
     commands.Channel.Open: Channel._open_again,
     commands.Channel.Flow: Channel._flow,
-    commands.Channel.FlowOk: Channel._ignore,
+    commands.Channel.FlowOk: Channel._flow_changed,
     commands.Channel.Close: Channel._close,
-    commands.Basic.Publish: Channel._publish,
-    commands.Basic.Qos: Channel._qos,
-    commands.Basic.Consume: Channel._consume,
-    commands.Basic.Cancel: Channel._cancel,
-    commands.Basic.CancelOk: Channel._ignore,
-    commands.Basic.Get: Channel._get,
-    commands.Basic.Ack: Channel._settle_single,
-    commands.Basic.Nack: Channel._settle_single,
-    commands.Basic.Reject: Channel._settle_single,
-    commands.Basic.Recover: Channel._recover,
-    commands.Basic.RecoverAsync: Channel._recover,
-    commands.Confirm.Select: Channel._confirm_select,
-    commands.Tx.Select: Channel._tx_select,
-    commands.Tx.Commit: Channel._tx_commit,
-    commands.Tx.Rollback: Channel._tx_rollback,
+    **basic_methods.HANDLERS,
+    **channel_transactions.HANDLERS,
 }

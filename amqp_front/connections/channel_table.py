@@ -76,7 +76,7 @@ class ChannelTable:
         if isinstance(command, Frame):
             return command.kind == FRAME_HEADER or command.payload[:4] == _BASIC_PUBLISH
         if isinstance(command, PublishRun):
-            return channel.transactional
+            return channel.transactions is not None
         return isinstance(command, BegunPublish)
 
     def publishes(self, command: Command) -> bool:
@@ -89,7 +89,7 @@ class ChannelTable:
         if command.kind != FRAME_METHOD:
             return True
         index = command.payload[:4]
-        return index == _BASIC_PUBLISH or (index == _TX_COMMIT and channel.commits_publishes)
+        return index == _BASIC_PUBLISH or (index == _TX_COMMIT and _commits_publishes(channel))
 
     def for_run(self, number: int) -> Channel | None:
         """The channel that a run is for; None when it closes, and the run is to be ignored.
@@ -174,3 +174,7 @@ class ChannelTable:
             self._connection.write(encode_method(channel.number, commands.Channel.CloseOk))
         elif index == _CHANNEL_CLOSE_OK:
             self.closed(channel.number)
+
+
+def _commits_publishes(channel: Channel) -> bool:
+    return channel.transactions is not None and channel.transactions.publishes

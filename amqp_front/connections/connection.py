@@ -17,7 +17,6 @@ from typing import Any, cast
 from pamqp import commands
 
 from routelog.amqp_front.connections.channel import Channel
-from routelog.amqp_front.connections.channel_connection import RefusingChannel
 from routelog.amqp_front.connections.channel_table import ChannelTable
 from routelog.amqp_front.connections.client_socket import CLOSE_SECONDS_MAX, ClientSocket, ends_for
 from routelog.amqp_front.connections.connection_keeper import ConnectionKeeper
@@ -33,6 +32,7 @@ from routelog.amqp_front.connections.login import PROTOCOL, offered
 from routelog.amqp_front.connections.publishing_hold import PublishingHold
 from routelog.amqp_front.connections.receive_buffer import ReceiveBuffer
 from routelog.amqp_front.connections.refusal_note import note_refusal
+from routelog.amqp_front.consuming.client_channel import RefusingChannel
 from routelog.amqp_front.node.accepted_sockets import AcceptedSocket
 from routelog.amqp_front.node.intake_budget import IntakeShare
 from routelog.amqp_front.node.services import Services

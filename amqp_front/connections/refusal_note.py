@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 from pamqp import commands
 
-from routelog.amqp_front.connections.channel_connection import RefusingChannel
+from routelog.amqp_front.consuming.client_channel import RefusingChannel
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.wire.errors import AmqpError, LoginRefused, SoftError
 from routelog.vhosts import VirtualHost

@@ -32,25 +32,34 @@ CONFIGURE, WRITE, READ = Verb.CONFIGURE, Verb.WRITE, Verb.READ
 _LINE_ENDS = {ord("\r"): None, ord("\n"): None}  # left out of names, as RabbitMQ does
 
 
+class TopologyConnection(Protocol):
+    """What topology methods need of their connection, which owns exclusive queues."""
+
+    def end_turn(self) -> None:
+        """What comes next is for another turn of the loop."""
+
+
 class TopologyChannel(Protocol):
     """What topology methods need of their channel."""
 
     services: Services
     vhost: VirtualHost
     permissions: PermissionCache
-    connection_id: object
     last_queue: str
+
+    @property
+    def connection(self) -> TopologyConnection:
+        """Its connection."""
 
     def cancels_behind_reply(self) -> AbstractContextManager[None]:
         """Consumers of the channel that end meanwhile are told so behind the next reply."""
 
-    def reply(self, durable: Durable, nowait: bool, kind: type[Any], **values: Any) -> None:
+    def reply(
+        self, durable: Awaitable[object] | None, nowait: bool, kind: type[Any], **values: Any
+    ) -> None:
         """Answer when the change is durable."""
 
-    def end_turn(self) -> None:
-        """What comes next is for another turn of the loop."""
-
-    def again_behind(self, done: Awaitable[None], method: Any) -> None:
+    def again_behind(self, done: Awaitable[object], method: Any) -> None:
         """Read no further commands until something is done, then carry out a method once more."""
 
 
@@ -127,7 +136,7 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
     if method.passive:
         name = queue_name(channel, method.queue)
         channel.permissions.authorize_any(QUEUE, name)
-        queue = vhost.queue(name, channel.connection_id)
+        queue = vhost.queue(name, channel.connection)
         done = queue.declaring
         queue.used()
     else:
@@ -142,7 +151,7 @@ def queue_declare(channel: TopologyChannel, method: Any) -> None:
             name, durable, method.exclusive, method.auto_delete, method.arguments
         )
         queue, done = vhost.declare_queue(
-            properties, channel.connection_id, server_named=not method.queue
+            properties, channel.connection, server_named=not method.queue
         )
     channel.last_queue = queue.name
     _look_at(channel, queue)
@@ -185,7 +194,7 @@ def queue_purge(channel: TopologyChannel, method: Any) -> None:
     """Drop all messages that are ready."""
     name = queue_name(channel, method.queue)
     channel.permissions.authorize(QUEUE, name, READ)
-    queue = channel.vhost.queue(name, channel.connection_id)
+    queue = channel.vhost.queue(name, channel.connection)
     if queue.is_stream:
         raise HardError(NOT_IMPLEMENTED, f"purge of stream '{queue.name}'")
     _look_at(channel, queue)
@@ -199,7 +208,7 @@ def queue_delete(channel: TopologyChannel, method: Any) -> None:
     channel.permissions.authorize(QUEUE, name, CONFIGURE)
     count, done = 0, channel.vhost.undecided()
     if name in channel.vhost.queues:
-        queue = channel.vhost.queue(name, channel.connection_id)
+        queue = channel.vhost.queue(name, channel.connection)
         _look_at(channel, queue)
         with channel.cancels_behind_reply():
             count, done = channel.vhost.delete_queue(
@@ -211,7 +220,7 @@ def queue_delete(channel: TopologyChannel, method: Any) -> None:
 def _look_at(channel: TopologyChannel, queue: Queue) -> None:
     # All of its partitions are looked at: that may be enough for one turn.
     if queue.is_wide:
-        channel.end_turn()
+        channel.connection.end_turn()
 
 
 def _bound_queue(channel: TopologyChannel, method: Any) -> str:
@@ -220,7 +229,7 @@ def _bound_queue(channel: TopologyChannel, method: Any) -> str:
         reason = f"cannot bind reply queue '{name}' in vhost '{channel.vhost.name}'"
         raise SoftError(ACCESS_REFUSED, reason)
     if name in channel.vhost.queues:
-        channel.vhost.queue(name, channel.connection_id)
+        channel.vhost.queue(name, channel.connection)
     if not method.routing_key and not method.queue:
         method.routing_key = name  # the specification's rule for both left empty
     return name

@@ -99,7 +99,7 @@ class Consumption:
     def credit(self) -> int:
         """See `ConsumingChannel`."""
         channel = self._channel
-        if self._is_closed or channel.stalled or not channel.flow_active:
+        if self._is_closed or channel.connection.stalled or not channel.flow_active:
             return 0
         if not self.channel_prefetch:
             return CREDIT_UNLIMITED
@@ -108,15 +108,15 @@ class Consumption:
     @property
     def stalled(self) -> bool:
         """See `RecoveringConsumption`."""
-        return self._channel.stalled
+        return self._channel.connection.stalled
 
     def write(self, frames: bytes | bytearray) -> None:
         """See `ConsumingChannel`."""
-        self._channel.write(frames)
+        self._channel.connection.write(frames)
 
     def write_parts(self, parts: Sequence[Octets]) -> None:
         """See `ConsumingChannel`."""
-        self._channel.write_parts(parts)
+        self._channel.connection.write_parts(parts)
 
     def add_unacked(self, run: UnackedRun) -> None:
         """See `ConsumingChannel`."""
@@ -129,7 +129,7 @@ class Consumption:
 
     def fail(self, error: Exception) -> None:
         """See `ConsumingChannel`."""
-        self._channel.fail(error)
+        self._channel.connection.fail(error)
 
     def end_leases(self, holder: ChannelConsumer, end_tag: int) -> int:
         """See `LeasedConsumption`."""
@@ -143,7 +143,7 @@ class Consumption:
         """See `ConsumingChannel`."""
         # The channel may just have been closed for another.
         if consumer.tag in self.consumers and not self._is_closed:
-            self._channel.refuse_consume(error)
+            self._channel.connection.fail(error, 60, 20, self._channel)
 
     def consumer_ended(self, consumer: ChannelConsumer) -> None:
         """See `ConsumingChannel`."""
@@ -310,7 +310,7 @@ class Consumption:
     def reply(self, records: Records) -> None:
         """See `ReplyConsumer`. Replies to a client that does not read them are lost."""
         assert self._reply_tag is not None
-        if self._channel.outbox_full:
+        if self._channel.connection.outbox_full:
             return
         tag = self._reply_tag.encode()
         first = self.next_tag

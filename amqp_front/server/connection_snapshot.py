@@ -50,7 +50,7 @@ def channel_snapshots(connection: Connection) -> Iterator[ChannelSnapshot]:
         yield ChannelSnapshot(
             number=channel.number,
             confirm=channel.publisher.confirming,
-            transactional=channel.transactional,
+            transactional=channel.transactions is not None,
             consumers=len(consumption.consumers),
             unacknowledged=consumption.unacked.count,
             prefetch=consumption.prefetch,

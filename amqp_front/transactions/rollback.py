@@ -11,7 +11,6 @@ from routelog.amqp_front.consuming.tag_order import TagOrder
 from routelog.amqp_front.consuming.unacked import Unacked, UnackedRun
 from routelog.amqp_front.node.services import Services
 from routelog.amqp_front.sockets.piecework import Piecework
-from routelog.amqp_front.transactions.transaction import Transaction
 from routelog.log_backend import Clock
 
 TURN_SECONDS = 0.0005
@@ -52,9 +51,3 @@ def rolled_back(
         return None
     rollback = Rollback(unacked, lists, services.clock)
     return rollback, Piecework(rollback, services)
-
-
-def all_taken(transaction: Transaction | None, rollback: Rollback | None) -> list[list[UnackedRun]]:
-    """What a transaction has taken, and what is on its way back from the one before, in no order."""
-    taken = [] if rollback is None else rollback.take_all()
-    return taken if transaction is None else [*taken, *transaction.taken.values()]

@@ -49,7 +49,7 @@ BASIC_PUBLISH, BASIC_ACK, TX_COMMIT = b"\0\x3c\0\x28", b"\0\x3c\0\x50", b"\0\x5a
 
 def table_with(**state: Any) -> ChannelTable:
     table = ChannelTable(cast(Any, None))
-    table._channels[1] = SimpleNamespace(**{"closing": False, "commits_publishes": False} | state)
+    table._channels[1] = SimpleNamespace(**{"closing": False, "transactions": None} | state)
     return table
 
 
@@ -81,4 +81,6 @@ def test_what_brings_in_messages_is_known(command: Any, publishes: bool) -> None
 
 def test_a_commit_publishes_when_its_transaction_does() -> None:
     commit = Frame(FRAME_METHOD, 1, TX_COMMIT)
-    assert table_with(commits_publishes=True).publishes(commit)
+    for publishes in (True, False):
+        table = table_with(transactions=SimpleNamespace(publishes=publishes))
+        assert table.publishes(commit) is publishes

@@ -41,13 +41,13 @@ class Channel:
     def __init__(self, vhost: VirtualHost, prefix: str = "") -> None:
         self.vhost = vhost
         self.permissions: Any = Permissions(prefix)
-        self.connection_id = object()
+        self.connection: Any = self
         self.last_queue = ""
         self.answers: list[tuple[Durable, dict[str, Any]]] = []
         self.turns_ended = 0
 
     def end_turn(self) -> None:
-        """See `TopologyChannel`."""
+        """See `TopologyConnection`."""
         self.turns_ended += 1
 
     def cancels_behind_reply(self) -> AbstractContextManager[None]:

@@ -1,6 +1,7 @@
 """What a channel consumes: credit, limits, and replies to a client that does not read."""
 
 from collections import deque
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,15 +14,36 @@ from routelog.amqp_front.consuming.consumption import Consumption
 from routelog.amqp_front.consuming.unacked import UnackedRun
 from routelog.amqp_front.node.direct_reply import DirectReplies
 from routelog.amqp_front.wire.errors import NOT_ALLOWED, HardError
+from routelog.log_backend import Octets
 from routelog.vhosts import CREDIT_UNLIMITED, Queue, QueueProperties
 from routelog.vhosts.turns.dispatch_turns import DispatchTurns
+
+
+class Connection:
+    """What a consumption needs of its connection."""
+
+    consumers = 0
+    stalled = outbox_full = False
+
+    def __init__(self) -> None:
+        self.written = b""
+
+    def write(self, frames: bytes | bytearray) -> None:
+        """See `ConsumingConnection`."""
+        self.written += frames
+
+    def write_parts(self, parts: Sequence[Octets]) -> None:
+        """See `ConsumingConnection`."""
+        self.written += b"".join(parts)
+
+    def fail(self, error: Exception) -> None:
+        """See `ConsumingConnection`."""
+        raise error
 
 
 class Channel:
     number = 1
     body_frame_max = 4088
-    stalled = False
-    outbox_full = False
     flow_active = True
     cancel_notify = True
     reply_address: str | None = None
@@ -38,21 +60,14 @@ class Channel:
         )
         self.left: list[Queue] = []
         self.vhost: Any = SimpleNamespace(firehose=None, consumers_left=self.left.append)
-        self.written = b""
-
-    def write(self, frames: bytes | bytearray) -> None:
-        self.written += frames
 
     def cancelled(self, frame: bytes) -> None:
-        self.written += frame
-
-    def fail(self, error: Exception) -> None:
-        raise error
+        self.connection.write(frame)
 
 
 @pytest.fixture
 def connection() -> Any:
-    return SimpleNamespace(consumers=0)
+    return Connection()
 
 
 @pytest.fixture
@@ -116,13 +131,13 @@ def test_a_reply_to_a_client_that_does_not_read_is_lost(
     consuming: Consumption, channel: Channel
 ) -> None:
     consuming.consume_replies("r", no_ack=True)
-    channel.outbox_full = True
+    channel.connection.outbox_full = True
     consuming.reply(records("unread"))
-    assert channel.written == b""
-    channel.outbox_full = False
+    assert channel.connection.written == b""
+    channel.connection.outbox_full = False
     consuming.reply(records("read"))
-    assert b"unread" not in channel.written
-    assert channel.written.endswith(b"read\xce")
+    assert b"unread" not in channel.connection.written
+    assert channel.connection.written.endswith(b"read\xce")
 
 
 def test_a_channel_that_closes_while_it_is_delivered_to_takes_nothing_more(
@@ -145,7 +160,7 @@ def test_a_channel_that_was_stopped_takes_nothing_and_is_told_nothing_until_it_l
     consuming.leave().go_on(whole=True)
     assert queue.consumers == []
     consuming.consumer_ended(consumer)
-    assert channel.written == b""
+    assert channel.connection.written == b""
 
 
 def test_who_has_left_is_not_told_that_its_queue_is_deleted(
@@ -154,4 +169,4 @@ def test_who_has_left_is_not_told_that_its_queue_is_deleted(
     consumer = begin(consuming, queue, "a", no_ack=False)
     consuming.close()
     consuming.consumer_ended(consumer)  # its return takes several turns: it is still at its queue
-    assert channel.written == b""
+    assert channel.connection.written == b""

@@ -1,0 +1,157 @@
+"""The methods of the classes basic and confirm."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+from pamqp import commands
+
+from routelog.amqp_front.connections.channel_transactions import TransactionalChannel
+from routelog.amqp_front.connections.topology_methods import queue_name
+from routelog.amqp_front.consuming.redelivery import Redelivery
+from routelog.amqp_front.node.direct_reply import PSEUDO_QUEUE
+from routelog.amqp_front.publishing.content import PartialContent
+from routelog.amqp_front.wire.command import ACK, DISCARD, REFUSE, REQUEUE, SettleRun
+from routelog.amqp_front.wire.errors import (
+    NOT_IMPLEMENTED,
+    PRECONDITION_FAILED,
+    HardError,
+    SoftError,
+)
+from routelog.vhosts import Queue, ResourceKind, Verb
+
+
+class BasicChannel(TransactionalChannel, Protocol):
+    """What basic methods need of their channel."""
+
+    partial: PartialContent | None
+
+    def settle(self, run: SettleRun) -> None:
+        """Carry out a run of settlements."""
+
+
+def _publish(channel: BasicChannel, method: Any) -> None:
+    channel.publisher.begin(method.exchange.encode(), method.immediate)
+    bytes_max = channel.services.config.message_bytes_max
+    channel.partial = PartialContent.of_method(method, bytes_max, channel.connection.intake)
+
+
+def _qos(channel: BasicChannel, method: Any) -> None:
+    if method.prefetch_size:
+        raise HardError(NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})")
+    if method.global_:
+        channel.consumption.channel_prefetch = method.prefetch_count
+        channel.consumption.wake()
+    else:
+        channel.consumption.prefetch = method.prefetch_count
+    channel.reply(None, False, commands.Basic.QosOk)
+
+
+def _consume(channel: BasicChannel, method: Any) -> None:
+    consumption = channel.consumption
+    tag = consumption.free_tag(method.consumer_tag)  # before anything else, as RabbitMQ
+    name = queue_name(channel, method.queue)
+    if name == PSEUDO_QUEUE:
+        consumption.consume_replies(tag, no_ack=method.no_ack)
+    else:
+        queue = _readable(channel, name)
+        options = {"no_ack": method.no_ack, "exclusive": method.exclusive}
+        consumer = consumption.consume(queue, tag, method.arguments, **options)
+        group, made = consumption.join_group(queue, method.arguments)
+        if made is not None:
+            channel.again_behind(made, method)
+            return
+        consumption.start(consumer, method.arguments, group)
+    channel.reply(None, method.nowait, commands.Basic.ConsumeOk, consumer_tag=tag)
+
+
+def _readable(channel: BasicChannel, name: str) -> Queue:
+    # In this order: who may not read it is not told whether it is there.
+    channel.permissions.authorize(ResourceKind.QUEUE, name, Verb.READ)
+    return channel.vhost.queue(name, channel.connection)
+
+
+def _cancel(channel: BasicChannel, method: Any) -> None:
+    consumer = channel.consumption.consumers.get(method.consumer_tag)
+    if consumer is not None:
+        consumer.queue.serve_due()  # to this one too
+    channel.consumption.cancel(method.consumer_tag)
+    done = channel.vhost.remove_consumer(consumer.queue, consumer) if consumer else None
+    channel.reply(done, method.nowait, commands.Basic.CancelOk, consumer_tag=method.consumer_tag)
+
+
+def _cancelled(channel: BasicChannel, method: Any) -> None:
+    """The client's answer to our basic.cancel."""
+
+
+def _get(channel: BasicChannel, method: Any) -> None:
+    name = queue_name(channel, method.queue)
+    queue = _readable(channel, name)
+    if queue.is_stream:
+        raise HardError(NOT_IMPLEMENTED, f"basic.get from stream '{name}'")
+    loaded = channel.services.loop.create_future()
+
+    def when_loaded() -> None:
+        if not loaded.done():
+            loaded.set_result(None)
+
+    if not channel.consumption.get(queue, no_ack=method.no_ack, when_loaded=when_loaded):
+        channel.again_behind(loaded, method)
+
+
+def _recover(channel: BasicChannel, method: Any) -> None:
+    if method.requeue:
+        _recovered(channel, channel.consumption.recover(), method)
+    elif channel.services.config.amqp_extensions:
+        _redeliver(channel, channel.consumption.redeliver(), method)
+    else:
+        raise HardError(NOT_IMPLEMENTED, "requeue=false")
+
+
+def _redeliver(channel: BasicChannel, redelivery: Redelivery, method: Any) -> None:
+    waiting = redelivery.go_on()
+    if waiting is None:
+        _recovered(channel, None, method)
+    else:
+        again = partial(_redeliver, channel, redelivery)
+        channel.connection.wait_for(waiting, lambda: channel.again(again, method))
+
+
+def _recovered(channel: BasicChannel, done: Awaitable[None] | None, method: Any) -> None:
+    if isinstance(method, commands.Basic.Recover):
+        channel.reply(done, False, commands.Basic.RecoverOk)
+    elif done is not None:
+        channel.connection.wait_for(done)
+
+
+def _settle(channel: BasicChannel, method: Any) -> None:
+    # A settlement that did not qualify for a run: content of this connection is in pieces.
+    tag = method.delivery_tag
+    requeue = getattr(method, "requeue", None)
+    again = REFUSE if isinstance(method, commands.Basic.Reject) else REQUEUE
+    outcome = ACK if requeue is None else again if requeue else DISCARD
+    is_multiple = getattr(method, "multiple", False)
+    channel.settle(SettleRun(channel.number, outcome, tag, tag, is_multiple))
+
+
+def _confirm_select(channel: BasicChannel, method: Any) -> None:
+    if channel.transactions is not None:
+        raise SoftError(PRECONDITION_FAILED, "cannot switch from tx to confirm mode")
+    channel.publisher.confirming = True
+    channel.reply(None, method.nowait, commands.Confirm.SelectOk)
+
+
+HANDLERS: Mapping[type[Any], Callable[[BasicChannel, Any], None]] = {
+    commands.Basic.Publish: _publish,
+    commands.Basic.Qos: _qos,
+    commands.Basic.Consume: _consume,
+    commands.Basic.Cancel: _cancel,
+    commands.Basic.CancelOk: _cancelled,
+    commands.Basic.Get: _get,
+    commands.Basic.Ack: _settle,
+    commands.Basic.Nack: _settle,
+    commands.Basic.Reject: _settle,
+    commands.Basic.Recover: _recover,
+    commands.Basic.RecoverAsync: _recover,
+    commands.Confirm.Select: _confirm_select,
+}
