@@ -125,6 +125,7 @@ class Broker:
         self._config = config
         self._definitions = definitions
         self._claim_epoch = claim_epoch
+        self._clock = SystemClock()
         self._connections: set[Connection] = set()
         self._opening: set[Connection] = set()  # those that have not logged in
         self._all_closed: asyncio.Event | None = None
@@ -139,11 +140,18 @@ class Broker:
             StartError: the data directory or the address cannot be used.
         """
         loop = asyncio.get_running_loop()
+        self._open(loop)
+        await self._recover(loop)
+        self._wire(loop)
+        return await self._listen(loop)
+
+    def _open(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take the data directory, and make what its contents are read into."""
         config = self._config
         self._umask = keep_private()
         narrow(config.data_dir)
         try:
-            bucket = _bucket(config)
+            self._bucket = _bucket(config)
             self._logs = logs = _open_logs(config, loop)
         except BadBucket as error:
             raise StartError(f"remote_storage: {error}") from None
@@ -151,16 +159,16 @@ class Broker:
             raise StartError(str(error)) from None
         except START_FAULTS as error:
             raise StartError(f"data directory {config.data_dir}: {error}") from None
-        clock = SystemClock()
-        cork = Cork(loop)
+        self._cork = Cork(loop)
+        self._gate = Gate(loop)
         self._writer = MetadataWriter(logs.metadata, loop)
-        self._passwords = PasswordVerifier(clock.monotonic, key=random_key())
-        users = UserDirectory(self._writer, self._passwords.hash)
-        parameters = GlobalParameters(self._writer)
-        vhosts = VhostDirectory(
+        self._passwords = PasswordVerifier(self._clock.monotonic, key=random_key())
+        self._users = UserDirectory(self._writer, self._passwords.hash)
+        self._parameters = GlobalParameters(self._writer)
+        self._vhosts = VhostDirectory(
             logs,
             self._writer,
-            cork.call_soon,
+            self._cork.call_soon,
             loop.call_later,
             default_durability=Durability(config.default_durability),
             queues_max=config.queues_max,
@@ -168,35 +176,38 @@ class Broker:
             histories_bytes_max=config.histories_bytes_max,
         )
         self._event_log = EventLog(loop.call_later)
-        vhosts.events.watch = self._event_log.write
+        self._vhosts.events.watch = self._event_log.write
+
+    async def _recover(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Read what is stored, replay the journal, and begin to write."""
+        logs, vhosts, users = self._logs, self._vhosts, self._users
         try:
             users.load(logs.metadata)
-            parameters.load(logs.metadata)
+            self._parameters.load(logs.metadata)
             vhosts.load(logs.metadata)
             replayed = logs.recover()
             vhosts.recovered()
-            gate = Gate(loop)
-            logs.pressures.on_change = gate.close_for
+            logs.pressures.on_change = self._gate.close_for
             queues = sum(len(vhost.queues) for vhost in vhosts.all())
             counts = len(vhosts.all()), queues, len(users.users()), replayed
             text = "recovered: %d virtual hosts, %d queues, %d users, %d journal entries"
             log.info(text, *counts)
             logs.start(self._claim_epoch(logs.metadata))
-            self._start_remote(bucket, loop)
+            self._start_remote(loop)
             await vhosts.load_memories()
-            await self._populate(vhosts, users, parameters)
+            await self._populate()
         except START_FAULTS as error:
-            raise StartError(f"data directory {config.data_dir}: {error}") from None
+            raise StartError(f"data directory {self._config.data_dir}: {error}") from None
         except (InvalidDefinition, InvalidName) as error:
             await self._close_stores()
             raise StartError(str(error)) from None
-        self._group_expiry = GroupExpiry(vhosts.all, clock.monotonic, loop.call_later)
-        self._group_expiry.start()
+
+    def _wire(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Make what connections share, and tell each part who hears of what happens in it."""
+        config, clock, cork = self._config, self._clock, self._cork
+        logs, vhosts, users = self._logs, self._vhosts, self._users
         confirms = ConfirmBoard(cork.call_soon)
         confirms.durable(logs.journal.durable)
-        logs.on_durable = cork.around(confirms.durable)
-        logs.on_written = cork.around(confirms.written)
-        logs.on_failure = self._log_failed
         self._services = Services(
             config=config,
             loop=loop,
@@ -207,10 +218,10 @@ class Broker:
             vhosts=vhosts,
             users=users,
             passwords=self._passwords,
-            parameters=parameters,
+            parameters=self._parameters,
             admission=Admission(vhosts, users),
             confirms=confirms,
-            gate=gate,
+            gate=self._gate,
             intake=IntakeBudget(loop, _intake_limits(config), logs.memory.hold),
             heartbeats=HeartbeatWheel(loop),
             node_name=node_name(config.node_name, socket.gethostname()),
@@ -218,26 +229,20 @@ class Broker:
         )
         self.operators = OperatorView(self._connections, self._opening)
         self.messages = OperatorMessages(self._services)
+        logs.on_durable = cork.around(confirms.durable)
+        logs.on_written = cork.around(confirms.written)
+        logs.on_failure = self._log_failed
+        logs.pressures.on_change = self._pressed
         users.on_deleted = self._user_deleted
         users.tell = vhosts.events.tell
-        self._gate = gate
-        logs.pressures.on_change = self._pressed
+        vhosts.on_deleted = self._vhost_deleted
+        self._group_expiry = GroupExpiry(vhosts.all, clock.monotonic, loop.call_later)
+        self._group_expiry.start()
         self._log_exchange = LogExchange(vhosts, loop, self._services.node_name)
         logging.getLogger().addHandler(self._log_exchange)
-        vhosts.on_deleted = self._vhost_deleted
-        self.loop_monitor = LoopMonitor(loop, clock)
-        amqp, http = socket_limits(config, open_files_limit())
-        self._amqp_sockets = AcceptedSockets("AMQP", amqp, clock.monotonic)
-        self.http_sockets = AcceptedSockets("HTTP", http, clock.monotonic)
-        address = await self._listen(loop)
-        self._stalled = StalledSockets(loop, self._amqp_sockets, config.send_timeout_seconds)
-        self.loop_monitor.start()
-        self._trim = MemoryTrim(loop, lambda: logs.memory.bytes + logs.loaded_pieces.bytes)
-        self._trim.start()
-        return address
 
-    def _start_remote(self, bucket: Bucket | None, loop: asyncio.AbstractEventLoop) -> None:
-        logs = self._logs
+    def _start_remote(self, loop: asyncio.AbstractEventLoop) -> None:
+        logs, bucket = self._logs, self._bucket
         if bucket is None:
             return
         self._remote = RemoteStorage(
@@ -245,7 +250,7 @@ class Broker:
             logs.partitions,
             logs.metadata,
             SystemDisk(),
-            SystemClock(),
+            self._clock,
             bytes_per_second=self._config.remote_storage_bytes_per_second,
         )
         logs.on_removed = self._remote.removed
@@ -279,13 +284,11 @@ class Broker:
         reason = f"vhost '{name}' is deleted"
         self.operators.close_all(lambda connection: connection.vhost.name == name, reason)
 
-    async def _populate(
-        self, vhosts: VhostDirectory, users: UserDirectory, parameters: GlobalParameters
-    ) -> None:
-        config = self._config
+    async def _populate(self) -> None:
+        config, vhosts, users = self._config, self._vhosts, self._users
         if self._definitions is not None:
             # Who brings his own users wants no guest.
-            await DefinitionsImport(vhosts, users, parameters).run(self._definitions)
+            await DefinitionsImport(vhosts, users, self._parameters).run(self._definitions)
             return
         if not vhosts.all():
             await vhosts.add(config.default_vhost)
@@ -294,15 +297,20 @@ class Broker:
         )
 
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> BrokerAddress:
+        """Accept connections, and begin to watch the process."""
+        config, logs = self._config, self._logs
+        amqp, http = socket_limits(config, open_files_limit())
+        self._amqp_sockets = AcceptedSockets("AMQP", amqp, self._clock.monotonic)
+        self.http_sockets = AcceptedSockets("HTTP", http, self._clock.monotonic)
         self.renewal = CertificateRenewal(loop)
         self._listeners = Listeners(
-            self._config,
+            config,
             loop,
             self._amqp_sockets,
             self._serve,
             self.renewal,
             self._umask,
-            self._services.vhosts.events.note,
+            self._vhosts.events.note,
         )
         try:
             host, port = await self._listeners.open()
@@ -310,7 +318,12 @@ class Broker:
             self.renewal.stop()
             await self._close_stores()
             raise StartError(str(error)) from None
-        return BrokerAddress(host, port, self._config.data_dir)
+        self._stalled = StalledSockets(loop, self._amqp_sockets, config.send_timeout_seconds)
+        self.loop_monitor = LoopMonitor(loop, self._clock)
+        self.loop_monitor.start()
+        self._trim = MemoryTrim(loop, lambda: logs.memory.bytes + logs.loaded_pieces.bytes)
+        self._trim.start()
+        return BrokerAddress(host, port, config.data_dir)
 
     @property
     def tls_address(self) -> tuple[str, int] | None:
@@ -337,12 +350,12 @@ class Broker:
             "protocol": PROTOCOL,
             "node": self._services.node_name,
         }
-        events = self._services.vhosts.events
+        events = self._vhosts.events
         events.publish(what, **said)
         events.note(what, **said, **more)
 
     def _pressed(self, reasons: frozenset[str]) -> None:
-        events, gate = self._services.vhosts.events, self._services.gate
+        events, gate = self._vhosts.events, self._services.gate
         before = frozenset(gate.reasons)
         self._gate.close_for(reasons)
         for what, changed in (("alarm.set", reasons - before), ("alarm.cleared", before - reasons)):
@@ -352,7 +365,7 @@ class Broker:
     def _log_failed(self, error: Exception) -> None:
         self._services.confirms.failed()
         node = self._services.node_name
-        self._services.vhosts.events.tell("alarm.set", resource="log", node=node)
+        self._vhosts.events.tell("alarm.set", resource="log", node=node)
 
     def closed(self, connection: Connection) -> None:
         """See `ConnectionKeeper`."""
@@ -364,7 +377,7 @@ class Broker:
             self._services.admission.left(connection.user, connection.vhost.name)
             self._tell_of("connection.closed", connection, {"reason": reason})
         elif connection.socket is not None:
-            events = self._services.vhosts.events
+            events = self._vhosts.events
             events.note("connection.dropped", address=connection.name, reason=reason)
         if not self._connections and self._all_closed is not None:
             self._all_closed.set()
@@ -391,7 +404,7 @@ class Broker:
         for piecework in list(self._services.piecework):
             piecework.finish()
         self._event_log.stop()
-        for vhost in self._services.vhosts.all():
+        for vhost in self._vhosts.all():
             vhost.post.finish()
         await self._close_stores()
 
