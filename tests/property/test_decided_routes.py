@@ -17,7 +17,7 @@ from unit.amqp_front.publishing_channel import Channel, carry_out
 
 from routelog.amqp_front.node.confirm_board import ConfirmBoard
 from routelog.amqp_front.publishing.publisher import Publisher
-from routelog.amqp_front.transactions.planning import Planning
+from routelog.amqp_front.transactions.commit_planning import CommitPlanning
 from routelog.amqp_front.transactions.transaction import Transaction
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
@@ -25,7 +25,7 @@ from routelog.amqp_front.wire.properties import Properties, copies
 from routelog.exchanges import EXCHANGE_TYPES, RoutingError, held_name
 from routelog.log_backend import PERSISTENT, Records
 from routelog.vhosts import QueueProperties, VirtualHost
-from routelog.vhosts.posting.posting import Outgoing
+from routelog.vhosts.posting.internal_publish import OutgoingMessage
 
 QUEUES = "one", "two", "three", "four"
 KEYS = *QUEUES, "one.two", "two.three", "none", "7"
@@ -108,7 +108,7 @@ class Side:
         for run in self.read(messages):
             transaction.publish(run)
         returns, clock = self.publisher.returns, self.channel.services.clock
-        planning = Planning(cast(Any, self.channel), returns, transaction.kept, clock)
+        planning = CommitPlanning(cast(Any, self.channel), returns, transaction.kept, clock)
         while (plan := planning.go_on()) is None:
             pass
         assert self.told.replies == self.told.traces == []
@@ -120,7 +120,7 @@ class Side:
             for at, key in enumerate(run.keys()):
                 raw = run.properties(at)
                 keys = key, *copies(Properties(raw).headers())
-                outgoing = Outgoing(raw, keys, run.body(at))
+                outgoing = OutgoingMessage(raw, keys, run.body(at))
                 attributes = PERSISTENT if run.persistent else 0
                 self.vhost.post.publish(run.exchange.decode(), [outgoing], attributes)
 

@@ -42,12 +42,14 @@ def by_route(
     for at in range(len(found)):
         indexes = known.get(id(found[at]))
         if indexes is None:
-            if found[at] not in chosen:
+            indexes = chosen.get(found[at])
+            if indexes is None:
                 names += len(found[at])
                 if chosen and (len(chosen) >= routes_max or names > names_max):
                     del found[at:]
                     break
-            indexes = known[id(found[at])] = chosen.setdefault(found[at], [])
+                indexes = chosen[found[at]] = []
+            known[id(found[at])] = indexes
         indexes.append(first + at)
     return chosen
 
