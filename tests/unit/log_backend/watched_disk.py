@@ -40,7 +40,7 @@ class WatchedDisk(SystemDisk):
         self._faults.clear()
 
     def hold(self, operation: str, names: str) -> tuple[threading.Event, threading.Event]:
-        """The next such operation waits.
+        """The next such operation waits; of two holds, the second is for the one after it.
 
         Returns:
             An event that says it has arrived, and one to set to let it go on.
@@ -59,6 +59,7 @@ class WatchedDisk(SystemDisk):
                 self._gates.remove(gate)
                 gate[2].set()
                 assert gate[3].wait(60)
+                break
         for wanted, names, number in self._faults:
             if wanted == operation and fnmatch(path.name, names):
                 self.failed += 1

@@ -28,20 +28,38 @@ def test_the_payload_may_be_a_view() -> None:
     assert encode_deliveries(records, 0, 3, 1, b"t", 1, False, 4088) == expected
 
 
-@pytest.mark.parametrize("key", [b"k", None])
-@pytest.mark.parametrize("column", range(3))
-@pytest.mark.parametrize("value", [2**32 - 1, 2**31, 10**6, 3])
-def test_offset_columns_that_do_not_add_up_read_nothing_from_outside(
-    key: bytes | None, column: int, value: int
-) -> None:
+def damaged(key: bytes | None, column: int, value: int) -> Records:
+    """Three records; an offset between two of them is replaced."""
     records = batch(key=key)
     columns = memoryview(records.payload)[: records.columns_at].cast("I")
-    at = column * 4 + 2
-    if at >= len(columns):
-        return
-    columns[at] = value
-    try:
-        frames = encode_deliveries(records, 0, 3, 1, b"t", 1, False, 4088)
-    except (ValueError, IndexError, MemoryError):
-        return
-    assert len(frames) < len(records.payload) + 300
+    columns[column * 4 + 2] = value
+    return records
+
+
+# Columns of body, property and, unless all share one, key offsets: each has one more than there are records.
+COLUMNS = [(b"k", 0), (b"k", 1), (None, 0), (None, 1), (None, 2)]
+
+
+@pytest.mark.parametrize(("key", "column"), COLUMNS)
+@pytest.mark.parametrize("value", [2**32 - 1, 2**31, 10**6])
+def test_an_offset_outside_of_its_column_is_refused(
+    key: bytes | None, column: int, value: int
+) -> None:
+    with pytest.raises(ValueError, match="do not add up"):
+        encode_deliveries(damaged(key, column, value), 0, 3, 1, b"t", 1, False, 4088)
+
+
+@pytest.mark.parametrize("key", [b"k", None])
+def test_offsets_that_go_back_are_refused(key: bytes | None) -> None:
+    with pytest.raises(ValueError, match="do not add up"):
+        encode_deliveries(damaged(key, 0, 3), 0, 3, 1, b"t", 1, False, 4088)
+
+
+@pytest.mark.parametrize(("key", "column"), [(b"k", 1), (None, 1), (None, 2)])
+def test_an_offset_that_moves_inside_of_its_column_moves_bytes_between_neighbours(
+    key: bytes | None, column: int
+) -> None:
+    frames = encode_deliveries(damaged(key, column, 3), 0, 3, 1, b"t", 1, False, 4088)
+    whole = encode_deliveries(batch(key=key), 0, 3, 1, b"t", 1, False, 4088)
+    assert len(frames) == len(whole)
+    assert frames != whole

@@ -15,8 +15,9 @@ from unit.log_backend.journal_owner import (
 )
 from unit.log_backend.open_store import MIB, until
 from unit.log_backend.watched_disk import WatchedDisk
+from unit.passing_time import pass_time
 
-from routelog.log_backend.journal.journal import COMMIT_DELAY_SECONDS, JournalFailed
+from routelog.log_backend.journal.journal import JournalFailed
 from routelog.log_backend.journal.journal_block import (
     BLOCK_ALIGNMENT,
     FileMark,
@@ -71,7 +72,7 @@ async def test_what_is_there_to_collect_before_the_start_waits_for_it(directory:
     assert list(owner.journal.recover()) == []
     owner.to_collect.append(entry(0))
     owner.journal.wake_later()
-    await asyncio.sleep(3 * COMMIT_DELAY_SECONDS)  # a start that is refused goes on for a while
+    await pass_time(60)  # a start that is refused goes on for a while
     assert owner.to_collect
     owner.journal.start()
     await until(lambda: owner.journal.durable == 1)
@@ -122,8 +123,9 @@ async def test_nothing_is_called_durable_before_its_sync_has_ended(owner: Owner)
     arrived, released = owner.disk.hold("sync", "*.journal")
     position = owner.journal.append(entry(0), waited=True)
     await until(arrived.is_set)
-    await asyncio.sleep(0.05)
+    await pass_time(60)
     assert owner.journal.durable < position
+    assert owner.durable == []
     released.set()
     await until(lambda: owner.journal.durable == position)
 
@@ -255,8 +257,10 @@ async def test_a_file_that_comes_back_after_closing_is_closed(
 @pytest.mark.parametrize("operation", ["sync", "write"])
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
 async def test_a_failed_commit_is_final(
-    owner: Owner, operation: str, number: int, directory: Path
+    disk: WatchedDisk, operation: str, number: int, directory: Path
 ) -> None:
+    owner = Owner(directory, disk)
+    owner.start()
     position = owner.journal.append(entry(0), waited=True)
     await until(lambda: owner.journal.durable == position)
     owner.disk.fail(operation, "*.journal", number)
@@ -265,7 +269,8 @@ async def test_a_failed_commit_is_final(
     owner.disk.repair()
     with pytest.raises(JournalFailed):
         owner.journal.append(entry(2), waited=True)
-    await asyncio.sleep(0.05)
+    await pass_time(60)
+    await owner.journal.aclose()  # its thread has done all that it will
     assert owner.journal.durable == position
     assert owner.durable == [position]
     assert len(owner.failures) == 1

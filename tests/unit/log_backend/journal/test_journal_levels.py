@@ -14,6 +14,7 @@ from unit.log_backend.journal_owner import (
 )
 from unit.log_backend.open_store import until
 from unit.log_backend.watched_disk import WatchedDisk
+from unit.passing_time import pass_time
 
 from routelog.log_backend.journal import disk_pace
 from routelog.log_backend.journal import journal as journal_module
@@ -84,7 +85,7 @@ async def test_nothing_is_durable_before_the_earlier_file_is_synced_too(
     owner.journal.append(entry(20), waited=True)
     for arrived, released in gates:
         await until(arrived.is_set)
-        await asyncio.sleep(0.02)
+        await pass_time(60)
         assert owner.durable == []
         released.set()
     await until(lambda: owner.durable == [21])

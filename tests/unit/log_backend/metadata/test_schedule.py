@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from queue_samples import Turns
+from unit.passing_time import take_turns
 
 from routelog.log_backend import Change, MetadataStore, Schedule, ScheduledRecord, ScheduleStore
 from routelog.log_backend.metadata import schedule
@@ -232,9 +233,11 @@ async def test_a_store_that_fails_is_told_of_once(
     book = Book(tmp_path / "metadata")
     one = book.open()
     book.metadata.close()
-    for at in range(3):
-        one.add(entries(1, first=at), 0, at + 1)
-        one.flush()
-        await asyncio.sleep(0.05)
+    for count in (2, 1):  # two before the loop hears of the first failure, one behind it
+        for at in range(count):
+            one.add(entries(1, first=at), 0, at + 1)
+            one.flush()
+        await asyncio.get_running_loop().run_in_executor(book.store._thread, str)
+        await take_turns()
     assert caplog.text.count("schedules are not written any more") == 1
     await book.store.aclose()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import append, start_store, unsettled, until
+from unit.passing_time import pass_time
 
 from routelog.log_backend import (
     Durability,
@@ -114,7 +115,9 @@ async def test_one_of_several_turns_is_a_block_with_what_others_append_meanwhile
         transaction.pause()
         other = a.append(records([b"between"], persistent=True), waited=True)
         assert other == transaction.position
-        await asyncio.sleep(0.01)
+        await pass_time(60)
+        # What it had begun would be written by now.
+        await until(lambda: not store.journal._committing)
         await store.checkpoints.flush()
         assert not a.segments
         assert store.journal.written == other - 1
@@ -177,7 +180,9 @@ async def test_an_error_in_any_step_takes_back_all_of_them(
         transaction.pause()
         append(a)
         await store.checkpoints.flush()
-        await asyncio.sleep(0.01)
+        await pass_time(60)
+        # What it had begun would be written by now.
+        await until(lambda: not store.journal._committing)
         assert (a.ready_end, b.ready_end) == (5, 0)
         assert a.read(5) is None
     with pytest.raises(MadeToFail):

@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from unit.log_backend.open_store import until
+from unit.passing_time import pass_time
 
 from routelog.log_backend.doors.ballast import METADATA_BYTES, MIB, Ballast
 from routelog.log_backend.doors.disk import DiskFull, SystemDisk
@@ -28,12 +30,17 @@ class Gauge(SystemDisk):
     def __init__(self) -> None:
         self.free: int | OSError = TOTAL
         self.looks = 0
+        self.asked, self.answers = threading.Event(), threading.Event()
+        self.answers.set()
 
     def total_bytes(self, path: Path) -> int:
         return TOTAL
 
     def free_bytes(self, path: Path) -> int:
         self.looks += 1
+        if not self.answers.is_set():
+            self.asked.set()
+            assert self.answers.wait(60)
         if isinstance(self.free, OSError):
             raise self.free
         return self.free
@@ -156,9 +163,25 @@ async def test_segments_are_not_begun_without_room_for_the_metadata_that_follows
 
 
 async def test_nothing_is_looked_at_after_the_end(watch: Watch) -> None:
+    faults: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
     watch.space.start()
+    looks = watch.disk.looks
     watch.space.stop()
     watch.space.hurry()
-    looks = watch.disk.looks
-    await asyncio.sleep(3 * LOOK_SECONDS_MIN)
+    await pass_time(60)
     assert watch.disk.looks == looks
+    assert faults == []  # a look that was tried finds its thread gone
+
+
+async def test_a_look_that_ends_after_the_end_is_not_told(watch: Watch) -> None:
+    watch.space.start()
+    seen = len(watch.seen)
+    watch.disk.answers.clear()
+    await pass_time(1)
+    await asyncio.to_thread(watch.disk.asked.wait, 60)
+    watch.space.stop()
+    watch.disk.answers.set()
+    await asyncio.to_thread(watch.space._thread.shutdown)
+    await pass_time(60)
+    assert len(watch.seen) == seen
