@@ -146,6 +146,10 @@ def test_deleting_a_queue_ends_its_waits(channel):
         channel.basic_nack(method.delivery_tag)
         channel.queue_delete("retry.q")
     declare(channel, "retry.q", arguments=retrying())
-    time.sleep(1.1 * A_WHILE / 1_000)
+    later = declare(channel, arguments=retrying())
+    send(channel, later, b"m")
+    method, _, _ = channel.basic_get(later)
+    channel.basic_nack(method.delivery_tag)
+    wait_until(lambda: ready_count(channel, later) == 1)  # the waits that began before it are over
     assert ready_count(channel, "retry.q") == 0
     channel.queue_delete("retry.q")

@@ -237,8 +237,22 @@ def of_queue(queue: Queue) -> list[str]:
                 batch = partition.log.read(offset)
                 if batch is not None and batch.base_offset <= offset:
                     bodies.append(batch.records.body(offset - batch.base_offset).decode())
-    assert queue.is_stream or queue.ready == len(bodies)
+    assert queue.is_stream or queue.ready == len(bodies), [queue.name, *map(told, queue.partitions)]
     return [body for body in bodies if not body.startswith("other")]
+
+
+def told(partition: Any) -> dict[str, object]:
+    """Where the records of a partition are."""
+    log = partition.log
+    return {
+        "ready": (partition.ready, list(partition.ready_ranges())),
+        "log": (log.first_offset, log.ready_end, log.next_offset),
+        "blocked": (log.blocked_from, log.damage.found),
+        "segments": [
+            (each.base_offset, each.written_end, each.end_offset) for each in log.segments
+        ],
+        "needs load": [at for at in range(log.first_offset, log.next_offset) if log.needs_load(at)],
+    }
 
 
 def without_transient(found: dict[str, object]) -> dict[str, list[str]]:
