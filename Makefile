@@ -75,7 +75,7 @@ interop: setup ## BROKER=routelog: the integration suites of py-amqp, kombu and 
 check: setup ## format, lint, strict types, architecture, unit tests
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
-	@$(BIN)/mypy setup.py src
+	@$(BIN)/mypy setup.py src tests
 	@$(IN_MEMORY) $(TESTS) -q tests/test_architecture.py tests/test_links.py tests/unit
 
 coverage: setup ## which lines the unit tests reach, in build/coverage; the kernel uncompiled

@@ -26,7 +26,7 @@ from routelog.log_backend import (
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.mirror_cluster import claim_epoch
 from routelog.vhosts import Queue, QueueProperties, VhostDirectory, VirtualHost
-from routelog.vhosts.vhost.vhost import Durable
+from routelog.vhosts.vhost.topology_keeper import Durable
 
 WAIT_SECONDS = 20  # for what must come: a node that hangs is a broken promise, too
 Answer = Awaitable[int]  # declare-ok and the like: the revision that is durable

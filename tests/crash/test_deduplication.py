@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pika
@@ -37,7 +38,7 @@ def publish(channel: pika.adapters.blocking_connection.BlockingChannel, number: 
 
 
 @pytest.fixture
-def process(tmp_path: Path) -> BrokerProcess:
+def process(tmp_path: Path) -> Iterator[BrokerProcess]:
     started = BrokerProcess(tmp_path / "data", SMALL_FILES).start()
     yield started
     started.stop()

@@ -46,8 +46,8 @@ def main() -> None:
     except PySparkException as error:
         say("complaint", str(error))
 
-    stream = spark.readStream.format("routelog").options(**GIVEN["source"])
-    stream = stream.option("maxOffsetsPerTrigger", "40").load()
+    reader = spark.readStream.format("routelog").options(**GIVEN["source"])
+    stream = reader.option("maxOffsetsPerTrigger", "40").load()
     for name in ("lake-1", ""):  # without a name it cannot tell what it has written
         table = delta_batches(f"{GIVEN['directory']}/table", name)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 from compressed_queue import (
@@ -40,7 +41,7 @@ def open_channel(broker, request):
 
 def consume(channel, queue, count, **arguments):
     channel.basic_qos(prefetch_count=200)
-    got = []
+    got: list[Any] = []
     incoming = channel.consume(queue, arguments=arguments, inactivity_timeout=WAIT_SECONDS)
     for method, _, found in incoming:
         assert method is not None, f"only {len(got)} of {count} messages came"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pika
@@ -24,7 +24,7 @@ def keyed(key: object, **properties: Any) -> BasicProperties:
 
 
 @pytest.fixture
-def exchange(channel: BlockingChannel, name: str) -> Callable[..., str]:
+def exchange(channel: BlockingChannel, name: str) -> Iterator[Callable[..., str]]:
     """Declares an exchange that is deleted at the end of the test."""
     declared: list[str] = []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
 import pytest
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
@@ -161,7 +162,7 @@ def test_the_queues_purge_and_its_counts_leave_groups_alone(connection, channel,
 def test_members_are_told_when_the_queue_is_deleted(connection, channel, name):
     declared(channel, name, STREAM)
     inbox = member(connection, name, "g")
-    cancelled = []
+    cancelled: list[Any] = []
     inbox.channel.add_on_cancel_callback(cancelled.append)
     channel.queue_delete(name)
     wait_until(lambda: cancelled, connection)
@@ -320,7 +321,7 @@ def test_acked_never_comes_back_and_unacked_does_over_many_crashes(fresh_broker,
     broker = fresh_broker(ROUTELOG_SEGMENT_BYTES="65536", ROUTELOG_FLUSH_SECONDS="0.02")
     connection = client_of(broker)
     declared(connection.channel(), "q", KEPT)
-    waiting = {"a": set(), "b": set()}
+    waiting: dict[str, set[Any]] = {"a": set(), "b": set()}
     for group in waiting:
         member(connection, "q", group).channel.close()
     for crash in range(5):

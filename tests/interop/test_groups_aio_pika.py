@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from typing import Any
 
 import aio_pika
 import pytest
@@ -62,7 +63,7 @@ async def test_members_on_many_connections_share_each_group(broker, name, kind) 
     connections = [await aio_pika.connect(broker.url) for _ in range(7)]
     channel = await connections[0].channel()
     await channel.declare_queue(name, durable=True, arguments=kind)
-    groups = {group: Counter() for group in ("a", "b", "c")}
+    groups: dict[str, Counter[Any]] = {group: Counter() for group in ("a", "b", "c")}
     members = [Member(group, acked) for group, acked in groups.items() for _ in range(2)]
     await publish(connections[0], name, 0, MESSAGES // 2)
     for member, connection in zip(members, connections[1:], strict=True):
@@ -81,7 +82,7 @@ async def test_members_that_reconnect_after_a_crash_go_on(fresh_broker) -> None:
     publisher = await aio_pika.connect(broker.url)
     channel = await publisher.channel()
     await channel.declare_queue("q", durable=True, arguments={"x-queue-type": "stream"})
-    groups = {group: Counter() for group in ("a", "b")}
+    groups: dict[str, Counter[Any]] = {group: Counter() for group in ("a", "b")}
     robust = [await aio_pika.connect_robust(broker.url, reconnect_interval=0.1) for _ in groups]
     for (group, acked), connection in zip(groups.items(), robust, strict=True):
         await Member(group, acked).join(connection, "q")
@@ -95,5 +96,5 @@ async def test_members_that_reconnect_after_a_crash_go_on(fresh_broker) -> None:
     await publish(publisher, "q", 51, 100)
     for acked in groups.values():
         await until(lambda acked=acked: len(acked) == 100)
-    for connection in (*robust, publisher):
-        await connection.close()
+    for each in (*robust, publisher):
+        await each.close()

@@ -435,6 +435,6 @@ def test_a_reply_and_its_carbon_copies_each_come_once(clients):
         server.basic_publish("", key, body, pika.BasicProperties(headers=headers))
     replies.wait_for(3)
     assert replies.bodies == [b"seen", b"unseen", b"turned round"]
-    headers = [properties.headers or {} for _, properties, _ in replies.deliveries]
-    assert headers == [{"CC": [copied, address]}, {"n": 1}, {}]
+    given = [properties.headers or {} for _, properties, _ in replies.deliveries]
+    assert given == [{"CC": [copied, address]}, {"n": 1}, {}]
     assert drain(server, copied) == [b"seen", b"unseen", b"turned round"]

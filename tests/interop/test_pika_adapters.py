@@ -100,6 +100,7 @@ class Course:
 
 
 def test_an_event_loop_of_pika_goes_through_everything(broker) -> None:
+    connection: pika.SelectConnection
     course = Course(lambda: connection.ioloop.stop())
     connection = pika.SelectConnection(pika.URLParameters(broker.url))
     connection.add_on_open_callback(course.opened)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
 import pika
 import pytest
@@ -25,7 +26,7 @@ def read(connection, queue, count, offset=None):
     channel = connection.channel()
     channel.basic_qos(prefetch_count=7)
     arguments = {} if offset is None else {"x-stream-offset": offset}
-    got = []
+    got: list[Any] = []
     if count:
         incoming = channel.consume(queue, arguments=arguments, inactivity_timeout=WAIT_SECONDS)
         for method, properties, body in incoming:

@@ -30,7 +30,7 @@ WAIT_SECONDS = 20  # for a delivery that is due
 STEPS_TOLD = 10_000
 CHOICE_MAX = 99_999  # far above how many there are to choose from
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
-KINDS = (
+KINDS: tuple[Any, ...] = (
     (None, False, {}),
     (3, False, {"x-max-length": 3}),
     (3, True, {"x-max-length": 3, "x-overflow": "reject-publish"}),

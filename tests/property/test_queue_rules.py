@@ -172,7 +172,7 @@ class QueueAgainstList(RuleBasedStateMachine):
             "x-max-priority": PRIORITY_MAX if priorities else None,
         }
         given = {name: value for name, value in arguments.items() if value is not None}
-        self.rules = Rules(given)
+        self.queue_rules = Rules(given)
         self.keeps_dead = dead_letters
         self.priorities = priorities
         properties = QueueProperties("q", arguments=given)
@@ -207,7 +207,7 @@ class QueueAgainstList(RuleBasedStateMachine):
                 source += part
             own = [
                 each
-                for each in (expiration, self.rules.number("x-message-ttl"))
+                for each in (expiration, self.queue_rules.number("x-message-ttl"))
                 if each is not None
             ]
             deadline = now + min(own) * 1_000 if own else None
@@ -257,7 +257,7 @@ class QueueAgainstList(RuleBasedStateMachine):
         message = self.held.pop(offset)
         partition = self.deliveries.pop(offset).partition
         if what == "return":
-            limit = self.rules.number("x-delivery-limit")
+            limit = self.queue_rules.number("x-delivery-limit")
             partition.give_back(offset, offset + 1)
             message.returns += 1
             if limit is not None and 0 <= limit < message.returns:
@@ -291,7 +291,10 @@ class QueueAgainstList(RuleBasedStateMachine):
             self.dead.append((message.body, reason))
 
     def _too_long(self, more: int = 0, more_bytes: int = 0) -> bool:
-        count, size = self.rules.number("x-max-length"), self.rules.number("x-max-length-bytes")
+        count, size = (
+            self.queue_rules.number("x-max-length"),
+            self.queue_rules.number("x-max-length-bytes"),
+        )
         ready_bytes = sum(each.size for each in self.ready) + more_bytes
         too_many = count is not None and len(self.ready) + more > count
         return too_many or (size is not None and ready_bytes > size)
@@ -299,11 +302,11 @@ class QueueAgainstList(RuleBasedStateMachine):
     def _published(self, added: list[Message]) -> list[int]:
         refused = []
         for index, message in enumerate(added):
-            if self.rules.overflow == "drop-head" or not self._too_long(1, message.size):
+            if self.queue_rules.overflow == "drop-head" or not self._too_long(1, message.size):
                 self.ready.append(message)
                 continue
             refused.append(index)
-            if self.rules.overflow == "reject-publish-dlx":
+            if self.queue_rules.overflow == "reject-publish-dlx":
                 self._die(message, "maxlen")
         return refused
 
@@ -317,7 +320,7 @@ class QueueAgainstList(RuleBasedStateMachine):
         self.house.turns.run()
 
     def _shorten(self) -> None:
-        while self.rules.overflow == "drop-head" and self.ready and self._too_long():
+        while self.queue_rules.overflow == "drop-head" and self.ready and self._too_long():
             message = self._in_order()[0]
             self.ready.remove(message)
             self._die(message, "maxlen")

@@ -26,5 +26,5 @@ def faulty_carry_out(plan: CommitPlan, clock: Clock, *, whole: bool = True) -> b
 
 
 if __name__ == "__main__":
-    CommitPlan.carry_out = faulty_carry_out  # type: ignore[method-assign]
+    CommitPlan.carry_out = faulty_carry_out  # type: ignore[assignment, method-assign]
     main()

@@ -43,6 +43,6 @@ def faulty_write_synced(
 
 
 if __name__ == "__main__":
-    SystemDisk.sync = faulty_sync  # type: ignore[method-assign]
-    SystemDisk.write_synced = faulty_write_synced  # type: ignore[method-assign]
+    SystemDisk.sync = faulty_sync  # type: ignore[assignment, method-assign]
+    SystemDisk.write_synced = faulty_write_synced  # type: ignore[assignment, method-assign]
     main()

@@ -48,10 +48,11 @@ TABLES = (
     short("f") + b"d\x7f\xf8\x00\x00\x00\x00\x00\x01" + short("") + b"x" + long(b"\xff\x00"),
     short("?") + b"?",
 )
+METHODS: list[Any] = list(commands.INDEX_MAPPING.values())
 # What costs the connection: rarely said, or nothing would come after it.
 SERVER_METHODS = frozenset(
     kind.name
-    for kind in commands.INDEX_MAPPING.values()
+    for kind in METHODS
     if kind.name.startswith("Connection.")
     or (kind.name.endswith("Ok") and kind.name not in ("Channel.FlowOk", "Basic.CancelOk"))
     or kind.name in ("Basic.Publish", "Basic.Deliver", "Basic.Return", "Channel.Open")
@@ -155,7 +156,7 @@ class FuzzedStream:
 
     def _methods(self) -> list[bytes]:
         # A method that exists, with whatever arguments its layout allows.
-        kind = self.random.choice(list(commands.INDEX_MAPPING.values()))
+        kind = self.random.choice(METHODS)
         if kind.name in SERVER_METHODS and self.random.random() < 0.98:
             return []
         arguments = b""

@@ -8,7 +8,8 @@ from routelog.management.server import server
 CLOSE_SECONDS = 0.5
 
 if __name__ == "__main__":
-    client_socket.CLOSE_SECONDS_MAX = connection.CLOSE_SECONDS_MAX = CLOSE_SECONDS
+    client_socket.CLOSE_SECONDS_MAX = CLOSE_SECONDS
+    connection.CLOSE_SECONDS_MAX = CLOSE_SECONDS  # type: ignore[attr-defined]
     broker.STOP_SECONDS_MAX = 0.5
     server.STALL_SECONDS_MAX = 0.5
     main()

@@ -51,7 +51,7 @@ def connect(low: BrokerProcess) -> Iterator[Callable[..., RawClient]]:
     def open_one(**options: object) -> RawClient:
         client = RawClient(low.host, low.port)
         opened.append(client)
-        client.open(**options)  # type: ignore[arg-type]
+        client.open(**options)
         client.open_channel()
         return client
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pika
@@ -11,7 +12,7 @@ from pika_client import PERSISTENT, Clients, Inbox, declare, drain, ready_count,
 
 
 @pytest.fixture
-def dead(channel: BlockingChannel, name: str) -> str:
+def dead(channel: BlockingChannel, name: str) -> Iterator[str]:
     """A fanout exchange for dead letters."""
     channel.exchange_declare(f"{name}.dlx", "fanout", auto_delete=False)
     yield f"{name}.dlx"

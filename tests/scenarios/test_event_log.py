@@ -49,7 +49,7 @@ def test_a_connection_is_told_from_its_opening_to_its_end(broker: BrokerProcess)
     assert closed["reason"] == "closed by the client: done for today"
     other = clients.connect(client_properties={"connection_name": "gone"})
     gone = wanted(broker, "connection.created", client="gone")
-    other._impl._transport._sock.close()  # type: ignore[attr-defined]
+    other._impl._transport._sock.close()
     ends = wanted(broker, "connection.closed", name=gone["name"])
     assert "without connection.close" in ends["reason"]
 

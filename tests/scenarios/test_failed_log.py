@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 from broker_process import COMMAND_VARIABLE, BrokerProcess
-from click.testing import Result
 from management_door import ManagementDoor
 from pika.exceptions import NackError
 from pika_client import PERSISTENT, Clients, drain, wait_until
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from routelog.amqp_front.__main__ import command_line
 

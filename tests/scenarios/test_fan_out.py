@@ -65,7 +65,7 @@ def to_all(body: bytes, exchange: str = "all", properties: bytes = PERSISTENT) -
 def ready(client: RawClient, number: int) -> int:
     """How many messages a queue has."""
     declare = commands.Queue.Declare(queue=f"all.{number}", passive=True)
-    return client.call(declare, commands.Queue.DeclareOk).message_count
+    return int(client.call(declare, commands.Queue.DeclareOk).message_count)
 
 
 def confirmed(client: RawClient, count: int) -> None:

@@ -120,7 +120,7 @@ def test_publishers_wait_for_a_slow_disk_and_lose_nothing(faults, fresh_broker):
     publisher.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
     (faults / "stall").touch()
     publish = message("q", BODY, PERSISTENT_FLAGS)
-    sending = threading.Thread(target=lambda: [publisher.send(publish) for _ in range(BODIES)])
+    sending = threading.Thread(target=lambda: list(map(publisher.send, [publish] * BODIES)))
     sending.start()
     taken = settled_count(channel, at_least=PENDING_MIB * BODIES_A_MIB)
     assert taken < (PENDING_MIB + 4) * BODIES_A_MIB

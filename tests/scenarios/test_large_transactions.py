@@ -98,7 +98,7 @@ def content(payload: bytes) -> bytes:
 def ready(client: RawClient, queue: str) -> int:
     """How many messages a queue has."""
     declare = commands.Queue.Declare(queue=queue, durable=True, passive=True)
-    return client.call(declare, commands.Queue.DeclareOk).message_count
+    return int(client.call(declare, commands.Queue.DeclareOk).message_count)
 
 
 def test_others_are_served_while_a_commit_is_planned(tx: RawClient, other: RawClient) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pika
 import pytest
 from pamqp import commands
@@ -160,9 +162,13 @@ def test_a_limit_holds_over_a_restart(fresh_broker):
     broker.kill()
     broker.start()
     channel = clients.channel()
+
+    def has_all(queue: str) -> bool:
+        return bool(ready_count(channel, queue) == 5)
+
     for queue in ("count", "bytes"):
-        wait_until(lambda name=queue: ready_count(channel, name) == 5)
+        wait_until(partial(has_all, queue))
         send(channel, queue, b"x")
-        wait_until(lambda name=queue: ready_count(channel, name) == 5)
+        wait_until(partial(has_all, queue))
         assert drain(channel, queue) == [*NUMBERS[6:], b"x"]
     clients.close()

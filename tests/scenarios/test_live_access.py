@@ -250,8 +250,10 @@ def test_what_was_changed_is_there_after_a_crash(fresh_broker, name):
     door.do("PUT", "vhost-limits", name, "max-queues", body={"value": 7})
     door.do("PUT", "user-limits", name, "max-channels", body={"value": 7})
     door.do("PUT", "global-parameters", "g", body={"value": {"a": None}})
-    kinds = ("vhosts", "users", "permissions", "topic-permissions", "policies", "operator-policies")
-    kinds += ("vhost-limits", "user-limits", "global-parameters")
+    kinds = [
+        *("vhosts", "users", "permissions", "topic-permissions", "policies", "operator-policies"),
+        *("vhost-limits", "user-limits", "global-parameters"),
+    ]
     before = [door.get(kind) for kind in kinds]
     broker.kill()
     broker.start()

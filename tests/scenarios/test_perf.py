@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from typing import Any
 
 import pytest
 from management_door import ManagementDoor
@@ -249,7 +250,7 @@ def test_a_message_too_many_fails_the_run(broker, channel, producers):
 
 
 def test_what_a_failed_run_made_is_removed(broker, channel):
-    made = []
+    made: list[Any] = []
 
     def fail(topology):
         made.extend((topology.exchange, topology.queues[0]))

@@ -144,7 +144,7 @@ def test_queues_take_turns_for_the_prefetch_of_a_channel(peer: Peer) -> None:
     for queue in queues:
         pipelined(peer, *(message(queue, b"%d" % number) for number in range(12)))
     peer.call(Basic.Qos(prefetch_count=1, global_=True), Basic.QosOk)
-    served: Counter[str] = Counter()
+    served: Counter[str | None] = Counter()
     for tag in queues:
         peer.send(Basic.Consume(queue=tag, consumer_tag=tag, nowait=True), 1)
     for _ in range(12):
@@ -194,6 +194,7 @@ def test_a_reply_address_is_there_as_long_as_its_channel_and_cannot_be_guessed(p
     )
     peer.expect(Basic.Deliver)
     address = peer.receive_content()[0].reply_to
+    assert address is not None
     assert address.startswith(f"{pseudo}.")
     assert address.endswith("==")
     passive = 1

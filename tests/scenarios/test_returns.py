@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pika
 import pytest
@@ -130,7 +131,7 @@ def test_what_is_sent_back_comes_again_in_its_order(clients, feeder, queues, how
         channel.basic_recover(requeue=True)
     inbox.wait_for(QUEUES * EACH)
     assert all(inbox.redelivered)
-    of_queue = {queue: [] for queue in queues}
+    of_queue: dict[str, list[Any]] = {queue: [] for queue in queues}
     for deliver, _, body in inbox.deliveries:
         of_queue[deliver.routing_key].append(body)
     assert list(of_queue.values()) == [NUMBERS] * QUEUES
@@ -151,7 +152,7 @@ def test_a_commit_settles_all_or_sends_them_back_in_their_order(clients, feeder,
         assert [ready_count(feeder, queue) for queue in queues] == [0] * QUEUES
         return
     inbox.wait_for(QUEUES * EACH)
-    of_queue = {queue: [] for queue in queues}
+    of_queue: dict[str, list[Any]] = {queue: [] for queue in queues}
     for deliver, _, body in inbox.deliveries:
         of_queue[deliver.routing_key].append(body)
     assert list(of_queue.values()) == [NUMBERS] * QUEUES

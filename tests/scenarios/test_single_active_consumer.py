@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pika
 import pytest
 from pika_client import Inbox, cut, declare, ready_count, send, wait_until
@@ -72,7 +74,7 @@ def test_a_consumer_that_waits_can_be_cancelled(channel, queue):
 
 
 def test_a_deleted_queue_tells_those_that_wait_too(connection, channel, queue):
-    cancelled = []
+    cancelled: list[Any] = []
     for _ in range(2):
         own = connection.channel()
         own.add_on_cancel_callback(cancelled.append)

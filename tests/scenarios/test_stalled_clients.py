@@ -43,7 +43,7 @@ def deaf(broker, stack: ExitStack, queue: str, beat: int) -> RawClient:
 
 def consumers(client: RawClient, queue: str) -> int:
     asked = commands.Queue.Declare(queue=queue, passive=True)
-    return client.call(asked, commands.Queue.DeclareOk).consumer_count
+    return int(client.call(asked, commands.Queue.DeclareOk).consumer_count)
 
 
 @pytest.mark.parametrize("beat", [0, 1])

@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pika
 import pytest
@@ -78,7 +79,8 @@ def shown_serial(port: int) -> int:
         socket.create_connection(("127.0.0.1", port), 5) as raw,
         client_context().wrap_socket(raw, server_hostname="localhost") as secured,
     ):
-        return int(secured.getpeercert()["serialNumber"], 16)
+        certificate: Any = secured.getpeercert()
+        return int(certificate["serialNumber"], 16)
 
 
 # -- TLS

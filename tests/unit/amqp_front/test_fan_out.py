@@ -11,8 +11,8 @@ from frame_samples import publish
 from loop_services import rota_of
 from queue_samples import Node, Taker, running_node
 from unit.amqp_front.publishing.test_publisher import outcomes
-from unit.amqp_front.publishing_channel import Channel, held, runs
-from unit.amqp_front.transactions.test_commit_planning import HastyClock, commit, kept
+from unit.amqp_front.publishing_channel import Channel, HastyClock, held, runs
+from unit.amqp_front.transactions.test_commit_planning import commit, kept
 
 from routelog.amqp_front.node.confirm_board import ConfirmBoard
 from routelog.amqp_front.publishing.publisher import Publisher
@@ -268,7 +268,7 @@ def test_without_confirms_a_journal_that_fails_meanwhile_is_an_error(
     publisher.confirming = False
     _fail_later(node, publisher, monkeypatch)
     with pytest.raises(JournalFailed):
-        channel.arrived.result()  # type: ignore[union-attr]
+        channel.arrived.result()
     assert publisher.fan_out is None
     assert not channel.services.piecework
 

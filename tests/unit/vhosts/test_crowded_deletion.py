@@ -20,7 +20,7 @@ DURABLE = {"durable": True, "auto_delete": False, "internal": False, "arguments"
 
 async def crowd(vhost: VirtualHost) -> None:
     """A durable queue with many bindings from a durable exchange, and another queue with one."""
-    vhost.declare_exchange("from", "topic", **DURABLE | {"auto_delete": True})  # type: ignore[arg-type]
+    vhost.declare_exchange("from", "topic", **DURABLE | {"auto_delete": True})
     for name in ("to", "beside"):
         durable = vhost.declare_queue(QueueProperties(name, durable=True), CONNECTION)[1]
         assert durable is not None
@@ -127,7 +127,7 @@ async def test_what_is_deleted_unasked_is_gone_at_once_too(node: Node, how: str)
 
 
 @pytest.fixture
-async def node(tmp_path: Path):  # type: ignore[no-untyped-def]
+async def node(tmp_path: Path):
     async with running_node(tmp_path) as running:
         yield running
 

@@ -49,7 +49,8 @@ BASIC_PUBLISH, BASIC_ACK, TX_COMMIT = b"\0\x3c\0\x28", b"\0\x3c\0\x50", b"\0\x5a
 
 def table_with(**state: Any) -> ChannelTable:
     table = ChannelTable(cast(Any, None))
-    table._channels[1] = SimpleNamespace(**{"closing": False, "transactions": None} | state)
+    channel: Any = SimpleNamespace(**{"closing": False, "transactions": None} | state)
+    table._channels[1] = channel
     return table
 
 

@@ -97,6 +97,7 @@ def test_a_delivery_takes_tags_and_is_remembered() -> None:
     assert (run.first_tag, run.end_tag, run.offset, run.consumer) == (10, 13, 71, consumer)
     assert consumer.unacked == 3
     (frames,) = channel.written
+    assert isinstance(frames, bytes | bytearray)
     assert [frames.count(body) for body in (b"m0", b"m1", b"m2", b"m3", b"m4")] == [0, 1, 1, 1, 0]
 
 

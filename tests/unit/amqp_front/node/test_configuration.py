@@ -33,7 +33,7 @@ def load(
 
 def complaint(**sources: object) -> str:
     with pytest.raises(ConfigurationError) as caught:
-        load(**sources)  # type: ignore[arg-type]
+        load(**sources)
     message = str(caught.value)
     assert "\n" not in message
     return message

@@ -63,7 +63,7 @@ def test_a_complete_publish_owns_its_bytes() -> None:
     content = partial()
     content.add(header(3))
     piece = bytearray(b"abc")
-    run = content.add(body(piece))  # type: ignore[arg-type]
+    run = content.add(body(piece))
     piece[:] = b"xyz"
     assert run is not None
     records = run.records(0, 1)

@@ -142,7 +142,7 @@ class Ending:
     def begin(
         self, needed: int, told: int = 0, turns: int = 1, error: BaseException | None = None
     ) -> Commit:
-        tells = [lambda at=at: self.told.append(at) for at in range(told)]  # type: ignore[misc]
+        tells = [lambda at=at: self.told.append(at) for at in range(told)]
         return self.carry_out(needed, Plan(tells, turns, error))
 
     def carry_out(self, needed: int, plan: Any) -> Commit:

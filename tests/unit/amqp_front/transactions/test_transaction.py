@@ -77,7 +77,7 @@ def in_order(window: TransactionBuffer) -> list[bytes]:
 
 def taken() -> Taken:
     """One delivery that was settled."""
-    return Taken([UnackedRun(1, 2, None, 0, None)], Reason.ACKED)  # type: ignore[arg-type]
+    return Taken([UnackedRun(1, 2, None, 0, None)], Reason.ACKED)
 
 
 def test_a_transaction_keeps_its_order() -> None:

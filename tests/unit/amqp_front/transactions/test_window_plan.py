@@ -44,7 +44,7 @@ def commit(node: Node, channel: Channel, publisher: Publisher) -> Commit:
 @pytest.fixture
 def bound(node: Node) -> None:
     """One exchange leads to each queue, and others to both."""
-    bindings = (
+    bindings: tuple[Any, ...] = (
         ("first", "fanout", "one", "", {}),
         ("second", "fanout", "two", "", {}),
         ("both", "topic", "one", "#.b", {}),

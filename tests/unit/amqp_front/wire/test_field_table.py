@@ -152,7 +152,7 @@ def same(one: object, other: object) -> bool:
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(fields=st.dictionaries(st.text(max_size=9), field_values, max_size=5))
 def test_what_pamqp_writes_is_read(fields: dict[str, object]) -> None:
-    assert same(read(encode.field_table(fields)[4:]), fields)  # type: ignore[arg-type]
+    assert same(read(encode.field_table(fields)[4:]), fields)
 
 
 @settings(max_examples=500, deadline=None, derandomize=True)

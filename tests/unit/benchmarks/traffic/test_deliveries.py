@@ -111,7 +111,7 @@ def test_what_varies_has_to_fit_together(wrong: dict[str, int | str | bool]) -> 
             body_of(7, 16), body_of(7, 16, producer=9)
         )
     else:
-        data = _delivery(2, topology=MANY_KEYS, **wrong)  # type: ignore[arg-type]
+        data = _delivery(2, topology=MANY_KEYS, **wrong)
     with pytest.raises(UnexpectedFrame):
         stream.feed(memoryview(data))
 

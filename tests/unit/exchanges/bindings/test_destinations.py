@@ -1,5 +1,7 @@
 """Where the bindings at one place lead."""
 
+from matched_names import matched_names
+
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.destinations import (
     Destinations,
@@ -9,7 +11,6 @@ from routelog.exchanges.bindings.destinations import (
     without_destination,
 )
 from routelog.exchanges.bindings.route import SORTED_MAX
-from tests.matched_names import matched_names
 
 
 def some(count: int) -> list[Binding]:

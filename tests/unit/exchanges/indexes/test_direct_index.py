@@ -1,9 +1,10 @@
 """The direct exchange's index."""
 
+from matched_names import matched_names
+
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.message import BARE_MESSAGE
 from routelog.exchanges.indexes.direct_index import DirectIndex
-from tests.matched_names import matched_names
 
 FIRST = Binding("x", "q1", "queue", "k")
 SECOND = Binding("x", "q2", "queue", "k")

@@ -1,9 +1,10 @@
 """The fanout exchange's index."""
 
+from matched_names import matched_names
+
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.message import BARE_MESSAGE
 from routelog.exchanges.indexes.fanout_index import FanoutIndex
-from tests.matched_names import matched_names
 
 
 def test_every_binding_matches_every_key_until_it_is_removed() -> None:

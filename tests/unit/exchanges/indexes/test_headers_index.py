@@ -1,13 +1,13 @@
 """The headers exchange's index."""
 
 import pytest
+from matched_names import matched_names
 
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.errors import InvalidBindingArguments
 from routelog.exchanges.bindings.message import Message
 from routelog.exchanges.indexes.headers_index import HeadersIndex
 from routelog.exchanges.indexes.headers_pattern import HeadersPattern
-from tests.matched_names import matched_names
 
 
 def bound(*arguments: dict[str, object]) -> HeadersIndex:

@@ -1,11 +1,12 @@
 """Topic patterns that a key may lead through on many ways."""
 
+from matched_names import matched_names
+
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.bindings.destinations import Match
 from routelog.exchanges.indexes.laned_patterns import LanedPatterns
 from routelog.exchanges.indexes.topic_lanes import LANES_MAX
 from routelog.exchanges.indexes.topic_pattern import split_words
-from tests.matched_names import matched_names
 
 CRAFTED = 1_000
 

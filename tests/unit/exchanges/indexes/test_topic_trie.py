@@ -2,6 +2,8 @@
 
 from itertools import product
 
+from matched_names import matched_names
+
 from routelog.exchanges.bindings.binding import Binding
 from routelog.exchanges.indexes.topic_pattern import (
     DIRECT_WORDS_MAX,
@@ -10,7 +12,6 @@ from routelog.exchanges.indexes.topic_pattern import (
     split_words,
 )
 from routelog.exchanges.indexes.topic_trie import TopicTrie
-from tests.matched_names import matched_names
 
 
 def bound(*patterns: str) -> TopicTrie:

@@ -1,5 +1,7 @@
 """Calls that wait for the journal."""
 
+from functools import partial
+
 from routelog.log_backend.journal.journal_waiters import JournalWaiters
 
 
@@ -31,7 +33,7 @@ def test_a_call_may_wait_for_more() -> None:
 def test_calls_come_in_the_order_of_their_positions_whoever_asked_first() -> None:
     waiters, called = JournalWaiters(), list[int]()
     for position in (5, 3, 4, 3):
-        waiters.wait(position, lambda position=position: called.append(position), durable=False)
+        waiters.wait(position, partial(called.append, position), durable=False)
     waiters.reached(4, 0)
     assert called == [3, 3, 4]
     waiters.reached(5, 0)

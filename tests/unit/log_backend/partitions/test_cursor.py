@@ -337,8 +337,8 @@ def test_scattered_acks_that_wait_for_the_journal_take_at_most_a_bit_an_offset(s
     assert all(isinstance(each, Settlement) for each in changes)
     for each in changes:
         replayed.replay(type(each).decode(each.encode()))
-    for each in (replayed, cursor):
-        each.settled.shrink()
+    for one in (replayed, cursor):
+        one.settled.shrink()
     assert contents(replayed) == contents(cursor)
     assert cursor.take_changes() == []
 

@@ -168,7 +168,7 @@ async def test_no_level_accepts_anything_when_the_disk_has_failed(
 ) -> None:
     disk = WatchedDisk()
     queues = {"queues": ("q", "other"), "durabilities": [level, DISK]}
-    store, (partition, other) = start_store(data, disk=disk, **queues)  # type: ignore[arg-type]
+    store, (partition, other) = start_store(data, disk=disk, **queues)
     await durable(store, append(other))
     failures: list[Exception] = []
     store.on_failure = failures.append

@@ -39,7 +39,7 @@ def test_a_write_that_breaks_off_leaves_what_was_there(tmp_path: Path) -> None:
     with pytest.raises(BucketFailed, match="2 bytes came, not 7"):
         bucket.write("v/one", [b"ha"], 7)
 
-    def pieces():  # type: ignore[no-untyped-def]
+    def pieces():
         yield b"ha"
         raise KeyboardInterrupt
 

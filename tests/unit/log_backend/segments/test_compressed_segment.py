@@ -30,7 +30,7 @@ from routelog.log_backend.segments.compressed_segment import (
 TEXT = [b"block %d " % number * (200 + number) for number in range(5)]
 
 
-@pytest.fixture(params=CODECS.values(), ids=CODECS.keys())
+@pytest.fixture(params=list(CODECS.values()), ids=list(CODECS))
 def codec(request: pytest.FixtureRequest) -> int:
     """Each codec."""
     number: int = request.param

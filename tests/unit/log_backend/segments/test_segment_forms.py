@@ -90,7 +90,7 @@ def test_a_newest_segment_that_cannot_be_unpacked_stays_as_it_is(tmp_path: Path)
 @pytest.mark.parametrize("form", ["plain", "compressed"])
 def test_either_form_is_opened_and_read(tmp_path: Path, form: str) -> None:
     chosen = {"plain": None, "compressed": None} | {form: PLAIN if form == "plain" else COMPRESSED}
-    path = put(tmp_path, 10, **chosen)  # type: ignore[arg-type]
+    path = put(tmp_path, 10, **chosen)
     disk = SystemDisk()
     file = open_segment_file(disk, path)
     assert file.size == len(PLAIN)

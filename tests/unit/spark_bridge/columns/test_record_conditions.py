@@ -47,8 +47,8 @@ def test_comparisons_of_offsets_are_exact(tmp_path: Path) -> None:
     assert planned(tmp_path, EqualNullSafe(OFFSET, 7)) == [("audit", 0, 7, 8)]
     both = (GreaterThan(OFFSET, 7), LessThan(OFFSET, 20))
     assert planned(tmp_path, *both) == [("audit", 0, 8, 20)]
-    both = (GreaterThanOrEqual(OFFSET, 7), LessThanOrEqual(OFFSET, 20), IsNotNull(OFFSET))
-    assert planned(tmp_path, *both) == [("audit", 0, 7, 21)]
+    closed = (GreaterThanOrEqual(OFFSET, 7), LessThanOrEqual(OFFSET, 20), IsNotNull(OFFSET))
+    assert planned(tmp_path, *closed) == [("audit", 0, 7, 21)]
     assert planned(tmp_path, GreaterThan(OFFSET, 100)) == []
     assert planned(tmp_path, LessThan(OFFSET, -5)) == []
 

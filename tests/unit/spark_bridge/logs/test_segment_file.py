@@ -214,7 +214,7 @@ def test_half_an_index_entry_at_the_end_is_ignored(log: LogFiles) -> None:
         assert segment.position_of(0) == 0
 
 
-@pytest.fixture(params=CODECS.values(), ids=CODECS.keys())
+@pytest.fixture(params=list(CODECS.values()), ids=list(CODECS))
 def compressed(log: LogFiles, request: pytest.FixtureRequest) -> Path:
     """A segment of three batches from offset 7 that a broker has compressed; its first path."""
     path = log.numbered_segment(7, 300, 100, 200)

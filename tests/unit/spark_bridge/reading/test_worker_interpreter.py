@@ -34,7 +34,7 @@ def nothing_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("master", ["local", "local[*]", "local-cluster[2,1,1024]"])
 def test_workers_of_a_local_session_are_the_driver_s_interpreter(master: str) -> None:
     context = Context(master)
-    choose_worker_interpreter(context)  # type: ignore[arg-type]
+    choose_worker_interpreter(context)
     assert context.pythonExec == sys.executable
 
 
@@ -45,7 +45,7 @@ def test_a_cluster_s_workers_need_an_interpreter_with_routelog(
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     context = Context("spark://master:7077")
     with pytest.raises(WorkersLackRouteLog) as caught:
-        choose_worker_interpreter(context)  # type: ignore[arg-type]
+        choose_worker_interpreter(context)
     message = str(caught.value)
     assert "'python3'" in message
     assert sys.executable in message
@@ -62,13 +62,13 @@ def test_a_choice_that_does_not_work_is_refused_in_a_local_session_too(
     chosen = interpreter(tmp_path, script)
     monkeypatch.setenv("PYSPARK_PYTHON", chosen)
     with pytest.raises(WorkersLackRouteLog, match=chosen):
-        choose_worker_interpreter(Context("local[2]", chosen))  # type: ignore[arg-type]
+        choose_worker_interpreter(Context("local[2]", chosen))
 
 
 @pytest.mark.parametrize("chosen", ["/no/such/python3", "no-such-python3"])
 def test_an_interpreter_that_is_not_there_is_named(chosen: str) -> None:
     with pytest.raises(WorkersLackRouteLog, match=chosen):
-        choose_worker_interpreter(Context("yarn", chosen))  # type: ignore[arg-type]
+        choose_worker_interpreter(Context("yarn", chosen))
 
 
 def test_another_interpreter_that_has_routelog_stays(
@@ -79,10 +79,10 @@ def test_another_interpreter_that_has_routelog_stays(
     monkeypatch.chdir(tmp_path)  # where no source tree is
     for master in ("local[2]", "spark://master:7077"):
         context = Context(master, chosen)
-        choose_worker_interpreter(context)  # type: ignore[arg-type]
+        choose_worker_interpreter(context)
         assert context.pythonExec == chosen
 
 
 def test_the_driver_s_own_interpreter_needs_no_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("subprocess.run", lambda *_, **__: pytest.fail("it was started"))
-    choose_worker_interpreter(Context("yarn", sys.executable))  # type: ignore[arg-type]
+    choose_worker_interpreter(Context("yarn", sys.executable))

@@ -31,7 +31,7 @@ KEYED = replace(OPTIONS, routing_key="k")
 
 
 def schema(**types: object) -> StructType:
-    return StructType([StructField(name, kind) for name, kind in types.items()])  # type: ignore[arg-type]
+    return StructType([StructField(name, kind) for name, kind in types.items()])
 
 
 BODY = schema(body=BinaryType())

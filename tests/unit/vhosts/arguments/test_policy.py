@@ -61,6 +61,7 @@ def test_every_key_is_tried() -> None:
 @pytest.mark.parametrize("key", CHECKS)
 def test_a_key_takes_its_value_and_refuses_others(key: str) -> None:
     Policy("p", ".*", with_needed(key, VALUES[key]))
+    bad: object
     for bad in (None, 1.5, {}, not isinstance(VALUES[key], bool) or "yes", -2, [1]):
         with pytest.raises(InvalidPolicy, match=f"policy 'p': {key}"):
             Policy("p", ".*", with_needed(key, bad))

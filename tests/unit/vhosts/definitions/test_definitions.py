@@ -192,8 +192,10 @@ json_values = st.recursive(
     ),
     max_leaves=10,
 )
-KINDS = ("users", "vhosts", "permissions", "topic_permissions", "parameters", "global_parameters")
-KINDS += ("policies", "exchanges", "queues", "bindings")
+KINDS = (
+    *("users", "vhosts", "permissions", "topic_permissions", "parameters", "global_parameters"),
+    *("policies", "exchanges", "queues", "bindings"),
+)
 
 
 @settings(max_examples=300)

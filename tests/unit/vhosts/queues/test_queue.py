@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from queue_samples import (
@@ -444,7 +445,7 @@ async def test_backlogs_of_several_vhosts_share_a_turn(node: Node, queue: Queue)
     await node.vhosts.add("other")
     other, done = node.vhosts.get("other").declare_queue(QueueProperties("q"), object())
     assert done is None
-    takers = []
+    takers: list[Any] = []
     for each in (queue, other):
         fill(each, 4)
         takers += consume(each, Slow(node))

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
 
 import pytest
 from queue_samples import Node, Taker, bodies, fill, numbered, records, running_node, settle
@@ -37,10 +39,10 @@ class BadDisk:
         self.loads = 0
         load = node.logs.load
 
-        def maybe(*where: object) -> asyncio.Future[object]:
+        def maybe(*where: Any) -> asyncio.Future[Any]:
             self.loads += 1
             if self.well:
-                return load(*where)  # type: ignore[arg-type, return-value]
+                return load(*where)
             failed: asyncio.Future[object] = asyncio.get_running_loop().create_future()
             failed.set_exception(OSError(5, "Input/output error"))
             return failed
@@ -137,8 +139,13 @@ async def test_readers_and_groups_are_told_each_for_itself(node: Node, disk: Bad
     reader, member = Taker(prefetch=100), Taker()
     queue.add_reader(reader, "first", 0)
     queue.join_group(group, member)
+
+    def has_ten(taker: Taker) -> bool:
+        node.turns.run()
+        return len(taker.bodies()) == 10
+
     for taker in (reader, member):
-        await until(lambda taker=taker: node.turns.run() or len(taker.bodies()) == 10)
+        await until(partial(has_ten, taker))
 
 
 async def test_one_partition_that_cannot_be_read_stops_the_queues_consumers(

@@ -159,7 +159,7 @@ async def test_many_deaths_are_spread_over_turns(node: Node) -> None:
         give_back(delivery)
     node.turns.run()
     node.turns.clock.microseconds += 2_000_000
-    queue.rules.expiry.look_soon()  # type: ignore[union-attr]
+    queue.rules.expiry.look_soon()
     turns = 0
     while node.turns.one():
         turns += 1

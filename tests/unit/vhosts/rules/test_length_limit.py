@@ -111,7 +111,7 @@ async def test_the_fullest_partition_gives_first(node: Node) -> None:
     one.log.append(records(*numbered(0, 2)))
     two.log.append(records(*numbered(0, 10)))
     node.turns.run()
-    queue.rules.length.enforce_soon()  # type: ignore[union-attr]
+    queue.rules.length.enforce_soon()
     node.turns.run()
     assert (one.ready, two.ready) == (2, 4)
 

@@ -52,7 +52,7 @@ def known(queue: Queue) -> int:
 
 def settled_some(queue: Queue, choice: random.Random) -> list[str]:
     """Take some messages and settle or return each; the keys of those that are settled."""
-    gone = []
+    gone: list[str] = []
     for _ in range(choice.randrange(4)):
         delivery = queue.get()
         if delivery is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from queue_samples import Turns
 
@@ -30,7 +32,7 @@ def test_they_have_a_turn_each_while_there_is_time(loop: Turns, turns: BacklogTu
         turns.postpone(lambda: serve(name))
 
     for name in "abc":
-        turns.postpone(lambda name=name: serve(name))
+        turns.postpone(partial(serve, name))
     in_turn = []
     for _ in range(3):
         loop.one()

@@ -88,7 +88,7 @@ async def test_a_group_goes_when_nobody_used_it_for_long(
     assert list(queue.groups.values()) == [for_ever]
     clock.pass_by(20 * 86_400)
     assert not for_ever.deleted
-    await node.vhost.declare_queue(QueueProperties("later", durable=True), object())[1]  # type: ignore[misc]
+    await node.vhost.declare_queue(QueueProperties("later", durable=True), object())[1]
     stored = [key for key, _ in node.logs.metadata.scan(b"groups/")]
     assert stored == [b"groups/%2F/q/stays"]
 

@@ -57,7 +57,7 @@ async def test_exclusive_queues_go_when_nothing_can_be_stored(
 ) -> None:
     declared = {"durable": True, "auto_delete": True, "internal": False, "arguments": {}}
     for name in ("one", "two"):
-        vhost.declare_exchange(f"x-{name}", "fanout", **declared)  # type: ignore[arg-type]
+        vhost.declare_exchange(f"x-{name}", "fanout", **declared)
         vhost.declare_queue(QueueProperties(name, exclusive=True), CONNECTION)
         vhost.bind_queue(name, f"x-{name}", "", {})
     writer.full = True
