@@ -1,0 +1,277 @@
+"""Operators' commands: what each one asks of the broker, and what it prints of the answer."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from routelog.management.commands import asking
+from routelog.management.commands.client import AnswerRefused, ManagementClient
+from routelog.management.commands.commands import operator_commands
+from routelog.management.commands.door import Door
+
+Asked = tuple[str, tuple[str, ...], object, str]
+Run = Callable[..., Result]
+
+
+class Broker(ManagementClient):
+    """Notes what is asked; answers as it was told, by path."""
+
+    def __init__(self) -> None:
+        super().__init__(Door("http://here", "Bearer x"))
+        self.asked: list[Asked] = []
+        self.answers: dict[tuple[str, ...], object] = {}
+        self.refusal = ""
+
+    def pieces(
+        self, method: str, *parts: str, body: object = None, query: str = ""
+    ) -> Iterator[bytes]:
+        """See `ManagementClient`."""
+        if self.refusal:
+            raise AnswerRefused(self.refusal)
+        if method != "GET":
+            self.asked.append((method, parts, body, query))
+        answer = self.answers.get(parts)
+        yield b"" if answer is None else json.dumps(answer).encode()
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
+    broker = Broker()
+    monkeypatch.setattr(asking, "local_door", lambda data_dir: None)
+    monkeypatch.setattr(asking, "ManagementClient", lambda door: broker)
+    return broker
+
+
+@pytest.fixture
+def run(broker: Broker) -> Run:
+    """Runs a command line."""
+    command_line = typer.Typer()
+    operator_commands(command_line)
+
+    def run(*arguments: str, typed: str | None = None) -> Result:
+        return CliRunner().invoke(command_line, list(arguments), input=typed)
+
+    return run
+
+
+DELAYED = ("exchanges", "/", "x", "delayed")
+
+
+@pytest.mark.parametrize(
+    ("line", "asked"),
+    [
+        ("connection close c1", ("DELETE", ("connections", "c1"), None, "")),
+        ("queue purge q --vhost v", ("DELETE", ("queues", "v", "q", "contents"), None, "")),
+        (
+            "queue delete q",
+            ("DELETE", ("queues", "/", "q"), None, "if-empty=false&if-unused=false"),
+        ),
+        (
+            "queue delete q --if-empty --if-unused",
+            ("DELETE", ("queues", "/", "q"), None, "if-empty=true&if-unused=true"),
+        ),
+        ("user delete u", ("DELETE", ("users", "u"), None, "")),
+        ("user tags u a b", ("PUT", ("users", "u", "tags"), {"tags": ["a", "b"]}, "")),
+        ("user tags u", ("PUT", ("users", "u", "tags"), {"tags": []}, "")),
+        (
+            "permission set u c w r",
+            ("PUT", ("permissions", "/", "u"), {"configure": "c", "write": "w", "read": "r"}, ""),
+        ),
+        ("permission clear u --vhost v", ("DELETE", ("permissions", "v", "u"), None, "")),
+        (
+            "topic-permission set u x w r",
+            (
+                "PUT",
+                ("topic-permissions", "/", "u"),
+                {"exchange": "x", "write": "w", "read": "r"},
+                "",
+            ),
+        ),
+        ("topic-permission clear u", ("DELETE", ("topic-permissions", "/", "u"), None, "")),
+        ("topic-permission clear u x", ("DELETE", ("topic-permissions", "/", "u", "x"), None, "")),
+        ("vhost add v", ("PUT", ("vhosts", "v"), {}, "")),
+        ("vhost add v --description d", ("PUT", ("vhosts", "v"), {"description": "d"}, "")),
+        ("vhost delete v", ("DELETE", ("vhosts", "v"), None, "")),
+        ("trace on", ("PUT", ("vhosts", "/"), {"tracing": True}, "")),
+        ("trace off --vhost v", ("PUT", ("vhosts", "v"), {"tracing": False}, "")),
+        (
+            'policy set p ^q {"max-age":"7D"} --priority 2',
+            (
+                "PUT",
+                ("policies", "/", "p"),
+                {
+                    "pattern": "^q",
+                    "definition": {"max-age": "7D"},
+                    "priority": 2,
+                    "apply-to": "all",
+                },
+                "",
+            ),
+        ),
+        ("policy clear p", ("DELETE", ("policies", "/", "p"), None, "")),
+        ("policy clear p --operator", ("DELETE", ("operator-policies", "/", "p"), None, "")),
+        (
+            "limit set max-queues -1 --vhost v",
+            ("PUT", ("vhost-limits", "v", "max-queues"), {"value": -1}, ""),
+        ),
+        (
+            "limit clear max-channels --user u",
+            ("DELETE", ("user-limits", "u", "max-channels"), None, ""),
+        ),
+        ("delayed cancel x 1-0-1", ("DELETE", (*DELAYED, "1-0-1"), None, "")),
+        ("delayed cancel x --all", ("DELETE", DELAYED, None, "")),
+        (
+            "reader move q lake --to 1h",
+            ("PUT", ("logs", "/", "q", "readers", "lake", "position"), {"to": "1h"}, ""),
+        ),
+        ("reader delete q lake", ("DELETE", ("logs", "/", "q", "readers", "lake"), None, "")),
+    ],
+)
+def test_a_command_is_one_request(run: Run, broker: Broker, line: str, asked: Asked) -> None:
+    result = run(*line.split(" "))
+    assert (result.exit_code, result.output) == (0, "")
+    assert broker.asked == [asked]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "list sheep",
+        "list users --vhost v",
+        "limit set max-queues 1",
+        "limit set max-queues 1 --vhost v --user u",
+        "limit set max-queues many --vhost v",
+        "policy set p ^q {",
+        "delayed cancel x",
+        "delayed cancel x 1-0-1 --all",
+        "reader move q lake",
+    ],
+)
+def test_what_cannot_be_meant_is_asked_of_nobody(run: Run, broker: Broker, line: str) -> None:
+    assert run(*line.split(" ")).exit_code == 2
+    assert broker.asked == []
+
+
+@pytest.mark.parametrize(
+    ("line", "path"),
+    [
+        ("list queues", ("queues",)),
+        ("list queues --vhost v", ("queues", "v")),
+        ("list connections --vhost v", ("vhosts", "v", "connections")),
+        ("permission list", ("permissions",)),
+        ("topic-permission list", ("topic-permissions",)),
+        ("policy list", ("policies",)),
+        ("policy list --operator", ("operator-policies",)),
+    ],
+)
+def test_lists_are_json_for_programs(
+    run: Run, broker: Broker, line: str, path: tuple[str, ...]
+) -> None:
+    rows = [{"name": "a", "vhost": "v", "n": 1}, {"name": "b", "vhost": "v", "n": None}]
+    broker.answers[path] = rows
+    result = run(*line.split(" "), "--json")
+    assert [json.loads(text) for text in result.output.splitlines()] == rows
+    assert (
+        run(*line.split(" "))
+        .output.splitlines()[0]
+        .startswith("vhost" if path[0] != "vhosts" else "name")
+    )
+
+
+def test_limits_of_vhosts_and_users_are_one_list(run: Run, broker: Broker) -> None:
+    broker.answers[("vhost-limits",)] = [{"vhost": "v", "value": {"max-queues": 1}}]
+    broker.answers[("user-limits",)] = [{"user": "u", "value": {"max-channels": 2}}]
+    assert len(run("limit", "list", "--json").output.splitlines()) == 2
+
+
+def test_readers_are_listed_by_partition(run: Run, broker: Broker) -> None:
+    places = [{"next_offset": number} for number in (3, 4)]
+    row = {"name": "lake", "hold_bytes": 7, "consumers": 0, "partitions": places}
+    broker.answers[("logs", "/", "q", "readers")] = [row]
+    found = [json.loads(text) for text in run("reader", "list", "q", "--json").output.splitlines()]
+    assert [(each["partition"], each["next_offset"]) for each in found] == [(0, 3), (1, 4)]
+
+
+def test_what_an_exchange_holds_is_listed_a_page_at_a_time(run: Run, broker: Broker) -> None:
+    broker.answers[DELAYED] = {"items": [{"id": "1-0-1"}], "next": None}
+    assert "1-0-1" in run("delayed", "list", "x", "--from", "1-0-1", "--count", "7").output
+
+
+def test_a_user_is_added_once_with_a_password_that_may_be_read(run: Run, broker: Broker) -> None:
+    broker.answers[("users",)] = [{"name": "known"}]
+    assert run("user", "add", "u", "--tags", "management", typed="secret\n").exit_code == 0
+    assert run("user", "add", "v", "--password", "given").exit_code == 0
+    assert broker.asked == [
+        ("PUT", ("users", "u"), {"password": "secret", "tags": "management"}, ""),
+        ("PUT", ("users", "v"), {"password": "given", "tags": ""}, ""),
+    ]
+    result = run("user", "add", "known", "--password", "p")
+    assert (result.exit_code, "already exists" in result.output) == (1, True)
+    assert run("user", "add", "w", typed="").exit_code == 2  # nobody types one
+    assert len(broker.asked) == 2
+
+
+def test_a_new_password_leaves_the_tags(run: Run, broker: Broker) -> None:
+    broker.answers[("users", "u")] = {"name": "u", "tags": ["a"]}
+    assert run("user", "password", "u", typed="new\n").exit_code == 0
+    assert broker.asked == [("PUT", ("users", "u"), {"password": "new", "tags": ["a"]}, "")]
+
+
+def test_definitions_go_through_files(run: Run, broker: Broker, tmp_path: Path) -> None:
+    file = tmp_path / "definitions.json"
+    broker.answers[("definitions",)] = {"users": []}
+    assert run("definitions", "export", str(file)).exit_code == 0
+    assert json.loads(file.read_text()) == {"users": []}
+    broker.answers[("definitions", "v")] = {"kept_without_effect": ["shovel \x1b[31m"]}
+    result = run("definitions", "import", str(file), "--vhost", "v", "--keep-unknown")
+    assert result.output == "kept without effect: shovel \\x1b[31m\n"
+    assert broker.asked == [("POST", ("definitions", "v"), file.read_bytes(), "unknown=keep")]
+
+
+def test_a_refusal_is_one_line_and_exit_code_1(run: Run, broker: Broker) -> None:
+    broker.refusal = "not you\x1b[31m"
+    result = run("vhost", "delete", "v")
+    assert (result.exit_code, result.output.strip()) == (1, "routelog: not you\\x1b[31m")
+
+
+# Status
+
+NODE: dict[str, Any] = {
+    "name": "n",
+    "os_pid": "7",
+    "uptime": 61_000,
+    "data_dir": "/d",
+    "mem_used": None,
+    "disk_free": 5 << 20,
+    "disk_free_limit": 1 << 20,
+    **dict.fromkeys(("mem_alarm", "disk_free_alarm", "journal_alarm", "log_alarm"), False),
+}
+OVERVIEW: dict[str, Any] = {
+    "product_version": "0.1",
+    "rabbitmq_version": "3.10",
+    "queue_totals": {"messages_ready": 3, "messages_unacknowledged": 1},
+    "object_totals": {"queues": 2},
+    "listeners": [{"protocol": "amqp", "ip_address": "::1", "port": 5672}],
+}
+
+
+def test_the_status_is_a_table_with_units(run: Run, broker: Broker) -> None:
+    node = {**NODE, "disk_free_alarm": True}
+    broker.answers |= {("overview",): OVERVIEW, ("nodes",): [node]}
+    broker.answers[("health", "checks", "alarms")] = {"status": "ok"}
+    lines = {line.split("  ")[0]: line for line in run("status").output.splitlines()}
+    for name, value in {
+        "disk free": "5 MiB",
+        "memory used": "unknown",
+        "uptime": "0:01:01",
+        "listeners": "amqp [::1]:5672",
+        "alarms": "disk",
+        "queues": "2",
+    }.items():
+        assert lines[name].split(name, 1)[1].strip() == value
+    assert json.loads(run("status", "--json").output)["nodes"] == [node]

@@ -1,0 +1,140 @@
+"""Where the HTTP API is, and the requests that a command makes of it."""
+
+import json
+import threading
+from base64 import b64encode
+from collections.abc import Iterator
+from http.client import HTTPSConnection
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+import trustme
+
+from routelog.management.commands.client import AnswerRefused, ManagementClient
+from routelog.management.commands.door import FILE, Door, NotReachable, local_door, remote_door
+
+
+def no_password(user: str) -> str:
+    raise AssertionError(f"asked for the password of {user}")
+
+
+def test_the_door_of_this_machine_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text(json.dumps({"url": "http://127.0.0.1:1", "token": "t"}))
+    door = local_door(tmp_path)
+    assert (door.url, door.authorization) == ("http://127.0.0.1:1", "Bearer t")
+    assert "Bearer" not in repr(door)
+
+
+@pytest.mark.parametrize("content", ["", "{", "{}", '{"url": 1, "token": "t"}'])
+def test_a_file_that_is_none_is_told(tmp_path: Path, content: str) -> None:
+    with pytest.raises(NotReachable, match="no broker with management runs"):
+        local_door(tmp_path)
+    (tmp_path / FILE).write_text(content)
+    with pytest.raises(NotReachable, match=FILE):
+        local_door(tmp_path)
+    (tmp_path / FILE).unlink()
+    (tmp_path / FILE).mkdir()
+    with pytest.raises(NotReachable, match="directory"):
+        local_door(tmp_path)
+
+
+def test_a_door_elsewhere_has_a_user_and_asks_for_his_password() -> None:
+    door = remote_door("http://u%40x:p%3A1@host:1", "", no_password)
+    assert (door.url, door.context) == ("http://host:1", None)
+    assert door.authorization == "Basic " + b64encode(b"u@x:p:1").decode()
+    asked = remote_door("http://u@[::1]:1/path", "", lambda user: f"of {user}")
+    assert asked.url == "http://[::1]:1"
+    assert asked.authorization == "Basic " + b64encode(b"u:of u").decode()
+
+
+def test_a_door_with_tls_trusts_whom_the_file_names(tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    trustme.CA().cert_pem.write_to_path(file)
+    door = remote_door("https://u:p@host:1", str(file), no_password)
+    assert isinstance(door.connection(), HTTPSConnection)
+    for wrong in (tmp_path / "missing.pem", Path(__file__)):
+        with pytest.raises(NotReachable, match=f"--ca-file {wrong}"):
+            remote_door("https://u:p@host:1", str(wrong), no_password)
+
+
+@pytest.mark.parametrize(
+    "url", ["host", "ftp://u@host", "http://host", "http://u@", "http://u@h:x"]
+)
+def test_an_url_that_leads_nowhere_is_refused(url: str) -> None:
+    with pytest.raises(NotReachable, match="--url"):
+        remote_door(url, "", no_password)
+
+
+# Requests
+
+
+class Answers(BaseHTTPRequestHandler):
+    """Answers what the last part of the path is: a status, or a JSON value."""
+
+    seen: ClassVar[list[tuple[str, str, str | None, bytes]]] = []
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.seen.append((self.command, self.path, self.headers["Authorization"], body))
+        reasons = {"401": b'{"reason": "not you"}', "404": b'{"error": "Object Not Found"}'}
+        last = self.path.split("?")[0].rpartition("/")[2]
+        status = int(last) if last.isdecimal() else 200
+        known = {"text": b"text", "400": b'{"reason": "not_json"}', "500": b"<html>"}
+        content = known.get(last) or reasons.get(last, b'{"a": 1}')
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_PUT = _answer  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def client() -> Iterator[ManagementClient]:
+    Answers.seen.clear()
+    with HTTPServer(("127.0.0.1", 0), Answers) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield ManagementClient(Door(f"http://127.0.0.1:{server.server_port}", "Bearer t"))
+        server.shutdown()
+        thread.join()
+
+
+def test_parts_of_a_path_are_encoded_and_bodies_are_json(client: ManagementClient) -> None:
+    assert client.get("queues", "/", "a b", query="x=1") == {"a": 1}
+    client.ask("PUT", "users", "u", body={"tags": []})
+    client.ask("PUT", "definitions", body=b"{}")
+    assert Answers.seen == [
+        ("GET", "/api/queues/%2F/a%20b?x=1", "Bearer t", b""),
+        ("PUT", "/api/users/u", "Bearer t", b'{"tags":[]}'),
+        ("PUT", "/api/definitions", "Bearer t", b"{}"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        ("401", "not you"),
+        ("404", "there is nothing of this name: users 404"),
+        ("400", "this is no JSON object"),
+        ("500", "status 500"),
+        ("503", "status 503"),
+    ],
+)
+def test_a_refusal_says_why(client: ManagementClient, status: str, reason: str) -> None:
+    with pytest.raises(AnswerRefused) as raised:
+        client.get("users", status)
+    assert str(raised.value) == reason
+
+
+def test_who_is_no_broker_or_not_there_is_not_reachable(client: ManagementClient) -> None:
+    with pytest.raises(NotReachable, match="is no broker"):
+        client.get("text")
+    nobody = ManagementClient(Door("http://127.0.0.1:1", "Bearer t"))
+    with pytest.raises(NotReachable, match="the broker at http"):
+        nobody.get("overview")

@@ -1,0 +1,246 @@
+"""A node in this process as the HTTP API sees it, and requests that are made of it without a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest import mock
+
+from aiohttp import StreamReader
+from aiohttp.test_utils import make_mocked_request
+from queue_samples import Node, running_node
+
+from routelog.log_backend import StoredLogs, SystemDisk
+from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Value
+from routelog.management.calls.broker_side import BrokerSide, NodeFacts
+from routelog.management.calls.call import Call
+from routelog.management.calls.caller import Caller
+from routelog.management.calls.log_tokens import LogTokens
+from routelog.vhosts import (
+    ChannelSnapshot,
+    ConnectionSnapshot,
+    ConsumerSnapshot,
+    GlobalParameters,
+    Permission,
+    Queue,
+    QueueProperties,
+    TakenMessage,
+    User,
+    UserDirectory,
+    VirtualHost,
+)
+
+LISTENERS = {"amqp": ("127.0.0.1", 5672), "http": ("127.0.0.1", 15672)}
+TAKEN = TakenMessage("", "q", True, {"delivery_mode": 2}, memoryview(b"body"), 0)
+MINE = Permission("^mine", "^mine", "^mine")
+
+
+class Connection:
+    """An open connection with one channel, and a consumer if that is wanted."""
+
+    def __init__(self, name: str, user: str, vhost: VirtualHost, queue: str = "") -> None:
+        self.name = name
+        self.user = user
+        self.vhost = vhost
+        self.channels = [ChannelSnapshot(1, True, False, int(bool(queue)), 2, 10, 0, True)]
+        self.of_queue = (
+            [ConsumerSnapshot(1, queue, "tag", "", True, False, 10, 3, "up", 2, 0)] if queue else []
+        )
+        self.consumers = len(self.of_queue)
+        self.closed_because = ""
+
+
+class Connections:
+    """See `broker_side.Connections`."""
+
+    def __init__(self) -> None:
+        self.open: list[Connection] = []
+
+    @property
+    def count(self) -> int:
+        return len(self.open)
+
+    def connections(self) -> list[Connection]:
+        return list(self.open)
+
+    def name(self, connection: Connection) -> str:
+        return connection.name
+
+    def describe(self, connection: Connection) -> ConnectionSnapshot:
+        peer, own = ("10.0.0.9", 40_000), ("10.0.0.1", 5672)
+        told: dict[str, object] = {"connection_name": f"the {connection.name}"}
+        of = (connection.name, connection.user, connection.vhost.name)
+        return ConnectionSnapshot(
+            *of, *peer, *own, "running", 1, 2_047, 131_072, 60, "PLAIN", 1_000, told, False
+        )
+
+    def channels(self, connection: Connection) -> Iterable[ChannelSnapshot]:
+        return connection.channels
+
+    def consumers(self, connection: Connection) -> Iterable[ConsumerSnapshot]:
+        return connection.of_queue
+
+    def close(self, connection: Connection, reason: str) -> None:
+        connection.closed_because = reason
+        self.open.remove(connection)
+
+
+class Messages:
+    """Single messages: those published are noted, and one is there to be taken."""
+
+    refusals: tuple[type[Exception], ...] = ()
+
+    def __init__(self) -> None:
+        self.published: list[tuple[object, ...]] = []
+        self.taken: list[tuple[str, int, bool]] = []
+        self.left: list[TakenMessage] = [TAKEN]
+
+    async def publish(self, vhost: VirtualHost, *message: object) -> bool:
+        self.published.append((vhost.name, *message))
+        return True
+
+    async def take(self, queue: Queue, count: int, *, requeue: bool) -> Iterable[TakenMessage]:
+        self.taken.append((queue.name, count, requeue))
+        return self.left
+
+
+class Passwords:
+    """A password is its own hash."""
+
+    async def hash(self, password: bytes) -> str:
+        return f"hash of {password.decode()}"
+
+    async def verify(self, user: User | None, password: bytes, **_: object) -> bool:
+        return user is not None and user.password_hash == f"hash of {password.decode()}"
+
+
+class ManagedNode:
+    """Requests of a node.
+
+    Attributes:
+        alarms: why publishers wait.
+        failure: why the log takes no more writes.
+        traced: vhosts whose firehose was switched, and how.
+        expiries: of certificates.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.connections, self.messages = Connections(), Messages()
+        self.alarms: list[str] = []
+        self.failure = ""
+        self.traced: list[tuple[str, bool]] = []
+        self.expiries: dict[str, dict[Path, datetime]] = {}
+        passwords = Passwords()
+        self.users = UserDirectory(node.writer, passwords.hash)
+        logs = node.logs
+        self.broker = BrokerSide(
+            vhosts=node.vhosts,
+            users=self.users,
+            passwords=cast(Any, passwords),
+            parameters=GlobalParameters(node.writer),
+            connections=self.connections,
+            messages=self.messages,
+            node=NodeFacts("routelog@here", "0.1", 17, "/data", 0.0, 1_024, 100, LISTENERS),
+            clock=logs.clock,
+            loopback_users=("guest",),
+            expiries=lambda: self.expiries,
+            alarms=lambda: self.alarms,
+            log_failure=lambda: self.failure,
+            space=cast(Any, SimpleNamespace(free=1_000, reserve=SimpleNamespace(size=100))),
+            intake_bytes=lambda: (3, 30),
+            trace=lambda vhost, on: self.traced.append((vhost.name, on)),
+            logs=StoredLogs(SystemDisk(), asyncio.get_running_loop()),
+            reader_hold_bytes_max=10_000,
+            log_token_key=b"key",
+        )
+        self.tokens = LogTokens(b"key", logs.clock)
+        self.admin = self.caller("", is_local=True)
+
+    @property
+    def vhost(self) -> VirtualHost:
+        return self.node.vhost
+
+    def caller(self, name: str, *tags: str, is_local: bool = False) -> Caller:
+        """Somebody who asks; his user need not be there."""
+        return Caller(name, tags, self.users.permissions, is_local)
+
+    async def user(self, name: str, *tags: str) -> Caller:
+        """A user who has permissions for what begins with "mine" in vhost `/`."""
+        await self.users.put_user(User(name, "hash of secret", tags))
+        await self.users.set_permissions(name, "/", MINE)
+        return self.caller(name, *tags)
+
+    async def queue(self, name: str, **arguments: object) -> Queue:
+        """A durable queue of vhost `/`."""
+        given = {key.replace("_", "-"): value for key, value in arguments.items()}
+        properties = QueueProperties(name, durable=True, arguments=given)
+        queue, done = self.vhost.declare_queue(properties, object())
+        if done is not None:
+            await done
+        return queue
+
+    def call(
+        self,
+        of: Caller | None = None,
+        *,
+        path: str = "/api/",
+        query: str = "",
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+        **parts: str,
+    ) -> Call:
+        """A request in vhost `/`.
+
+        Args:
+            body: encoded as JSON, unless it is bytes.
+            parts: of the path, as the route names them.
+        """
+        payload = StreamReader(mock.Mock(_reading_paused=False), 2**20)
+        if body is not None:
+            payload.feed_data(body if isinstance(body, bytes) else json.dumps(body).encode())
+        payload.feed_eof()
+        target = path + (f"?{query}" if query else "")
+        request = make_mocked_request(
+            "GET", target, headers or {}, match_info=parts, payload=payload
+        )
+        call = Call(request, self.broker, of or self.admin, self.tokens)
+        call.vhost = self.vhost
+        return call
+
+    async def ask(
+        self, handler: Callable[[Call], Any], of: Caller | None = None, **how: Any
+    ) -> Any:
+        """What a handler answers: a JSON value, rows of a list, or a status alone."""
+        found = handler(self.call(of, **how))
+        answer: Answer = await found if asyncio.iscoroutine(found) else found
+        return await told(answer)
+
+
+async def told(answer: Answer) -> Any:
+    """An answer as a client reads it; of an error's status, with its value."""
+    if isinstance(answer, Empty):
+        return answer.status
+    if isinstance(answer, Value):
+        value = json.loads(json.dumps(answer.value, default=str))
+        return value if answer.status == 200 else (answer.status, value)
+    if isinstance(answer, Pieces):
+        return json.loads(b"".join([piece async for piece in answer.pieces]))
+    assert isinstance(answer, Listing)
+    rows = [answer.describe(item) for item in answer.items]
+    return [row for row in rows if row is not None]
+
+
+@asynccontextmanager
+async def managed_node(data: Path) -> AsyncIterator[ManagedNode]:
+    """A node on a directory."""
+    async with running_node(data) as node:
+        managed = ManagedNode(node)
+        yield managed
+        managed.broker.logs.close()

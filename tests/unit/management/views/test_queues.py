@@ -1,0 +1,120 @@
+"""Queues over HTTP."""
+
+import pytest
+from queue_samples import records
+from unit.management.managed_node import Connection, ManagedNode
+
+from routelog.management.calls.failures import Refused
+from routelog.management.views import queues
+from routelog.vhosts import AccessRefused, InvalidQueueArgument, QueueNotEmpty
+
+GET = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
+
+
+async def test_a_queue_is_made_shown_and_deleted(node: ManagedNode) -> None:
+    body = {"arguments": {"x-max-length": 5}, "auto_delete": "false"}
+    assert await node.ask(queues.put_queue, name="q", body=body) == 201
+    assert await node.ask(queues.put_queue, name="q", body=body) == 204
+    (queue,) = node.vhost.queues.values()
+    queue.publish(records("a", "b"), True)
+    node.connections.open = [Connection("c", "u", node.vhost, "q")]
+    row = await node.ask(queues.get_queue, name="q")
+    assert (row["durable"], row["auto_delete"], row["type"]) == (True, False, "classic")
+    assert (row["messages"], row["messages_ready"], row["messages_unacknowledged"]) == (2, 2, 0)
+    assert row["arguments"] == {"x-max-length": 5}
+    assert row["consumer_details"] == []  # of a queue that has none, nobody is asked
+    assert await node.ask(queues.delete_queue, name="q") == 204
+    assert queues.queue_row(queue, "n") is None
+    with pytest.raises(Refused, match="Not Found"):
+        await node.ask(queues.get_queue, name="q")
+
+
+async def test_lists_hold_what_the_caller_sees(node: ManagedNode) -> None:
+    await node.queue("q")
+    stranger = node.caller("stranger", "monitoring")
+    assert [row["name"] for row in await node.ask(queues.list_queues)] == ["q"]
+    assert [row["name"] for row in await node.ask(queues.list_queues_of_vhost)] == ["q"]
+    assert await node.ask(queues.list_queues, stranger) == []
+
+
+async def test_what_is_not_permitted_is_refused(node: ManagedNode) -> None:
+    user = await node.user("u", "management")
+    assert await node.ask(queues.put_queue, user, name="mine", body={}) == 201
+    with pytest.raises(AccessRefused):
+        await node.ask(queues.put_queue, user, name="other", body={})
+    to_another = {"arguments": {"x-dead-letter-exchange": "other"}}
+    with pytest.raises(AccessRefused):
+        await node.ask(queues.put_queue, user, name="mine.too", body=to_another)
+    await node.queue("other")
+    for handler in (queues.delete_queue, queues.purge_queue):
+        with pytest.raises(AccessRefused):
+            await node.ask(handler, user, name="other")
+    with pytest.raises(AccessRefused):
+        await node.ask(queues.get_messages, user, name="other", body=GET)
+
+
+async def test_conditions_of_a_deletion_hold(node: ManagedNode) -> None:
+    queue = await node.queue("q")
+    queue.publish(records("a"), True)
+    with pytest.raises(QueueNotEmpty):
+        await node.ask(queues.delete_queue, name="q", query="if-empty=true")
+    assert await node.ask(queues.purge_queue, name="q") == 204
+    assert queue.ready == 0
+    assert await node.ask(queues.delete_queue, name="q", query="if-empty=true") == 204
+
+
+async def test_a_stream_is_not_purged(node: ManagedNode) -> None:
+    await node.queue("s", x_queue_type="stream")
+    with pytest.raises(Refused, match="purge of stream 's'"):
+        await node.ask(queues.purge_queue, name="s")
+
+
+async def test_bindings_of_a_queue_are_that_of_its_name_and_others(node: ManagedNode) -> None:
+    await node.queue("q")
+    node.vhost.bind_queue("q", "amq.topic", "a.#", {})
+    rows = await node.ask(queues.list_queue_bindings, name="q")
+    assert {(row["source"], row["routing_key"]) for row in rows} == {
+        ("", "q"),
+        ("amq.topic", "a.#"),
+    }
+
+
+async def test_an_empty_object_may_be_a_list_as_php_writes_it(node: ManagedNode) -> None:
+    assert await node.ask(queues.put_queue, name="q", body={"arguments": []}) == 201
+
+
+@pytest.mark.parametrize("body", [b"[]", b"{", {"durable": 7}, {"arguments": [1]}])
+async def test_a_body_that_is_none_is_refused(node: ManagedNode, body: object) -> None:
+    with pytest.raises(Refused) as raised:
+        await node.ask(queues.put_queue, name="q", body=body)
+    assert raised.value.status == 400
+    assert not node.vhost.queues
+
+
+async def test_arguments_that_mean_nothing_are_refused(node: ManagedNode) -> None:
+    with pytest.raises(InvalidQueueArgument):
+        await node.ask(queues.put_queue, name="q", body={"arguments": {"x-max-length": "many"}})
+
+
+async def test_messages_are_taken_as_the_body_says(node: ManagedNode) -> None:
+    await node.queue("q")
+    (row,) = await node.ask(queues.get_messages, name="q", body={**GET, "count": "7"})
+    assert (row["payload"], row["payload_encoding"], row["redelivered"]) == ("body", "string", True)
+    without = {**GET, "ackmode": "reject_requeue_false", "encoding": "base64", "truncate": 2}
+    (row,) = await node.ask(queues.get_messages, name="q", body=without)
+    assert (row["payload"], row["payload_encoding"], row["payload_bytes"]) == ("Ym8=", "base64", 4)
+    assert node.messages.taken == [("q", 7, True), ("q", 1, False)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"count": 0}, {"count": 1_001}, {"count": "one"}, {"ackmode": "keep"}, {"encoding": 1}],
+)
+async def test_messages_are_not_taken_otherwise(
+    node: ManagedNode, change: dict[str, object]
+) -> None:
+    await node.queue("q")
+    with pytest.raises(Refused) as raised:
+        await node.ask(queues.get_messages, name="q", body={**GET, **change})
+    assert raised.value.status == 400
+    assert node.messages.taken == []
