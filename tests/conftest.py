@@ -88,6 +88,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line("\n".join(lines))
 
 
+@pytest.fixture(autouse=True)
+def umask() -> Iterator[None]:
+    """Brokers and commands in this process hide what they make, from there on: not so the next test."""
+    before = os.umask(0o077)
+    os.umask(before)
+    yield
+    os.umask(before)
+
+
 @pytest.fixture(scope="session")
 def broker(
     tmp_path_factory: pytest.TempPathFactory,

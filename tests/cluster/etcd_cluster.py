@@ -65,7 +65,7 @@ class EtcdCluster:
 
     def endpoints(self, **options: object) -> EtcdEndpoints:
         """Of all members."""
-        return EtcdEndpoints(self.urls, **options)  # type: ignore[arg-type]
+        return EtcdEndpoints(self.urls, **options)
 
     def coordinator(self, **options: object) -> EtcdCoordinator:
         """Of the whole cluster; close it."""

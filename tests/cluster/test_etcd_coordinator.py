@@ -135,7 +135,7 @@ async def set_epoch(coordinator: EtcdCoordinator, epoch: int) -> ShardRecord:
 
 
 async def until_answering(cluster: EtcdCluster, member: object) -> None:
-    url = cluster.urls[cluster.children.index(member)]  # type: ignore[arg-type]
+    url = cluster.urls[cluster.children.index(member)]
     gateway = EtcdGateway(replace(cluster.endpoints(), urls=[url]))
     alone = EtcdCoordinator(gateway, PREFIX, LEASE_SECONDS)
     await until_ready(alone)

@@ -56,7 +56,7 @@ async def gateway(*members: Member, **options: object) -> AsyncIterator[EtcdGate
         member.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         runners.append(runner)
     urls = [each.url for each in members]
-    opened = EtcdGateway(EtcdEndpoints(urls, request_seconds=0.2, **options))  # type: ignore[arg-type]
+    opened = EtcdGateway(EtcdEndpoints(urls, request_seconds=0.2, **options))
     try:
         yield opened
     finally:

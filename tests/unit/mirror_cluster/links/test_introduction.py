@@ -74,7 +74,7 @@ def test_the_newest_version_that_both_speak_is_spoken() -> None:
 @pytest.mark.parametrize("side", ["dialer_secret", "listener_secret"])
 def test_who_does_not_know_the_secret_is_refused_by_the_other(side: str) -> None:
     with pytest.raises(Stranger, match="secret"):
-        introduce(**{side: b"x" * 32})  # type: ignore[arg-type]
+        introduce(**{side: b"x" * 32})
 
 
 def test_the_listeners_proof_is_no_proof_of_the_dialer() -> None:

@@ -81,7 +81,7 @@ async def test_every_node_reaches_every_other_in_order() -> None:
         await until(lambda: all(len(each.messages) == 200 for each in nodes.values()))
         for name, node in nodes.items():
             for sender in set(nodes) - {name}:
-                numbers = [m.durable for s, m in node.messages if s == sender]  # type: ignore[union-attr]
+                numbers = [m.durable for s, m in node.messages if s == sender]
                 assert numbers == list(range(100))
         accepted = [len(each.links._all) for each in nodes.values()]
         assert accepted == [2, 2, 2]

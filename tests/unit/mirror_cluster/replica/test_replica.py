@@ -84,7 +84,7 @@ class Cluster:
 
     def tell(self, node: str, *events: object) -> None:
         for event in events:
-            self.carry_out(node, self.nodes[node].handle(event, self.now))  # type: ignore[arg-type]
+            self.carry_out(node, self.nodes[node].handle(event, self.now))
 
     def submit(self, node: str, payload: bytes) -> None:
         self.carry_out(node, self.nodes[node].submit(payload, self.now))
@@ -311,7 +311,7 @@ SESSIONS: dict[Replica, int] = {}
 
 
 def told(follower: Replica, kind: type[TruncateTo], content: object, epoch: int = 2) -> Received:
-    return Received("a", kind(SHARD, epoch, SESSIONS[follower], content))  # type: ignore[arg-type]
+    return Received("a", kind(SHARD, epoch, SESSIONS[follower], content))
 
 
 def test_a_copy_is_given_up_when_somebody_else_leads() -> None:
