@@ -9,10 +9,10 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from routelog.management.commands import asking
+from routelog.management.commands import broker_option
+from routelog.management.commands.api_address import ApiAddress
 from routelog.management.commands.client import AnswerRefused, ManagementClient
 from routelog.management.commands.commands import operator_commands
-from routelog.management.commands.door import Door
 
 Asked = tuple[str, tuple[str, ...], object, str]
 Run = Callable[..., Result]
@@ -22,7 +22,7 @@ class Broker(ManagementClient):
     """Notes what is asked; answers as it was told, by path."""
 
     def __init__(self) -> None:
-        super().__init__(Door("http://here", "Bearer x"))
+        super().__init__(ApiAddress("http://here", "Bearer x"))
         self.asked: list[Asked] = []
         self.answers: dict[tuple[str, ...], object] = {}
         self.refusal = ""
@@ -42,8 +42,8 @@ class Broker(ManagementClient):
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     broker = Broker()
-    monkeypatch.setattr(asking, "local_door", lambda data_dir: None)
-    monkeypatch.setattr(asking, "ManagementClient", lambda door: broker)
+    monkeypatch.setattr(broker_option, "local_api", lambda data_dir: None)
+    monkeypatch.setattr(broker_option, "ManagementClient", lambda address: broker)
     return broker
 
 

@@ -12,51 +12,57 @@ from typing import ClassVar
 import pytest
 import trustme
 
+from routelog.management.commands.api_address import (
+    FILE,
+    ApiAddress,
+    NotReachable,
+    local_api,
+    remote_api,
+)
 from routelog.management.commands.client import AnswerRefused, ManagementClient
-from routelog.management.commands.door import FILE, Door, NotReachable, local_door, remote_door
 
 
 def no_password(user: str) -> str:
     raise AssertionError(f"asked for the password of {user}")
 
 
-def test_the_door_of_this_machine_is_a_file(tmp_path: Path) -> None:
+def test_the_address_on_this_machine_is_a_file(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(json.dumps({"url": "http://127.0.0.1:1", "token": "t"}))
-    door = local_door(tmp_path)
-    assert (door.url, door.authorization) == ("http://127.0.0.1:1", "Bearer t")
-    assert "Bearer" not in repr(door)
+    address = local_api(tmp_path)
+    assert (address.url, address.authorization) == ("http://127.0.0.1:1", "Bearer t")
+    assert "Bearer" not in repr(address)
 
 
 @pytest.mark.parametrize("content", ["", "{", "{}", '{"url": 1, "token": "t"}'])
 def test_a_file_that_is_none_is_told(tmp_path: Path, content: str) -> None:
     with pytest.raises(NotReachable, match="no broker with management runs"):
-        local_door(tmp_path)
+        local_api(tmp_path)
     (tmp_path / FILE).write_text(content)
     with pytest.raises(NotReachable, match=FILE):
-        local_door(tmp_path)
+        local_api(tmp_path)
     (tmp_path / FILE).unlink()
     (tmp_path / FILE).mkdir()
     with pytest.raises(NotReachable, match="directory"):
-        local_door(tmp_path)
+        local_api(tmp_path)
 
 
-def test_a_door_elsewhere_has_a_user_and_asks_for_his_password() -> None:
-    door = remote_door("http://u%40x:p%3A1@host:1", "", no_password)
-    assert (door.url, door.context) == ("http://host:1", None)
-    assert door.authorization == "Basic " + b64encode(b"u@x:p:1").decode()
-    asked = remote_door("http://u@[::1]:1/path", "", lambda user: f"of {user}")
+def test_an_api_elsewhere_has_a_user_and_asks_for_his_password() -> None:
+    address = remote_api("http://u%40x:p%3A1@host:1", "", no_password)
+    assert (address.url, address.context) == ("http://host:1", None)
+    assert address.authorization == "Basic " + b64encode(b"u@x:p:1").decode()
+    asked = remote_api("http://u@[::1]:1/path", "", lambda user: f"of {user}")
     assert asked.url == "http://[::1]:1"
     assert asked.authorization == "Basic " + b64encode(b"u:of u").decode()
 
 
-def test_a_door_with_tls_trusts_whom_the_file_names(tmp_path: Path) -> None:
+def test_an_api_with_tls_trusts_whom_the_file_names(tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
     trustme.CA().cert_pem.write_to_path(file)
-    door = remote_door("https://u:p@host:1", str(file), no_password)
-    assert isinstance(door.connection(), HTTPSConnection)
+    address = remote_api("https://u:p@host:1", str(file), no_password)
+    assert isinstance(address.connection(), HTTPSConnection)
     for wrong in (tmp_path / "missing.pem", Path(__file__)):
         with pytest.raises(NotReachable, match=f"--ca-file {wrong}"):
-            remote_door("https://u:p@host:1", str(wrong), no_password)
+            remote_api("https://u:p@host:1", str(wrong), no_password)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +70,7 @@ def test_a_door_with_tls_trusts_whom_the_file_names(tmp_path: Path) -> None:
 )
 def test_an_url_that_leads_nowhere_is_refused(url: str) -> None:
     with pytest.raises(NotReachable, match="--url"):
-        remote_door(url, "", no_password)
+        remote_api(url, "", no_password)
 
 
 # Requests
@@ -100,7 +106,7 @@ def client() -> Iterator[ManagementClient]:
     with HTTPServer(("127.0.0.1", 0), Answers) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        yield ManagementClient(Door(f"http://127.0.0.1:{server.server_port}", "Bearer t"))
+        yield ManagementClient(ApiAddress(f"http://127.0.0.1:{server.server_port}", "Bearer t"))
         server.shutdown()
         thread.join()
 
@@ -135,6 +141,6 @@ def test_a_refusal_says_why(client: ManagementClient, status: str, reason: str) 
 def test_who_is_no_broker_or_not_there_is_not_reachable(client: ManagementClient) -> None:
     with pytest.raises(NotReachable, match="is no broker"):
         client.get("text")
-    nobody = ManagementClient(Door("http://127.0.0.1:1", "Bearer t"))
+    nobody = ManagementClient(ApiAddress("http://127.0.0.1:1", "Bearer t"))
     with pytest.raises(NotReachable, match="the broker at http"):
         nobody.get("overview")
