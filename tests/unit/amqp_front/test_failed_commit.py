@@ -211,11 +211,11 @@ class Scene:
             log = self.node.vhost.queues[name].partitions[0].log
             log.append(records(f"other {self.others}"), True)
 
-    def found(self) -> dict[str, object]:
+    async def found(self) -> dict[str, object]:
         """What there is, but for what others have published."""
         vhost, found = self.node.vhost, dict[str, object]()
         for name, queue in vhost.queues.items():
-            found[name] = of_queue(queue)
+            found[name] = await of_queue(queue)
             if queue.rules is not None and queue.rules.length is not None:
                 found[f"bytes of {name}"] = queue.rules.length.ready_bytes
         found["taken"] = [body for body in self.taker.bodies() if not body.startswith("other")]
@@ -228,12 +228,13 @@ class Scene:
         return found
 
 
-def of_queue(queue: Queue) -> list[str]:
+async def of_queue(queue: Queue) -> list[str]:
     """The bodies of what is ready, but for what others have published."""
     bodies = []
     for partition in queue.partitions:
         for first, end in partition.ready_ranges():
             for offset in range(first, end):
+                await loaded(partition.log, offset)  # it may leave memory at any turn
                 batch = partition.log.read(offset)
                 if batch is not None and batch.base_offset <= offset:
                     bodies.append(batch.records.body(offset - batch.base_offset).decode())
@@ -265,19 +266,15 @@ def without_transient(found: dict[str, object]) -> dict[str, list[str]]:
 async def restarted(data: Path) -> dict[str, list[str]]:
     """By queue, what a node finds in a directory."""
     async with running_node(data) as node:
-        for queue in node.vhost.queues.values():
-            for partition in queue.partitions:
-                await loaded(partition.log)
-        return {name: of_queue(queue) for name, queue in node.vhost.queues.items()}
+        return {name: await of_queue(queue) for name, queue in node.vhost.queues.items()}
 
 
-async def loaded(log: PartitionLog) -> None:
-    """Have all that a log holds in memory."""
-    for offset in range(log.first_offset, log.next_offset):
-        if log.needs_load(offset):
-            done = asyncio.Event()
-            log.load(offset, done.set)
-            await done.wait()
+async def loaded(log: PartitionLog, offset: int) -> None:
+    """Have in memory what a log holds at an offset."""
+    while log.needs_load(offset):
+        done = asyncio.Event()
+        log.load(offset, done.set)
+        await done.wait()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -295,13 +292,13 @@ async def test_each_step_fails_once(
         node.vhost.queues["limited"].publish(records("a", "b", "c"), True)
         node.turns.run()
         scene = Scene(node, fault, seed)
-        before = scene.found()
+        before = await scene.found()
         for step in range(STEPS_MAX):
             fault.step, fault.calls = step, 0
             with suppress(MadeToFail):
                 await scene.commit()
                 break
-            assert scene.found() == before, step
+            assert await scene.found() == before, step
             if step % 20 == 7:
                 await durable(node)
                 left = await crash(node.logs, data, f"failed-{step}")
@@ -309,7 +306,7 @@ async def test_each_step_fails_once(
                 expected["plain"] = ["input"] * SETTLED
                 assert await restarted(left) == expected, step
         assert 40 < step < STEPS_MAX - 1
-        done = scene.found()
+        done = await scene.found()
         await durable(node)
         left = await crash(node.logs, data, "done")
         assert await restarted(left) == without_transient(done)
