@@ -1,6 +1,6 @@
 """The rules, each switched off on purpose: a simulation that does not notice is worth nothing."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -225,7 +225,7 @@ MUTATIONS: dict[str, list[Patch]] = {
         (Lease, "_has_worked", lambda self, now, within: True)
     ],
 }
-_COMMIT = Follower._commit
+_COMMIT: Callable[[Follower], Any] = Follower._commit
 
 
 @contextmanager
