@@ -16,8 +16,9 @@ INSTALLED := .venv/.installed
 COMPILED := .venv/.compiled
 
 PACKAGES := $(wildcard amqp_front benchmarks exchanges log_backend management mirror_cluster spark_bridge vhosts)
-HOT_SOURCES := $(shell sed -nE '/^HOT_MODULES/,/^$$/s/.*"(.*)".*/\1/p' setup.py)
-KERNEL := $(wildcard $(HOT_SOURCES) $(HOT_SOURCES:.py=.pxd))
+# The list of modules that setup.py compiles, as paths without an ending.
+HOT_SOURCES := $(shell sed -nE 's/^    "routelog\.([a-z_.]+)",$$/\1/p' pyproject.toml | tr . /)
+KERNEL := $(wildcard $(HOT_SOURCES:=.py) $(HOT_SOURCES:=.pxd))
 
 # On two cores, file by file: the tests of one share brokers, Spark or an ageing directory. In the order of the
 # folders, as the long ones come first.
@@ -114,7 +115,7 @@ $(INSTALLED): $(BROKER_INSTALLED)
 	@ROUTELOG_PURE=1 $(PIP) install -c requirements.lock --no-build-isolation -e ".[spark,lake,dev,demo]"
 	@touch $@
 
-$(COMPILED): $(BROKER_INSTALLED) setup.py $(KERNEL)
+$(COMPILED): $(BROKER_INSTALLED) setup.py pyproject.toml $(KERNEL)
 	@echo "compiling the kernel"
 	@ROUTELOG_PURE= $(BIN)/python setup.py --quiet build_ext --inplace --parallel "$$(nproc)"
 	@touch $@

@@ -1,48 +1,17 @@
 """Compiles the kernel: the few modules that touch single messages.
 
-With ROUTELOG_PURE=1 nothing is compiled; the same modules run as they are, slowly.
+They are ordinary typed Python: with ROUTELOG_PURE=1 nothing is compiled, and they run as they are, slowly.
 
-Everything else about the distribution stands in pyproject.toml.
+Everything else about the distribution stands in pyproject.toml, and so does the list of these modules, since
+mypy wants it there.
 """
 
 import os
 import platform
+import tomllib
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
-
-# Ordinary typed Python that also runs uncompiled (ROUTELOG_PURE=1).
-HOT_MODULES = (
-    "log_backend/records/checksum.py",
-    "log_backend/records/record_batch.py",
-    "log_backend/records/record_encoding.py",
-    "log_backend/records/record_selection.py",
-    "log_backend/records/gathering.py",
-    "log_backend/journal/journal_entry.py",
-    "log_backend/journal/journal_groups.py",
-    "log_backend/records/placement.py",
-    "log_backend/partitions/log_end.py",
-    "log_backend/partitions/log_intake.py",
-    "log_backend/partitions/tail.py",
-    "log_backend/records/single_record.py",
-    "amqp_front/wire/property_walk.py",
-    "amqp_front/wire/frame_cutter.py",
-    "amqp_front/connections/body_receiver.py",
-    "amqp_front/connections/receive_buffer.py",
-    "amqp_front/wire/deliver_frames.py",
-    "amqp_front/publishing/confirms.py",
-    "amqp_front/publishing/confirm_sender.py",
-    "vhosts/posting/appending.py",
-    "vhosts/posting/fan_out.py",
-    "amqp_front/wire/record_attributes.py",
-    "vhosts/posting/decision.py",
-    "amqp_front/publishing/publisher.py",
-    "vhosts/queues/queue.py",
-    "exchanges/routes/route_walk.py",
-    "exchanges/indexes/topic_lanes.py",
-    "exchanges/indexes/topic_trie.py",
-    "exchanges/indexes/equal_weights.py",
-)
 
 # -O3 without -march=native: a wheel runs on machines other than the one that built it. All processors of the
 # last fifteen years with this architecture have an instruction for the checksum. What debuggers want to know
@@ -57,17 +26,24 @@ DIRECTIVES = {
 }
 
 
+def kernel_modules() -> list[str]:
+    """The modules that are compiled: the one list of them is that of the override for Cython's decorators."""
+    with open("pyproject.toml", "rb") as file:
+        overrides = tomllib.load(file)["tool"]["mypy"]["overrides"]
+    (kernel,) = (each for each in overrides if "disallow_untyped_decorators" in each)
+    modules: list[str] = kernel["module"]
+    return modules
+
+
 def kernel_extensions() -> list[Extension]:
-    """The hot modules, as extensions to compile."""
+    """The kernel's modules, as extensions to compile."""
     if os.environ.get("ROUTELOG_PURE"):
         return []
     return [
         Extension(
-            "routelog." + source.removesuffix(".py").replace("/", "."),
-            [f"src/routelog/{source}"],
-            extra_compile_args=COMPILE_ARGUMENTS,
+            module, [f"src/{module.replace('.', '/')}.py"], extra_compile_args=COMPILE_ARGUMENTS
         )
-        for source in HOT_MODULES
+        for module in kernel_modules()
     ]
 
 

@@ -1,6 +1,5 @@
 """The rules of the house, enforced: who imports whom, the four doors, size, names, docstrings."""
 
-import ast
 import re
 import sys
 import tomllib
@@ -15,8 +14,6 @@ from pathlib import Path
 
 import pytest
 from source_tree import DISTRIBUTION, ROOT, SourceModule, read_modules, undocumented
-
-from routelog.log_backend.records import pure_mode
 
 # Package -> the packages of ours that it may import.
 IMPORT_TABLE = {
@@ -233,17 +230,14 @@ def trees() -> Iterator[None]:
         vars(module).pop("tree", None)
 
 
-def hot_modules() -> set[str]:
-    """The compiled kernel's modules, as setup.py lists them."""
-    tree = ast.parse((ROOT / "setup.py").read_text())
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "HOT_MODULES":
-            sources: tuple[str, ...] = ast.literal_eval(node.value)
-            return {SourceModule(source, "").name for source in sources}
-    raise AssertionError("setup.py has no HOT_MODULES")
+def kernel_modules() -> set[str]:
+    """The compiled kernel's modules, as setup.py reads them."""
+    overrides = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["overrides"]
+    (kernel,) = (each for each in overrides if "disallow_untyped_decorators" in each)
+    return {name.removeprefix(f"{DISTRIBUTION}.") for name in kernel["module"]}
 
 
-KERNEL = hot_modules()
+KERNEL = kernel_modules()
 
 
 def report(violations: Iterable[str], rule: str) -> None:
@@ -607,5 +601,6 @@ def test_a_missing_docstring_is_found() -> None:
     assert found == ["module", "A.b", "e"]
 
 
-def test_what_is_compiled_is_what_can_run_uncompiled() -> None:
-    assert set(pure_mode.HOT_MODULES) == {f"{DISTRIBUTION}.{name}" for name in KERNEL}
+def test_what_is_compiled_says_so_in_its_first_line() -> None:
+    marked = {module.name for module in MODULES if module.text.startswith("# cython:")}
+    assert marked == KERNEL

@@ -1,7 +1,7 @@
 """Runs the kernel uncompiled when ROUTELOG_PURE=1: the same files, slower, for debugging and comparison.
 
-Compiled, a hot module lies as an extension beside its source, and Python prefers the extension; this
-finder makes it take the source.
+Compiled, a module lies as an extension beside its source, and Python prefers the extension; this finder makes
+it take the source.
 """
 
 import os
@@ -13,43 +13,11 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-HOT_MODULES = (
-    "routelog.log_backend.records.checksum",
-    "routelog.log_backend.records.record_batch",
-    "routelog.log_backend.records.record_encoding",
-    "routelog.log_backend.records.record_selection",
-    "routelog.log_backend.records.gathering",
-    "routelog.log_backend.journal.journal_entry",
-    "routelog.log_backend.journal.journal_groups",
-    "routelog.log_backend.records.placement",
-    "routelog.log_backend.partitions.log_end",
-    "routelog.log_backend.partitions.log_intake",
-    "routelog.log_backend.partitions.tail",
-    "routelog.log_backend.records.single_record",
-    "routelog.amqp_front.wire.property_walk",
-    "routelog.amqp_front.wire.frame_cutter",
-    "routelog.amqp_front.connections.body_receiver",
-    "routelog.amqp_front.connections.receive_buffer",
-    "routelog.amqp_front.wire.deliver_frames",
-    "routelog.amqp_front.publishing.confirms",
-    "routelog.amqp_front.publishing.confirm_sender",
-    "routelog.vhosts.posting.appending",
-    "routelog.vhosts.posting.fan_out",
-    "routelog.amqp_front.wire.record_attributes",
-    "routelog.vhosts.posting.decision",
-    "routelog.amqp_front.publishing.publisher",
-    "routelog.vhosts.queues.queue",
-    "routelog.exchanges.indexes.topic_lanes",
-    "routelog.exchanges.indexes.topic_trie",
-    "routelog.exchanges.indexes.equal_weights",
-    "routelog.exchanges.routes.route_walk",
-)
-
-_SOURCES = Path(__file__).parents[3]  # the folder that has the package routelog
+_DISTRIBUTION = __name__.partition(".")[0]
 
 
 class SourceFinder(MetaPathFinder):
-    """Finds the sources of the hot modules."""
+    """Finds the sources of this distribution's modules."""
 
     def find_spec(
         self,
@@ -57,13 +25,15 @@ class SourceFinder(MetaPathFinder):
         path: Sequence[str] | None,
         target: ModuleType | None = None,
     ) -> ModuleSpec | None:
-        """The source of a hot module; None for all others."""
-        if fullname not in HOT_MODULES:
+        """The source of a module of ours; None for packages, and for the modules of others."""
+        package, _, name = fullname.rpartition(".")
+        if not path or package.partition(".")[0] != _DISTRIBUTION:
             return None
-        return spec_from_file_location(fullname, _SOURCES / f"{fullname.replace('.', '/')}.py")
+        source = Path(path[0]) / f"{name}.py"
+        return spec_from_file_location(fullname, source) if source.exists() else None
 
 
 def install() -> None:
-    """Take the sources if the environment asks for it; before a hot module is imported."""
+    """Take the sources if the environment asks for it; before a compiled module is imported."""
     if os.environ.get("ROUTELOG_PURE") == "1":
         sys.meta_path.insert(0, SourceFinder())
