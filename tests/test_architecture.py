@@ -601,6 +601,22 @@ def test_a_missing_docstring_is_found() -> None:
     assert found == ["module", "A.b", "e"]
 
 
+# A number in compiled code that a comment calls by the name of a constant.
+COPIED_CONSTANT = re.compile(r"^ .*\b[0-9][0-9A-Fx_]*\b[^#]*# [^a-z]*\b[A-Z]{3,}_?[A-Z_]*\b")
+
+
+@pytest.mark.parametrize("name", sorted(KERNEL))
+def test_the_kernel_copies_no_constant(name: str) -> None:
+    (text,) = (module.text for module in MODULES if module.name == name)
+    assert not [line for line in text.splitlines() if COPIED_CONSTANT.search(line)]
+
+
+def test_a_copied_constant_is_found() -> None:
+    assert COPIED_CONSTANT.search("    size = 88 + length  # ENTRY_HEADER_BYTES, HEADER_BYTES")
+    assert COPIED_CONSTANT.search("    put_u32(block, 0, 0x314A4C52)  # MAGIC")
+    assert not COPIED_CONSTANT.search("MAGIC = 0x314A4C52  # RLJ1")
+
+
 def test_what_is_compiled_says_so_in_its_first_line() -> None:
     marked = {module.name for module in MODULES if module.text.startswith("# cython:")}
     assert marked == KERNEL

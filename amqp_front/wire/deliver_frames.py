@@ -14,9 +14,10 @@ from typing import Any
 
 import cython
 
-from routelog.log_backend.records.record_batch import Records, new_buffer, put_octets
+from routelog.log_backend.records.record_batch import KEY_COLUMN, Records, new_buffer, put_octets
 
 _HEAD = struct.Struct(">BHIHHB")  # of the method frame, up to the length of the consumer tag
+_KEY_COLUMN = cython.declare(cython.uint, KEY_COLUMN)
 
 
 @cython.locals(records=Records, payload=cython.uchar[::1])
@@ -47,7 +48,7 @@ def encode_deliveries(
     payload = records.payload if cython.compiled else memoryview(records.payload)
     head = _HEAD.pack(1, channel, 0, 60, 60, len(consumer_tag)) + consumer_tag
     tail = bytes((redelivered, len(records.exchange))) + records.exchange
-    keyed = records.attributes & 1  # KEY_COLUMN
+    keyed = records.attributes & _KEY_COLUMN
     if not keyed:
         tail += bytes((records.keys_bytes,)) + records.routing_key(0)
     return _encode(

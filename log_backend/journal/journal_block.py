@@ -50,14 +50,15 @@ from routelog.log_backend.journal.journal_entry import (
     JournalEntry,
     entry_header,
 )
-from routelog.log_backend.journal.journal_groups import JournalGroup
+from routelog.log_backend.journal.journal_groups import (
+    BLOCK_ALIGNMENT,
+    BLOCK_HEADER_BYTES,
+    MAGIC,
+    JournalGroup,
+)
 from routelog.log_backend.records.checksum import crc32c
 from routelog.log_backend.records.record_batch import decode_batch
 from routelog.log_backend.settlement.settled_chunk import set_bits
-
-MAGIC = b"RLJ1"
-BLOCK_ALIGNMENT = 4_096
-BLOCK_HEADER_BYTES = 56
 
 SETTLED = 2
 HANDED_OUT = 3
@@ -325,7 +326,9 @@ def _entries(content: memoryview) -> Iterator[JournalEntry]:
 __all__ = [
     "BATCH",
     "BLOCK_ALIGNMENT",
+    "BLOCK_HEADER_BYTES",
     "HANDED_OUT",
+    "MAGIC",
     "REDELIVERED",
     "SETTLED",
     "Block",

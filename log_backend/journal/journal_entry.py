@@ -17,12 +17,17 @@ from typing import Any, Protocol
 import cython
 
 from routelog.log_backend.records.gathering import Gathering
-from routelog.log_backend.records.record_batch import RecordBatch, put_u64
+from routelog.log_backend.records.record_batch import HEADER_BYTES, RecordBatch, put_u64
 
 BATCH = 1
 ENTRY_HEADER_BYTES = 24
 
 _HEADER = struct.Struct("<B7xQI4x")
+
+# Compiled code reads these as C variables: a module's names it reads as slowly as Python does.
+_BATCH = cython.declare(cython.int, BATCH)
+_ENTRY_HEADER_BYTES = cython.declare(cython.Py_ssize_t, ENTRY_HEADER_BYTES)
+_HEADER_BYTES = cython.declare(cython.Py_ssize_t, HEADER_BYTES)
 
 
 class Change(Protocol):
@@ -62,10 +67,10 @@ class JournalEntry:
 )
 def put_batch_entry(gathering: Gathering, partition: int, batch: RecordBatch) -> int:
     """Add the bytes of the entry of a batch: as `JournalEntry.encode`, without making one."""
-    at = gathering.room(24)
-    put_u64(gathering.open, at, 1)  # BATCH, and zeros
+    at = gathering.room(_ENTRY_HEADER_BYTES)
+    put_u64(gathering.open, at, _BATCH)  # and zeros
     put_u64(gathering.open, at + 8, partition)
-    put_u64(gathering.open, at + 16, 64 + len(batch.records.payload))  # u32, and zeros
+    put_u64(gathering.open, at + 16, _HEADER_BYTES + len(batch.records.payload))  # u32, and zeros
     gathering.add_batch(batch)
     return 0
 

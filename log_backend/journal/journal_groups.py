@@ -6,10 +6,15 @@ from contextlib import contextmanager
 
 import cython
 
-from routelog.log_backend.journal.journal_entry import JournalEntry, put_batch_entry
+from routelog.log_backend.journal.journal_entry import (
+    ENTRY_HEADER_BYTES,
+    JournalEntry,
+    put_batch_entry,
+)
 from routelog.log_backend.records.checksum import crc32c_between
 from routelog.log_backend.records.gathering import Gathering
 from routelog.log_backend.records.record_batch import (
+    HEADER_BYTES,
     Octets,
     RecordBatch,
     new_buffer,
@@ -21,8 +26,19 @@ from routelog.log_backend.records.record_batch import (
 # Where a group ends at some moment: bytes and count of its entries, and the bytes pending in all of them.
 GroupEnd = tuple[int, int, int]
 
+# Of a block: see `journal_block.py`, which reads them.
+MAGIC = b"RLJ1"
+BLOCK_ALIGNMENT = 4_096
+BLOCK_HEADER_BYTES = 56
+
 COMMIT_BYTES_MAX = 4 * 1024 * 1024  # of one block: about 10 ms of a fast disk
 PENDING_BYTES_HIGH = 32 * 1024 * 1024  # publishers stop here, and go on at half of it
+
+# Compiled code reads these as C variables: a module's names it reads as slowly as Python does.
+_MAGIC = cython.declare(cython.uint, int.from_bytes(MAGIC, "little"))
+_BLOCK_ALIGNMENT = cython.declare(cython.Py_ssize_t, BLOCK_ALIGNMENT)
+_BLOCK_HEADER_BYTES = cython.declare(cython.Py_ssize_t, BLOCK_HEADER_BYTES)
+_BATCH_HEADERS_BYTES = cython.declare(cython.Py_ssize_t, ENTRY_HEADER_BYTES + HEADER_BYTES)
 
 
 @cython.final
@@ -70,10 +86,10 @@ class JournalGroup:
             first: position of the first block of the file.
             durable: position that the block calls durable.
         """
-        length = 56 + self.content.bytes  # BLOCK_HEADER_BYTES
-        size = length + -length % 4_096  # BLOCK_ALIGNMENT
+        length = _BLOCK_HEADER_BYTES + self.content.bytes
+        size = length + -length % _BLOCK_ALIGNMENT
         block = new_buffer(size)
-        put_u32(block, 0, 0x314A4C52)  # MAGIC
+        put_u32(block, 0, _MAGIC)
         put_u64(block, 8, number)
         put_u64(block, 16, salt)
         put_u64(block, 24, self.position)
@@ -81,7 +97,7 @@ class JournalGroup:
         put_u64(block, 40, durable)
         put_u32(block, 48, length)
         put_u32(block, 52, self.count)
-        self.content.copy_to(block, 56)
+        self.content.copy_to(block, _BLOCK_HEADER_BYTES)
         put_zeros(block, length)
         put_u32(block, 4, crc32c_between(block, 8, length))
         return block
@@ -189,7 +205,7 @@ class JournalGroups:
     )
     def append_batch(self, partition: int, batch: RecordBatch, waited: bool, synced: bool) -> int:
         """Add the entry of a partition's batch, as `append`."""
-        size = 88 + len(batch.records.payload)  # ENTRY_HEADER_BYTES, HEADER_BYTES
+        size = _BATCH_HEADERS_BYTES + len(batch.records.payload)
         group = self._group_for(size)
         put_batch_entry(group.content, partition, batch)
         return self._added(group, size, waited, synced)

@@ -13,9 +13,11 @@ from routelog.log_backend.journal.journal_groups import JournalGroup
 from routelog.log_backend.partitions.log_intake import LogIntake
 from routelog.log_backend.partitions.tail import Tail
 from routelog.log_backend.records.durability import Durability
-from routelog.log_backend.records.record_batch import RecordBatch, Records, new_batch
+from routelog.log_backend.records.record_batch import PERSISTENT, RecordBatch, Records, new_batch
 
 NOTHING_OPEN = 2**63 - 1
+
+_PERSISTENT = cython.declare(cython.uint, PERSISTENT)
 
 _MEMORY, _DISK = Durability.MEMORY, Durability.DISK  # to look one up takes 0.1 us
 
@@ -163,7 +165,7 @@ class LogEnd:
         appended = self._intake.appended
         if appended is not None:
             self._join(appended, batch)
-        if self.durable and (records.attributes & 2 or self.is_stream):  # PERSISTENT
+        if self.durable and (records.attributes & _PERSISTENT or self.is_stream):
             if self._journaled:
                 groups = self._intake.groups
                 position = waits_for = groups.append_batch(self.number, batch, waited, self.synced)

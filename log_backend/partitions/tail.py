@@ -11,6 +11,7 @@ from routelog.log_backend.records.record_batch import RecordBatch
 
 LetGo = Callable[[list[Any]], None]
 DROPPED_AT_ONCE = 64  # batches, of one partition: a queue may have 256
+_DROPPED_AT_ONCE = cython.declare(cython.Py_ssize_t, DROPPED_AT_ONCE)
 
 
 @cython.final
@@ -121,7 +122,7 @@ class Tail:
             self._start < len(self._batches)
             and _batch(self._batches, self._start).end_offset <= end
         ):
-            if self._start - first == 64:  # DROPPED_AT_ONCE
+            if self._start - first == _DROPPED_AT_ONCE:
                 return freed + self._let_go_up_to(end, let_go)
             freed += self._drop()
         self._compact()

@@ -20,6 +20,7 @@ PIECE_BYTES = 64 * 1024
 
 # Copied, or checked, without the GIL: 1 MiB takes some 0.1 ms, and to get the GIL back takes its time, too.
 UNLOCKED_BYTES_MIN = 1024 * 1024
+_UNLOCKED_BYTES_MIN = cython.declare(cython.Py_ssize_t, UNLOCKED_BYTES_MIN)
 
 Octets = bytes | bytearray | memoryview
 
@@ -50,7 +51,7 @@ def crc32c_between(buffer: bytearray, at: int, end: int) -> int:
     if not cython.compiled:
         return crc32c(buffer[at:end])
     place = cython.cast(cython.p_uchar, PyByteArray_AS_STRING(buffer)) + at
-    if end - at < 1_048_576:  # UNLOCKED_BYTES_MIN
+    if end - at < _UNLOCKED_BYTES_MIN:
         return octets_crc(place, end - at)
     with cython.nogil:
         return octets_crc(place, end - at)

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 
 import cython
 
+from routelog.log_backend.records.checksum import UNLOCKED_BYTES_MIN
 from routelog.log_backend.records.record_batch import (
+    HEADER_BYTES,
     Octets,
     RecordBatch,
     new_buffer,
@@ -14,7 +16,13 @@ from routelog.log_backend.records.record_batch import (
 )
 
 COPIED_BYTES_MAX = 4_096  # a larger piece is written as quickly from where it is
-ROOM_BYTES_MIN = 4 * 1024
+ROOM_BYTES_MIN = 4_096
+
+# Compiled code reads these as C variables: a module's names it reads as slowly as Python does.
+_HEADER_BYTES = cython.declare(cython.Py_ssize_t, HEADER_BYTES)
+_COPIED_BYTES_MAX = cython.declare(cython.Py_ssize_t, COPIED_BYTES_MAX)
+_ROOM_BYTES_MIN = cython.declare(cython.Py_ssize_t, ROOM_BYTES_MIN)
+_UNLOCKED_BYTES_MIN = cython.declare(cython.Py_ssize_t, UNLOCKED_BYTES_MIN)
 
 
 @cython.final
@@ -43,7 +51,7 @@ class Gathering:
         """Make room behind everything: the place in `open` that the caller fills before anything else comes."""
         at = self._used
         if at + size > len(self.open):
-            self._grow(max(2 * at, at + size, 4_096))  # ROOM_BYTES_MIN
+            self._grow(max(2 * at, at + size, _ROOM_BYTES_MIN))
         self._used = at + size
         self.bytes += size
         return at
@@ -66,7 +74,7 @@ class Gathering:
     def add(self, octets: Octets) -> int:
         """Add a piece; it is not changed before `buffers` are written."""
         size = len(octets)
-        if size > 4_096:  # COPIED_BYTES_MAX
+        if size > _COPIED_BYTES_MAX:
             self._close()
             self._whole.append(octets)
             self.bytes += size
@@ -81,7 +89,7 @@ class Gathering:
     @cython.locals(batch=RecordBatch, at=cython.Py_ssize_t)
     def add_batch(self, batch: RecordBatch) -> int:
         """Add a batch as it is stored: header and payload."""
-        at = self.room(64)
+        at = self.room(_HEADER_BYTES)
         put_header(self.open, at, batch)
         self.add(batch.records.payload)
         return 0
@@ -126,7 +134,7 @@ class Gathering:
             put_octets(buffer, at, octets)
             at += size
             copied += size
-            if copied >= 1_048_576:  # UNLOCKED_BYTES_MIN
+            if copied >= _UNLOCKED_BYTES_MIN:
                 copied = 0
                 with cython.nogil:
                     pass

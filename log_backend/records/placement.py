@@ -3,7 +3,9 @@
 
 import cython
 
-from routelog.log_backend.records.record_batch import RecordBatch
+from routelog.log_backend.records.record_batch import PERSISTENT, RecordBatch
+
+_PERSISTENT = cython.declare(cython.uint, PERSISTENT)
 
 
 @cython.final
@@ -62,7 +64,7 @@ class Placement:
             if size >= unindexed:
                 self.indexed.append((batch, size))
                 unindexed = size + interval
-            if not batch.records.attributes & 2:  # PERSISTENT
+            if not batch.records.attributes & _PERSISTENT:
                 self.transient = True
             size += length
             at += 1

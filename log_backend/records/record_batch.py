@@ -31,9 +31,9 @@ from typing import Any
 
 import cython
 
+from routelog.log_backend.records.checksum import UNLOCKED_BYTES_MIN, crc32c_between
 from routelog.log_backend.records.checksum import Octets as Octets
 from routelog.log_backend.records.checksum import crc32c as crc32c
-from routelog.log_backend.records.checksum import crc32c_between
 
 MAGIC = b"RLB1"
 HEADER_BYTES = 64
@@ -48,6 +48,11 @@ BLIND_COPIES = 8  # some record has a header BCC, which its consumers must not s
 _KNOWN_ATTRIBUTES = KEY_COLUMN | PERSISTENT | EXPIRING | BLIND_COPIES
 
 _HEADER = struct.Struct("<4sIIIQIIqqHBBIII")
+
+# Compiled code reads these as C variables: a module's names it reads as slowly as Python does.
+_MAGIC = cython.declare(cython.uint, int.from_bytes(MAGIC, "little"))
+_HEADER_BYTES = cython.declare(cython.Py_ssize_t, HEADER_BYTES)
+_UNLOCKED_BYTES_MIN = cython.declare(cython.Py_ssize_t, UNLOCKED_BYTES_MIN)
 
 
 class CorruptBatch(Exception):
@@ -268,8 +273,8 @@ def new_batch(records: Records, base_offset: int, leader_epoch: int) -> RecordBa
 def put_header(buffer: bytearray, at: int, batch: RecordBatch) -> int:
     """Write the 64 header bytes of a batch to a place in a buffer; compiled, the caller answers for it."""
     records = batch.records
-    put_u32(buffer, at, 0x31424C52)  # MAGIC
-    put_u32(buffer, at + 4, 64 + len(records.payload))
+    put_u32(buffer, at, _MAGIC)
+    put_u32(buffer, at + 4, _HEADER_BYTES + len(records.payload))
     put_u32(buffer, at + 12, records.payload_crc())
     put_u64(buffer, at + 16, batch.base_offset)
     put_u32(buffer, at + 24, batch.leader_epoch)
@@ -280,7 +285,7 @@ def put_header(buffer: bytearray, at: int, batch: RecordBatch) -> int:
     put_u32(buffer, at + 52, records.keys_bytes)
     put_u32(buffer, at + 56, records.properties_bytes)
     put_u32(buffer, at + 60, records.bodies_bytes)
-    put_u32(buffer, at + 8, crc32c_between(buffer, at + 12, at + 64))
+    put_u32(buffer, at + 8, crc32c_between(buffer, at + 12, at + _HEADER_BYTES))
     return 0
 
 
@@ -448,7 +453,7 @@ def put_octets(buffer: bytearray, at: int, octets: Octets) -> int:
 @cython.locals(target=cython.p_char, source=cython.p_char, size=cython.Py_ssize_t)
 def copy_octets(target: Any, source: Any, size: int) -> int:
     """Copy memory, for which the caller answers: nobody changes it meanwhile; only where it is compiled."""
-    if size < 1_048_576:  # UNLOCKED_BYTES_MIN
+    if size < _UNLOCKED_BYTES_MIN:
         memcpy(target, source, size)
     else:
         with cython.nogil:

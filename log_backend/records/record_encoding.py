@@ -2,8 +2,7 @@
 """From a receive buffer to batches: records that lie scattered, gathered into columns.
 
 A record table says where their parts lie, one row a record: routing key start [0] and length [1],
-properties start [2] and length [3], body start [4] and length [5]. The code spells the column numbers out,
-because compiled code reads a module's names as slowly as Python does.
+properties start [2] and length [3], body start [4] and length [5].
 """
 
 from array import array
@@ -11,6 +10,7 @@ from array import array
 import cython
 
 from routelog.log_backend.records.record_batch import (
+    BATCH_ALIGNMENT,
     BATCH_BYTES_MAX,
     KEY_COLUMN,
     RECORDS_MAX,
@@ -23,6 +23,10 @@ from routelog.log_backend.records.record_batch import (
 )
 
 ROW_COLUMNS = 6
+
+# Compiled code reads these as C variables: a module's names it reads as slowly as Python does.
+_ROW_COLUMNS = cython.declare(cython.Py_ssize_t, ROW_COLUMNS)
+_BATCH_ALIGNMENT = cython.declare(cython.Py_ssize_t, BATCH_ALIGNMENT)
 
 
 @cython.locals(
@@ -107,7 +111,7 @@ def routing_keys(source: memoryview, rows: memoryview, count: int) -> list[bytes
     """The routing keys of the first records of a record table; see `encode_records`."""
     keys = []
     for i in range(count):
-        row = 6 * i
+        row = _ROW_COLUMNS * i
         _check_row(rows, row, source.shape[0] if cython.compiled else len(source))
         if rows[row + 1] == 0:
             keys.append(b"")
@@ -168,7 +172,7 @@ def _encode(
     if not 1 <= count <= RECORDS_MAX:
         raise ValueError(f"a batch holds 1 to {RECORDS_MAX} records, not {count}")
     for i in range(first, first + count):
-        row = 6 * (selection[i] if selected else i)
+        row = _ROW_COLUMNS * (selection[i] if selected else i)
         _check_row(rows, row, source_bytes)
         keys_bytes += rows[row + 1]
         properties_bytes += rows[row + 3]
@@ -183,9 +187,11 @@ def _encode(
     size = body_at + bodies_bytes
     if size > BATCH_BYTES_MAX:
         raise ValueError(f"a batch of {size} bytes is too large")
-    size += -size % 8
+    size += -size % _BATCH_ALIGNMENT
     payload = new_buffer(size)
-    put_u64(payload, size - 8, 0)  # the padding; what lies before it is overwritten
+    put_u64(
+        payload, size - 8, 0
+    )  # the padding, which is shorter; what lies before it is overwritten
     put_octets(payload, exchange_at, exchange)
     if not keyed:
         put_octets(payload, key_at, routing_key)
@@ -193,7 +199,7 @@ def _encode(
     properties = 0
     keys = 0
     for i in range(count):
-        row = 6 * (selection[first + i] if selected else i)
+        row = _ROW_COLUMNS * (selection[first + i] if selected else i)
         put_u32(payload, 4 * i, bodies)
         put_u32(payload, column + 4 * i, properties)
         _copy(payload, body_at + bodies, source, rows[row + 4], rows[row + 5])

@@ -11,7 +11,9 @@ from array import array
 import cython
 
 from routelog.log_backend.records.record_batch import KEY_COLUMN, Records, crc32c
-from routelog.log_backend.records.record_encoding import encode_records
+from routelog.log_backend.records.record_encoding import ROW_COLUMNS, encode_records
+
+_ROW_COLUMNS = cython.declare(cython.Py_ssize_t, ROW_COLUMNS)
 
 
 def key_partition(key: bytes, partitions: int) -> int:
@@ -59,7 +61,7 @@ def split_records(
     if ends[only] - (ends[only - 1] if only else 0) == count:
         return [(only, records)]
     keyed = records.has_key_column
-    rows = array("i", bytes(24 * count))
+    rows = array("i", bytes(4 * ROW_COLUMNS * count))
     _locate(
         records.offset_columns(),
         count,
@@ -176,7 +178,7 @@ def _locate(
 ) -> int:
     # The record table of the payload itself; see `encode_records`.
     for i in range(count):
-        row = 6 * i
+        row = _ROW_COLUMNS * i
         if keys_at >= 0:
             keys = 2 * (count + 1) + i
             rows[row] = keys_at + offsets[keys]

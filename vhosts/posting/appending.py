@@ -20,6 +20,13 @@ WOKEN_WEIGHT = 4  # of one that has consumers, which is served behind the turn: 
 WEIGHT_MAX = 256  # of a turn: 64 queues with consumers
 QUEUES_BETWEEN_LOOKS = 16  # at the clock: plain ones take 2 us each
 
+# Compiled code reads these as C variables: a module's names it reads as slowly as Python does.
+_TURN_SECONDS = cython.declare(cython.double, TURN_SECONDS)
+_QUEUE_WEIGHT = cython.declare(cython.Py_ssize_t, QUEUE_WEIGHT)
+_WOKEN_WEIGHT = cython.declare(cython.Py_ssize_t, WOKEN_WEIGHT)
+_WEIGHT_MAX = cython.declare(cython.Py_ssize_t, WEIGHT_MAX)
+_QUEUES_BETWEEN_LOOKS = cython.declare(cython.Py_ssize_t, QUEUES_BETWEEN_LOOKS)
+
 
 @cython.final
 @cython.cclass
@@ -124,8 +131,8 @@ class Appending:
                     elif position > written:
                         written = position
                 queues += 1
-                weight += 4 if queue.has_turn else 1  # WOKEN_WEIGHT, QUEUE_WEIGHT
-                if queues & 15 or whole:  # QUEUES_BETWEEN_LOOKS
+                weight += _WOKEN_WEIGHT if queue.has_turn else _QUEUE_WEIGHT
+                if queues % _QUEUES_BETWEEN_LOOKS or whole:
                     continue
                 self.queues, self.weight = queues, weight
                 if self.is_over():
@@ -155,9 +162,9 @@ class Appending:
     @cython.locals(now=cython.double)
     def is_over(self) -> bool:
         """Tell whether the turn has had its time, which begins with the first look."""
-        if self.weight >= 256:  # WEIGHT_MAX
+        if self.weight >= _WEIGHT_MAX:
             return True
         now = self._clock.monotonic()
         if not self._until:
-            self._until = now + 0.001  # TURN_SECONDS
+            self._until = now + _TURN_SECONDS
         return now >= self._until

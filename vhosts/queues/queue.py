@@ -8,7 +8,7 @@ from itertools import chain
 import cython
 
 from routelog.log_backend import EXPIRING, Durability
-from routelog.log_backend.partitions.log_end import LogEnd
+from routelog.log_backend.partitions.log_end import NOTHING_OPEN, LogEnd
 from routelog.log_backend.records.record_batch import Records
 from routelog.vhosts.arguments.effective_arguments import EffectiveArguments, effective_arguments
 from routelog.vhosts.arguments.policy import Policy
@@ -47,6 +47,9 @@ from routelog.vhosts.queues.single_active import WaitingConsumers
 from routelog.vhosts.rules.queue_rules import QueueRules, has_rules
 from routelog.vhosts.rules.rule_services import RuleServices
 from routelog.vhosts.turns.dispatch_turns import DispatchTurns
+
+_EXPIRING = cython.declare(cython.uint, EXPIRING)
+_NOTHING_OPEN = cython.declare(cython.longlong, NOTHING_OPEN)
 
 
 class Queue(Dispatcher):
@@ -274,12 +277,10 @@ class Queue(Dispatcher):
             PublishRefused: the queue is full; it did not take all of them.
         """
         log = self._plain_log
-        if log is None or records.attributes & 4:  # EXPIRING
+        if log is None or records.attributes & _EXPIRING:
             return self._publish_by_rules(records, waited)
         position = log.take(records, waited)
-        if log.open_from == 9_223_372_036_854_775_807 and (  # NOTHING_OPEN
-            self.consumers or self._readers or self.groups
-        ):
+        if log.open_from == _NOTHING_OPEN and (self.consumers or self._readers or self.groups):
             self._wake_all()
         return position
 

@@ -1,7 +1,12 @@
+from pathlib import Path
+from typing import Any
+
 import pytest
+from frame_samples import source_module
 from unit.log_backend.log_records import batch, bodies_of
 
 from routelog.log_backend.journal.journal_block import (
+    BATCH,
     BLOCK_ALIGNMENT,
     BLOCK_HEADER_BYTES,
     MAGIC,
@@ -153,3 +158,21 @@ def test_an_entry_of_a_later_version_is_said_to_be_one(at: int, value: int, prob
     length = int.from_bytes(whole[48:52], "little")
     with pytest.raises(UnknownEntry, match=f"partition 3: .*{problem}"):
         decode_block(checked(bytes(whole[8:length])), 0, FILE)
+
+
+def test_the_writer_of_blocks_takes_their_constants_from_one_place() -> None:
+    module = source_module("routelog.log_backend.journal.journal_groups")
+    source = Path(str(module.__file__)).read_text()
+    for name, value in (("BLOCK_ALIGNMENT", "4_096"), ("BLOCK_HEADER_BYTES", "56")):
+        assert f"\n{name} = {value}\n" in source
+    changed = source.replace("= 4_096\n", "= 512\n").replace("_BYTES = 56\n", "_BYTES = 72\n")
+    names = {"__name__": module.__name__}
+    exec(compile(changed, "journal_groups_changed.py", "exec"), names)
+    groups: Any = names["JournalGroups"]  # type: ignore[assignment]
+    made = groups(lambda waited: None, lambda pressed: None)
+    made.start(1)
+    made.append_batch(1, batch([b"x" * 600], 1), True, True)
+    block = made.take_first().block(1, 2, 1, 1)
+    length = int.from_bytes(block[48:52], "little")
+    assert len(block) == -(-length // 512) * 512 == 1024
+    assert block[72] == BATCH
