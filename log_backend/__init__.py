@@ -35,6 +35,22 @@ from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.partitions.settled_entries import SettledEntries, SettledPart
 from routelog.log_backend.records.checksum import crc32c
 from routelog.log_backend.records.durability import Durability
+from routelog.log_backend.records.property_list import (
+    DELIVERY_MODE,
+    EXPIRATION,
+    FIRST_FLAG,
+    HEADERS,
+    LAST_FLAG,
+    PRIORITY,
+    PROPERTY_NAMES,
+    TIMESTAMP,
+    MalformedProperties,
+    UnknownFieldType,
+    array_items,
+    decode_table,
+    property_places,
+    table_fields,
+)
 from routelog.log_backend.records.record_batch import (
     BLIND_COPIES,
     EXPIRING,

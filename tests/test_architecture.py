@@ -119,6 +119,7 @@ FORMAT_MODULES = {
     "log_backend.segments.compressed_segment",
     "log_backend.segments.log_directory",
     "log_backend.segments.partition_file",
+    "log_backend.records.property_list",
     "log_backend.records.record_batch",
     "log_backend.remote.remote_segment",
     "log_backend.segments.segment_index",

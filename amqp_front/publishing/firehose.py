@@ -11,9 +11,10 @@ from typing import Protocol
 
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.errors import AmqpError
-from routelog.amqp_front.wire.properties import PROPERTY_NAMES, Properties, visible_properties
+from routelog.amqp_front.wire.properties import Properties, visible_properties
 from routelog.amqp_front.wire.single_run import without_blind_copies
 from routelog.exchanges import holding_exchange
+from routelog.log_backend import PROPERTY_NAMES
 from routelog.vhosts import TRACE_EXCHANGE, Decision, Delivery, VirtualHost, tell
 
 _NUMBERS = {"delivery_mode", "priority"}

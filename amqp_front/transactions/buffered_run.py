@@ -7,7 +7,7 @@ from array import array
 
 from routelog.amqp_front.transactions.buffered_bytes import BufferedBytes
 from routelog.amqp_front.wire.command import CARBON_COPY, PublishRun
-from routelog.amqp_front.wire.properties import EXPIRATION
+from routelog.log_backend import EXPIRATION
 
 Kind = tuple[bytes, int, bool, bool]
 

@@ -30,7 +30,7 @@ from routelog.amqp_front.wire.command import (
     SettleRun,
 )
 from routelog.amqp_front.wire.errors import FRAME_ERROR, UNEXPECTED_FRAME, HardError
-from routelog.amqp_front.wire.property_walk import PropertyWalk
+from routelog.log_backend.records.property_list import PropertyWalk
 
 FRAME_METHOD = 1
 FRAME_HEADER = 2

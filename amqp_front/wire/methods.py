@@ -17,7 +17,7 @@ from routelog.amqp_front.wire.errors import (
     NOT_IMPLEMENTED,
     HardError,
 )
-from routelog.amqp_front.wire.field_table import FieldTableReader
+from routelog.amqp_front.wire.field_table import read_table
 
 
 class AccessRequest:
@@ -81,7 +81,7 @@ class MethodReader:
             return self._short_string()
         length = int.from_bytes(self._take(4), "big")
         content = self._take(length)
-        return FieldTableReader(content).table(0, length) if kind == "table" else content
+        return read_table(content, 0, length) if kind == "table" else content
 
     def routing_key(self) -> str:
         """The routing key of a message: any octets, those that are no UTF-8 as surrogates."""

@@ -4,40 +4,30 @@ Source: AMQP 0-9-1 specification, section 4.2.6.1 and class basic.
 """
 
 from collections.abc import Collection, Mapping
-from functools import lru_cache
 from typing import Protocol
 
-from routelog.amqp_front.wire.errors import FRAME_ERROR, PRECONDITION_FAILED, HardError, SoftError
-from routelog.amqp_front.wire.field_table import FieldTableReader
+from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, SoftError
+from routelog.amqp_front.wire.field_table import read_table, refusal
 from routelog.exchanges import Message
-from routelog.log_backend import BLIND_COPIES, Records
+from routelog.log_backend import (
+    BLIND_COPIES,
+    FIRST_FLAG,
+    HEADERS,
+    PROPERTY_NAMES,
+    MalformedProperties,
+    Records,
+    property_places,
+    table_fields,
+)
 
-HEADERS = 1 << 13
-PRIORITY = 1 << 11
 REPLY_TO = 1 << 9
-EXPIRATION = 1 << 8
 USER_ID = 1 << 4
 
 EXPIRATION_MAX = 10 * 365 * 86_400_000  # milliseconds; RabbitMQ's limit of ten years
 
-PROPERTY_NAMES = (
-    "content_type",
-    "content_encoding",
-    "headers",
-    "delivery_mode",
-    "priority",
-    "correlation_id",
-    "reply_to",
-    "expiration",
-    "message_id",
-    "timestamp",
-    "type",
-    "user_id",
-    "app_id",
-    "cluster_id",
-)
 _BEFORE_HEADERS = ("content_type", "content_encoding")
-_SIZES = {"delivery_mode": 1, "priority": 1, "timestamp": 8}
+_NAMES = {FIRST_FLAG >> place: name for place, name in enumerate(PROPERTY_NAMES)}
+_LENGTH_BYTES = {"headers": 4, "delivery_mode": 0, "priority": 0, "timestamp": 0}  # others: 1
 
 
 class Identity(Protocol):
@@ -64,27 +54,14 @@ class Properties:
             HardError: it is malformed.
         """
         self.raw = raw
-        self._places: dict[str, tuple[int, int]] = {}
-        flags = int.from_bytes(raw[:2], "big")
-        if flags & 3 or len(raw) < 2:
-            raise HardError(FRAME_ERROR, "the property flags of a content header are not valid")
-        at = 2
-        for name in _names(flags):
-            at = self._place(name, at)
-        if at != len(raw):
-            raise HardError(FRAME_ERROR, "the properties of a content header do not fill it")
-
-    def _place(self, name: str, at: int) -> int:
-        if name == "headers":
-            start, size = at + 4, int.from_bytes(self.raw[at : at + 4], "big")
-        elif name in _SIZES:
-            start, size = at, _SIZES[name]
-        else:
-            start, size = at + 1, self.raw[at] if at < len(self.raw) else 1
-        if start + size > len(self.raw):
-            raise HardError(FRAME_ERROR, f"property {name} is longer than its content header")
-        self._places[name] = (start, start + size)
-        return start + size
+        try:
+            places = property_places(raw)
+        except MalformedProperties as error:
+            raise refusal(error) from None
+        self._places = {
+            (name := _NAMES[flag]): (start + _LENGTH_BYTES.get(name, 1), end)
+            for flag, start, end in places
+        }
 
     def value(self, name: str) -> bytes | None:
         """The octets of a property without its length; None when it is not there."""
@@ -98,7 +75,7 @@ class Properties:
             HardError: it is malformed.
         """
         place = self._places.get("headers")
-        return FieldTableReader(self.raw).table(*place) if place else {}
+        return read_table(self.raw, *place) if place else {}
 
     def message(self) -> Message:
         """The message as exchanges see it.
@@ -144,16 +121,9 @@ class Properties:
         return self.with_headers(self._headers_without((b"BCC",)))
 
     def _headers_without(self, names: Collection[bytes]) -> bytes:
-        start, end = self._places["headers"]
-        reader = FieldTableReader(self.raw)
-        kept = bytearray()
-        at = start
-        while at < end:
-            after = reader.field_end(at)
-            if self.raw[at + 1 : at + 1 + self.raw[at]] not in names:
-                kept += self.raw[at:after]
-            at = after
-        return bytes(kept)
+        fields = table_fields(self.raw, *self._places["headers"])
+        kept = (bytes((len(name),)) + name + value for name, value in fields if name not in names)
+        return b"".join(kept)
 
     def with_integers(self, headers: Mapping[bytes, int]) -> bytes:
         """The property list with headers that are 64-bit integers, in front of the others.
@@ -184,12 +154,6 @@ class Properties:
         start, end = self._places["reply_to"]
         content = address.encode()
         return b"".join((self.raw[: start - 1], bytes((len(content),)), content, self.raw[end:]))
-
-
-@lru_cache(maxsize=256)  # publishers set the same ones again and again
-def _names(flags: int) -> tuple[str, ...]:
-    bits = zip(range(15, 1, -1), PROPERTY_NAMES, strict=True)
-    return tuple(name for bit, name in bits if flags >> bit & 1)
 
 
 def visible_properties(records: Records, index: int) -> bytes:

@@ -4,9 +4,8 @@
 import cython
 
 from routelog.amqp_front.wire.command import CARBON_COPY, PublishRun
-from routelog.amqp_front.wire.properties import EXPIRATION
 from routelog.amqp_front.wire.single_run import has_blind_copies
-from routelog.log_backend import BLIND_COPIES, EXPIRING, PERSISTENT
+from routelog.log_backend import BLIND_COPIES, EXPIRATION, EXPIRING, PERSISTENT
 
 
 @cython.ccall

@@ -1,7 +1,7 @@
 """SASL: the mechanisms, and the responses of PLAIN and AMQPLAIN."""
 
 from routelog.amqp_front.wire.errors import HardError
-from routelog.amqp_front.wire.field_table import FieldTableReader
+from routelog.amqp_front.wire.field_table import read_table
 
 MECHANISMS = ("PLAIN", "AMQPLAIN")
 EXTERNAL = "EXTERNAL"  # the client is who its certificate says; its response says nothing
@@ -39,8 +39,8 @@ def _plain(response: bytes) -> tuple[str, bytes]:
 
 def _amqplain(response: bytes) -> tuple[str, bytes]:
     try:
-        table = FieldTableReader(response).table(0, len(response))
-    except (HardError, IndexError):
+        table = read_table(response, 0, len(response))
+    except HardError:
         raise MalformedResponse("the AMQPLAIN response is no field table") from None
     login, password = table.get("LOGIN"), table.get("PASSWORD")
     if isinstance(password, str):

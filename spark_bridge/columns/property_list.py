@@ -9,17 +9,22 @@ Source:
 import base64
 import json
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TypeVar
 
-from pamqp.decode import field_table
+from routelog.log_backend.records.property_list import (
+    FIRST_FLAG,
+    PROPERTY_NAMES,
+    MalformedProperties,
+    decode_table,
+    property_places,
+)
 
-_CONTINUED = 1  # another word of flags follows; basic properties need just one
 _SECONDS_MAX = 253_402_300_799  # the end of the year 9999, the last that Python and SQL can write
 
 _V = TypeVar("_V")
-_Reader = Callable[[bytes, int], tuple[object, int]]
+_NAMES = {FIRST_FLAG >> place: name for place, name in enumerate(PROPERTY_NAMES)}
 
 
 def parse_property_list(data: bytes) -> dict[str, object] | None:
@@ -28,15 +33,11 @@ def parse_property_list(data: bytes) -> dict[str, object] | None:
     `timestamp` is in microseconds, or None when it is too far away. `headers` is the encoded
     table.
     """
-    flags = int.from_bytes(data[:2], "big")
-    if len(data) < 2 or flags & _CONTINUED:
+    try:
+        places = property_places(data)
+    except MalformedProperties:
         return None
-    values: dict[str, object] = {}
-    at = 2
-    for flag, name, read in _PROPERTIES:
-        if flags & flag:
-            values[name], at = read(data, at)
-    return values if at <= len(data) else None
+    return {_NAMES[flag]: _value(_NAMES[flag], data[start:end]) for flag, start, end in places}
 
 
 def header_texts(table: bytes) -> dict[str, str | None] | None:
@@ -55,10 +56,12 @@ def header_bytes(table: bytes) -> dict[str, bytes | None] | None:
 
 def _header_values(table: bytes, convert: Callable[[object], _V]) -> dict[str, _V] | None:
     try:
-        decoded = field_table(table)[1]
+        if len(table) < 4 or len(table) != 4 + int.from_bytes(table[:4], "big"):
+            return None
+        decoded = decode_table(table, 4, len(table), moment=_moment)
         # Consumers do not see whom blind copies went to, and neither do readers.
         return {name: convert(value) for name, value in decoded.items() if name != "BCC"}
-    except (ValueError, TypeError, OverflowError, OSError, RecursionError):
+    except (ValueError, OverflowError, OSError):
         return None
 
 
@@ -83,40 +86,18 @@ def _text(value: object) -> str | None:
     return str(value)
 
 
-def _short_string(data: bytes, at: int) -> tuple[object, int]:
-    length, start = _octet(data, at)
-    end = start + length
-    return data[start:end].decode(errors="replace"), end
+def _moment(seconds: int) -> datetime:
+    # Some clients send milliseconds; a time beyond the year 9999 has no text.
+    return datetime.fromtimestamp(seconds / 1000 if seconds > 0xFFFF_FFFF else seconds, UTC)
 
 
-def _octet(data: bytes, at: int) -> tuple[int, int]:
-    return int.from_bytes(data[at : at + 1], "big"), at + 1
-
-
-def _timestamp(data: bytes, at: int) -> tuple[object, int]:
-    seconds = int.from_bytes(data[at : at + 8], "big")
-    return seconds * 1_000_000 if seconds <= _SECONDS_MAX else None, at + 8
-
-
-def _table(data: bytes, at: int) -> tuple[object, int]:
-    end = at + 4 + int.from_bytes(data[at : at + 4], "big")
-    return data[at:end], end
-
-
-# In the order of the list.
-_PROPERTIES: tuple[tuple[int, str, _Reader], ...] = (
-    (1 << 15, "content_type", _short_string),
-    (1 << 14, "content_encoding", _short_string),
-    (1 << 13, "headers", _table),
-    (1 << 12, "delivery_mode", _octet),
-    (1 << 11, "priority", _octet),
-    (1 << 10, "correlation_id", _short_string),
-    (1 << 9, "reply_to", _short_string),
-    (1 << 8, "expiration", _short_string),
-    (1 << 7, "message_id", _short_string),
-    (1 << 6, "timestamp", _timestamp),
-    (1 << 5, "type", _short_string),
-    (1 << 4, "user_id", _short_string),
-    (1 << 3, "app_id", _short_string),
-    (1 << 2, "cluster_id", _short_string),
-)
+def _value(name: str, octets: bytes) -> object:
+    # Octets with their length, if the property has one.
+    if name == "headers":
+        return octets
+    if name in ("delivery_mode", "priority"):
+        return octets[0]
+    if name == "timestamp":
+        seconds = int.from_bytes(octets, "big")
+        return seconds * 1_000_000 if seconds <= _SECONDS_MAX else None
+    return octets[1:].decode(errors="replace")

@@ -15,9 +15,11 @@ comes back equal, floats and long names included.
 """
 
 import struct
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from datetime import datetime
 from decimal import Decimal
+
+from routelog.log_backend import decode_table
 
 _BOOL = struct.Struct(">?")
 _INT = struct.Struct(">q")
@@ -44,14 +46,9 @@ def decode_arguments(fields: bytes) -> dict[str, object]:
     """The arguments that `encode_arguments` was given; also what a client sent with other letters.
 
     Raises:
-        struct.error, LookupError, ValueError: it is no table.
+        MalformedProperties: it is no table.
     """
-    arguments: dict[str, object] = {}
-    at = 0
-    while at < len(fields):
-        value_at = at + 1 + fields[at]
-        arguments[fields[at + 1 : value_at].decode()], at = _decoded(fields, value_at)
-    return arguments
+    return decode_table(fields, 0, len(fields))
 
 
 def _encoded(value: object) -> bytes:
@@ -83,55 +80,3 @@ def _encoded_long(value: object) -> bytes:
     else:
         raise TypeError(f"{type(value).__name__} is no field type")
     return letter + _LENGTH.pack(len(content)) + content
-
-
-_FIXED: Mapping[bytes, tuple[struct.Struct, Callable[..., object]]] = {
-    b"t": (_BOOL, bool),
-    b"b": (struct.Struct(">b"), int),
-    b"B": (struct.Struct(">B"), int),
-    b"s": (struct.Struct(">h"), int),
-    b"U": (struct.Struct(">h"), int),
-    b"u": (struct.Struct(">H"), int),
-    b"I": (struct.Struct(">i"), int),
-    b"i": (struct.Struct(">I"), int),
-    b"l": (_INT, int),
-    b"L": (_INT, int),
-    b"f": (struct.Struct(">f"), float),
-    b"d": (_FLOAT, float),
-    b"D": (_DECIMAL, lambda scale, value: Decimal(value).scaleb(-scale)),
-    b"T": (_SECONDS, lambda seconds: _moment(seconds)),
-    b"V": (struct.Struct(""), lambda: None),
-}
-_LONG: Mapping[bytes, Callable[[bytes], object]] = {
-    b"S": bytes.decode,
-    b"x": bytes,
-    b"F": decode_arguments,
-    b"A": lambda content: _array(content),
-}
-
-
-def _decoded(fields: bytes, at: int) -> tuple[object, int]:
-    letter = fields[at : at + 1]
-    at += 1
-    if letter in _FIXED:
-        layout, make = _FIXED[letter]
-        return make(*layout.unpack_from(fields, at)), at + layout.size
-    start = at + _LENGTH.size
-    end = start + _LENGTH.unpack_from(fields, at)[0]
-    return _LONG[letter](fields[start:end]), end
-
-
-def _array(content: bytes) -> list[object]:
-    values: list[object] = []
-    at = 0
-    while at < len(content):
-        value, at = _decoded(content, at)
-        values.append(value)
-    return values
-
-
-def _moment(seconds: int) -> datetime | int:
-    try:
-        return datetime.fromtimestamp(seconds, UTC)
-    except (OverflowError, ValueError, OSError):
-        return seconds  # beyond the year 9999, as from clients that send milliseconds

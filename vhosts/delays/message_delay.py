@@ -5,15 +5,14 @@ A negative header `x-delay` says how long the message was held; consumers see it
 Source: `rabbit_delayed_message_utils.erl` of RabbitMQ's delayed message exchange.
 """
 
-import struct
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import chain
 
 from routelog.exchanges import DELAY_HEADER, delay_milliseconds
-from routelog.log_backend import StoredRecord
+from routelog.log_backend import MalformedProperties, StoredRecord
 from routelog.vhosts.arguments.argument_table import decode_arguments
-from routelog.vhosts.messages.property_list import MalformedProperties, PropertyList
+from routelog.vhosts.messages.property_list import PropertyList
 from routelog.vhosts.posting.internal_publish import OutgoingMessage
 from routelog.vhosts.rules.death import strings
 
@@ -75,7 +74,7 @@ def _milliseconds(parts: PropertyList) -> int:
         return 0
     try:
         return delay_milliseconds(decode_arguments(_FIELD + value))
-    except (struct.error, ValueError, LookupError):
+    except MalformedProperties:
         return 0
 
 

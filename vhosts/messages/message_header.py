@@ -1,21 +1,12 @@
 """One header of a message, found in its property list without reading the others.
 
-    properties   flags u16 | content type | content encoding | header table | ...      each if its flag is set
-    table        size u32 | fields: name length u8 | name | type | value
-
-What is malformed has no headers: nobody checked the list of a plain message.
-
-Source: AMQP 0-9-1 specification, sections 4.2.5.5 and 4.2.6.1, with the type letters as RabbitMQ reads them.
+What is malformed has no headers.
 """
 
-_CONTENT_TYPE = 1 << 15
-_CONTENT_ENCODING = 1 << 14
-_HEADERS = 1 << 13
+from routelog.log_backend import HEADERS, MalformedProperties, property_places, table_fields
 
-_SIZES = dict(zip(b"tbBsUuIilLfdDTV", (1, 1, 1, 2, 2, 2, 4, 4, 8, 8, 4, 8, 5, 8, 0), strict=True))
 _SIGNED = b"bsUIlL"
 _UNSIGNED = b"Bui"
-_LONG = b"SxFA"
 _TEXT = b"Sx"
 
 
@@ -47,48 +38,21 @@ def header_identity(properties: bytes, name: bytes) -> bytes | None:
 
 
 def _value(properties: bytes, name: bytes) -> tuple[int, bytes] | None:
+    if not int.from_bytes(properties[:2], "big") & HEADERS:
+        return None
     try:
-        return _found(properties, name)
-    except IndexError:
-        return None
-
-
-def _found(properties: bytes, name: bytes) -> tuple[int, bytes] | None:
-    flags = int.from_bytes(properties[:2], "big")
-    if not flags & _HEADERS:
-        return None
-    at = 2
-    for flag in (_CONTENT_TYPE, _CONTENT_ENCODING):
-        if flags & flag:
-            at += 1 + properties[at]
-    end = at + 4 + int.from_bytes(properties[at : at + 4], "big")
-    at += 4
-    if end > len(properties):
-        return None
-    while at < end:
-        kind_at = at + 1 + properties[at]
-        start, after = value_place(properties, kind_at)
-        if after > end:
-            return None
-        if properties[at + 1 : kind_at] == name:
-            return properties[kind_at], properties[start:after]
-        at = after
+        for flag, start, end in property_places(properties):
+            if flag == HEADERS:
+                fields = table_fields(properties, start + 4, end)
+                value = next((value for known, value in fields if known == name), None)
+                return None if value is None else (value[0], _content(value))
+    except MalformedProperties:
+        pass
     return None
 
 
-def value_place(properties: bytes, kind_at: int) -> tuple[int, int]:
-    """Where the content of a value with its letter at a position begins, and where it ends.
-
-    Raises:
-        IndexError: the letter is unknown, or beyond the end.
-    """
-    kind, start = properties[kind_at], kind_at + 1
-    if kind in _LONG:
-        return start + 4, start + 4 + int.from_bytes(properties[start : start + 4], "big")
-    size = _SIZES.get(kind)
-    if size is None:
-        raise IndexError(f"unknown field type {kind}")
-    return start, start + size
+def _content(value: bytes) -> bytes:
+    return value[5:] if value[0] in b"SxFA" else value[1:]
 
 
 def _key(kind: int, content: bytes) -> bytes | None:

@@ -1,7 +1,6 @@
 """Messages that the broker itself publishes, on their way: in as many turns of the event loop as it takes."""
 
 import logging
-import struct
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,12 +18,13 @@ from routelog.log_backend import (
     Clock,
     JournalFailed,
     JournalPositions,
+    MalformedProperties,
     Records,
     encode_records,
 )
 from routelog.vhosts.arguments.argument_table import decode_arguments
 from routelog.vhosts.errors import TooLargeToRemember
-from routelog.vhosts.messages.property_list import MalformedProperties, PropertyList, encode_table
+from routelog.vhosts.messages.property_list import PropertyList, encode_table
 from routelog.vhosts.messages.recipient import Recipient
 from routelog.vhosts.posting.appending import Appending
 from routelog.vhosts.posting.decision import Router
@@ -266,19 +266,9 @@ def _without(route: Route, not_to: Collection[str]) -> Route:
 
 
 def decoded_message(properties: bytes) -> Message:
-    """What exchanges see of a message by its property list; nothing of one that is malformed.
-
-    Nobody checked the list of a plain message.
-    """
+    """What exchanges see of a message by its property list; nothing of one that is malformed."""
     try:
         listed = PropertyList(properties)
         return Message(decode_arguments(encode_table(listed.headers)[4:]), listed.value)
-    except (
-        MalformedProperties,
-        struct.error,
-        ValueError,
-        LookupError,
-        OverflowError,
-        RecursionError,
-    ):
+    except MalformedProperties:
         return BARE_MESSAGE

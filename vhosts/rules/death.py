@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from routelog.log_backend import Reason
-from routelog.vhosts.messages.message_header import value_place
-from routelog.vhosts.messages.property_list import (
+from routelog.log_backend import (
     EXPIRATION,
     MalformedProperties,
-    PropertyList,
-    encode_table,
-    fields,
+    Reason,
+    array_items,
+    table_fields,
 )
+from routelog.vhosts.messages.property_list import PropertyList, encode_table
 
 _SIGNED = b"bsUIlL"
 _WHAT = ("queue", "reason", "exchange")
@@ -134,7 +133,7 @@ def _cycles(deaths: list[dict[bytes, bytes]]) -> frozenset[str]:
 
 
 def _tables(value: bytes) -> list[dict[bytes, bytes]]:
-    return [dict(fields(each, 5, len(each))) for each in _items(value) if each[:1] == b"F"]
+    return [dict(table_fields(each, 5, len(each))) for each in _items(value) if each[:1] == b"F"]
 
 
 def strings(value: bytes) -> list[bytes]:
@@ -143,22 +142,8 @@ def strings(value: bytes) -> list[bytes]:
 
 
 def _items(value: bytes) -> list[bytes]:
-    # The elements of an array, with their type letters; none when it is no array, or malformed.
-    if value[:1] != b"A":
-        return []
-    items: list[bytes] = []
-    at = 5
-    try:
-        while at < len(value):
-            _, after = value_place(value, at)
-            items.append(value[at:after])
-            at = after
-        for each in items:
-            if each[:1] == b"F":
-                dict(fields(each, 5, len(each)))
-    except (IndexError, MalformedProperties):
-        return []
-    return items if at == len(value) else []
+    # The elements of an array, with their type letters; none when it is no array.
+    return array_items(value, 5, len(value)) if value[:1] == b"A" else []
 
 
 def _count(value: bytes) -> int:

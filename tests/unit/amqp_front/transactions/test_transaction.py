@@ -14,9 +14,9 @@ from routelog.amqp_front.transactions.transaction_buffer import TransactionBuffe
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.errors import PRECONDITION_FAILED, SoftError
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
-from routelog.amqp_front.wire.properties import EXPIRATION, Properties
+from routelog.amqp_front.wire.properties import Properties
 from routelog.amqp_front.wire.single_run import single_run
-from routelog.log_backend import Reason
+from routelog.log_backend import EXPIRATION, Reason
 
 
 def publish_run(stream: bytes) -> tuple[PublishRun, memoryview]:

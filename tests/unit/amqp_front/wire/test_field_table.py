@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from pamqp import encode
 
 from routelog.amqp_front.wire.errors import FRAME_ERROR, SYNTAX_ERROR, HardError
-from routelog.amqp_front.wire.field_table import DEPTH_MAX, FIELDS_MAX, FieldTableReader
+from routelog.amqp_front.wire.field_table import FIELDS_MAX, read_table
+from routelog.log_backend.records.property_list import DEPTH_MAX
 
 
 def read(data: bytes) -> dict[str, object]:
-    return FieldTableReader(data).table(0, len(data))
+    return read_table(data, 0, len(data))
 
 
 def refused(data: bytes) -> int:
@@ -112,17 +113,6 @@ def test_the_fields_are_limited_those_of_inner_tables_and_arrays_included() -> N
     array = b"\x01aA" + len(inner).to_bytes(4, "big") + inner
     assert read(array)
     assert refused(array + b"\x01bV") == FRAME_ERROR
-
-
-def test_the_end_of_a_field_is_found() -> None:
-    data = b"\x01at\x01\x02bbS\0\0\0\x02xy\x01cV"
-    reader = FieldTableReader(data)
-    ends = []
-    at = 0
-    while at < len(data):
-        at = reader.field_end(at)
-        ends.append(at)
-    assert ends == [4, 14, 17]
 
 
 field_values = st.recursive(

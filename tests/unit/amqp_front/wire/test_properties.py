@@ -12,6 +12,7 @@ from pamqp import commands
 from routelog.amqp_front.wire.errors import (
     FRAME_ERROR,
     PRECONDITION_FAILED,
+    SYNTAX_ERROR,
     AmqpError,
     HardError,
     SoftError,
@@ -104,10 +105,12 @@ def test_flags_that_no_property_has_are_refused(flags: bytes) -> None:
         Properties(flags)
 
 
-def test_headers_that_are_no_table_are_refused_when_they_are_read() -> None:
-    properties = Properties(b"\x20\0\0\0\0\x03\x01a?")
-    with pytest.raises(HardError):
-        properties.headers()
+def test_headers_that_are_no_table_are_refused_with_the_list() -> None:
+    with pytest.raises(HardError) as caught:
+        Properties(b"\x20\0\0\0\0\x03\x01a?")
+    assert caught.value.code == SYNTAX_ERROR
+    with pytest.raises(HardError, match="not UTF-8"):
+        Properties(b"\x20\0\0\0\0\x03\x01\xffV").headers()
 
 
 @pytest.mark.parametrize("mode", [0, 3, 255])

@@ -5,13 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pamqp import commands, encode
 
-from routelog.vhosts.messages.property_list import (
-    EXPIRATION,
-    MalformedProperties,
-    PropertyList,
-    expiration,
-    priority,
-)
+from routelog.log_backend import EXPIRATION, MalformedProperties
+from routelog.vhosts.messages.property_list import PropertyList, expiration, priority
 
 FULL = commands.Basic.Properties(
     content_type="text/plain",
