@@ -48,6 +48,7 @@ from routelog.log_backend.records.property_list import (
     UnknownFieldType,
     array_items,
     decode_table,
+    header_value,
     property_places,
     table_fields,
 )

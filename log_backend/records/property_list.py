@@ -122,6 +122,8 @@ class PropertyWalk:
 
     __slots__ = (
         "_fault",
+        "_headers_at",
+        "_headers_end",
         "_octets",
         "_source",
         "_unknown",
@@ -135,6 +137,8 @@ class PropertyWalk:
         self._source = octets
         self._fault = ""
         self._unknown = False
+        self._headers_at = 0
+        self._headers_end = 0
         self.delivery_mode = 0
         self.carbon_copy = False
         self.values = 0
@@ -158,11 +162,19 @@ class PropertyWalk:
             MalformedProperties: it is none.
         """
         places: list[tuple[int, int, int]] = []
+        self._walk_whole(end, places)
+        return places
+
+    @cython.cfunc
+    @cython.returns(cython.int)
+    @cython.exceptval(-1)
+    @cython.locals(end=cython.Py_ssize_t, places=list)
+    def _walk_whole(self, end: int, places: list[tuple[int, int, int]] | None) -> int:
         if end < 2:
             raise MalformedProperties("the property flags of a content header are not valid")
         if not self._walk(0, end, places):
             raise self._malformed()
-        return places
+        return 0
 
     @cython.cfunc
     @cython.returns(cython.bint)
@@ -180,6 +192,8 @@ class PropertyWalk:
         flags = (self._octets[at] << 8) | self._octets[at + 1]
         self.delivery_mode = 0
         self.carbon_copy = False
+        self._headers_at = 0
+        self._headers_end = 0
         if flags & (_LAST_FLAG - 1):
             self._fault = "the property flags of a content header are not valid"
             return False
@@ -201,7 +215,9 @@ class PropertyWalk:
                     return False
                 if not self._table(at, at + length, 1):
                     return False
+                self._headers_at = at
                 at += length
+                self._headers_end = at
             elif flag == _DELIVERY_MODE:
                 self.delivery_mode = self._octets[at]
                 at += 1
@@ -220,6 +236,29 @@ class PropertyWalk:
             self._fault = "the properties of a content header do not fill it"
             return False
         return True
+
+    @cython.locals(
+        name=bytes,
+        end=cython.Py_ssize_t,
+        at=cython.Py_ssize_t,
+        name_end=cython.Py_ssize_t,
+        after=cython.Py_ssize_t,
+    )
+    def header(self, name: bytes, end: int) -> bytes | None:
+        """A header of the list in [0, end): its value with its letter; None when there is no such header.
+
+        Raises:
+            MalformedProperties: it is none.
+        """
+        self._walk_whole(end, None)
+        at = self._headers_at
+        while at < self._headers_end:
+            name_end = at + 1 + self._octets[at]
+            after = self._after(name_end)
+            if name_end - at - 1 == len(name) and bytes(self._source[at + 1 : name_end]) == name:
+                return bytes(self._source[name_end:after])
+            at = after
+        return None
 
     @cython.locals(
         at=cython.Py_ssize_t,
@@ -457,6 +496,15 @@ def property_places(raw: bytes) -> list[tuple[int, int, int]]:
         MalformedProperties: it is none.
     """
     return PropertyWalk(memoryview(raw)).places(len(raw))
+
+
+def header_value(raw: bytes, name: bytes) -> bytes | None:
+    """A header in a list: its value with its letter; None when there is no such header.
+
+    Raises:
+        MalformedProperties: it is none.
+    """
+    return PropertyWalk(memoryview(raw)).header(name, len(raw))
 
 
 def table_fields(raw: bytes, at: int, end: int) -> list[tuple[bytes, bytes]]:

@@ -3,7 +3,7 @@
 What is malformed has no headers.
 """
 
-from routelog.log_backend import HEADERS, MalformedProperties, property_places, table_fields
+from routelog.log_backend import HEADERS, MalformedProperties, header_value
 
 _SIGNED = b"bsUIlL"
 _UNSIGNED = b"Bui"
@@ -41,14 +41,10 @@ def _value(properties: bytes, name: bytes) -> tuple[int, bytes] | None:
     if not int.from_bytes(properties[:2], "big") & HEADERS:
         return None
     try:
-        for flag, start, end in property_places(properties):
-            if flag == HEADERS:
-                fields = table_fields(properties, start + 4, end)
-                value = next((value for known, value in fields if known == name), None)
-                return None if value is None else (value[0], _content(value))
+        value = header_value(properties, name)
     except MalformedProperties:
-        pass
-    return None
+        return None
+    return None if value is None else (value[0], _content(value))
 
 
 def _content(value: bytes) -> bytes:

@@ -15,12 +15,14 @@ from routelog.log_backend.records import property_list
 from routelog.log_backend.records.property_list import (
     DEPTH_MAX,
     FIRST_FLAG,
+    HEADERS,
     PROPERTY_NAMES,
     MalformedProperties,
     PropertyWalk,
     UnknownFieldType,
     array_items,
     decode_table,
+    header_value,
     property_places,
     table_fields,
 )
@@ -85,6 +87,16 @@ def test_a_list_that_is_cut_or_has_trailing_bytes_is_malformed(data: bytes) -> N
         assert not well_formed(wrong)
         with pytest.raises(MalformedProperties):
             property_places(wrong)
+
+
+@pytest.mark.parametrize("data", SAMPLES)
+def test_a_header_is_found_among_the_fields(data: bytes) -> None:
+    tables = [(start + 4, end) for flag, start, end in property_places(data) if flag == HEADERS]
+    fields = dict(table_fields(data, *tables[0])) if tables else {}
+    for name in (*fields, b"", b"no", b"CC"):
+        assert header_value(data, name) == fields.get(name)
+    with pytest.raises(MalformedProperties):
+        header_value(data + b"\0", b"a")
 
 
 @pytest.mark.parametrize("flags", [b"\0\1", b"\0\2", b"\0\3"])
