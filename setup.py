@@ -30,9 +30,8 @@ def kernel_modules() -> list[str]:
     """The modules that are compiled: the one list of them is that of the override for Cython's decorators."""
     with open("pyproject.toml", "rb") as file:
         overrides = tomllib.load(file)["tool"]["mypy"]["overrides"]
-    (kernel,) = (each for each in overrides if "disallow_untyped_decorators" in each)
-    modules: list[str] = kernel["module"]
-    return modules
+    modules = (each["module"] for each in overrides if "disallow_untyped_decorators" in each)
+    return [name for names in modules for name in names if name.startswith("routelog.")]
 
 
 def kernel_extensions() -> list[Extension]:
