@@ -168,7 +168,7 @@ def test_the_writer_of_blocks_takes_their_constants_from_one_place() -> None:
     changed = source.replace("= 4_096\n", "= 512\n").replace("_BYTES = 56\n", "_BYTES = 72\n")
     names = {"__name__": module.__name__}
     exec(compile(changed, "journal_groups_changed.py", "exec"), names)
-    groups: Any = names["JournalGroups"]  # type: ignore[assignment]
+    groups: Any = names["JournalGroups"]
     made = groups(lambda waited: None, lambda pressed: None)
     made.start(1)
     made.append_batch(1, batch([b"x" * 600], 1), True, True)

@@ -204,9 +204,9 @@ def same(one: object, other: object) -> bool:
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(fields=st.dictionaries(st.text(max_size=9), field_values, max_size=5))
 def test_what_pamqp_writes_is_read(fields: dict[str, object]) -> None:
-    data = encode.field_table(fields)  # type: ignore[arg-type]
+    data = encode.field_table(fields)
     assert same(decode_table(data, 4, len(data)), fields)
-    listed = commands.Basic.Properties(headers=fields or None, app_id="x").marshal()  # type: ignore[arg-type]
+    listed = commands.Basic.Properties(headers=fields or None, app_id="x").marshal()
     assert well_formed(listed)
     assert listed[-2:] == b"\x01x"
 
@@ -225,7 +225,7 @@ def test_what_pamqp_writes_is_read(fields: dict[str, object]) -> None:
     )
 )
 def test_the_places_are_those_where_pamqp_puts_properties(values: dict[str, object]) -> None:
-    data = commands.Basic.Properties(**values).marshal()  # type: ignore[arg-type]
+    data = commands.Basic.Properties(**values).marshal()
     found = {
         PROPERTY_NAMES[FIRST_FLAG.bit_length() - flag.bit_length()]: data[start:end]
         for flag, start, end in property_places(data)
@@ -237,7 +237,7 @@ def test_the_places_are_those_where_pamqp_puts_properties(values: dict[str, obje
         elif isinstance(value, str):
             assert found[name] == bytes((len(value.encode()),)) + value.encode()
         else:
-            assert found[name] == bytes((value,))  # type: ignore[arg-type]
+            assert found[name] == bytes((value,))
 
 
 @settings(max_examples=500, deadline=None, derandomize=True)
