@@ -276,7 +276,10 @@ class Replica:
 
     def _tick(self, event: Tick, now: float) -> list[Action]:
         actions: list[Action] = []
-        if now - self._asked_at >= self._settings.retry_seconds and self._is_in_doubt():
+        # A watch can be silent without an error, so the record is read now and then in any case.
+        settings = self._settings
+        pace = settings.retry_seconds if self._is_in_doubt() else settings.lag_seconds
+        if now - self._asked_at >= pace:
             self._asked_at = now
             actions.append(ReadRecord())
         if self.leader is not None:

@@ -32,6 +32,7 @@ class Checker:
         self.counts: Counter[str] = Counter()
         self._cluster = cluster
         self._leaders: dict[int, tuple[str, int]] = {}
+        self._blocks: dict[tuple[int, int], Block] = {}
         self._made: dict[tuple[int, int], int] = {}
         self._promised: dict[str, int] = {}
         self._erased: dict[str, set[int]] = {}
@@ -91,6 +92,7 @@ class Checker:
         for block in blocks:
             if leads:
                 self._leads(node, block.epoch)
+            self._blocks[block.position, block.checksum] = block
             key = (block.epoch, block.position)
             same = self._made.setdefault(key, block.checksum) == block.checksum
             self._must(same, f"I2: two blocks {block.position} of epoch {block.epoch}")
@@ -204,14 +206,32 @@ class Checker:
         self.counts["unclean elections"] += 1
         node = self._cluster.nodes[after.leader]
         chain, _ = node.disk.recover()
-        kept = self._committed_end
+        if node.replica is not None:
+            chain = node.replica.log.chain
+        kept = min(self._committed_end, chain.end_position)
         while kept > chain.base.position and chain.mark(kept) != self.history[kept]:
             kept -= 1
-        for position in range(kept + 1, self._committed_end + 1):
-            del self.history[position]
-            self.payloads.pop(position, None)
-        self.confirms = {each: at for each, at in self.confirms.items() if at <= kept}
-        self.confirmed_end = min(self.confirmed_end, kept)
+        # It may have what an election before this one gave up.
+        end = chain.mark(max(kept, node.applied, chain.base.position))
+        assert end is not None
+        self.history, self.payloads = {0: Mark(0, 0, 0)}, {}
+        blocks = []
+        while end.position:
+            block = self._blocks[end.position, end.checksum]
+            blocks.append(block)
+            end = self._mark_before(block)
+        for block in reversed(blocks):
+            self.history[block.position] = block.mark
+            self.payloads[block.position] = block.payload
+        self.confirms = {
+            each: at for each, at in self.confirms.items() if self.payloads.get(at) == each
+        }
+        self.confirmed_end = max(self.confirms.values(), default=0)
+
+    def _mark_before(self, block: Block) -> Mark:
+        if block.position == 1:
+            return Mark(0, 0, 0)
+        return self._blocks[block.position - 1, block.previous].mark
 
     # At the end
 
