@@ -168,6 +168,10 @@ class Checker:
         if replica is None or replica.leader is None or replica.leader.epoch >= record.epoch:
             self._deposed_at.pop(node.process, None)
             return
+        if self._is_outdated(replica.leader.epoch) and len(replica.leader.counted) == 1:
+            # Alone in its set and cut off: only an operator's command, which accepts that, can depose it.
+            self._deposed_at.pop(node.process, None)
+            return
         now = self._cluster.scheduler.now
         since = self._deposed_at.setdefault(node.process, now)
         self._must(
