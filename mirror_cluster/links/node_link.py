@@ -21,7 +21,8 @@ from routelog.mirror_cluster.protocol.messages import Message
 log = logging.getLogger(__name__)
 
 INTRODUCTION_SECONDS_MAX = 5.0  # who connects and says nothing is dropped
-# Followers acknowledge what is sent within a window; more than this waits at a peer that reads nothing.
+# Before another message is sent, however long that one is: followers acknowledge within a window of blocks, so
+# that more than this is unsent only when the peer reads nothing.
 UNSENT_BYTES_MAX = 256 * 1024 * 1024
 
 
@@ -66,10 +67,11 @@ class NodeLink(asyncio.Protocol):
         transport = self._transport
         if transport is None or self.other is None or transport.is_closing():
             return
-        transport.write(encode_message(message))
         if transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
             log.warning("node %s reads nothing: the connection is closed", self.other.node)
             transport.abort()
+            return
+        transport.write(encode_message(message))
 
     def close(self) -> None:
         """Close the connection; what is unsent is dropped."""

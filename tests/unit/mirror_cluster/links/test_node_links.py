@@ -98,6 +98,25 @@ async def test_a_large_block_arrives_whole() -> None:
         assert nodes["b"].messages == [("a", message)]
 
 
+async def test_a_node_that_reads_nothing_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("routelog.mirror_cluster.links.node_link.UNSENT_BYTES_MAX", 65_536)
+    block = Block.following(START, 0, 1, bytes(16 * 1024 * 1024))
+    message = Append(0, 1, 1, 0, 0, 0.0, (block,))
+    async with cluster("ab") as nodes:
+        await until(lambda: all_connected(nodes))
+        nodes["a"].links.send("b", message)
+        await until(lambda: nodes["b"].messages)  # one is sent, however long it is
+        link = nodes["b"].links._links["a"]
+        assert link._transport is not None
+        link._transport.pause_reading()
+        for _ in range(3):
+            nodes["a"].links.send("b", message)
+        await until(lambda: any("reads nothing" in each for each in caplog.messages))
+        await until(lambda: nodes["a"].links.connected == {"b"})
+
+
 @pytest.mark.parametrize("name", ["a", "b"])
 async def test_a_node_that_ended_is_told_and_its_next_process_connected(name: str) -> None:
     async with cluster("ab") as nodes:
