@@ -161,8 +161,8 @@ def _encode(
         target[at + 2] = channel & 0xFF
         _put_u32(target, at + 3, 12 + properties)
         _put_u32(target, at + 7, 0x003C0000)
-        _put_u32(target, at + 11, body >> 32)
-        _put_u32(target, at + 15, body & 0xFFFFFFFF)
+        _put_u32(target, at + 11, 0)  # u64, of bodies whose offsets are u32
+        _put_u32(target, at + 15, body)
         at += 19
         _copy(target, at, payload, properties_at + _u32(payload, table + i), properties)
         at += properties
@@ -207,7 +207,7 @@ def _u32(payload: memoryview, index: int) -> int:
 @cython.cfunc
 @cython.inline
 @cython.returns(cython.Py_ssize_t)
-@cython.exceptval(check=True)
+@cython.exceptval(-1, check=True)
 @cython.locals(
     payload=cython.uchar[::1],
     column=cython.Py_ssize_t,

@@ -177,7 +177,7 @@ class FrameCutter:
     @cython.cfunc
     @cython.inline
     @cython.returns(cython.uint)
-    @cython.exceptval(check=True)
+    @cython.exceptval(0xFFFFFFFF, check=True)
     @cython.locals(at=cython.Py_ssize_t)
     def _u16(self, at: int) -> int:
         return (self._view[at] << 8) | self._view[at + 1]
@@ -185,7 +185,7 @@ class FrameCutter:
     @cython.cfunc
     @cython.inline
     @cython.returns(cython.uint)
-    @cython.exceptval(check=True)
+    @cython.exceptval(0xFFFFFFFF, check=True)
     @cython.locals(at=cython.Py_ssize_t, high=cython.uint)
     def _u32(self, at: int) -> int:
         high = self._view[at]
@@ -199,7 +199,7 @@ class FrameCutter:
     @cython.cfunc
     @cython.inline
     @cython.returns(cython.ulonglong)
-    @cython.exceptval(check=True)
+    @cython.exceptval(0xFFFFFFFFFFFFFFFF, check=True)
     @cython.locals(at=cython.Py_ssize_t, high=cython.ulonglong)
     def _u64(self, at: int) -> int:
         high = self._u32(at)
@@ -391,7 +391,7 @@ class FrameCutter:
     @cython.cfunc
     @cython.inline
     @cython.returns(cython.bint)
-    @cython.exceptval(check=True)
+    @cython.exceptval(-1)
     @cython.locals(at=cython.Py_ssize_t, other=cython.Py_ssize_t, length=cython.Py_ssize_t)
     def _same(self, at: int, other: int, length: int) -> bool:
         if length == 0:
@@ -407,7 +407,7 @@ class FrameCutter:
 
     @cython.cfunc
     @cython.returns(cython.int)
-    @cython.exceptval(check=True)
+    @cython.exceptval(-1)
     @cython.locals(
         at=cython.Py_ssize_t,
         channel=cython.uint,
@@ -446,7 +446,7 @@ class FrameCutter:
 
     @cython.cfunc
     @cython.returns(cython.int)
-    @cython.exceptval(check=True)
+    @cython.exceptval(-1)
     @cython.locals(
         channel=cython.uint,
         known_at=cython.Py_ssize_t,
