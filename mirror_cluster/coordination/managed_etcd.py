@@ -131,7 +131,8 @@ class EtcdChild:
     @property
     def pid(self) -> int | None:
         """Of the process that runs; None between two of them."""
-        return None if self._process is None else self._process.pid
+        process = self._process
+        return None if process is None or process.returncode is not None else process.pid
 
     async def start(self) -> None:
         """Start it. Whether it can serve depends on the other members: ask it."""

@@ -1,6 +1,7 @@
 """A real etcd of one or three members on free ports, whose processes can be hurt."""
 
 import asyncio
+import os
 import signal
 import socket
 from pathlib import Path
@@ -60,8 +61,8 @@ class EtcdCluster:
 
     def signal(self, child: EtcdChild, number: signal.Signals) -> None:
         """Send a signal to the process of a member."""
-        if child._process is not None and child._process.returncode is None:
-            child._process.send_signal(number)
+        if child.pid is not None:
+            os.kill(child.pid, number)
 
     def endpoints(self, **options: object) -> EtcdEndpoints:
         """Of all members."""
