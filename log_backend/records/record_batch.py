@@ -26,7 +26,6 @@ The header's own checksum makes stamping an offset or an epoch cost 64 bytes; co
 """
 
 import struct
-from collections.abc import Iterator
 from typing import Any
 
 import cython
@@ -365,18 +364,6 @@ def decode_header(header: Octets) -> RecordBatch:
     if length != HEADER_BYTES + _padded(records.bodies_at + bodies_bytes):
         raise CorruptBatch("the header's sizes do not add up")
     return RecordBatch(records, base_offset, leader_epoch)
-
-
-def decode_batches(buffer: Octets) -> Iterator[RecordBatch]:
-    """All batches of a buffer that holds nothing else.
-
-    Raises:
-        CorruptBatch: as `decode_batch`.
-    """
-    at = 0
-    while at < len(buffer):
-        yield decode_batch(buffer, at)
-        at += batch_bytes(buffer, at)
 
 
 def _padded(size: int) -> int:

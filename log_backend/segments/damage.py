@@ -11,7 +11,7 @@ repair` has settled what is lost. In the metadata store, JSON::
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -96,13 +96,6 @@ def load_damage(metadata: MetadataStore, partition: int) -> DamageRecord:
     """What is known of a partition."""
     entry = metadata.get(damage_key(partition))
     return DamageRecord() if entry is None else msgspec.json.decode(entry.value, type=DamageRecord)
-
-
-def damaged_partitions(metadata: MetadataStore) -> Iterator[tuple[int, DamageRecord]]:
-    """All records, by partition number."""
-    for key, entry in metadata.scan(_PREFIX):
-        number: int = struct.unpack_from(">Q", key, len(_PREFIX))[0]
-        yield number, msgspec.json.decode(entry.value, type=DamageRecord)
 
 
 def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

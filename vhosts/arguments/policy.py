@@ -25,7 +25,6 @@ PRIORITY_MAX = 2**31 - 1
 APPLY_TO = ("all", "exchanges", "queues", "classic_queues", "quorum_queues", "streams")
 
 ALTERNATE_EXCHANGE = "alternate-exchange"
-EXCHANGE_KEYS = (ALTERNATE_EXCHANGE,)
 
 # Of queues: each key is the argument of this name without its "x-".
 QUEUE_KEYS: Mapping[str, Check] = {

@@ -49,7 +49,7 @@ class UserDirectory:
 
     Args:
         hash_password: hashes off the event loop, such as `PasswordVerifier.hash`; it may raise
-            AuthenticationBusy, which add_user, set_password and create_default_user pass on.
+            AuthenticationBusy, which add_user and create_default_user pass on.
     """
 
     def __init__(
@@ -162,16 +162,6 @@ class UserDirectory:
         self.on_deleted(name)
         self.tell("user.deleted", name=name)
         await durable
-
-    async def set_password(self, name: str, password: bytes) -> None:
-        """Replace the user's password.
-
-        Raises:
-            UserNotFound: there is none of this name.
-        """
-        self.get(name)
-        password_hash = await self._hash_password(password)
-        await self.put_user(replace(self.get(name), password_hash=password_hash))
 
     async def set_tags(self, name: str, tags: tuple[str, ...]) -> None:
         """Replace the user's tags.
