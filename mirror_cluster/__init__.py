@@ -14,7 +14,7 @@ from routelog.mirror_cluster.protocol.shard_record import (
 )
 from routelog.mirror_cluster.replica.chain import Chain
 from routelog.mirror_cluster.replica.lease import Lease
-from routelog.mirror_cluster.replica.replica import NotServing, Replica
+from routelog.mirror_cluster.replica.replica import Replica
 from routelog.mirror_cluster.replica.settings import ReplicaSettings
 from routelog.mirror_cluster.replica.shard_log import Identity
 from routelog.mirror_cluster.standalone import claim_epoch
@@ -29,7 +29,6 @@ __all__ = [
     "Lease",
     "Mark",
     "Member",
-    "NotServing",
     "Replica",
     "ReplicaSettings",
     "ShardRecord",

@@ -43,6 +43,16 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class BeginEpoch:
+    """The journal makes its blocks itself from here on, of this epoch; the first is empty, and made at once.
+
+    Each is told by `Appended` before its `Durable`.
+    """
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class Truncate:
     """Erase the journal behind a position, and sync that; answered by `Truncated`.
 
@@ -120,6 +130,7 @@ Action = (
     Send
     | Ship
     | Store
+    | BeginEpoch
     | Truncate
     | SavePromise
     | CopyCheckpoint

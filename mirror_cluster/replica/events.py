@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from routelog.mirror_cluster.protocol.block import Mark
+from routelog.mirror_cluster.protocol.block import Block, Mark
 from routelog.mirror_cluster.protocol.messages import Message
 from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 
@@ -19,6 +19,13 @@ class Received:
 @dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """The leader's journal has made its next block, and hands it to the disk."""
+
+    block: Block
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +139,7 @@ class RecoverWithLoss:
 Event = (
     Received
     | Tick
+    | Appended
     | Durable
     | Truncated
     | Promised

@@ -20,7 +20,10 @@ class InSyncSet:
 
     def propose(self, record: ShardRecord) -> None:
         """This becomes the record, perhaps."""
-        self._proposed.append(record.members)
+        if (
+            record.members not in self._proposed
+        ):  # without a coordinator it is proposed again and again
+            self._proposed.append(record.members)
 
     def adopt(self, record: ShardRecord) -> None:
         """This is the record; what was proposed for an earlier revision cannot be accepted any more."""

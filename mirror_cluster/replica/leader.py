@@ -1,4 +1,4 @@
-"""The leader of one epoch: it makes the blocks, and decides what is committed.
+"""The leader of one epoch: its journal makes the blocks, and it decides what is committed.
 
 It begins with an empty block of its epoch behind everything it has; when that is committed, so is what the
 leaders before it left, and it serves. It never cuts its own journal, and ends when it is deposed.
@@ -17,6 +17,7 @@ from routelog.mirror_cluster.protocol.messages import (
 from routelog.mirror_cluster.protocol.shard_record import Member, ShardRecord
 from routelog.mirror_cluster.replica.actions import (
     Action,
+    BeginEpoch,
     Commit,
     Exit,
     Propose,
@@ -25,7 +26,6 @@ from routelog.mirror_cluster.replica.actions import (
     Serve,
     Ship,
     StopServing,
-    Store,
 )
 from routelog.mirror_cluster.replica.commit_rule import committed_position
 from routelog.mirror_cluster.replica.handshake import common_point
@@ -65,15 +65,16 @@ class Leader:
         """Whose disks a block must be on to be committed."""
         return self._in_sync.counted
 
-    def begin(self, now: float) -> list[Action]:
-        """Make the block that begins this epoch."""
-        return self.append(b"", now)
+    def begin(self) -> list[Action]:
+        """Have the block made that begins this epoch."""
+        return [BeginEpoch(self.epoch)]
 
-    def append(self, payload: bytes, now: float) -> list[Action]:
-        """Make the next block, store it and send it on."""
-        block = Block.following(self._log.chain.end, self._identity.shard, self.epoch, payload)
+    def appended(self, block: Block, now: float) -> list[Action]:
+        """Send the next block on."""
+        if block.epoch != self.epoch or not block.follows(self._log.chain.end):
+            return [Exit(f"block {block.position} of epoch {block.epoch} does not follow")]
         self._log.extend(block)
-        actions: list[Action] = [Store((block,))]
+        actions: list[Action] = []
         for _, peer in sorted(self._peers.items()):
             actions += self._ship(peer, now)
         return actions

@@ -16,6 +16,7 @@ from routelog.mirror_cluster.replica.actions import (
 from routelog.mirror_cluster.replica.chain import Chain
 from routelog.mirror_cluster.replica.election import claimed, rank
 from routelog.mirror_cluster.replica.events import (
+    Appended,
     Copied,
     CopyFailed,
     Drain,
@@ -39,10 +40,6 @@ from routelog.mirror_cluster.replica.follower import Follower, FollowerState
 from routelog.mirror_cluster.replica.leader import Leader
 from routelog.mirror_cluster.replica.settings import ReplicaSettings
 from routelog.mirror_cluster.replica.shard_log import Identity, ShardLog
-
-
-class NotServing(Exception):
-    """This replica does not lead, or its epoch has not begun."""
 
 
 class Replica:
@@ -83,6 +80,7 @@ class Replica:
         self._handlers: Mapping[type[Event], Callable[[Any, float], list[Action]]] = {
             Received: self._received,
             Tick: self._tick,
+            Appended: self._appended,
             Durable: self._durable,
             Truncated: self._truncated,
             Promised: self._promised,
@@ -116,16 +114,6 @@ class Replica:
             return []
         return self._until_exit(self._handlers[type(event)](event, now))
 
-    def submit(self, payload: bytes, now: float) -> list[Action]:
-        """Make the next block of the journal.
-
-        Raises:
-            NotServing: another replica is to be asked.
-        """
-        if self.leader is None or not self.serving:
-            raise NotServing
-        return self._until_exit(self.leader.append(payload, now))
-
     def _until_exit(self, actions: list[Action]) -> list[Action]:
         for index, action in enumerate(actions):
             if isinstance(action, Exit):
@@ -141,6 +129,9 @@ class Replica:
         if self.leader is not None:
             return self.leader.received(event.sender, event.message, now)
         return self._follower.received(event.sender, event.message, now)
+
+    def _appended(self, event: Appended, now: float) -> list[Action]:
+        return self.leader.appended(event.block, now) if self.leader is not None else []
 
     def _durable(self, event: Durable, now: float) -> list[Action]:
         if not self.log.synced(event.mark):
@@ -205,7 +196,7 @@ class Replica:
             return self._claim_when_due(now)
         self.leader = Leader(self._identity, self.log, self._settings, record, now)
         self.leader.lease_lost = self._lease_lost
-        return self.leader.begin(now)
+        return self.leader.begin()
 
     def _has_claimed(self, record: ShardRecord) -> bool:
         # Not only this node: a process that was started again has nothing of what the one before it knew.

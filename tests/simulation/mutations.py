@@ -66,8 +66,8 @@ def _takes_any_disk(self: Leader, sender: str, message: Hello) -> list[Action]:
     return _HELLO(self, sender, replace(message, incarnation=known))
 
 
-def _serves_at_once(self: Leader, now: float) -> list[Action]:
-    actions = _BEGIN(self, now)
+def _serves_at_once(self: Leader) -> list[Action]:
+    actions = _BEGIN(self)
     self._begin = 0
     return actions
 

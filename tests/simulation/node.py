@@ -120,10 +120,7 @@ class Node:
 
     def submit(self, payload: bytes) -> None:
         """A client publishes."""
-        assert self.replica is not None
-        position = self.replica.log.chain.end_position + 1
-        self.waiting.append((position, payload))
-        self._carry_out(self.replica.submit(payload, self.cluster.scheduler.now))
+        self.waiting.append((self._append(payload), payload))
 
     def receive(self, sender: str, message: Message) -> None:
         """A message has arrived."""
@@ -217,9 +214,24 @@ class Node:
             assert read[0] == message
         cluster.network.send(self.name, to, cluster.nodes[to].receive, self.name, message)
 
+    def _begin_epoch(self, action: act.BeginEpoch) -> None:
+        self._append(b"")
+
+    def _append(self, payload: bytes) -> int:
+        replica = self.replica
+        assert replica is not None
+        assert replica.leader is not None
+        block = Block.following(replica.log.chain.end, SHARD, replica.leader.epoch, payload)
+        self._write((block,))
+        self.handle(on.Appended(block))
+        return block.position
+
     def _store(self, action: act.Store) -> None:
-        self.cluster.checker.stored(self, action.blocks)
-        for block in action.blocks:
+        self._write(action.blocks)
+
+    def _write(self, blocks: tuple[Block, ...]) -> None:
+        self.cluster.checker.stored(self, blocks)
+        for block in blocks:
             self._blocks[block.position] = block
             self.disk.change(("block", block), on.Durable(block.mark))
 
@@ -324,6 +336,7 @@ class Node:
         act.Send: _send,
         act.Ship: _ship,
         act.Store: _store,
+        act.BeginEpoch: _begin_epoch,
         act.Truncate: _truncate,
         act.SavePromise: _save_promise,
         act.CopyCheckpoint: _copy,

@@ -1,6 +1,5 @@
 """Replicas beside each other: their actions are carried out at once, by the hands of the test."""
 
-import pytest
 from unit.mirror_cluster.journals import SHARD, chain_of, record
 
 from routelog.mirror_cluster.protocol.block import START, Block
@@ -16,6 +15,7 @@ from routelog.mirror_cluster.protocol.shard_record import Member, ShardRecord
 from routelog.mirror_cluster.replica.actions import (
     AbortCopy,
     Action,
+    BeginEpoch,
     Commit,
     CopyCheckpoint,
     Drained,
@@ -32,6 +32,7 @@ from routelog.mirror_cluster.replica.actions import (
 )
 from routelog.mirror_cluster.replica.chain import Chain
 from routelog.mirror_cluster.replica.events import (
+    Appended,
     Copied,
     Drain,
     Durable,
@@ -49,7 +50,7 @@ from routelog.mirror_cluster.replica.events import (
     Transfer,
     Truncated,
 )
-from routelog.mirror_cluster.replica.replica import NotServing, Replica
+from routelog.mirror_cluster.replica.replica import Replica
 from routelog.mirror_cluster.replica.settings import ReplicaSettings
 from routelog.mirror_cluster.replica.shard_log import Identity
 
@@ -87,7 +88,11 @@ class Cluster:
             self.carry_out(node, self.nodes[node].handle(event, self.now))
 
     def submit(self, node: str, payload: bytes) -> None:
-        self.carry_out(node, self.nodes[node].submit(payload, self.now))
+        leads, log = self.nodes[node].leader, self.nodes[node].log
+        assert leads is not None
+        block = Block.following(log.chain.end, SHARD, leads.epoch, payload)
+        self.blocks[block.position] = block
+        self.tell(node, Appended(block), Durable(block.mark))
 
     def carry_out(self, node: str, actions: list[Action]) -> None:
         self.seen[node] += actions
@@ -99,6 +104,8 @@ class Cluster:
             case Store(blocks):
                 self.blocks |= {block.position: block for block in blocks}
                 self.tell(node, Durable(blocks[-1].mark))
+            case BeginEpoch():
+                self.submit(node, b"")
             case Truncate(position, _):
                 self.tell(node, Truncated(position))
             case SavePromise(epoch):
@@ -146,9 +153,14 @@ def test_a_block_is_committed_on_all_when_all_have_it() -> None:
     assert Commit(2) in nodes.seen["c"]
 
 
-def test_only_who_serves_takes_a_publish() -> None:
-    with pytest.raises(NotServing):
-        cluster().submit("b", b"one")
+def test_a_leader_whose_journal_makes_a_block_of_another_chain_ends() -> None:
+    for epoch, after in ((1, 1), (2, 0)):
+        nodes = cluster()
+        end = nodes.nodes["a"].log.chain.end
+        block = Block.following(end._replace(position=end.position + after), SHARD, epoch, b"x")
+        nodes.tell("a", Appended(block))
+        assert isinstance(nodes.seen["a"][-1], Exit)
+        assert nodes.nodes["a"].has_ended
 
 
 def test_a_member_that_is_silent_leaves_before_more_is_committed() -> None:
