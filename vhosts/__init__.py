@@ -103,7 +103,7 @@ from routelog.vhosts.queues.consumer_group import ConsumerGroup
 from routelog.vhosts.queues.dispatcher import delivery_cost
 from routelog.vhosts.queues.event_feed import TellEvent
 from routelog.vhosts.queues.queue import Queue
-from routelog.vhosts.queues.queue_declaration import server_name
+from routelog.vhosts.queues.queue_declaration import REPLICATED, server_name
 from routelog.vhosts.source_network import source_of
 from routelog.vhosts.stored.global_parameters import CLUSTER_NAME, GlobalParameters
 from routelog.vhosts.stored.permission import FULL_PERMISSION, Permission, Verb

@@ -1,5 +1,6 @@
 """Queues: what there is to say of them, and what operators do with them."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -11,6 +12,7 @@ from routelog.management.calls.message_rows import message_rows
 from routelog.management.views.bindings import binding_row
 from routelog.management.views.consumers import consumer_rows_of_queue
 from routelog.vhosts import (
+    REPLICATED,
     Queue,
     QueueProperties,
     ResourceKind,
@@ -72,6 +74,7 @@ def queue_row(queue: Queue, node: str) -> Row | None:
         return None
     properties, effective = queue.properties, queue.effective
     ready, unacked = queue.ready, queue.unacked
+    asked = merged_definitions(effective.policy, effective.operator_policy)
     return {
         "name": queue.name,
         "vhost": queue.vhost,
@@ -86,9 +89,7 @@ def queue_row(queue: Queue, node: str) -> Row | None:
         "operator_policy": (
             None if effective.operator_policy is None else effective.operator_policy.name
         ),
-        "effective_policy_definition": merged_definitions(
-            effective.policy, effective.operator_policy
-        ),
+        "effective_policy_definition": asked,
         "consumers": queue.consumer_count,
         "messages": ready + unacked + queue.delayed,
         "messages_delayed": queue.delayed,
@@ -96,7 +97,18 @@ def queue_row(queue: Queue, node: str) -> Row | None:
         "messages_unacknowledged": unacked,
         "partitions": len(queue.partitions),
         "durability": str(queue.durability),
+        **_replica_row(queue.type, node, asked),
     }
+
+
+def _replica_row(queue_type: str, node: str, asked: Mapping[str, object]) -> Row:
+    # In RabbitMQ's words; a node on its own has the one replica, whatever is asked for.
+    row: Row = {}
+    if queue_type in REPLICATED:
+        row = {"leader": node, "members": [node], "online": [node]}
+    elif "ha-mode" in asked:
+        row = {"slave_nodes": [], "synchronised_slave_nodes": []}
+    return row | ({"min_in_sync": 1} if "min-in-sync" in asked else {})
 
 
 async def get_queue(call: Call) -> Answer:

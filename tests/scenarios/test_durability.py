@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pika
 import pytest
+from management_door import ManagementDoor
 from pika.exceptions import ChannelClosedByBroker
 from pika_client import PERSISTENT, Clients, drain, ready_count
 
@@ -30,6 +31,7 @@ class Restarting:
 
     def __init__(self, broker):
         self._broker = broker
+        self.door = ManagementDoor(broker)
         self._clients = Clients(broker.url)
 
     def channel(self):
@@ -139,12 +141,31 @@ def test_a_queue_that_is_not_kept_cannot_promise_to_keep(channel, options, level
     assert "only durable queues" in closed.value.reply_text
 
 
-@pytest.mark.parametrize("value", ["", "Disk", "mirrored", 1, True])
+@pytest.mark.parametrize("value", ["", "Disk", "mirror", 1, True])
 def test_an_unknown_level_is_refused(channel, value):
     with pytest.raises(ChannelClosedByBroker) as closed:
         channel.queue_declare("refused", durable=True, arguments={"x-durability": value})
     assert closed.value.reply_code == 406
-    assert "memory, os, disk" in closed.value.reply_text
+    assert "memory, os, disk, mirrored" in closed.value.reply_text
+
+
+def test_a_mirrored_or_quorum_queue_of_a_node_on_its_own_promises_the_disk(restarting):
+    door = restarting.door
+    mirrored = {"pattern": "^ha", "definition": {"ha-mode": "all", "min-in-sync": 2}}
+    assert door.ask("PUT", "policies", "/", "ha", body=mirrored) == (201, None)
+    channel = restarting.channel()
+    quorum = {"x-queue-type": "quorum", "x-quorum-initial-group-size": 3}
+    asked = {"level": {"x-durability": "mirrored"}, "quorum": quorum, "ha": {}}
+    for name, arguments in asked.items():
+        channel.queue_declare(name, durable=True, arguments=arguments)
+        confirmed(channel, name, b"kept")
+    assert [door.get("queues", "/", name)["durability"] for name in asked] == ["disk"] * 3
+    assert door.get("queues", "/", "ha")["min_in_sync"] == 1
+    assert len(door.get("queues", "/", "quorum")["members"]) == 1
+    restarting.kill()
+    channel = restarting.channel()
+    for name in asked:
+        assert drain(channel, name) == [b"kept"]
 
 
 def test_the_level_is_compared_at_redeclaration(connection, name):

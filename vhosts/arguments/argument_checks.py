@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 
 from routelog.exchanges import field_type
+from routelog.log_backend import Durability
 
 MICROSECONDS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "D": 86_400_000_000}
 MICROSECONDS |= {"d": MICROSECONDS["D"], "M": 30 * MICROSECONDS["D"], "Y": 365 * MICROSECONDS["D"]}
@@ -11,6 +12,8 @@ AGE_MAX = 2**62  # us: a time so long ago still fits into 64 bits
 _AGE = re.compile(r"([0-9]{1,9})([smhdDMY])")
 
 QUEUE_TYPES = ("classic", "quorum", "stream")
+MIRRORED = "mirrored"  # durable on all replicas in sync: on a node on its own the level disk
+DURABILITIES = (*Durability, MIRRORED)
 OVERFLOWS = ("drop-head", "reject-publish", "reject-publish-dlx")
 COMPRESSIONS = ("none", "zstd", "lz4")
 RETRIES = ("disabled", "all", "failed", "returned")

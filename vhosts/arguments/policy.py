@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from routelog.log_backend import Durability
 from routelog.vhosts.arguments.argument_checks import (
+    DURABILITIES,
     OVERFLOWS,
     RETRIES,
     STRATEGIES,
@@ -16,6 +16,7 @@ from routelog.vhosts.arguments.argument_checks import (
     text,
 )
 from routelog.vhosts.arguments.match_budget import MatchBudget, OutOfTime
+from routelog.vhosts.arguments.mirror_keys import MIRROR_KEYS, mirror_fault
 from routelog.vhosts.arguments.pattern import BadPattern, Pattern
 from routelog.vhosts.errors import InvalidPolicy
 
@@ -42,26 +43,16 @@ QUEUE_KEYS: Mapping[str, Check] = {
     "delayed-retry-max": integer(1),
     "consumer-timeout": integer(0),
     "max-age": age,
-    "durability": one_of(*Durability),
+    "durability": one_of(*DURABILITIES),
     "remote-storage": flag,
     "local-max-age": age,
     "local-max-length-bytes": integer(0),
 }
 
 
-def _mirror_parameters(value: object) -> str | None:
-    is_names = isinstance(value, list) and all(isinstance(each, str) for each in value)
-    return None if is_names or integer(1)(value) is None else "expected a number or names of nodes"
-
-
-# RabbitMQ's keys without meaning on a single node: checked and kept, without effect.
+# Keys without meaning on a single node: checked and kept, without effect.
 UNUSED_KEYS: Mapping[str, Check] = {
-    "ha-mode": one_of("all", "exactly", "nodes"),
-    "ha-params": _mirror_parameters,
-    "ha-sync-mode": one_of("manual", "automatic"),
-    "ha-sync-batch-size": integer(1),
-    "ha-promote-on-shutdown": one_of("always", "when-synced"),
-    "ha-promote-on-failure": one_of("always", "when-synced"),
+    **MIRROR_KEYS,
     "queue-mode": one_of("default", "lazy"),
     "queue-version": integer(1, 2),
     "queue-master-locator": one_of("min-masters", "client-local", "random"),
@@ -80,6 +71,7 @@ LOWER_WINS = frozenset({"message-ttl", "expires", "max-length", "max-length-byte
 LOWER_WINS |= {"delivery-limit", "max-in-memory-length", "max-in-memory-bytes"}
 
 OPERATOR_KEYS = LOWER_WINS | {"overflow", "target-group-size"}
+OPERATOR_KEYS |= {"ha-mode", "ha-params", "ha-sync-mode", "min-in-sync"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +122,9 @@ class Policy:
             reason_against = CHECKS[key](value)
             if reason_against is not None:
                 raise InvalidPolicy(self.name, key, reason_against)
+        if fault := mirror_fault(known):
+            raise InvalidPolicy(self.name, *fault)
         object.__setattr__(self, "effective", known)
-        if "ha-params" in self.definition and "ha-mode" not in self.definition:
-            raise InvalidPolicy(self.name, "ha-params", "there is no 'ha-mode'")
 
     @property
     def ran_out_for(self) -> str | None:

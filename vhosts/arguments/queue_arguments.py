@@ -7,6 +7,8 @@ from routelog.exchanges import comparable, field_type
 from routelog.log_backend import Durability, Retention
 from routelog.vhosts.arguments.argument_checks import (
     COMPRESSIONS,
+    DURABILITIES,
+    MIRRORED,
     OVERFLOWS,
     QUEUE_TYPES,
     RETRIES,
@@ -46,10 +48,11 @@ KNOWN: Mapping[str, Check] = {
     "x-delayed-retry-max": integer(1),
     "x-consumer-timeout": integer(0),
     "x-queue-type": one_of(*QUEUE_TYPES),
+    "x-quorum-initial-group-size": integer(1),
     "x-max-age": age,
     "x-retention": age,
     "x-retention-force": flag,
-    "x-durability": one_of(*Durability),
+    "x-durability": one_of(*DURABILITIES),
     "x-message-deduplication": flag,
     "x-partitions": integer(1, PARTITIONS_MAX),
     "x-partition-key": header_name,
@@ -102,6 +105,9 @@ def check_arguments(queue: str, vhost: str, arguments: Mapping[str, object]) -> 
     for name, needed in NEEDED.items():
         if name in arguments and needed not in arguments:
             raise InvalidQueueArgument(queue, vhost, name, f"there is no '{needed}'")
+    if "x-quorum-initial-group-size" in arguments and not counts_deliveries(arguments):
+        reason = "only queues of type 'quorum' have it"
+        raise InvalidQueueArgument(queue, vhost, "x-quorum-initial-group-size", reason)
     if "x-max-age" in arguments and not is_stream(arguments):
         reason = (
             "only a stream lets go of messages by age; to keep consumed messages use 'x-retention'"
@@ -168,7 +174,8 @@ def check_remote(
 
 def durability(arguments: Mapping[str, object], default: Durability) -> Durability:
     """What a confirm promises in a durable queue: `x-durability`, or the default."""
-    return Durability(str(arguments.get("x-durability", default)))
+    level = str(arguments.get("x-durability", default))
+    return Durability.DISK if level == MIRRORED else Durability(level)
 
 
 def is_stream(arguments: Mapping[str, object]) -> bool:

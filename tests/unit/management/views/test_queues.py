@@ -6,7 +6,7 @@ from unit.management.managed_node import Connection, ManagedNode
 
 from routelog.management.calls.failures import Refused
 from routelog.management.views import queues
-from routelog.vhosts import AccessRefused, InvalidQueueArgument, QueueNotEmpty
+from routelog.vhosts import AccessRefused, InvalidQueueArgument, Policy, QueueNotEmpty
 
 GET = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
 
@@ -27,6 +27,30 @@ async def test_a_queue_is_made_shown_and_deleted(node: ManagedNode) -> None:
     assert queues.queue_row(queue, "n") is None
     with pytest.raises(Refused, match="Not Found"):
         await node.ask(queues.get_queue, name="q")
+
+
+@pytest.mark.parametrize(
+    ("queue_type", "shown"),
+    [
+        ("classic", {"slave_nodes": [], "synchronised_slave_nodes": [], "min_in_sync": 1}),
+        ("quorum", {"leader": "n", "members": ["n"], "online": ["n"], "min_in_sync": 1}),
+        ("stream", {"leader": "n", "members": ["n"], "online": ["n"], "min_in_sync": 1}),
+    ],
+)
+async def test_a_node_on_its_own_shows_the_one_replica(
+    node: ManagedNode, queue_type: str, shown: dict[str, object]
+) -> None:
+    plain = queues.queue_row(await node.queue("plain"), "n")
+    assert plain is not None
+    assert not shown.keys() & plain.keys()
+    definition = {"ha-mode": "exactly", "ha-params": 2, "min-in-sync": 2}
+    await node.vhost.policies.put(Policy("p", "^q", definition))
+    body = {"arguments": {"x-queue-type": queue_type, "x-durability": "mirrored"}}
+    await node.ask(queues.put_queue, name="q", body=body)
+    row = queues.queue_row(node.vhost.queues["q"], "n")
+    assert row is not None
+    assert row.items() >= shown.items()
+    assert (row["effective_policy_definition"], row["durability"]) == (definition, "disk")
 
 
 async def test_lists_hold_what_the_caller_sees(node: ManagedNode) -> None:

@@ -38,6 +38,7 @@ VALUES: Mapping[str, object] = {
     "max-length": 0,
     "max-length-bytes": 0,
     "message-ttl": 0,
+    "min-in-sync": 2,
     "overflow": "reject-publish",
     "queue-leader-locator": "balanced",
     "queue-master-locator": "min-masters",
@@ -46,12 +47,11 @@ VALUES: Mapping[str, object] = {
     "stream-max-segment-size-bytes": 500_000_000,
     "target-group-size": 3,
 }
-NEEDED = {"ha-params": "ha-mode"}
 
 
 def with_needed(key: str, value: object) -> dict[str, object]:
-    needed = NEEDED.get(key)
-    return {key: value} | ({needed: VALUES[needed]} if needed else {})
+    needed = {"ha-mode": "exactly", "ha-params": 2} if key.startswith("ha-") else {}
+    return needed | {key: value}
 
 
 def test_every_key_is_tried() -> None:
@@ -70,7 +70,7 @@ def test_a_key_takes_its_value_and_refuses_others(key: str) -> None:
 @pytest.mark.parametrize("key", CHECKS)
 def test_operators_have_few_keys(key: str) -> None:
     if key in OPERATOR_KEYS:
-        Policy("p", ".*", {key: VALUES[key]}, is_operator=True)
+        Policy("p", ".*", with_needed(key, VALUES[key]), is_operator=True)
     else:
         with pytest.raises(InvalidPolicy, match="not allowed in operator policies"):
             Policy("p", ".*", {key: VALUES[key]}, is_operator=True)

@@ -256,6 +256,20 @@ def test_compression_is_what_the_queue_says_if_it_does() -> None:
     assert compression({}) is None
 
 
+# -- replicas
+
+
+@pytest.mark.parametrize("value", EACH_TYPE, ids=repr)
+def test_only_a_quorum_queue_has_a_group_of_some_size(value: object) -> None:
+    arguments = {"x-quorum-initial-group-size": value}
+    assert (complaint(x_queue_type="quorum", **arguments) is None) is (type(value) is int)
+    assert complaint(x_queue_type="quorum", x_quorum_initial_group_size=0) is not None
+    for other in ("classic", "stream"):
+        refusal = complaint(x_queue_type=other, x_quorum_initial_group_size=3)
+        assert refusal is not None
+        assert "only queues of type 'quorum'" in refusal
+
+
 # -- durability
 
 
@@ -264,16 +278,18 @@ def test_the_argument_beats_the_default(level: Durability) -> None:
     for default in Durability:
         assert durability({"x-durability": str(level)}, default) is level
         assert durability({}, default) is default
+        assert durability({"x-durability": "mirrored"}, default) is Durability.DISK
 
 
 @pytest.mark.parametrize("value", EACH_TYPE, ids=repr)
-def test_a_durability_is_one_of_three_words(value: object) -> None:
+def test_a_durability_is_one_of_four_words(value: object) -> None:
     assert complaint(x_durability=value) is not None
-    assert complaint(x_durability="os") is None
+    for level in ("memory", "os", "disk", "mirrored"):
+        assert complaint(x_durability=level) is None
 
 
-@pytest.mark.parametrize("level", Durability)
-def test_a_queue_that_is_not_stored_promises_memory_only(level: Durability) -> None:
+@pytest.mark.parametrize("level", [*Durability, "mirrored"])
+def test_a_queue_that_is_not_stored_promises_memory_only(level: str) -> None:
     arguments = {"x-durability": str(level)}
     check_durability("q", "/", arguments, True)
     check_durability("q", "/", {}, False)

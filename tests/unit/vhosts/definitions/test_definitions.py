@@ -139,6 +139,7 @@ BAD: list[tuple[str, Any]] = [
     (r"topic_permissions\[0\] 'u'", {"users": [USER], "topic_permissions": [
         {"user": "u", "vhost": "/", "exchange": "x", "write": "(", "read": ""}]}),
     (r"policies\[0\] 'p'", {"policies": [{**POLICY, "definition": {"max-lenght": 1}}]}),
+    (r"policies\[0\] 'p'", {"policies": [{**POLICY, "definition": {"ha-mode": "exactly"}}]}),
     ("policies 'p'", {"policies": [{**POLICY, "vhost": "nowhere"}]}),
     (r"parameters\[0\] 's'", {"parameters": [
         {"component": "shovel", "name": "s", "vhost": "/", "value": {}}]}),
