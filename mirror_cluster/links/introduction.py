@@ -41,6 +41,7 @@ class Purpose(IntEnum):
     """What a connection is for."""
 
     REPLICATION = 1
+    CLIENT = 2  # what follows the introduction is a client's bytes, and no message
 
 
 class Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

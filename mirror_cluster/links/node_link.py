@@ -73,6 +73,19 @@ class NodeLink(asyncio.Protocol):
             return
         transport.write(encode_message(message))
 
+    def give_away(self) -> tuple[asyncio.Transport, bytes]:
+        """Leave the connection to another protocol, which is to be set at once, and to read on.
+
+        Returns:
+            The transport, which reads nothing, and what came behind the introduction.
+        """
+        transport, unread = self._transport, bytes(self._received)
+        assert transport is not None
+        self._transport = None
+        self._received.clear()
+        transport.pause_reading()
+        return transport, unread
+
     def close(self) -> None:
         """Close the connection; what is unsent is dropped."""
         if self._transport is not None:

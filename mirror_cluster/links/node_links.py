@@ -1,4 +1,4 @@
-"""The connections of one node with all others: one with each.
+"""The connections of one node with all others: one with each, and one for each client that is passed on.
 
 Of two nodes the one whose name comes first connects; when the connection breaks it tries again, soon and then
 less often. A machine that refuses the connection has no process of that node any more, which is known
@@ -30,6 +30,9 @@ CONNECT_SECONDS_MAX = 2.0
 REDIAL_SECONDS_MIN, REDIAL_SECONDS_MAX = 0.05, 1.0
 
 
+TakeClient = Callable[[asyncio.Transport, bytes], None]  # see `NodeLink.give_away`
+
+
 @dataclass(frozen=True)
 class LinkSecurity:
     """What nodes prove to each other.
@@ -47,6 +50,9 @@ class LinkSecurity:
 
 class NodeLinks:
     """See the module.
+
+    Attributes:
+        take_client: called with each connection for a client of another node; None: they are closed.
 
     Args:
         own: this node.
@@ -67,6 +73,7 @@ class NodeLinks:
         self._security = security
         self._received = received
         self._gone = gone
+        self.take_client: TakeClient | None = None
         self._entries: dict[str, NodeEntry] = {}
         self._links: dict[str, NodeLink] = {}
         self._all: set[NodeLink] = set()
@@ -107,8 +114,28 @@ class NodeLinks:
         if link is not None:
             link.send(message)
 
+    async def connect_client(self, to: str, process: int, take: TakeClient) -> None:
+        """Connect with a node for one client.
+
+        Args:
+            process: of the node; no other one will do.
+            take: called with the connection, in the turn in which the node is known to be that one.
+
+        Raises:
+            OSError: it cannot be reached, or is not that process.
+        """
+        opening = self._opening(to, Purpose.CLIENT)
+        connecting = _ClientLink(process, take)
+        link = NodeLink(DialerIntroduction(opening, self._security.secret), connecting)
+        try:
+            await self._reach(to, link, self._security.client_tls)
+            await connecting.done
+        except BaseException:
+            link.close()
+            raise
+
     async def aclose(self) -> None:
-        """Close everything."""
+        """Close everything; connections for clients are their owners'."""
         tasks = [*self._dialers.values(), *self._probes]
         for task in tasks:
             task.cancel()
@@ -124,10 +151,18 @@ class NodeLinks:
 
     def introduced(self, link: NodeLink, other: Introduced) -> None:
         """See `LinkOwner`. The newest connection counts: the other end has given up the one before."""
+        if other.purpose is Purpose.CLIENT:
+            return self._introduced_for_client(link)
         before = self._links.get(other.node)
         self._links[other.node] = link
         if before is not None:
             before.close()
+
+    def _introduced_for_client(self, link: NodeLink) -> None:
+        if self.take_client is None:
+            return link.close()
+        self._all.discard(link)
+        self.take_client(*link.give_away())
 
     def received(self, link: NodeLink, message: Message) -> None:
         """See `LinkOwner`."""
@@ -150,10 +185,9 @@ class NodeLinks:
 
     # -- connecting
 
-    def _opening(self, to: str) -> Opening:
+    def _opening(self, to: str, purpose: Purpose = Purpose.REPLICATION) -> Opening:
         own = self._own
-        nonce = random_key()
-        return Opening(self._cluster, own.node, to, own.process, Purpose.REPLICATION, nonce)
+        return Opening(self._cluster, own.node, to, own.process, purpose, random_key())
 
     def _accepted(self) -> NodeLink:
         link = NodeLink(ListenerIntroduction(self._opening(""), self._security.secret), self)
@@ -205,3 +239,28 @@ class NodeLinks:
             self._gone(name)
             raise
         return transport
+
+
+class _ClientLink:
+    """The owner of a connection for a client, until it is given away."""
+
+    def __init__(self, process: int, take: TakeClient) -> None:
+        self.done = asyncio.get_running_loop().create_future()
+        self._process = process
+        self._take = take
+
+    def introduced(self, link: NodeLink, other: Introduced) -> None:
+        if self.done.done():
+            return link.close()  # nobody waits for it any more
+        if other.process != self._process:
+            self.done.set_exception(ConnectionError(f"{other.node} is another process"))
+            return link.close()
+        self._take(*link.give_away())
+        self.done.set_result(None)
+
+    def received(self, link: NodeLink, message: Message) -> None:
+        """No message comes before it is given away, nor here after that."""
+
+    def ended(self, link: NodeLink) -> None:
+        if not self.done.done():
+            self.done.set_exception(ConnectionError("closed before it was introduced"))

@@ -237,3 +237,73 @@ async def test_without_a_certificate_of_the_same_authority_nobody_connects(
             told = ("cannot be reached", "ended before")
             assert all(any(each in line for each in told) for line in caplog.messages)
             assert not any(each.links.connected for each in nodes.values())
+
+
+# -- connections for clients
+
+
+class Taken(asyncio.Protocol):
+    """The end of a client's connection, once it is taken: all that came."""
+
+    def __init__(self) -> None:
+        self.octets = b""
+        self.ended = False
+
+    def take(self, transport: asyncio.Transport, unread: bytes) -> None:
+        self.transport, self.octets = transport, unread
+        transport.set_protocol(self)
+        transport.resume_reading()
+
+    async def has(self, octets: bytes) -> None:
+        await until(lambda: self.octets == octets)
+
+    async def ends(self) -> None:
+        await until(lambda: self.ended)
+
+    def data_received(self, data: bytes) -> None:
+        self.octets += data
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.ended = True
+
+
+async def test_a_connection_for_a_client_carries_its_bytes_both_ways() -> None:
+    async with cluster("ab", [tls(trustme.CA())] * 2) as nodes:
+        await until(lambda: all_connected(nodes))
+        for dialer, listener in ("ab", "ba"):
+            near, far = Taken(), Taken()
+            nodes[listener].links.take_client = far.take
+            process = nodes[listener].entry.process
+            await nodes[dialer].links.connect_client(listener, process, near.take)
+            near.transport.write(b"from the client")
+            await far.has(b"from the client")
+            far.transport.write(b"to the client")
+            await near.has(b"to the client")
+            near.transport.close()
+            await far.ends()
+        assert all_connected(nodes)  # replication goes on
+
+
+async def test_a_node_that_takes_no_clients_closes_their_connections() -> None:
+    async with cluster("ab") as nodes:
+        await until(lambda: all_connected(nodes))
+        near = Taken()
+        await nodes["a"].links.connect_client("b", nodes["b"].entry.process, near.take)
+        await near.ends()
+
+
+async def test_a_client_is_not_taken_to_another_process_nor_without_the_secret() -> None:
+    other = LinkSecurity(b"o" * 32)
+    async with cluster("abc", [SECRET, SECRET, other]) as nodes:
+        far = Taken()
+        for each in nodes.values():
+            each.links.take_client = far.take
+        links = nodes["a"].links
+        with pytest.raises(ConnectionError, match="another process"):
+            await links.connect_client("b", 99, Taken().take)
+        with pytest.raises(ConnectionError, match="before it was introduced"):
+            await links.connect_client("c", nodes["c"].entry.process, Taken().take)
+        await nodes["b"].links.aclose()
+        with pytest.raises(ConnectionRefusedError):
+            await links.connect_client("b", nodes["b"].entry.process, Taken().take)
+        assert not far.octets
