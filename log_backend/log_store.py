@@ -24,6 +24,7 @@ from routelog.log_backend.doors.clock import Clock
 from routelog.log_backend.doors.disk import Disk
 from routelog.log_backend.journal.journal import Journal
 from routelog.log_backend.journal.journal_extent import JournalExtent
+from routelog.log_backend.journal.journal_supply import JournalSupply
 from routelog.log_backend.loop.background import Background
 from routelog.log_backend.loop.scheduler import scheduler_of
 from routelog.log_backend.metadata.metadata import Change, MetadataStore
@@ -108,21 +109,26 @@ class LogStore:
         self.reads = ColdReads(disk, loop, options.memory_loaded_bytes)
         self.loaded_pieces, self.load = self.reads.pieces, self.reads.load  # see `LogOwner`
         self._journal_files = ThreadPoolExecutor(1, thread_name_prefix="journal-files")
-        self.journal = Journal(
+        supply = JournalSupply(
             data / "journal",
             disk,
-            clock,
             loop,
             self._journal_files,
             file_bytes=options.journal_file_bytes,
             files_max=options.journal_files_max,
+            extent=JournalExtent(self.metadata),
+        )
+        self.journal = Journal(
+            supply,
+            disk,
+            clock,
+            loop,
             on_durable=lambda position: self.on_durable(position),
             on_written=lambda position: self.on_written(position),
             on_failure=self._failed,
             on_file_full=lambda file: self.checkpoints.take_later(file),
             collect=lambda: journal_changes(self.checkpoints.with_state, self.journal.groups),
             on_pressure=partial(self.pressures.press, "journal"),
-            extent=JournalExtent(self.metadata),
         )
         self.journal.on_disk_full = lambda: self._disk_pressure.refused()
         self.waiters = self.journal.waiters

@@ -8,18 +8,15 @@ A block in which no entry asks for a sync is written only. So there are two posi
 end of the process cannot take back, and `durable`, which a power cut cannot. A sync makes everything before
 it durable too, in earlier files as well.
 
-Everything here runs on the event loop but `_write_blocks`, the commit thread, and what is handed to the
-executor: preparing and recycling files. A small block that somebody waits for is written on the loop, while
-the disk is quick (`disk_pace.py`): two changes of thread would take longer.
+Everything here runs on the event loop but `_write_blocks`, the commit thread; the files come from
+`journal_supply.py`. A small block that somebody waits for is written on the loop, while the disk is quick
+(`disk_pace.py`): two changes of thread would take longer.
 """
 
 import asyncio
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
-from pathlib import Path
 from queue import SimpleQueue
 
 from routelog.log_backend.doors.clock import Clock
@@ -33,10 +30,9 @@ from routelog.log_backend.journal.journal_block import (
     aligned,
 )
 from routelog.log_backend.journal.journal_entry import JournalEntry
-from routelog.log_backend.journal.journal_extent import JournalExtent
-from routelog.log_backend.journal.journal_files import JournalFile, JournalFiles
+from routelog.log_backend.journal.journal_files import JournalFile
 from routelog.log_backend.journal.journal_groups import JournalGroup, JournalGroups
-from routelog.log_backend.journal.journal_reader import JournalReader
+from routelog.log_backend.journal.journal_supply import JournalSupply
 from routelog.log_backend.journal.journal_waiters import JournalWaiters
 from routelog.log_backend.loop.deadline import Deadline
 
@@ -46,7 +42,6 @@ LOOP_COMMIT_BYTES_MAX = BLOCK_ALIGNMENT  # a larger block has enough to share th
 COMMIT_DELAY_SECONDS = 0.01  # for changes that nobody waits for: acks may be lost this long
 # Idle so long, or twice, the journal vouches for its last commit: far above any commit.
 MARK_SECONDS = 0.1
-FILES_MIN = 2  # one is written while one is checkpointed: so many are made also when space is low
 
 
 class JournalFailed(Exception):
@@ -65,13 +60,14 @@ class Journal:
             process.
         durable: position of the last synced block: everything at or below it survives a power cut.
             Never above `written`.
+        supply: its files.
         groups: what has gathered for the next blocks; partitions append their batches there.
-        frugal: space is low: more than FILES_MIN files are not made.
         waiters: who inside of the broker waits for a position.
         refused: there was no room for another file, or a block that is larger; `go_on` tries again.
         on_disk_full: called when `refused` is set.
 
     Args:
+        supply: of nobody else.
         on_durable: called with the new `durable`, which is also the new `written`.
         on_written: called with the new `written` when that is all that changed.
         on_failure: called once; pending entries are not durable and never will be.
@@ -79,38 +75,31 @@ class Journal:
             segments and snapshots.
         collect: called before each commit; may append.
         on_pressure: called with True when too much waits for the disk, and with False at half.
-        extent: told of each file before something is written there; None: nobody misses one.
     """
 
     def __init__(
         self,
-        directory: Path,
+        supply: JournalSupply,
         disk: Disk,
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
-        executor: Executor,
         *,
-        file_bytes: int,
-        files_max: int,
         on_durable: Callable[[int], None],
         on_written: Callable[[int], None],
         on_failure: Callable[[JournalFailed], None],
         on_file_full: Callable[[JournalFile], None],
         collect: Callable[[], None],
         on_pressure: Callable[[bool], None],
-        extent: JournalExtent | None = None,
     ) -> None:
+        self.supply = supply
+        supply.on_ready, supply.on_refused = self._file_ready, self._no_file
+        supply.on_failed = self._failed
         self._disk = disk
-        self._extent = extent
         self._clock = clock
-        self._journal_files = JournalFiles(directory, disk)
-        self._writer = BlockWriter(disk, self._journal_files)
+        self._writer = BlockWriter(disk, supply.files)
         self._pace = DiskPace(clock)
-        self._reader = JournalReader(self._journal_files, extent)
+        self._reader = supply.reader()
         self._loop = loop
-        self._executor = executor
-        self._file_bytes = file_bytes
-        self._files_max = files_max
         self._on_durable = on_durable
         self._on_written = on_written
         self._on_failure = on_failure
@@ -120,7 +109,6 @@ class Journal:
         self.groups = JournalGroups(self._entry_added, on_pressure)
         self.waiters = JournalWaiters()
         self._awaiting_collected: list[Callable[[], None]] = []
-        self.frugal = False
         self.refused = False
         self.on_disk_full: Callable[[], None] = lambda: None
         self._committing = False
@@ -129,11 +117,6 @@ class Journal:
         self._mark_timer: asyncio.TimerHandle | None = None
         self._marking = False
         self._file: JournalFile | None = None
-        self._ready: deque[JournalFile] = deque()
-        self._files = 0
-        self._next_number = 0  # behind the start only touched in the executor
-        self._preparing: asyncio.Future[JournalFile] | None = None  # the file that is being made
-        self._in_making: set[asyncio.Future[JournalFile]] = set()
         self._closing: asyncio.Future[None] | None = None
         self._closed = False
         self._stalled = False  # no file has room: what can be collected stays where it is
@@ -153,25 +136,12 @@ class Journal:
 
     def start(self) -> None:
         """Begin to accept entries; files of earlier runs become complete files at once."""
-        for mark, blocks in self._reader.behind.items():
-            path = self._journal_files.path(mark)
-            log.warning("%s: dropped %d commits behind lost ones, none synced", path, len(blocks))
-            self._journal_files.erase(mark, blocks)
-        self._journal_files.remove_unfinished()
+        old_files = list(self.supply.adopt(self._reader))
         self.groups.start(self.durable + 1)
         self._thread.start()
-        if self._extent is not None:
-            self._next_number = self._extent.last
-        for mark in self._journal_files.marks():
-            self._next_number = mark.number
-            self._files += 1
-            doubtful = self._reader.doubtful.get(mark, [])
-            last_page = self._reader.last_pages[mark]
-            file = self._journal_files.open(mark, last_page, doubtful)
-            file.end = self._reader.ends[mark]
+        for file in old_files:
             self._on_file_full(file)
-        self._next_number += 1
-        self._prepare()
+        self.supply.prepare()
 
     def append(self, entry: JournalEntry, *, waited: bool, synced: bool = True) -> int:
         """Add a change to the next commit.
@@ -237,13 +207,12 @@ class Journal:
     def promised_bytes(self) -> int:
         """Size of the file that will be made next, and of a block that is larger than a file."""
         waiting = self._held_back.bytes if self._held_back is not None else 0
-        makes_more = self._preparing is not None or self._files < self._files_max
-        return waiting + (self._file_bytes if makes_more else 0)
+        return waiting + (self.supply.file_bytes if self.supply.makes_more else 0)
 
     def go_on(self) -> None:
         """There may be room for what was refused."""
         if self.failure is None and not self._closed and self.groups.started:
-            self._prepare()
+            self.supply.prepare()
             if self._held_back is not None:
                 self._held_back = None
                 self._commit()
@@ -260,7 +229,7 @@ class Journal:
     def recycle(self, file: JournalFile) -> None:
         """Take back a complete file whose content is durable elsewhere."""
         if self.failure is None and not self._closed:
-            self._in_executor(self._journal_files.recycled, file, self._file_bytes)
+            self.supply.recycle(file)
         else:
             self._disk.close(file.file)
 
@@ -279,16 +248,13 @@ class Journal:
         self._jobs.put(None)
         await self._loop.run_in_executor(None, self._thread.join)
         self._closed = True  # from here on the thread needs no file that comes back
-        while self._in_making:  # nothing is renamed any more when this returns
-            await asyncio.wait(self._in_making)
+        await self.supply.aclose()
         self._later.stop()
         for handle in (self._scheduled, self._mark_timer):
             if handle is not None:
                 handle.cancel()
         if self._file is not None:
-            self._ready.append(self._file)
-        for file in self._ready:
-            self._disk.close(file.file)
+            self._disk.close(self._file.file)
 
     # -- committing
 
@@ -443,63 +409,30 @@ class Journal:
     # -- files
 
     def _is_hopeless(self) -> bool:
-        return self._abandoned and self._has_no_room() and not self._in_making
+        return self._abandoned and self._has_no_room() and not self.supply.making
 
     def _has_no_room(self) -> bool:
-        return self._held_back is not None or (self._stalled and not self._ready)
+        return self._held_back is not None or (self._stalled and not self.supply.ready)
 
     def _have_room(self, size: int) -> bool:
         file = self._file
         if file is not None and (file.at + size <= file.size or file.at == 0):
             return True
-        self._stalled = not self._ready
+        self._stalled = not self.supply.ready
         if self._stalled:
-            self._prepare()
+            self.supply.prepare()
             return False
         if file is not None:
             self._on_file_full(file)
-        self._file = self._ready.popleft()
-        self._prepare()
+        self._file = self.supply.ready.popleft()
+        self.supply.prepare()
         return True
 
-    def _prepare(self) -> None:
-        # One file ahead: it takes as long to fill with zeros as to fill with entries.
-        files_max = FILES_MIN if self.frugal else self._files_max
-        if self._ready or self._preparing is not None or self._files >= files_max:
-            return
-        self._files += 1
-        self._preparing = self._in_executor(self._journal_files.new, self._file_bytes)
+    def _file_ready(self) -> None:
+        self.refused = self._held_back is not None
+        self._commit()
+        self._progress()
 
-    def _in_executor(
-        self, make: Callable[..., JournalFile], *arguments: object
-    ) -> asyncio.Future[JournalFile]:
-        future = self._loop.run_in_executor(self._executor, self._next_file, make, *arguments)
-        self._in_making.add(future)
-        future.add_done_callback(self._file_ready)
-        return future
-
-    def _next_file(self, make: Callable[..., JournalFile], *arguments: object) -> JournalFile:
-        # One after the other, and what is refused takes no number: there are no gaps.
-        file = make(self._next_number, *arguments)
-        self._next_number += 1
-        if self._extent is not None:
-            self._extent.named(file.mark.number)
-        return file
-
-    def _file_ready(self, future: asyncio.Future[JournalFile]) -> None:
-        if future is self._preparing:  # not one that comes back
-            self._preparing = None
-        self._in_making.discard(future)
-        if future.cancelled():
-            return
-        error = future.exception()
-        if isinstance(error, DiskFull):
-            self._files -= 1
-            self._refuse(error)
-        elif isinstance(error, Exception):
-            self._failed(error)
-        elif error is None:
-            self.refused = self._held_back is not None
-            self._ready.append(future.result())
-            self._commit()
+    def _no_file(self, error: DiskFull) -> None:
+        self._refuse(error)
         self._progress()

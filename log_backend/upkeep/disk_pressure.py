@@ -48,7 +48,7 @@ class DiskPressure:
         """Act on what `DiskSpace` has seen."""
         space, journal = self._space, self._journal
         self._intake.room = space.room
-        journal.frugal = space.low
+        journal.supply.frugal = space.low
         if not self._closing:
             self._flusher.remove_unneeded()
             if space.free >= journal.promised_bytes:

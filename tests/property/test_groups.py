@@ -293,7 +293,7 @@ class GroupMachine(RuleBasedStateMachine):
             if flushed:
                 await flush_visible(logs)
             await asyncio.gather(*logs._background.tasks)
-            for executor in (logs.journal._executor, logs._flusher):
+            for executor in (logs.journal.supply._executor, logs._flusher):
                 await self.loop.run_in_executor(executor, str)
             self.copies += 1
             return copy_of(self.data, self.root / str(self.copies))

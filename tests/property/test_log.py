@@ -284,7 +284,7 @@ class LogMachine(RuleBasedStateMachine):
 
     async def _quiet(self) -> None:
         await asyncio.gather(*self.store._background.tasks)
-        for executor in (self.store.journal._executor, self.store._flusher):
+        for executor in (self.store.journal.supply._executor, self.store._flusher):
             await self.loop.run_in_executor(executor, str)
 
     def _restarted(self) -> None:

@@ -11,6 +11,7 @@ from routelog.log_backend.doors.clock import Clock, SystemClock
 from routelog.log_backend.journal.journal import Journal
 from routelog.log_backend.journal.journal_block import BLOCK_ALIGNMENT, Block, JournalEntry
 from routelog.log_backend.journal.journal_files import JournalFile
+from routelog.log_backend.journal.journal_supply import JournalSupply
 from routelog.log_backend.records.record_batch import RecordBatch
 
 FILE_BYTES = 17 * BLOCK_ALIGNMENT
@@ -36,14 +37,15 @@ class Owner:
         self.pressures: list[bool] = []
         self.to_collect: list[JournalEntry] = []
         self.executor = ThreadPoolExecutor(1)
+        loop = asyncio.get_running_loop()
+        supply = JournalSupply(
+            directory, disk, loop, self.executor, file_bytes=FILE_BYTES, files_max=files_max
+        )
         self.journal = Journal(
-            directory,
+            supply,
             disk,
             clock,
-            asyncio.get_running_loop(),
-            self.executor,
-            file_bytes=FILE_BYTES,
-            files_max=files_max,
+            loop,
             on_durable=self.durable.append,
             on_written=self.written.append,
             on_failure=self.failures.append,

@@ -143,7 +143,7 @@ def append(partition: PartitionLog, count: int = 1, *, persistent: bool = True) 
 async def crash(store: LogStore, data: Path, name: str = "crashed") -> Path:
     """What a process that is killed at this moment leaves."""
     await asyncio.gather(*store._background.tasks)
-    for executor in (store.journal._executor, store._flusher):
+    for executor in (store.journal.supply._executor, store._flusher):
         # No file is renamed while it is copied.
         await asyncio.get_running_loop().run_in_executor(executor, str)
     return copy_of(data, data.parent / name)

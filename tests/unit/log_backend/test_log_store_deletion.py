@@ -161,7 +161,7 @@ async def test_a_deletion_that_took_long_leaves_the_files_of_a_new_partition_of_
     await store.checkpoints.take()
     changes = store.close_partitions(old)
     new = store.open_partition(2, "/", "q", 0, durable=True)
-    append(new, 2)
+    await durable(store, append(new, 2))
     await store.checkpoints.take()
     store.metadata.apply(changes)
     store.remove_files(old)

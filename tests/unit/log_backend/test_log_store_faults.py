@@ -82,7 +82,7 @@ async def test_a_snapshot_that_cannot_be_stored_stops_the_node_and_keeps_the_jou
         raise MetadataUnavailable("made to fail")
 
     await durable(store, append(partition, 3))
-    await until(lambda: store.journal._preparing is None)
+    await until(lambda: store.journal.supply._new is None)
     store.metadata.sync = fail  # type: ignore[method-assign]
     with suppress(JournalFailed):
         await fill_journal_file(store, partition)

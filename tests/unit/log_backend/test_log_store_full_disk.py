@@ -56,7 +56,7 @@ class Node:
     @property
     def stalled(self) -> bool:
         """The journal has no room, and none in sight."""
-        return self.store.journal._has_no_room() and not self.store.journal._in_making
+        return self.store.journal._has_no_room() and not self.store.journal.supply.making
 
     def leave(self, free: int) -> None:
         """Somebody else fills the disk but for this."""
@@ -161,7 +161,7 @@ async def test_with_ballast_what_consumers_are_done_with_goes_from_a_disk_withou
     await durable(node.store, node.partition.append(records([b"x" * 100_000] * 3), waited=True))
     await durable(node.store, append(node.partition))
     await node.store.checkpoints.take()
-    await until(lambda: node.store.journal._ready and not node.store.journal._in_making)
+    await until(lambda: node.store.journal.supply.ready and not node.store.journal.supply.making)
     node.leave(0)
     await until(lambda: node.blocked)
     node.partition.open_cursor().settle(0, 3)
@@ -175,7 +175,9 @@ async def test_with_ballast_what_consumers_are_done_with_goes_from_a_disk_withou
 async def test_a_change_of_metadata_gets_room_from_the_ballast(data: Path) -> None:
     node = Node(data, replace(OPTIONS, ballast_bytes=MIB))
     await durable(node.store, append(node.partition))
-    await until(lambda: not node.store.journal._in_making)  # a file of the journal takes room, too
+    await until(
+        lambda: not node.store.journal.supply.making
+    )  # a file of the journal takes room, too
     node.leave(0)
     node.store.metadata.apply([Change(b"key", b"value")])
     assert node.disk.free_bytes(node.data) >= CHANGE_BYTES
@@ -219,7 +221,7 @@ async def test_on_a_disk_without_a_page_left_nothing_is_stored_and_segments_go_l
     await durable(node.store, node.partition.append(records([b"x" * 100_000] * 3), waited=True))
     await durable(node.store, append(node.partition))
     await node.store.checkpoints.take()
-    await until(lambda: node.store.journal._ready and not node.store.journal._in_making)
+    await until(lambda: node.store.journal.supply.ready and not node.store.journal.supply.making)
     node.leave(0)
     await until(lambda: node.blocked)
     revision = node.store.metadata.revision
@@ -239,7 +241,9 @@ async def test_on_a_disk_without_a_page_left_nothing_is_stored_and_segments_go_l
 
 async def test_a_disk_that_others_fill_during_a_checkpoint_gets_no_snapshots(node: Node) -> None:
     await durable(node.store, append(node.partition, 3))
-    await until(lambda: node.store.journal._ready)  # each journal file is named in the metadata
+    await until(
+        lambda: node.store.journal.supply.ready
+    )  # each journal file is named in the metadata
     revision = node.store.metadata.revision
     written, go_on = node.disk.hold("write", "*.log")
     checkpoint = asyncio.ensure_future(node.store.checkpoints.take())
@@ -299,7 +303,7 @@ async def test_a_journal_file_that_was_in_the_making_is_no_room_for_a_larger_blo
     node: Node,
 ) -> None:
     await durable(node.store, append(node.partition))
-    await until(lambda: node.store.journal._ready)
+    await until(lambda: node.store.journal.supply.ready)
     being_made, make = node.disk.hold("fill", "*.new")
     _, grow = node.disk.hold("allocate", "*.journal")
     large = node.partition.append(records([b"x" * 3 * MIB]), waited=True)
@@ -308,7 +312,7 @@ async def test_a_journal_file_that_was_in_the_making_is_no_room_for_a_larger_blo
     grow.set()
     await until(lambda: node.store.journal.refused)
     make.set()
-    await until(lambda: not node.store.journal._in_making)
+    await until(lambda: not node.store.journal.supply.making)
     assert node.store.journal.refused
     assert node.blocked
     assert node.store.journal.durable < large
@@ -432,7 +436,7 @@ async def test_a_checkpoint_of_settlements_alone_is_not_begun_without_room_for_m
 ) -> None:
     await durable(node.store, append(node.partition, 3))
     await node.store.checkpoints.take()
-    await until(lambda: node.store.journal._ready and not node.store.journal._in_making)
+    await until(lambda: node.store.journal.supply.ready and not node.store.journal.supply.making)
     node.leave(METADATA_BYTES - 1)
     node.partition.open_cursor().settle(0, 2)
     revision = node.store.metadata.revision

@@ -42,7 +42,7 @@ async def commit(owner: Owner, change: JournalEntry) -> None:
 
 async def test_what_is_there_to_collect_during_a_commit_is_in_the_next(owner: Owner) -> None:
     await commit(owner, entry(0))
-    await until(lambda: not owner.journal._preparing)  # when a file is ready, it commits as well
+    await until(lambda: not owner.journal.supply._new)  # when a file is ready, it commits as well
     arrived, released = owner.disk.hold("sync", "*.journal")
     owner.journal.append(entry(1), waited=True)
     await until(arrived.is_set)

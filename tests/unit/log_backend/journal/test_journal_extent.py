@@ -83,7 +83,7 @@ async def test_a_file_that_found_no_room_leaves_no_gap(data: Path) -> None:
     disk = WatchedDisk()
     store, (partition,) = start_store(data, disk=disk)
     await durable(store, append(partition))
-    await until(lambda: store.journal._preparing is None)
+    await until(lambda: store.journal.supply._new is None)
     disk.fail("allocate", "*.new", errno.ENOSPC)
     await fill_journal_file(store, partition)
     await until(lambda: disk.failed and recycled(disk))

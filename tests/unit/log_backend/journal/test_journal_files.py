@@ -47,10 +47,10 @@ async def test_a_file_that_comes_back_does_not_make_room_for_the_making_of_anoth
     being_made, make = disk.hold("fill", "*.new")
     await use_a_file()
     come_back.set()
-    await until(lambda: journal._ready)
+    await until(lambda: journal.supply.ready)
     await until(being_made.is_set)
     await use_a_file()
-    assert (journal._files, len(journal._ready)) == (4, 0)
+    assert (journal.supply._count, len(journal.supply.ready)) == (4, 0)
     make.set()
     await store.aclose()
 

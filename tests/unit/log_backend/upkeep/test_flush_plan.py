@@ -92,7 +92,7 @@ async def test_a_flush_writes_the_partitions_that_there_is_room_for(data: Path) 
     )
     for partition, size in ((large, 400_000), (small, 1_000), (other, 2_000)):
         await durable(store, partition.append(records([b"x" * size]), waited=True))
-    await until(lambda: store.journal._ready and not store.journal._in_making)
+    await until(lambda: store.journal.supply.ready and not store.journal.supply.making)
     disk.others = disk.free_bytes(data) - METADATA_BYTES - 100_000
     await store.checkpoints.flush()
     assert [each.unflushed_bytes > 0 for each in (large, small, other)] == [True, False, False]
@@ -110,7 +110,7 @@ async def test_a_checkpoint_that_could_write_a_part_keeps_its_journal_file(data:
     disk.capacity = CAPACITY
     store, (large, small) = start_store(data, options=OPTIONS, disk=disk, queues=("large", "small"))
     await durable(store, append(small))
-    await until(lambda: store.journal._ready and not store.journal._in_making)
+    await until(lambda: store.journal.supply.ready and not store.journal.supply.making)
     disk.others = disk.free_bytes(data) - METADATA_BYTES - 100_000
     await fill_journal_file(store, large)
     await until(lambda: store.pressures.reasons)
