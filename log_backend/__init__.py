@@ -15,6 +15,7 @@ from routelog.log_backend.journal.journal import JournalFailed
 from routelog.log_backend.journal.journal_block import Reason, Settlement, UnknownEntry
 from routelog.log_backend.journal.journal_positions import NOTHING, JournalPositions
 from routelog.log_backend.journal.journal_reader import JournalDamaged
+from routelog.log_backend.journal.metadata_writer import MetadataWriter, unawaited
 from routelog.log_backend.log_store import LogStore
 from routelog.log_backend.loop.scheduler import Lane, Scheduler, in_turns, pause, scheduler_of
 from routelog.log_backend.metadata.metadata import (
@@ -24,7 +25,6 @@ from routelog.log_backend.metadata.metadata import (
     MetadataUnavailable,
     RevisionConflict,
 )
-from routelog.log_backend.metadata.metadata_writer import MetadataWriter, unawaited
 from routelog.log_backend.metadata.schedule import Schedule
 from routelog.log_backend.metadata.schedule_store import ScheduledRecord, ScheduleStore
 from routelog.log_backend.partitions.cursor import Cursor

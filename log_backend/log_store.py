@@ -4,12 +4,13 @@
       LOCK                                   one owner
       ballast                                room for metadata on a full disk: see ballast.py
       compressing                            scratch file of compression
-      metadata/                              RocksDB: topology, users, cursor snapshots
+      metadata/                              RocksDB: topology, users, cursor snapshots, as the journal has them
       journal/<number, 20 digits>.journal
       logs/<vhost>/<queue>-<partition>/...   durable partitions
       spill/...                              what other partitions could not keep in memory; emptied at start
 
-Start: `LogStore(...)`, `open_partition` for each one that the topology knows, `recover`, `start`.
+Start: `LogStore(...)`, `recover_metadata`, `open_partition` for each one that the topology knows, `recover`,
+`start`.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from routelog.log_backend.doors.disk import Disk
 from routelog.log_backend.journal.journal import Journal
 from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.journal.journal_supply import JournalSupply
+from routelog.log_backend.journal.metadata_writer import MetadataWriter
 from routelog.log_backend.loop.background import Background
 from routelog.log_backend.loop.scheduler import scheduler_of
 from routelog.log_backend.metadata.metadata import Change, MetadataStore
@@ -63,7 +65,7 @@ class LogStore:
     """The partitions of a node on one data directory.
 
     Attributes:
-        metadata, clock: the store for topology and users; what time it is.
+        metadata, metadata_writer, clock: topology and users, only read; what changes them; what time it is.
         schedules, reads, has_remote: what is due when; what loads records; there is remote storage for logs.
         intake, memory: what partitions share when they grow; all memory that holds messages.
         partitions: by number; read by others, changed only here.
@@ -132,6 +134,7 @@ class LogStore:
         )
         self.journal.on_disk_full = lambda: self._disk_pressure.refused()
         self.waiters = self.journal.waiters
+        self.metadata_writer = MetadataWriter(self.journal, self.metadata, loop)
         tail_bytes_max = options.memory_tail_bytes
         let_go = GradualFree(scheduler_of(loop)).add
         self.intake = LogIntake(self.journal.groups, tail_bytes_max, self._tails_changed, let_go)
@@ -171,6 +174,7 @@ class LogStore:
             self.memory,
             self.space,
             self.metadata,
+            self.metadata_writer,
             self._flusher,
             writer,
             self._compressor,
@@ -193,6 +197,14 @@ class LogStore:
         self._failure: Exception | None = None
 
     # -- life
+
+    def recover_metadata(self) -> None:
+        """Bring the metadata up to the journal; before anything is read from them.
+
+        Raises:
+            JournalDamaged: what was durable cannot be read.
+        """
+        self._recovery.replay_metadata(self.journal)
 
     def recover(self) -> int:
         """Replay the journal into the open partitions; returns the entries replayed.
@@ -224,6 +236,7 @@ class LogStore:
 
     async def aclose(self) -> None:
         """Write everything that is needed to segments and snapshots, then let go of the files."""
+        self.metadata_writer.stop()
         self.checkpoints.stop()
         self._disk_pressure.close()
         await self.scrub.aclose()
@@ -240,6 +253,7 @@ class LogStore:
         if self._failure is None:
             await self.checkpoints.take()  # with what was visible too late for the first
         await self.journal.aclose()
+        self.metadata_writer.close()
         self._removal.give_up()  # which only closes files: what is in them stays
         self.space.stop()
         await self._background.ended()
@@ -379,6 +393,7 @@ class LogStore:
             self.checkpoints.fail()
             self._compressor.stop()
             self.journal.stop(error)  # which says so in the log
+            self.metadata_writer.failed(error)
             self.pressures.press(
                 "journal", False
             )  # nothing waits for it; publishers hear of the error

@@ -7,7 +7,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from routelog.log_backend.doors.disk import Disk, DiskFull
+from routelog.log_backend.journal.journal import Journal
 from routelog.log_backend.journal.journal_block import Block, JournalEntry, Reason
+from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.metadata.metadata import Change, MetadataStore
 from routelog.log_backend.partitions.cursor import Cursor
 from routelog.log_backend.partitions.partition_log import PartitionLog
@@ -36,6 +38,8 @@ from routelog.log_backend.settlement.cursor_snapshot import (
 
 log = logging.getLogger(__name__)
 
+CHANGES_MAX = 1_000  # of metadata, carried out in one batch
+
 
 class Recovery:
     """Brings partitions back: `load` each one, then `replay` the journal once."""
@@ -53,6 +57,24 @@ class Recovery:
         self._remove_directory = remove_directory
         self._known_offsets: dict[int, int] = {}  # by partition: behind the highest one ever given
         self._forgotten = False
+
+    def replay_metadata(self, journal: Journal) -> None:
+        """Carry out those changes of metadata that the store does not have; nothing was read from it before."""
+        applied = JournalExtent(self._metadata).applied
+        changed = [
+            (each.position, each.metadata_changes())
+            for each in journal.recover()
+            if each.position > applied
+        ]
+        if changed:
+            journal.adopt()  # the store must not tell of what a power cut takes from the journal
+        changes: list[Change] = []
+        for position, more in changed:
+            changes += more
+            if len(changes) >= CHANGES_MAX or position == changed[-1][0]:
+                changes.append(JournalExtent.applied_change(position))
+                self._metadata.apply(changes, synced=False)
+                changes.clear()
 
     def load(self, partition: PartitionLog, begins: Mapping[int, int]) -> bool:
         """Restore the cursors of a partition from their snapshots, and open its segments.
@@ -103,7 +125,7 @@ class Recovery:
         replayed = 0
         for block in blocks:
             for entry in block.entries:
-                partition = partitions.get(entry.partition)
+                partition = partitions.get(entry.partition)  # none of a change of metadata
                 if partition is not None:
                     self._replay(partition, entry)
                     replayed += 1

@@ -268,9 +268,9 @@ async def running_node(
     turns = Turns()
     clock = turns.clock if clocked else SystemClock()
     logs = LogStore(data, SystemDisk(), clock, loop, options)
-    writer = MetadataWriter(logs.metadata, loop)
-    node = Node(logs, writer, turns)
+    node = Node(logs, logs.metadata_writer, turns)
     try:
+        logs.recover_metadata()
         node.vhosts.load(logs.metadata)
         logs.recover()
         node.vhosts.recovered()
@@ -279,5 +279,4 @@ async def running_node(
         await node.vhosts.add("/")
         yield node
     finally:
-        await writer.aclose()
         await logs.aclose()

@@ -53,7 +53,6 @@ from routelog.log_backend import (
     MetadataCorrupt,
     MetadataStore,
     MetadataUnavailable,
-    MetadataWriter,
     RemoteStorage,
     SystemClock,
     SystemDisk,
@@ -161,13 +160,13 @@ class Broker:
             raise StartError(f"data directory {config.data_dir}: {error}") from None
         self._cork = Cork(loop)
         self._gate = Gate(loop)
-        self._writer = MetadataWriter(logs.metadata, loop)
+        writer = logs.metadata_writer
         self._passwords = PasswordVerifier(self._clock.monotonic, key=random_key())
-        self._users = UserDirectory(self._writer, self._passwords.hash)
-        self._parameters = GlobalParameters(self._writer)
+        self._users = UserDirectory(writer, self._passwords.hash)
+        self._parameters = GlobalParameters(writer)
         self._vhosts = VhostDirectory(
             logs,
-            self._writer,
+            writer,
             self._cork.call_soon,
             loop.call_later,
             default_durability=Durability(config.default_durability),
@@ -182,6 +181,7 @@ class Broker:
         """Read what is stored, replay the journal, and begin to write."""
         logs, vhosts, users = self._logs, self._vhosts, self._users
         try:
+            logs.recover_metadata()
             users.load(logs.metadata)
             self._parameters.load(logs.metadata)
             vhosts.load(logs.metadata)
@@ -414,7 +414,6 @@ class Broker:
             self._group_expiry.stop()
         if self._remote is not None:
             await self._remote.aclose()
-        await self._writer.aclose()
         await self._logs.aclose()
 
 

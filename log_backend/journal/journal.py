@@ -116,6 +116,7 @@ class Journal:
         self._later = Deadline(loop, COMMIT_DELAY_SECONDS, self._commit)
         self._mark_timer: asyncio.TimerHandle | None = None
         self._marking = False
+        self._old_files: list[JournalFile] = []  # of earlier runs
         self._file: JournalFile | None = None
         self._closing: asyncio.Future[None] | None = None
         self._closed = False
@@ -126,7 +127,7 @@ class Journal:
         self._thread = threading.Thread(target=self._write_blocks, name="journal", daemon=True)
 
     def recover(self) -> Iterator[Block]:
-        """Read what earlier runs left, in order; call before `start`, and use up.
+        """Read what earlier runs left, in order; call before `start`, and use up. It may be read again.
 
         Raises:
             JournalDamaged: a block that had been durable cannot be read.
@@ -134,14 +135,19 @@ class Journal:
         yield from self._reader.blocks()
         self.written = self.durable = max(0, self._reader.end - 1)
 
+    def adopt(self) -> None:
+        """Make durable what was read: it may be in the system's cache only. `start` does it, too."""
+        if not self._old_files:
+            self._old_files = self.supply.adopt(self._reader)
+
     def start(self) -> None:
         """Begin to accept entries; files of earlier runs become complete files at once."""
-        old_files = list(self.supply.adopt(self._reader))
+        self.adopt()
         self.groups.start(self.durable + 1)
         self._thread.start()
-        for file in old_files:
+        for file in self._old_files:
             self._on_file_full(file)
-        self.supply.prepare()
+        self.supply.start()
 
     def append(self, entry: JournalEntry, *, waited: bool, synced: bool = True) -> int:
         """Add a change to the next commit.

@@ -22,6 +22,7 @@ The kinds of entries, and their contents::
                     packed 1: first offset u64, a bit an offset, least significant first
     3  HANDED_OUT   cursor u32, zeros 4, end u64: everything below was delivered, or is settled
     4  REDELIVERED  cursor u32, zeros 4, then triples of u64: first offset, end offset, count
+    5  METADATA     changes of topology, users, policies ...: see `metadata_changes.py`
 
 Entry 3 with the cursor 0xffffffff, of which there is none, says that offsets below `end` were given to records
 that are not in the journal: they are not given again.
@@ -56,6 +57,8 @@ from routelog.log_backend.journal.journal_groups import (
     MAGIC,
     JournalGroup,
 )
+from routelog.log_backend.journal.metadata_changes import METADATA, MetadataChanges
+from routelog.log_backend.metadata.metadata import Change
 from routelog.log_backend.records.checksum import crc32c
 from routelog.log_backend.records.record_batch import decode_batch
 from routelog.log_backend.settlement.settled_chunk import set_bits
@@ -227,8 +230,8 @@ def _numbers(content: bytes | memoryview) -> tuple[int, ...]:
 
 
 StateChange = Settlement | HandedOut | Redelivered
-_STATE_CHANGES: Mapping[int, type[StateChange]] = {
-    each.kind: each for each in (Settlement, HandedOut, Redelivered)
+_CHANGES: Mapping[int, type[StateChange | MetadataChanges]] = {
+    each.kind: each for each in (Settlement, HandedOut, Redelivered, MetadataChanges)
 }
 
 
@@ -237,6 +240,14 @@ class FileMark(NamedTuple):
 
     number: int
     salt: int
+
+
+class _Place(NamedTuple):
+    # Of an entry; its content lies at [begin, end) of the block's content.
+    kind: int
+    partition: int
+    begin: int
+    end: int
 
 
 class Block:
@@ -249,16 +260,51 @@ class Block:
         length: in bytes, without padding.
     """
 
-    __slots__ = ("durable", "entries", "first", "length", "position")
+    __slots__ = ("_content", "_places", "durable", "first", "length", "position")
 
     def __init__(
-        self, position: int, first: int, durable: int, length: int, entries: list[JournalEntry]
+        self,
+        position: int,
+        first: int,
+        durable: int,
+        length: int,
+        content: memoryview,
+        places: list[_Place],
     ) -> None:
         self.position = position
         self.first = first
         self.durable = durable
         self.length = length
-        self.entries = entries
+        self._content = content
+        self._places = places
+
+    @property
+    def entries(self) -> list[JournalEntry]:
+        """All of them, decoded anew; batches are parts of the buffer that the block was read from.
+
+        Raises:
+            UnknownEntry: one is from a later version.
+        """
+        return [self._decoded(place) for place in self._places]
+
+    def metadata_changes(self) -> list[Change]:
+        """What it changes in the metadata, in order.
+
+        Raises:
+            UnknownEntry: from a later version.
+        """
+        entries = [self._decoded(place) for place in self._places if place.kind == METADATA]
+        return [change for entry in entries for change in entry.change.changes]
+
+    def _decoded(self, place: _Place) -> JournalEntry:
+        kind, partition, begin, end = place
+        content = self._content[begin:end]
+        if kind == BATCH:
+            return JournalEntry(partition, decode_batch(content, 0))
+        try:
+            return JournalEntry(partition, _CHANGES[kind].decode(content))
+        except (ValueError, struct.error) as error:
+            raise UnknownEntry(kind, partition, str(error)) from None
 
 
 def encode_block(
@@ -294,10 +340,11 @@ def decode_block(buffer: bytearray | memoryview, at: int, mark: FileMark) -> Blo
         return None
     if crc32c(buffer[at + 8 : at + length]) != int.from_bytes(header[4:8], "little"):
         return None
-    entries = list(_entries(memoryview(buffer)[at + BLOCK_HEADER_BYTES : at + length]))
-    if len(entries) != count:
+    content = memoryview(buffer)[at + BLOCK_HEADER_BYTES : at + length]
+    places = list(_places(content))
+    if len(places) != count:
         return None
-    return Block(position, first, durable, length, entries)
+    return Block(position, first, durable, length, content, places)
 
 
 def aligned(size: int) -> int:
@@ -305,21 +352,14 @@ def aligned(size: int) -> int:
     return size + -size % BLOCK_ALIGNMENT
 
 
-def _entries(content: memoryview) -> Iterator[JournalEntry]:
+def _places(content: memoryview) -> Iterator[_Place]:
     at = 0
     while at < len(content):
         kind, partition, length = entry_header(content, at)
-        at += ENTRY_HEADER_BYTES
-        piece = content[at : at + length]
-        if kind == BATCH:
-            yield JournalEntry(partition, decode_batch(piece, 0))
-        elif kind in _STATE_CHANGES:
-            try:
-                yield JournalEntry(partition, _STATE_CHANGES[kind].decode(piece))
-            except (ValueError, struct.error) as error:
-                raise UnknownEntry(kind, partition, str(error)) from None
-        else:
+        if kind != BATCH and kind not in _CHANGES:
             raise UnknownEntry(kind, partition, "this kind is not known")
+        at += ENTRY_HEADER_BYTES
+        yield _Place(kind, partition, at, at + length)
         at += length
 
 
@@ -329,12 +369,14 @@ __all__ = [
     "BLOCK_HEADER_BYTES",
     "HANDED_OUT",
     "MAGIC",
+    "METADATA",
     "REDELIVERED",
     "SETTLED",
     "Block",
     "FileMark",
     "HandedOut",
     "JournalEntry",
+    "MetadataChanges",
     "Reason",
     "Redelivered",
     "Settlement",

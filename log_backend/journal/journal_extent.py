@@ -1,15 +1,17 @@
-"""Which files a journal must have, and where it begins: what is gone as a whole leaves no trace in the others.
+"""What the metadata store says of the journal: where it begins, which files it has, and how much the store has.
 
 In the metadata store, big-endian::
 
     b"journal/first" -> u64, number of the first file whose entries are not durable elsewhere
                         u64, position of the first block in it, or behind it
     b"journal/last"  -> u64, number of the last file that was given a name
+    b"journal/applied" -> u64, position: the store has all METADATA entries up to there
 
 Numbers have no gaps. The first is stored by the checkpoint that covers the files below it, before they get
 other names; the last when the file has its name, before anything is written there. So every file from the first
 to the last one is there, and none behind the last has a block. Positions have no gaps either: when the first
-block of these files has a higher one, the first file has lost all that it held.
+block of these files has a higher one, the first file has lost all that it held. What is applied was durable, so
+the journal does not end before that.
 """
 
 import struct
@@ -20,6 +22,7 @@ from routelog.log_backend.metadata.metadata import Change, MetadataStore
 
 _FIRST = b"journal/first"
 _LAST = b"journal/last"
+_APPLIED = b"journal/applied"
 _BEGINNING = struct.Struct(">QQ")
 _NUMBER = struct.Struct(">Q")
 
@@ -54,6 +57,20 @@ class JournalExtent:
             return 0
         number: int = _NUMBER.unpack(entry.value)[0]
         return number
+
+    @property
+    def applied(self) -> int:
+        """Position of the last block whose changes of metadata the store has."""
+        entry = self._metadata.get(_APPLIED)
+        if entry is None:
+            return 0
+        position: int = _NUMBER.unpack(entry.value)[0]
+        return position
+
+    @staticmethod
+    def applied_change(position: int) -> Change:
+        """What to store together with the last changes of a block."""
+        return Change(_APPLIED, _NUMBER.pack(position))
 
     def missing(self, numbers: Collection[int]) -> list[int]:
         """Numbers of files that there must be, and that are not among these."""

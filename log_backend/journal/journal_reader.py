@@ -2,7 +2,8 @@
 
 Blocks that were written and not synced may survive a power cut or not, each on its own. So the journal ends
 before the first block that is missing, whatever lies behind, unless some block there says that the missing
-one had been durable: then it is damaged. A file without the mark of its end is damaged, too.
+one had been durable, or the metadata store has changes from there or from behind it: then it is damaged. A file
+without the mark of its end is damaged, too.
 """
 
 import logging
@@ -47,7 +48,7 @@ class JournalDamaged(Exception):
 
 
 class JournalReader:
-    """Reads a journal once, from its first file to its last.
+    """Reads a journal from its first file to its last.
 
     Attributes:
         end: position behind the last block that counts; where there is none, of the next; 0: of a journal
@@ -70,7 +71,7 @@ class JournalReader:
         self.last_pages: dict[FileMark, int] = {}
 
     def blocks(self) -> Iterator[Block]:
-        """The blocks that count, in order; to be used up.
+        """The blocks that count, in order; to be used up. Another call reads them again.
 
         Raises:
             JournalDamaged: a block that had been durable cannot be read, or a file is not whole.
@@ -80,7 +81,9 @@ class JournalReader:
         marks = self._files.marks()
         last = self._known_last(marks)
         beginning = None if self._extent is None else self._extent.beginning
-        missing = 0
+        self.end = missing = 0
+        self.doubtful.clear()
+        self.behind.clear()
         gap = last_place = (
             Path(),
             0,
@@ -112,7 +115,8 @@ class JournalReader:
                 if block.durable >= missing:
                     raise JournalDamaged(*gap, f"commit {missing} is missing")
                 self.behind.setdefault(mark, []).append(at)
-            if not missing and claims_block(content, end, mark, self.end):
+            is_told = mark in self.ends
+            if not (missing or is_told) and claims_block(content, end, mark, self.end):
                 log.warning(
                     "%s: commit %d at byte %d is torn, or damaged since; it is left out: what it held "
                     "was confirmed at the very end of the last run, if at all",
@@ -123,6 +127,8 @@ class JournalReader:
             self.ends[mark] = self.end or (0 if beginning is None else beginning.position)
         if beginning is not None:
             self.end = self.end or beginning.position
+        if self._extent is not None and self._extent.applied >= self.end:
+            raise JournalDamaged(*(gap if missing else last_place), f"commit {self.end} is missing")
         for _, mark, at, size in unvouched:
             self.doubtful.setdefault(mark, []).append((at, size))
 

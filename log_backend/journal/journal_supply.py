@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor
 from pathlib import Path
 
@@ -26,6 +26,8 @@ class JournalSupply:
         ready: files to write next, in order.
         making: files that are being made or recycled.
         frugal: space is low: more than FILES_MIN files are not made.
+        held: files that are complete and wait for nothing but that a deletion is durable. They do not count:
+            when no other has room, the deletion needs another one.
         on_ready, on_refused, on_failed: set by the owner; called when a file is ready, when there was no
             room for another one, and when the disk has failed.
 
@@ -49,6 +51,7 @@ class JournalSupply:
         self.ready: deque[JournalFile] = deque()
         self.making: set[asyncio.Future[JournalFile]] = set()
         self.frugal = False
+        self.held = 0
         self.on_ready: Callable[[], None] = lambda: None
         self.on_refused: Callable[[DiskFull], None] = lambda error: None
         self.on_failed: Callable[[Exception], None] = lambda error: None
@@ -67,23 +70,29 @@ class JournalSupply:
         """Reads what earlier runs left."""
         return JournalReader(self.files, self._extent)
 
-    def adopt(self, reader: JournalReader) -> Iterator[JournalFile]:
-        """Open and sync the files that an earlier run left and the reader has read; then `prepare`."""
+    def adopt(self, reader: JournalReader) -> list[JournalFile]:
+        """Open and sync the files that an earlier run left and the reader has read."""
         for mark, blocks in reader.behind.items():
             path = self.files.path(mark)
             log.warning("%s: dropped %d commits behind lost ones, none synced", path, len(blocks))
             self.files.erase(mark, blocks)
-        self.files.remove_unfinished()
-        if self._extent is not None:
-            self._next_number = self._extent.last
+        adopted: list[JournalFile] = []
         for mark in self.files.marks():
-            self._next_number = mark.number
-            self._count += 1
             doubtful = reader.doubtful.get(mark, [])
             file = self.files.open(mark, reader.last_pages[mark], doubtful)
             file.end = reader.ends[mark]
-            yield file
+            adopted.append(file)
+        self._next_number = adopted[-1].mark.number if adopted else 0
+        self._count = len(adopted)
+        return adopted
+
+    def start(self) -> None:
+        """Make the first file; those of earlier runs are adopted."""
+        self.files.remove_unfinished()
+        if self._extent is not None:
+            self._next_number = max(self._next_number, self._extent.last)
         self._next_number += 1
+        self.prepare()
 
     def prepare(self) -> None:
         """Make one file ahead: it takes as long to fill with zeros as to fill with entries."""
@@ -108,7 +117,7 @@ class JournalSupply:
             self._disk.close(file.file)
 
     def _limit(self) -> int:
-        return FILES_MIN if self.frugal else self._files_max
+        return self.held + (FILES_MIN if self.frugal else self._files_max)
 
     def _in_executor(
         self, make: Callable[..., JournalFile], *arguments: object

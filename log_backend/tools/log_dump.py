@@ -7,6 +7,7 @@ import msgspec
 from routelog.log_backend.journal.journal_block import (
     HandedOut,
     JournalEntry,
+    MetadataChanges,
     Redelivered,
     Settlement,
 )
@@ -206,6 +207,12 @@ def journal_reports(data: DataDirectory) -> Iterator[tuple[JournalReport, list[B
 
 def _entry(entry: JournalEntry) -> dict[str, object]:
     change = entry.change
+    if isinstance(change, MetadataChanges):
+        changes = [
+            {"key": each.key.decode(errors="backslashreplace"), "deleted": each.value is None}
+            for each in change.changes
+        ]
+        return {"kind": type(change).__name__, "changes": changes}
     found: dict[str, object] = {"partition": entry.partition, "kind": type(change).__name__}
     if isinstance(change, RecordBatch):
         found |= {"first": change.base_offset, "end": change.end_offset}

@@ -264,7 +264,10 @@ class Repair:
 
     def _write_journal(self, blocks: list[Block], number: int) -> None:
         mark = FileMark(number, random_number())
-        first = blocks[0].position if blocks else 1
+        # Those whose changes the metadata have keep positions up to that one, and the others get higher ones.
+        applied = JournalExtent(self._data.metadata).applied
+        first = applied + 1 - sum(block.position <= applied for block in blocks)
+        first = max(first, blocks[0].position if blocks else 1)
         parts: list[Buffer] = []
         for position, block in enumerate(blocks, first):
             parts.append(encode_block(mark, position, first, position - 1, block.entries))
@@ -299,7 +302,8 @@ class Repair:
         content = bytearray(read_file(self._disk, path))
         for _, block in whole_blocks(content, mark):
             return mark.number, block.position
-        return mark.number, JournalExtent(self._data.metadata).beginning.position
+        extent = JournalExtent(self._data.metadata)
+        return mark.number, max(extent.beginning.position, extent.applied + 1)
 
     # -- files
 

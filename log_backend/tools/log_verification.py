@@ -372,11 +372,13 @@ def check_journal(data: DataDirectory) -> Iterator[JournalCheck]:
         check = JournalCheck(files.any_path(number), FileMark(number, 0), 0)
         check.damage(0, FILE_MISSING)
         yield check
-    durable = _durable(files)
+    applied = extent.applied
+    durable = max(_durable(files), applied)
     beginning = extent.beginning
     expected = 0
     ended = False  # a commit is missing that was never synced: what follows does not count
-    for mark in files.marks():
+    marks = files.marks()
+    for mark in marks:
         content = files.read(mark)
         check = JournalCheck(files.path(mark), mark, len(content))
         if find_end(content) is None:
@@ -406,6 +408,8 @@ def check_journal(data: DataDirectory) -> Iterator[JournalCheck]:
             check.notice(end, f"{reason} do not count")
         elif not ended and claims_block(content, end, mark, expected):
             check.notice(end, f"commit {expected} is torn, or damaged at the very end")
+        if mark == marks[-1] and not ended and expected <= applied:
+            check.damage(end, _missing(expected, applied + 1))
         yield check
 
 

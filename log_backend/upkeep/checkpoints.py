@@ -1,8 +1,9 @@
 """Flushes write batches to segments; a checkpoint syncs them, stores cursors, and frees journal files.
 
 A record is in the journal first. Its batch goes to a segment, without a sync, when the flush timer rings or
-memory is short. A journal file is recycled once all that it holds is durable elsewhere: in a synced segment, or
-as settled in a stored snapshot. So the order of a checkpoint is: write, sync, store snapshots, recycle.
+memory is short. A journal file is recycled once all that it holds is durable elsewhere: in a synced segment,
+as settled in a stored snapshot, or as topology in the metadata store. So the order of a checkpoint is: write,
+sync, store snapshots, recycle.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from routelog.log_backend.doors.disk import DiskFull
 from routelog.log_backend.journal.journal import Journal
 from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.journal.journal_files import JournalFile
+from routelog.log_backend.journal.metadata_writer import MetadataWriter
 from routelog.log_backend.loop.scheduler import Lane, in_turns
 from routelog.log_backend.metadata.metadata import MetadataStore
 from routelog.log_backend.partitions.log_intake import LogIntake
@@ -55,6 +57,7 @@ class Checkpoints:
         memory: MemoryWatch,
         space: DiskSpace,
         metadata: MetadataStore,
+        metadata_writer: MetadataWriter,
         flusher: Flusher,
         writer: SegmentWriter,
         compressor: SegmentCompressor,
@@ -72,6 +75,7 @@ class Checkpoints:
         self._memory = memory
         self._space = space
         self._metadata = metadata
+        self._metadata_writer = metadata_writer
         self._flusher = flusher
         self._writer = writer
         self._compressor = compressor
@@ -227,13 +231,22 @@ class Checkpoints:
             seen = [snapshot(p) async for p in in_turns(changed, Lane.UPKEEP)]
             last = files[-1:]
             changes = [JournalExtent.begins_with(each.mark.number + 1, each.end) for each in last]
+            await self._metadata_writer.applied()  # what the files say of topology is synced, too
             await self._loop.run_in_executor(
                 self._flusher, store_snapshots, self._metadata, seen, changes
             )
             await self._evict()
+            supply = self._journal.supply
             for full in files:
                 # A partition that a crash may bring back needs what the journal has of it.
-                self._removal.when_decided(partial(self._journal.recycle, full))
+                supply.held += 1
+                self._removal.when_decided(partial(self._recycle, full))
+            if supply.held:  # and the journal needs room to say that it does not come back
+                supply.prepare()
+
+    def _recycle(self, file: JournalFile) -> None:
+        self._journal.supply.held -= 1
+        self._journal.recycle(file)
 
     def go_on(self) -> None:
         """There is room: write what was refused, and take the checkpoint that full files wait for."""

@@ -20,7 +20,6 @@ from routelog.log_backend import (
     LogOptions,
     LogStore,
     MetadataStore,
-    MetadataWriter,
     SystemClock,
 )
 from routelog.log_backend.partitions.partition_log import PartitionLog
@@ -94,7 +93,10 @@ class Node:
         self.store.metadata.apply(changes, synced=False)
         self.metadata = WatchedMetadata(self.store.metadata, self.disk)
         self.disk.before_operation = lambda: self.watch(self)
-        self.writer = MetadataWriter(self.store.metadata, loop)
+        self.store.recover_metadata()
+        self.promises.topology.check(self.store.metadata)
+        self.writer = self.store.metadata_writer
+        self.promises.topology.follow(self.writer)
         self.vhosts = VhostDirectory(self.store, self.writer, loop.call_soon, loop.call_later)
         self.vhosts.load(self.store.metadata)
         self.store.recover()
@@ -110,13 +112,11 @@ class Node:
         """Stop in order."""
         self.is_started = False
         async with asyncio.timeout(WAIT_SECONDS):
-            await self.writer.aclose()
             await self.store.aclose()
 
     async def abandon(self) -> None:
         """After a start that failed: the broker ends then, so the store is left as it is."""
-        async with asyncio.timeout(WAIT_SECONDS):
-            await self.writer.aclose()
+        self.writer.close()
 
     @property
     def vhost(self) -> VirtualHost:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Self
 
+from crash.topology_promise import TopologyPromise
 from crash.transaction_promise import PromiseBroken, TransactionPromise
 
 from routelog.log_backend.partitions.partition_log import PartitionLog
@@ -152,12 +153,14 @@ class Promises:
     def __init__(self) -> None:
         self.queues: dict[str, list[QueuePromises | None]] = {}
         self.transactions: list[TransactionPromise] = []
+        self.topology = TopologyPromise()
 
     def copy(self) -> Promises:
         """The promises of this moment."""
         copied = Promises()
         for name, generations in list(self.queues.items()):
             copied.queues[name] = [each and each.copy() for each in list(generations)]
+        copied.topology = self.topology.copy()
         copied.transactions = [each.copy() for each in list(self.transactions)]
         return copied
 

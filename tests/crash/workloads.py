@@ -6,11 +6,14 @@ coroutine function with the decorator: the power cuts and the disk faults take i
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from crash.committing import commit, commit_in_turns, fail_in_turns
-from crash.node import Node, until_gone, wait_for
+from crash.node import WAIT_SECONDS, Node, until_gone, wait_for
+
+from routelog.vhosts import Policy, User, UserDirectory
 
 Workload = Callable[[Node, Path], Awaitable[Node]]
 
@@ -240,6 +243,34 @@ async def topology_that_changes(node: Node, root: Path) -> Node:
         await node.confirmed(node.append(f"t{number}", 2, 300))
         node.vhost.delete_exchange(name, if_unused=False)
     return node
+
+
+@workload
+async def topology_in_flight(node: Node, root: Path) -> Node:
+    """Queues, bindings, users and policies come and go, and hardly anybody waits for an answer."""
+    await node.declare("kept")
+    users = UserDirectory(node.writer, _no_hash)
+    answers: list[Awaitable[object]] = []
+    for number in range(24):
+        answers.append(node.declaring(f"f{number}"))
+        node.vhost.bind_queue("kept", "amq.direct", f"key.{number}", {})
+        answers.append(asyncio.ensure_future(users.put_user(User(f"u{number % 3}", f"{number}"))))
+        policy = Policy("p", f"^f{number}$", {"delivery-limit": 1 + number})
+        answers.append(asyncio.ensure_future(node.vhost.policies.put(policy)))
+        node.append(f"f{number}", 1, 200)
+        if number % 4 == 3:
+            answers += [node.deleting(f"f{number - each}") for each in (1, 3)]
+        if number % 8 == 7:
+            async with asyncio.timeout(WAIT_SECONDS):
+                await asyncio.gather(*answers)
+            answers.clear()
+    async with asyncio.timeout(WAIT_SECONDS):
+        await asyncio.gather(*answers)
+    return node
+
+
+async def _no_hash(password: bytes) -> str:
+    return password.decode()
 
 
 @workload

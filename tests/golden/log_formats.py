@@ -15,6 +15,7 @@ from routelog.log_backend.journal.journal_block import (
     FileMark,
     HandedOut,
     JournalEntry,
+    MetadataChanges,
     Reason,
     Redelivered,
     Settlement,
@@ -58,6 +59,19 @@ ENTRIES = [
     JournalEntry(4, Settlement(0, SCATTERED, Reason.REJECTED)),
     JournalEntry(4, HandedOut(0, 368_772)),
     JournalEntry(4, Redelivered(0, [(17, 18, 3), (19, 20, 1)])),
+]
+METADATA_ENTRIES = [
+    JournalEntry(
+        0,
+        MetadataChanges(
+            [
+                Change(b"queues/%2F/q", b'{"version":1}'),
+                Change(b"users/guest", None),
+                Change(b"journal/of-a-test", b""),
+            ]
+        ),
+    ),
+    JournalEntry(0, MetadataChanges([])),
 ]
 BLOCK_FILE = FileMark(17, 0x0123_4567_89AB_CDEF)
 BLOCK_MARKS = 1_002, 990, 1_001  # position, first, durable
@@ -108,6 +122,7 @@ def files() -> dict[str, bytes]:
         "record-batch-1-shared-key.bin": _batch(SHARED_KEY),
         "record-batch-1-key-column.bin": _batch(KEY_COLUMN),
         "journal-block-1.bin": encode_block(BLOCK_FILE, *BLOCK_MARKS, ENTRIES),
+        "journal-metadata-1.bin": encode_block(BLOCK_FILE, *BLOCK_MARKS, METADATA_ENTRIES),
         "journal-end-1.bin": encode_end(2 * 4096),
         "partition-1.bin": encode_number(PARTITION),
         index_path.name: index,

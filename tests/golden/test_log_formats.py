@@ -9,6 +9,7 @@ from golden.log_formats import (
     FOLDER,
     KEY_COLUMN,
     MARKS,
+    METADATA_ENTRIES,
     PARTITION,
     PROPERTIES,
     RUNS,
@@ -104,6 +105,13 @@ def test_a_journal_block_is_read() -> None:
     assert (handed_out.cursor, handed_out.end) == (0, 368_772)
     assert isinstance(redelivered, Redelivered)
     assert (redelivered.cursor, redelivered.counts) == (0, [(17, 18, 3), (19, 20, 1)])
+
+
+def test_a_journal_block_of_changes_of_metadata_is_read() -> None:
+    block = decode_block(bytearray(golden("journal-metadata-1.bin")), 0, BLOCK_FILE)
+    assert block is not None
+    found = [(entry.partition, entry.change.changes) for entry in block.entries]
+    assert found == [(0, entry.change.changes) for entry in METADATA_ENTRIES]
 
 
 def test_a_cursor_snapshot_is_read() -> None:

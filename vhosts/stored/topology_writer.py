@@ -24,12 +24,12 @@ class TopologyWriter(Protocol):
         ...
 
     def submit(self, changes: Sequence[Change]) -> Awaitable[int]:
-        """Queue one atomic batch.
+        """Add one atomic change to the journal.
 
         Returns:
-            Resolves to the revision of the batch when it is durable.
+            Resolves to the position in the journal when it is durable there.
 
         Raises:
-            MetadataUnavailable: nothing more can be written; nothing was queued.
+            MetadataUnavailable: nothing more can be written; nothing was added.
         """
         ...

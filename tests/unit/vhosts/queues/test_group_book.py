@@ -423,20 +423,23 @@ async def test_a_group_is_given_what_is_durable_as_soon_as_it_is(node: Node) -> 
     node.turns.run()
     journal.hold()
     fill(queue, 2)
-    late = await join(node, queue, "late", "next")
-    beyond = await join(node, queue, "beyond", 99)
-    assert late.record.begins == beyond.record.begins == [3]
-    second = consume(queue, late)
+    joining = [
+        asyncio.ensure_future(join(node, queue, name, wanted))
+        for name, wanted in (("late", "next"), ("beyond", 99))
+    ]
+    await asyncio.sleep(0)
+    assert [queue.groups[name].record.begins for name in ("late", "beyond")] == [[3], [3]]
     node.turns.run()
-    assert (early.ready, late.ready) == (0, 0)
-    assert (first.bodies(), second.bodies()) == (numbered(0, 3), [])
+    assert early.ready == 0
+    assert first.bodies() == numbered(0, 3)
     for delivery in first.take():
         delivery.partition.give_back(delivery.offset, delivery.offset + delivery.count)
     early.wake()
     node.turns.run()
     assert first.bodies() == numbered(0, 3), "what comes back does not wait"
-    journal.let_go()
-    await journal.drain()
+    journal.let_go()  # the groups themselves are in the block, too
+    late, _ = await asyncio.gather(*joining)
+    second = consume(queue, late)
     node.turns.run()
     assert first.bodies() == [*numbered(0, 3), *numbered(0, 2)]
     assert second.bodies() == numbered(0, 2)

@@ -1,0 +1,200 @@
+"""Where changes of metadata become durable: the journal takes them, and then the metadata store follows.
+
+The journal decides. A change is an entry there, and what is answered waits until its block is synced. Then the
+store carries it out, without a sync: what it loses in a power cut, recovery carries out again
+(`LogStore.recover_metadata`). With the last change of each block the store is told, in the same batch, how far
+it has come (`JournalExtent.applied`).
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from routelog.log_backend.journal.journal import Journal, JournalFailed
+from routelog.log_backend.journal.journal_entry import JournalEntry
+from routelog.log_backend.journal.journal_extent import JournalExtent
+from routelog.log_backend.journal.metadata_changes import OF_NO_PARTITION, MetadataChanges
+from routelog.log_backend.metadata.metadata import (
+    FIRST_FREE_KEY,
+    Change,
+    MetadataStore,
+    MetadataUnavailable,
+)
+
+log = logging.getLogger(__name__)
+
+RESOLVED_MAX = 8  # submissions of one turn of the loop: whoever waits for one does 100 us of work
+
+
+@dataclass(frozen=True, slots=True)
+class _Submission:
+    position: int  # of its block
+    changes: Sequence[Change]
+    applied: asyncio.Future[int]
+
+
+class MetadataWriter:
+    """Takes changes of metadata in the order in which they are submitted; used on the loop only.
+
+    The store is written on the loop, too: its engine holds Python's lock meanwhile, so a thread would only add
+    its own change. Nobody limits how much gathers but the journal: its pressure closes the clients' gate.
+    """
+
+    def __init__(
+        self, journal: Journal, store: MetadataStore, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._journal = journal
+        self._store = store
+        self._loop = loop
+        self._submitted: deque[_Submission] = deque()  # not told yet
+        self._turn: asyncio.Handle | None = None  # in which the next ones are carried out
+        self._refusal: MetadataUnavailable | None = None  # of what comes
+        self._loss: MetadataUnavailable | None = (
+            None  # what the journal does not have, it will never have
+        )
+        self._behind: list[asyncio.Future[None]] = []  # resolved when the store is not behind
+
+    def submit(self, changes: Sequence[Change]) -> asyncio.Future[int]:
+        """Add changes that belong together to the journal.
+
+        Args:
+            changes: without conditions.
+
+        Returns:
+            Resolves to their position in the journal once they are durable there and the store has
+            them, or raises `MetadataUnavailable` (they may come back after a restart). Cancelling it
+            does not take the changes back.
+
+        Raises:
+            MetadataUnavailable: stopped, or a write or sync has failed; nothing was added.
+
+        Guarantees:
+            All of them survive a crash, or none; futures are resolved in the order of submission.
+        """
+        self.check()
+        changes = tuple(changes)
+        if any(each.key < FIRST_FREE_KEY for each in changes):
+            raise ValueError(f"a key of {changes} belongs to the store")
+        entry = JournalEntry(OF_NO_PARTITION, MetadataChanges(changes))
+        try:
+            position = self._journal.append(entry, waited=True)
+        except JournalFailed as error:
+            raise MetadataUnavailable(str(error)) from None
+        if not self._submitted or self._submitted[-1].position != position:
+            self._journal.waiters.wait(position, self._go_on, durable=True)
+        submission = _Submission(position, changes, self._loop.create_future())
+        self._submitted.append(submission)
+        return submission.applied
+
+    def check(self) -> None:
+        """See whether anything can be submitted.
+
+        Raises:
+            MetadataUnavailable: stopped, or a write or sync has failed.
+        """
+        if self._refusal is not None:
+            raise MetadataUnavailable(str(self._refusal))
+
+    async def applied(self) -> None:
+        """Wait until the store has all that is durable in the journal, or has failed."""
+        if self._is_behind():
+            caught_up = self._loop.create_future()
+            self._behind.append(caught_up)
+            await caught_up
+
+    def stop(self) -> None:
+        """Refuse further submissions; what was submitted goes on."""
+        if self._refusal is None:
+            self._refusal = MetadataUnavailable("the metadata writer is closed")
+
+    def failed(self, error: Exception) -> None:
+        """The journal takes no more: what it does not have durably is answered with an error."""
+        self._loss = MetadataUnavailable(str(error))
+        if self._refusal is None:
+            self._refusal = self._loss
+        self._go_on()
+
+    def close(self) -> None:
+        """Carry out what is durable in the journal, and answer the rest with an error."""
+        self.stop()
+        self._loss = self._loss or self._refusal
+        while self._submitted:
+            self._carry_on()
+
+    def _is_behind(self) -> bool:
+        return bool(self._submitted) and self._submitted[0].position <= self._journal.durable
+
+    def _go_on(self) -> None:
+        if self._turn is None:
+            self._carry_on()
+
+    def _carry_on(self) -> None:
+        # Some thousand waiters at once would hold the loop, as would letting go of them.
+        group = deque[_Submission]()
+        while self._is_behind() and len(group) < RESOLVED_MAX:
+            group.append(self._submitted.popleft())
+        error: Exception | None = None
+        if group:
+            error = self._apply(group)
+        elif self._loss is not None:
+            error = self._loss
+            while self._submitted and len(group) < RESOLVED_MAX:
+                group.append(self._submitted.popleft())
+        for each in group:
+            _tell(each, error)
+        is_due = self._is_behind() or (self._loss is not None and self._submitted)
+        self._turn = self._loop.call_soon(self._carry_on) if is_due else None
+        if not self._is_behind():
+            for caught_up in self._behind:
+                if not caught_up.done():
+                    caught_up.set_result(None)
+            self._behind.clear()
+
+    def _apply(self, group: deque[_Submission]) -> Exception | None:
+        following = self._submitted[0].position if self._submitted else None
+        try:
+            for outcome in self._store.apply_each(list(_batches(group, following))):
+                if isinstance(outcome, Exception):
+                    raise outcome
+        except Exception as error:
+            if self._refusal is None:
+                self._refusal = MetadataUnavailable(str(error))
+                log.error("%s; changes of topology are refused until a restart", error)
+            return error
+        return None
+
+
+def _batches(group: Sequence[_Submission], following: int | None) -> Iterator[Sequence[Change]]:
+    # The store says that it has a block with its last change, or a crash before that would leave some out.
+    positions = [*(each.position for each in group), following]
+    for each, (position, behind) in zip(group, pairwise(positions), strict=True):
+        if position == behind:
+            yield each.changes
+        else:
+            yield (*each.changes, JournalExtent.applied_change(each.position))
+
+
+def _tell(submission: _Submission, error: Exception | None) -> None:
+    if submission.applied.done():  # its waiter was cancelled
+        return
+    if error is None:
+        submission.applied.set_result(submission.position)
+        return
+    submission.applied.set_exception(error)
+    if isinstance(error, MetadataUnavailable):
+        unawaited(submission.applied)
+
+
+def unawaited(change: asyncio.Future[int]) -> asyncio.Future[int]:
+    """Nobody need wait for this change: the writer tells of its failure. Whoever waits gets it all the same."""
+    change.add_done_callback(_retrieve)
+    return change
+
+
+def _retrieve(change: asyncio.Future[int]) -> None:
+    error = None if change.cancelled() else change.exception()
+    if error is not None and not isinstance(error, MetadataUnavailable):
+        log.error("a change of the topology failed", exc_info=error)
