@@ -408,7 +408,7 @@ def check_journal(data: DataDirectory) -> Iterator[JournalCheck]:
             check.notice(end, f"{reason} do not count")
         elif not ended and claims_block(content, end, mark, expected):
             check.notice(end, f"commit {expected} is torn, or damaged at the very end")
-        if mark == marks[-1] and not ended and expected <= applied:
+        if mark == marks[-1] and not ended and 0 < expected <= applied:
             check.damage(end, _missing(expected, applied + 1))
         yield check
 
