@@ -20,6 +20,7 @@ from routelog.log_backend import (
     LogOptions,
     LogStore,
     MetadataStore,
+    MetadataUnavailable,
     SystemClock,
 )
 from routelog.log_backend.partitions.partition_log import PartitionLog
@@ -138,11 +139,16 @@ class Node:
         kept = limit - LIMITS.segment_bytes if isinstance(limit, int) else None
         promises = QueuePromises(NOT_KNOWN, keeps, kept)
         generations.append(promises)  # first, as it may be there before the call returns
-        queue, durable = self.vhost.declare_queue(properties, None)
+        try:
+            queue, durable = self.vhost.declare_queue(properties, None)
+        except MetadataUnavailable:  # nothing of it will ever be there
+            generations.remove(promises)
+            raise
         promises.partition = queue.partitions[0].log.number
 
         def declared() -> None:
-            self.promises.queues[name] = [promises]
+            generations = self.promises.queues[name]  # perhaps it is being deleted already
+            self.promises.queues[name] = generations[generations.index(promises) :]
 
         return answer(durable, declared)
 
@@ -152,8 +158,13 @@ class Node:
 
     def deleting(self, name: str) -> Answer:
         """Delete a queue; await the result for its delete-ok."""
-        self.promises.queues[name].append(None)
-        _, durable = self.vhost.delete_queue(self.queue(name))
+        generations = self.promises.queues[name]
+        generations.append(None)
+        try:
+            _, durable = self.vhost.delete_queue(self.queue(name))
+        except MetadataUnavailable:  # it stays
+            generations.pop()
+            raise
 
         def deleted() -> None:
             generations = self.promises.queues[name]
