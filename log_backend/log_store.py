@@ -223,7 +223,7 @@ class LogStore:
         self.intake.leader_epoch = leader_epoch
         self.space.start()
         self._started = True
-        self.journal.start()
+        self.journal.start(leader_epoch)
         self._removal.resume()
         for partition in self.partitions.values():
             self._compressor.look(partition)

@@ -250,13 +250,13 @@ def _records(rows: Iterator[Any], *, as_json: bool) -> None:
 
 
 def _journal(data: DataDirectory, *, as_json: bool) -> None:
-    table = _table("file", "byte", "position", "durable", "bytes", "entries")
+    table = _table("file", "byte", "position", "committed", "bytes", "entries")
     for _, blocks in journal_reports(data):
         if as_json:
             _json_lines({"kind": "block"} | _plain(block) for block in blocks)
             continue
         for block in blocks:
-            numbers = (block.at, block.position, block.durable, block.bytes)
+            numbers = (block.at, block.position, block.committed, block.bytes)
             entries = "\n".join(_entry(entry) for entry in block.entries) or "vouches for the last"
             table.add_row(block.file, *map(str, numbers), entries)
     if not as_json:

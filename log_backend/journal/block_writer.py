@@ -4,8 +4,11 @@ from typing import NamedTuple
 
 from routelog.log_backend.doors.disk import Disk
 from routelog.log_backend.journal.journal_block import BLOCK_HEADER_BYTES, aligned
+from routelog.log_backend.journal.journal_chain import START, Mark
 from routelog.log_backend.journal.journal_files import JournalFile, JournalFiles
 from routelog.log_backend.journal.journal_groups import JournalGroup
+
+SHARD = 0  # the journal of a node on its own
 
 
 class PlacedGroup(NamedTuple):
@@ -13,16 +16,22 @@ class PlacedGroup(NamedTuple):
 
     file: JournalFile
     at: int
-    durable: int  # position that the block calls durable
+    committed: int  # position that the block calls committed
+    epoch: int
     group: JournalGroup
 
 
 class BlockWriter:
-    """What blocks; one call at a time, from whatever thread."""
+    """What blocks; one call at a time, from whatever thread.
+
+    Attributes:
+        end: the last block that is written.
+    """
 
     def __init__(self, disk: Disk, files: JournalFiles) -> None:
         self._disk = disk
         self._files = files
+        self.end = START
         self._unsynced: set[int] = set()  # one may have been recycled since, which does no harm
 
     def write(self, placed: PlacedGroup) -> None:
@@ -32,18 +41,20 @@ class BlockWriter:
             DiskFull: nothing was written.
             OSError: what the disk has is unknown; final.
         """
-        file, at, durable, group = placed
+        file, at, committed, epoch, group = placed
         end = at + aligned(BLOCK_HEADER_BYTES + group.bytes)
         if end > file.size:  # larger than a whole file
             self._files.grow(file, end)
-        block = [group.block(*file.mark, file.first, durable)]
+        chained = SHARD, epoch, self.end.checksum
+        block = [group.block(*file.mark, file.first, committed, *chained)]
         if group.synced and not self._unsynced:
             self._disk.write_synced(file.file, at, block)
-            return
-        self._unsynced.add(file.file)
-        self._disk.write(file.file, at, block)
-        if group.synced:
-            self.sync()
+        else:
+            self._unsynced.add(file.file)
+            self._disk.write(file.file, at, block)
+            if group.synced:
+                self.sync()
+        self.end = file.end = Mark(group.position, epoch, group.checksum)
 
     def sync(self) -> None:
         """Make all that is written durable.

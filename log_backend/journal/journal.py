@@ -99,6 +99,7 @@ class Journal:
         self._writer = BlockWriter(disk, supply.files)
         self._pace = DiskPace(clock)
         self._reader = supply.reader()
+        self._epoch = 0
         self._loop = loop
         self._on_durable = on_durable
         self._on_written = on_written
@@ -133,16 +134,21 @@ class Journal:
             JournalDamaged: a block that had been durable cannot be read.
         """
         yield from self._reader.blocks()
-        self.written = self.durable = max(0, self._reader.end - 1)
+        self.written = self.durable = self._reader.end.position
 
     def adopt(self) -> None:
         """Make durable what was read: it may be in the system's cache only. `start` does it, too."""
         if not self._old_files:
             self._old_files = self.supply.adopt(self._reader)
 
-    def start(self) -> None:
-        """Begin to accept entries; files of earlier runs become complete files at once."""
+    def start(self, epoch: int) -> None:
+        """Begin to accept entries; files of earlier runs become complete files at once.
+
+        Args:
+            epoch: not below that of any block.
+        """
         self.adopt()
+        self._epoch, self._writer.end = epoch, self._reader.end
         self.groups.start(self.durable + 1)
         self._thread.start()
         for file in self._old_files:
@@ -310,8 +316,7 @@ class Journal:
         self._marking = False
         group.synced |= not group.count  # an empty block stands behind a synced one
         file.first = file.first or group.position
-        file.end = group.position + 1
-        placed = PlacedGroup(file, file.at, self.durable, group)
+        placed = PlacedGroup(file, file.at, self.durable, self._epoch, group)
         file.at += size
         if ends_turn and group.waited and size <= LOOP_COMMIT_BYTES_MAX and self._pace.is_quick():
             self._write_here(placed)
@@ -358,7 +363,7 @@ class Journal:
         self._committing = False
         self._held_back = placed.group
         self.groups.put_back(placed.group)
-        placed.file.at, placed.file.end = placed.at, placed.group.position
+        placed.file.at = placed.at
         self._refuse(error)
         self._progress()
 

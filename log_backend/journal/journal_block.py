@@ -3,16 +3,19 @@
 All integers are little-endian; a block starts at a multiple of 4,096 bytes, so that writing it never
 touches a page of a block that is already durable::
 
-     0  magic       4s  b"RLJ1"
-     4  crc         u32 CRC-32C of [8:length]
+     0  magic       4s  b"RLJ2"
+     4  crc         u32 CRC-32C of [8:48]
      8  file        u64 number of the journal file
     16  salt        u64 of the journal file
-    24  position    u64 of this block, by one more
-    32  first       u64 position of the file's first
-    40  durable     u64 position known durable before
-    48  length      u32 in bytes, without padding
-    52  entries     u32
-    56  entries, one behind the other: see `journal_entry.py`
+    24  first       u64 position of the file's first
+    32  committed   u64 position known committed before
+    40  length      u32 in bytes, without padding
+    44  checksum    u32 CRC-32C of [48:length]; see `journal_chain.py`, as for what follows
+    48  shard       u32
+    52  epoch       u64
+    60  position    u64 of this block, by one more
+    68  previous    u32 checksum of the block before
+    72  entries, one behind the other: see `journal_entry.py`
 
 The kinds of entries, and their contents::
 
@@ -32,11 +35,12 @@ crash may take the last ones. They say what is, not what changed, and nothing fa
 already higher stays, and what is settled stays settled. Replaying them once more, or over a later snapshot,
 changes nothing.
 
-Number and salt of the file are under the checksum, so that what a recycled file held before never parses,
-and neither does a block that a client put into the body of a message: nobody outside knows the salt. Zeros
-are no block. A block that is missing although a later one calls it durable is damage; otherwise the journal
-ends there. A block without entries only vouches for those before it: it is written when the journal has become
-idle.
+Number and salt of the file are under the crc, so that what a recycled file held before never parses, and
+neither does a block that a client put into the body of a message: nobody outside knows the salt. The checksum
+is of the journal, not of the file, so that it is the same wherever the journal is kept. Zeros are no block. A
+block that does not follow the one before it is none of this journal. One that is missing although a later one
+calls it committed is damage; otherwise the journal ends there. A block without entries only vouches for those
+before it: it is written when the journal has become idle.
 """
 
 import struct
@@ -45,6 +49,7 @@ from enum import IntEnum
 from itertools import chain
 from typing import NamedTuple
 
+from routelog.log_backend.journal.journal_chain import Mark, ShardBlock
 from routelog.log_backend.journal.journal_entry import (
     BATCH,
     ENTRY_HEADER_BYTES,
@@ -54,6 +59,7 @@ from routelog.log_backend.journal.journal_entry import (
 from routelog.log_backend.journal.journal_groups import (
     BLOCK_ALIGNMENT,
     BLOCK_HEADER_BYTES,
+    CHAIN_AT,
     MAGIC,
     JournalGroup,
 )
@@ -69,7 +75,7 @@ REDELIVERED = 4
 
 NO_CURSOR = 0xFFFF_FFFF  # cursors are numbered from 0: a queue cannot have made so many groups
 
-_BLOCK = struct.Struct("<QQQQQII")
+_BLOCK = struct.Struct("<QQQQIIIQQI")
 _SETTLED = struct.Struct("<IBB2x")
 _ONE_SETTLED = struct.Struct("<IBB2xQQ")
 _CURSOR = struct.Struct("<I4x")
@@ -254,29 +260,40 @@ class Block:
     """A block as read: its place in the journal, and its entries.
 
     Attributes:
-        position: one more than that of the block before it.
         first: position of the first block of its file.
-        durable: what was durable when it was written.
+        committed: what was committed when it was written.
         length: in bytes, without padding.
+        shard, epoch, position, previous, checksum: see `ShardBlock`.
     """
 
-    __slots__ = ("_content", "_places", "durable", "first", "length", "position")
+    __slots__ = (
+        "_content",
+        "_places",
+        "checksum",
+        "committed",
+        "epoch",
+        "first",
+        "length",
+        "position",
+        "previous",
+        "shard",
+    )
 
-    def __init__(
-        self,
-        position: int,
-        first: int,
-        durable: int,
-        length: int,
-        content: memoryview,
-        places: list[_Place],
-    ) -> None:
-        self.position = position
-        self.first = first
-        self.durable = durable
-        self.length = length
+    def __init__(self, header: Sequence[int], content: memoryview, places: list[_Place]) -> None:
+        self.first, self.committed, self.length, self.checksum, *chained = header
+        self.shard, self.epoch, self.position, self.previous = chained
         self._content = content
         self._places = places
+
+    @property
+    def mark(self) -> Mark:
+        """Its place in the journal."""
+        return Mark(self.position, self.epoch, self.checksum)
+
+    @property
+    def payload(self) -> bytes:
+        """The bytes of its entries."""
+        return bytes(self._content)
 
     @property
     def entries(self) -> list[JournalEntry]:
@@ -285,7 +302,7 @@ class Block:
         Raises:
             UnknownEntry: one is from a later version.
         """
-        return [self._decoded(place) for place in self._places]
+        return [_decoded(self._content, place) for place in self._places]
 
     def metadata_changes(self) -> list[Change]:
         """What it changes in the metadata, in order.
@@ -293,29 +310,16 @@ class Block:
         Raises:
             UnknownEntry: from a later version.
         """
-        entries = [self._decoded(place) for place in self._places if place.kind == METADATA]
+        metadata = (place for place in self._places if place.kind == METADATA)
+        entries = [_decoded(self._content, place) for place in metadata]
         return [change for entry in entries for change in entry.change.changes]
 
-    def _decoded(self, place: _Place) -> JournalEntry:
-        kind, partition, begin, end = place
-        content = self._content[begin:end]
-        if kind == BATCH:
-            return JournalEntry(partition, decode_batch(content, 0))
-        try:
-            return JournalEntry(partition, _CHANGES[kind].decode(content))
-        except (ValueError, struct.error) as error:
-            raise UnknownEntry(kind, partition, str(error)) from None
 
-
-def encode_block(
-    mark: FileMark, position: int, first: int, durable: int, entries: Sequence[JournalEntry]
-) -> bytes:
-    """The bytes of a block with these entries."""
-    group = JournalGroup(position)
-    for entry in entries:
-        group.content.add(entry.encode())
-        group.count += 1
-    return bytes(group.block(*mark, first, durable))
+def encode_block(file: FileMark, block: ShardBlock, first: int, committed: int) -> bytes:
+    """The bytes of a block in a journal file whose first block has a position."""
+    group = JournalGroup(block.position)
+    group.content.add(block.payload)
+    return bytes(group.block(*file, first, committed, block.shard, block.epoch, block.previous))
 
 
 def decode_block(buffer: bytearray | memoryview, at: int, mark: FileMark) -> Block | None:
@@ -335,16 +339,26 @@ def decode_block(buffer: bytearray | memoryview, at: int, mark: FileMark) -> Blo
     header = bytes(buffer[at : at + BLOCK_HEADER_BYTES])
     if len(header) < BLOCK_HEADER_BYTES or header[:4] != MAGIC:
         return None
-    number, salt, position, first, durable, length, count = _BLOCK.unpack(header[8:])
+    if crc32c(header[8:CHAIN_AT]) != int.from_bytes(header[4:8], "little"):
+        return None
+    number, salt, *numbers = _BLOCK.unpack(header[8:])
+    _, _, length, checksum, *_ = numbers
     if (number, salt) != mark or length < BLOCK_HEADER_BYTES or at + length > len(buffer):
         return None
-    if crc32c(buffer[at + 8 : at + length]) != int.from_bytes(header[4:8], "little"):
+    if crc32c(buffer[at + CHAIN_AT : at + length]) != checksum:
         return None
     content = memoryview(buffer)[at + BLOCK_HEADER_BYTES : at + length]
-    places = list(_places(content))
-    if len(places) != count:
-        return None
-    return Block(position, first, durable, length, content, places)
+    return Block(numbers, content, list(_places(content)))
+
+
+def decode_entries(payload: bytes) -> list[JournalEntry]:
+    """The entries of a block; batches are parts of its bytes.
+
+    Raises:
+        UnknownEntry: one is from a later version.
+    """
+    content = memoryview(payload)
+    return [_decoded(content, place) for place in _places(content)]
 
 
 def aligned(size: int) -> int:
@@ -363,10 +377,22 @@ def _places(content: memoryview) -> Iterator[_Place]:
         at += length
 
 
+def _decoded(block: memoryview, place: _Place) -> JournalEntry:
+    kind, partition, begin, end = place
+    content = block[begin:end]
+    if kind == BATCH:
+        return JournalEntry(partition, decode_batch(content, 0))
+    try:
+        return JournalEntry(partition, _CHANGES[kind].decode(content))
+    except (ValueError, struct.error) as error:
+        raise UnknownEntry(kind, partition, str(error)) from None
+
+
 __all__ = [
     "BATCH",
     "BLOCK_ALIGNMENT",
     "BLOCK_HEADER_BYTES",
+    "CHAIN_AT",
     "HANDED_OUT",
     "MAGIC",
     "METADATA",
@@ -384,5 +410,6 @@ __all__ = [
     "UnknownEntry",
     "aligned",
     "decode_block",
+    "decode_entries",
     "encode_block",
 ]

@@ -3,7 +3,8 @@
 In the metadata store, big-endian::
 
     b"journal/first" -> u64, number of the first file whose entries are not durable elsewhere
-                        u64, position of the first block in it, or behind it
+                        u64, u64, u32: position, epoch and checksum of the block before the first one
+                        in it, or behind it
     b"journal/last"  -> u64, number of the last file that was given a name
     b"journal/applied" -> u64, position: the store has all METADATA entries up to there
 
@@ -18,23 +19,29 @@ import struct
 from collections.abc import Collection
 from typing import NamedTuple
 
+from routelog.log_backend.journal.journal_chain import START, Mark
 from routelog.log_backend.metadata.metadata import Change, MetadataStore
 
 _FIRST = b"journal/first"
 _LAST = b"journal/last"
 _APPLIED = b"journal/applied"
-_BEGINNING = struct.Struct(">QQ")
+_BEGINNING = struct.Struct(">QQQI")
 _NUMBER = struct.Struct(">Q")
 
 
 class Beginning(NamedTuple):
-    """Number of the first file that is needed, and position of the first block from there on."""
+    """Number of the first file that is needed, and the block that is before it."""
 
     number: int
-    position: int
+    before: Mark
+
+    @property
+    def position(self) -> int:
+        """Of the first block from there on."""
+        return self.before.position + 1
 
 
-NEW = Beginning(1, 1)
+NEW = Beginning(1, START)
 
 
 class JournalExtent:
@@ -47,7 +54,10 @@ class JournalExtent:
     def beginning(self) -> Beginning:
         """Where it begins."""
         entry = self._metadata.get(_FIRST)
-        return NEW if entry is None else Beginning(*_BEGINNING.unpack(entry.value))
+        if entry is None:
+            return NEW
+        number, *before = _BEGINNING.unpack(entry.value)
+        return Beginning(number, Mark(*before))
 
     @property
     def last(self) -> int:
@@ -85,14 +95,14 @@ class JournalExtent:
         self._metadata.apply([Change(_LAST, _NUMBER.pack(number))], synced=True)
 
     @staticmethod
-    def begins_with(number: int, position: int) -> Change:
-        """What to store when files below a number, and blocks below a position, are not needed any more."""
-        return Change(_FIRST, _BEGINNING.pack(number, position))
+    def begins_with(number: int, before: Mark) -> Change:
+        """What to store when files below a number, and blocks up to one, are not needed any more."""
+        return Change(_FIRST, _BEGINNING.pack(number, *before))
 
     @staticmethod
-    def only(number: int, position: int) -> list[Change]:
-        """What to store when one file, with blocks from a position on, takes the place of all."""
+    def only(number: int, before: Mark) -> list[Change]:
+        """What to store when one file, with the blocks behind one, takes the place of all."""
         return [
-            JournalExtent.begins_with(number, position),
+            JournalExtent.begins_with(number, before),
             Change(_LAST, _NUMBER.pack(number)),
         ]

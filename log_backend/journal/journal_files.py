@@ -22,6 +22,7 @@ from pathlib import Path
 from routelog.log_backend.doors.disk import Disk, DiskFull, is_full
 from routelog.log_backend.doors.randomness import random_number
 from routelog.log_backend.journal.journal_block import BLOCK_ALIGNMENT, FileMark, aligned
+from routelog.log_backend.journal.journal_chain import START
 from routelog.log_backend.records.record_batch import crc32c
 
 END_MAGIC = b"RLJE"
@@ -42,7 +43,7 @@ class JournalFile:
         at: where the next block goes.
         size: where its last page begins.
         first: position of its first block; 0 before there is one.
-        end: position behind its last block; where it has none, behind the last one before it.
+        end: its last block; where it has none, the last one before it.
     """
 
     __slots__ = ("at", "end", "file", "first", "mark", "path", "size")
@@ -53,7 +54,8 @@ class JournalFile:
         self.file = file
         self.size = size
         self.at = 0
-        self.first = self.end = 0
+        self.first = 0
+        self.end = START
 
 
 class JournalFiles:

@@ -14,6 +14,7 @@ from routelog.log_backend.records.record_batch cimport (
 
 cdef class JournalGroup:
     cdef public long long position
+    cdef readonly unsigned int checksum
     cdef public Gathering content
     cdef public Py_ssize_t count
     cdef readonly dict first_offsets

@@ -27,9 +27,10 @@ from routelog.log_backend.records.record_batch import (
 GroupEnd = tuple[int, int, int]
 
 # Of a block: see `journal_block.py`, which reads them.
-MAGIC = b"RLJ1"
+MAGIC = b"RLJ2"
 BLOCK_ALIGNMENT = 4_096
-BLOCK_HEADER_BYTES = 56
+CHAIN_AT = 48
+BLOCK_HEADER_BYTES = 72
 
 COMMIT_BYTES_MAX = 4 * 1024 * 1024  # of one block: about 10 ms of a fast disk
 PENDING_BYTES_HIGH = 32 * 1024 * 1024  # publishers stop here, and go on at half of it
@@ -37,6 +38,7 @@ PENDING_BYTES_HIGH = 32 * 1024 * 1024  # publishers stop here, and go on at half
 # Compiled code reads these as C variables: a module's names it reads as slowly as Python does.
 _MAGIC = cython.declare(cython.uint, int.from_bytes(MAGIC, "little"))
 _BLOCK_ALIGNMENT = cython.declare(cython.Py_ssize_t, BLOCK_ALIGNMENT)
+_CHAIN_AT = cython.declare(cython.Py_ssize_t, CHAIN_AT)
 _BLOCK_HEADER_BYTES = cython.declare(cython.Py_ssize_t, BLOCK_HEADER_BYTES)
 _BATCH_HEADERS_BYTES = cython.declare(cython.Py_ssize_t, ENTRY_HEADER_BYTES + HEADER_BYTES)
 
@@ -48,16 +50,18 @@ class JournalGroup:
 
     Attributes:
         content: their bytes.
+        checksum: of the block, in the chain of blocks; `block` sets it.
         count: entries.
         first_offsets: by number of a partition, where what it has in the block begins in its log.
         waited: somebody waits for one of them.
         synced: one of them has to survive a power cut.
     """
 
-    __slots__ = ("content", "count", "first_offsets", "position", "synced", "waited")
+    __slots__ = ("checksum", "content", "count", "first_offsets", "position", "synced", "waited")
 
     def __init__(self, position: int) -> None:
         self.position = position
+        self.checksum = 0
         self.content = Gathering()
         self.count = 0
         self.first_offsets: dict[int, int] = {}
@@ -73,18 +77,31 @@ class JournalGroup:
         number=cython.ulonglong,
         salt=cython.ulonglong,
         first=cython.longlong,
-        durable=cython.longlong,
+        committed=cython.longlong,
+        shard=cython.uint,
+        epoch=cython.ulonglong,
+        previous=cython.uint,
         length=cython.Py_ssize_t,
         size=cython.Py_ssize_t,
         block=bytearray,
     )
-    def block(self, number: int, salt: int, first: int, durable: int) -> bytearray:
+    def block(
+        self,
+        number: int,
+        salt: int,
+        first: int,
+        committed: int,
+        shard: int,
+        epoch: int,
+        previous: int,
+    ) -> bytearray:
         """The bytes of its block, padded with zeros: see `journal_block.py`.
 
         Args:
             number, salt: of the journal file.
             first: position of the first block of the file.
-            durable: position that the block calls durable.
+            committed: position that the block calls committed.
+            shard, epoch, previous: see `journal_chain.py`.
         """
         length = _BLOCK_HEADER_BYTES + self.content.bytes
         size = length + -length % _BLOCK_ALIGNMENT
@@ -92,14 +109,18 @@ class JournalGroup:
         put_u32(block, 0, _MAGIC)
         put_u64(block, 8, number)
         put_u64(block, 16, salt)
-        put_u64(block, 24, self.position)
-        put_u64(block, 32, first)
-        put_u64(block, 40, durable)
-        put_u32(block, 48, length)
-        put_u32(block, 52, self.count)
+        put_u64(block, 24, first)
+        put_u64(block, 32, committed)
+        put_u32(block, 40, length)
+        put_u32(block, _CHAIN_AT, shard)
+        put_u64(block, _CHAIN_AT + 4, epoch)
+        put_u64(block, _CHAIN_AT + 12, self.position)
+        put_u32(block, _CHAIN_AT + 20, previous)
         self.content.copy_to(block, _BLOCK_HEADER_BYTES)
         put_zeros(block, length)
-        put_u32(block, 4, crc32c_between(block, 8, length))
+        self.checksum = crc32c_between(block, _CHAIN_AT, length)
+        put_u32(block, 44, self.checksum)
+        put_u32(block, 4, crc32c_between(block, 8, _CHAIN_AT))
         return block
 
 

@@ -2,7 +2,8 @@
 
 Blocks that were written and not synced may survive a power cut or not, each on its own. So the journal ends
 before the first block that is missing, whatever lies behind, unless some block there says that the missing
-one had been durable, or the metadata store has changes from there or from behind it: then it is damaged. A file
+one had been committed, or the metadata store has changes from there or from behind it: then it is damaged. A
+block that does not follow the last one, by position, epoch and checksum, is not the one that is missing. A file
 without the mark of its end is damaged, too.
 """
 
@@ -15,12 +16,14 @@ from pathlib import Path
 from routelog.log_backend.journal.journal_block import (
     BLOCK_ALIGNMENT,
     BLOCK_HEADER_BYTES,
+    CHAIN_AT,
     MAGIC,
     Block,
     FileMark,
     aligned,
     decode_block,
 )
+from routelog.log_backend.journal.journal_chain import START, Mark
 from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.journal.journal_files import JournalFiles, find_end
 from routelog.log_backend.segments.segment_file import FILE_MISSING
@@ -31,7 +34,8 @@ UNKNOWN_FILE = (
     "the metadata know nothing of this file: they are older than the journal, or incomplete"
 )
 
-_PLACE = struct.Struct("<QQQ")
+_FILE = struct.Struct("<QQ")
+_POSITION = struct.Struct("<12xQ")
 
 
 class JournalDamaged(Exception):
@@ -51,21 +55,20 @@ class JournalReader:
     """Reads a journal from its first file to its last.
 
     Attributes:
-        end: position behind the last block that counts; where there is none, of the next; 0: of a journal
-            whose beginning nobody knows.
+        end: the last block that counts; where there is none, the one before the journal's first.
         ends: the same, of each file.
-        doubtful: place and size of the blocks that no later one calls durable. If their sync has failed,
+        doubtful: place and size of the blocks that no later one calls committed. If their sync has failed,
             only the system's cache has them, and takes them for written.
         behind: where blocks lie that are whole and do not count: they come behind one that is
-            missing and never was durable. They must be erased before the journal goes on.
+            missing and never was committed. They must be erased before the journal goes on.
         last_pages: where the last page of each file begins.
     """
 
     def __init__(self, files: JournalFiles, extent: JournalExtent | None = None) -> None:
         self._files = files
         self._extent = extent
-        self.end = 0
-        self.ends: dict[FileMark, int] = {}
+        self.end = START
+        self.ends: dict[FileMark, Mark] = {}
         self.doubtful: dict[FileMark, list[tuple[int, int]]] = {}
         self.behind: dict[FileMark, list[int]] = {}
         self.last_pages: dict[FileMark, int] = {}
@@ -81,7 +84,9 @@ class JournalReader:
         marks = self._files.marks()
         last = self._known_last(marks)
         beginning = None if self._extent is None else self._extent.beginning
-        self.end = missing = 0
+        unknown = START if beginning is None else beginning.before  # where no file has a block
+        before: Mark | None = None
+        missing = 0
         self.doubtful.clear()
         self.behind.clear()
         gap = last_place = (
@@ -93,16 +98,17 @@ class JournalReader:
             content = self._files.read(mark)
             path = self._files.path(mark)
             end = 0
-            if beginning is not None and mark.number == beginning.number and not self.end:
-                self.end, last_place = beginning.position, (path, 0)
+            if beginning is not None and mark.number == beginning.number and before is None:
+                before, last_place = beginning.before, (path, 0)
             self.last_pages[mark] = self._last_page(path, content)
             for at, block in whole_blocks(content, mark):
                 if last is not None and mark.number > last:
                     raise JournalDamaged(path, at, UNKNOWN_FILE)
-                expected = self.end or block.first
-                if not missing and block.position == expected:
-                    self.end = block.position + 1
-                    while unvouched and unvouched[0][0] <= block.durable:
+                if before is None:  # nobody knows which one it is
+                    before = Mark(block.first - 1, 0, block.previous)
+                if not missing and before.precedes(block):
+                    before = block.mark
+                    while unvouched and unvouched[0][0] <= block.committed:
                         unvouched.popleft()
                     unvouched.append((block.position, mark, at, aligned(block.length)))
                     end = at + aligned(block.length)
@@ -110,25 +116,26 @@ class JournalReader:
                     yield block
                     continue
                 if not missing:
-                    missing = expected
-                    gap = (path, end) if expected >= block.first else last_place
-                if block.durable >= missing:
+                    missing = before.position + 1
+                    gap = (path, end) if missing >= block.first else last_place
+                if block.committed >= missing:
                     raise JournalDamaged(*gap, f"commit {missing} is missing")
                 self.behind.setdefault(mark, []).append(at)
             is_told = mark in self.ends
-            if not (missing or is_told) and claims_block(content, end, mark, self.end):
+            following = 0 if before is None else before.position + 1
+            if not (missing or is_told) and claims_block(content, end, mark, following):
                 log.warning(
                     "%s: commit %d at byte %d is torn, or damaged since; it is left out: what it held "
                     "was confirmed at the very end of the last run, if at all",
                     path,
-                    self.end,
+                    following,
                     end,
                 )
-            self.ends[mark] = self.end or (0 if beginning is None else beginning.position)
-        if beginning is not None:
-            self.end = self.end or beginning.position
-        if self._extent is not None and self._extent.applied >= self.end:
-            raise JournalDamaged(*(gap if missing else last_place), f"commit {self.end} is missing")
+            self.ends[mark] = before or unknown
+        self.end = before or unknown
+        if self._extent is not None and self._extent.applied > self.end.position:
+            reason = f"commit {self.end.position + 1} is missing"
+            raise JournalDamaged(*(gap if missing else last_place), reason)
         for _, mark, at, size in unvouched:
             self.doubtful.setdefault(mark, []).append((at, size))
 
@@ -164,8 +171,6 @@ def claims_block(content: bytearray, at: int, mark: FileMark, position: int) -> 
     header = bytes(content[at : at + BLOCK_HEADER_BYTES])
     if len(header) < BLOCK_HEADER_BYTES:
         return False
-    signs = (
-        header[:4] == MAGIC,
-        *map(int.__eq__, _PLACE.unpack_from(header, 8), (*mark, position)),
-    )
+    place = *_FILE.unpack_from(header, 8), *_POSITION.unpack_from(header, CHAIN_AT)
+    signs = (header[:4] == MAGIC, *map(int.__eq__, place, (*mark, position)))
     return sum(signs) >= 2

@@ -93,7 +93,9 @@ class BlockReport(msgspec.Struct, frozen=True, kw_only=True):
     file: str
     at: int
     position: int
-    durable: int
+    epoch: int
+    committed: int
+    checksum: int
     bytes: int
     entries: list[dict[str, object]]
 
@@ -187,7 +189,9 @@ def journal_reports(data: DataDirectory) -> Iterator[tuple[JournalReport, list[B
                 file=check.path.name,
                 at=at,
                 position=block.position,
-                durable=block.durable,
+                epoch=block.epoch,
+                committed=block.committed,
+                checksum=block.checksum,
                 bytes=block.length,
                 entries=[_entry(entry) for entry in block.entries],
             )

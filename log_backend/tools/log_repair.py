@@ -19,7 +19,8 @@ from routelog.log_backend.journal.journal_block import (
     FileMark,
     encode_block,
 )
-from routelog.log_backend.journal.journal_extent import JournalExtent
+from routelog.log_backend.journal.journal_chain import Mark, ShardBlock
+from routelog.log_backend.journal.journal_extent import Beginning, JournalExtent
 from routelog.log_backend.journal.journal_files import (
     REPAIRED,
     SUFFIX,
@@ -268,9 +269,12 @@ class Repair:
         applied = JournalExtent(self._data.metadata).applied
         first = applied + 1 - sum(block.position <= applied for block in blocks)
         first = max(first, blocks[0].position if blocks else 1)
+        before = Mark(first - 1, 0, blocks[0].previous if blocks else 0)
         parts: list[Buffer] = []
-        for position, block in enumerate(blocks, first):
-            parts.append(encode_block(mark, position, first, position - 1, block.entries))
+        for each in blocks:
+            block = ShardBlock.following(before, each.shard, each.epoch, each.payload)
+            parts.append(encode_block(mark, block, first, before.position))
+            before = block.mark
         size = sum(map(len, parts)) + BLOCK_ALIGNMENT
         path = self._journal_files.path(mark)
         file = self._disk.open(path.with_suffix(UNFINISHED), create=True)
@@ -287,23 +291,23 @@ class Repair:
         if self._is_dry:
             return
         repaired = self._journal_files.half_repaired()
-        number, first = self._beginning(repaired[-1])
-        self._data.metadata.apply(JournalExtent.only(number, first))
+        self._data.metadata.apply(JournalExtent.only(*self._beginning(repaired[-1])))
         for mark in self._journal_files.marks():
             self._disk.remove(self._journal_files.path(mark))
         self._disk.sync_directory(self._data.journal)
         for path in repaired:
             self._rename(path, path.with_suffix(SUFFIX))
 
-    def _beginning(self, path: Path) -> tuple[int, int]:
+    def _beginning(self, path: Path) -> Beginning:
         # Of a repaired file; where it has no block, those that come next go on where it began before.
         number, salt = path.name.split(".")[0].split("-")
         mark = FileMark(int(number), int(salt, 16))
         content = bytearray(read_file(self._disk, path))
         for _, block in whole_blocks(content, mark):
-            return mark.number, block.position
+            return Beginning(mark.number, Mark(block.position - 1, 0, block.previous))
         extent = JournalExtent(self._data.metadata)
-        return mark.number, max(extent.beginning.position, extent.applied + 1)
+        position = max(extent.beginning.before.position, extent.applied)
+        return Beginning(mark.number, Mark(position, 0, 0))
 
     # -- files
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from routelog.log_backend.journal.journal_block import Block, FileMark, aligned
+from routelog.log_backend.journal.journal_chain import Mark
 from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.journal.journal_files import JournalFiles, find_end
 from routelog.log_backend.journal.journal_reader import UNKNOWN_FILE, claims_block, whole_blocks
@@ -373,8 +374,9 @@ def check_journal(data: DataDirectory) -> Iterator[JournalCheck]:
         check.damage(0, FILE_MISSING)
         yield check
     applied = extent.applied
-    durable = max(_durable(files), applied)
+    committed = max(_committed(files), applied)
     beginning = extent.beginning
+    before: Mark | None = None
     expected = 0
     ended = False  # a commit is missing that was never synced: what follows does not count
     marks = files.marks()
@@ -384,14 +386,15 @@ def check_journal(data: DataDirectory) -> Iterator[JournalCheck]:
         if find_end(content) is None:
             check.damage(len(content), "the mark at its end is missing: it is cut off, or damaged")
         end = behind = 0
-        if mark.number == beginning.number:
-            expected = expected or beginning.position
+        if mark.number == beginning.number and before is None:
+            before, expected = beginning.before, beginning.position
         for at, block in whole_blocks(content, mark):
             if mark.number > last and not check.blocks:
                 check.damage(at, UNKNOWN_FILE)
-            expected = expected or block.first
-            if not ended and block.position != expected:
-                if durable >= expected:
+            before = before or Mark(block.first - 1, 0, block.previous)
+            expected = before.position + 1
+            if not ended and not before.precedes(block):
+                if committed >= expected:
                     check.damage(end, _missing(expected, block.position))
                 else:
                     ended = True
@@ -399,7 +402,7 @@ def check_journal(data: DataDirectory) -> Iterator[JournalCheck]:
                 behind += 1
                 continue
             check.blocks.append((at, block))
-            expected = block.position + 1
+            before, expected = block.mark, block.position + 1
             end = at + aligned(block.length)
         if behind:
             reason = (
@@ -413,11 +416,11 @@ def check_journal(data: DataDirectory) -> Iterator[JournalCheck]:
         yield check
 
 
-def _durable(files: JournalFiles) -> int:
-    # The highest commit that a whole block calls durable.
+def _committed(files: JournalFiles) -> int:
+    # The highest commit that a whole block calls committed.
     return max(
         (
-            block.durable
+            block.committed
             for mark in files.marks()
             for _, block in whole_blocks(files.read(mark), mark)
         ),
@@ -428,4 +431,6 @@ def _durable(files: JournalFiles) -> int:
 def _missing(first: int, behind: int) -> str:
     if behind < first:
         return f"commit {first} is missing: {behind} is there once more"
+    if behind == first:
+        return f"commit {first} is missing: the one there does not follow commit {first - 1}"
     return f"commits {first} to {behind - 1} are missing"

@@ -218,5 +218,5 @@ async def test_the_last_commit_is_vouched_for_when_the_journal_was_idle(
 
 
 def block_at(content: bytes, at: int) -> bytes:
-    length = int.from_bytes(content[at + 48 : at + 52], "little")
+    length = int.from_bytes(content[at + 40 : at + 44], "little")
     return content[at : at + length]

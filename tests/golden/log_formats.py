@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from unit.log_backend.compressed_bytes import packed
+from unit.log_backend.journal_blocks import block_bytes
 from unit.log_backend.log_records import records
 
 from routelog.log_backend.journal.journal_block import (
@@ -19,7 +20,6 @@ from routelog.log_backend.journal.journal_block import (
     Reason,
     Redelivered,
     Settlement,
-    encode_block,
 )
 from routelog.log_backend.journal.journal_files import encode_end
 from routelog.log_backend.metadata.metadata import Change
@@ -74,7 +74,8 @@ METADATA_ENTRIES = [
     JournalEntry(0, MetadataChanges([])),
 ]
 BLOCK_FILE = FileMark(17, 0x0123_4567_89AB_CDEF)
-BLOCK_MARKS = 1_002, 990, 1_001  # position, first, durable
+BLOCK_MARKS = 1_002, 990, 1_001  # position, first, committed
+BLOCK_CHAIN = {"epoch": 12, "previous": 0x89AB_CDEF}
 INDEXED_BATCHES = 12
 PARTITION = 368_769
 SNAPSHOT = SnapshotWriter(4, 1)
@@ -121,8 +122,10 @@ def files() -> dict[str, bytes]:
     return {
         "record-batch-1-shared-key.bin": _batch(SHARED_KEY),
         "record-batch-1-key-column.bin": _batch(KEY_COLUMN),
-        "journal-block-1.bin": encode_block(BLOCK_FILE, *BLOCK_MARKS, ENTRIES),
-        "journal-metadata-1.bin": encode_block(BLOCK_FILE, *BLOCK_MARKS, METADATA_ENTRIES),
+        "journal-block-2.bin": block_bytes(BLOCK_FILE, *BLOCK_MARKS, ENTRIES, **BLOCK_CHAIN),
+        "journal-metadata-2.bin": block_bytes(
+            BLOCK_FILE, *BLOCK_MARKS, METADATA_ENTRIES, **BLOCK_CHAIN
+        ),
         "journal-end-1.bin": encode_end(2 * 4096),
         "partition-1.bin": encode_number(PARTITION),
         index_path.name: index,

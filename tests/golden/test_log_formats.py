@@ -1,6 +1,7 @@
 import pytest
 from golden.log_formats import (
     BITMAP,
+    BLOCK_CHAIN,
     BLOCK_FILE,
     BLOCK_MARKS,
     COMPRESSED_BASE,
@@ -82,9 +83,10 @@ def test_a_batch_with_a_key_column_is_read() -> None:
 
 
 def test_a_journal_block_is_read() -> None:
-    block = decode_block(bytearray(golden("journal-block-1.bin")), 0, BLOCK_FILE)
+    block = decode_block(bytearray(golden("journal-block-2.bin")), 0, BLOCK_FILE)
     assert block is not None
-    assert (block.position, block.first, block.durable) == BLOCK_MARKS
+    assert (block.position, block.first, block.committed) == BLOCK_MARKS
+    assert (block.shard, {"epoch": block.epoch, "previous": block.previous}) == (0, BLOCK_CHAIN)
     assert [entry.partition for entry in block.entries] == [entry.partition for entry in ENTRIES]
     batch, *changes = (entry.change for entry in block.entries)
     assert isinstance(batch, RecordBatch)
@@ -108,7 +110,7 @@ def test_a_journal_block_is_read() -> None:
 
 
 def test_a_journal_block_of_changes_of_metadata_is_read() -> None:
-    block = decode_block(bytearray(golden("journal-metadata-1.bin")), 0, BLOCK_FILE)
+    block = decode_block(bytearray(golden("journal-metadata-2.bin")), 0, BLOCK_FILE)
     assert block is not None
     found = [(entry.partition, entry.change.changes) for entry in block.entries]
     assert found == [(0, entry.change.changes) for entry in METADATA_ENTRIES]

@@ -59,9 +59,9 @@ class Owner:
         for each in entries:
             self.journal.append(each, waited=False)
 
-    def start(self) -> list[Block]:
+    def start(self, epoch: int = 1) -> list[Block]:
         blocks = list(self.journal.recover())
-        self.journal.start()
+        self.journal.start(epoch)
         return blocks
 
 

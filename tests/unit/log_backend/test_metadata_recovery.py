@@ -159,10 +159,10 @@ async def test_a_journal_that_ends_before_what_the_metadata_have_is_damaged_unti
     left = await crash(store, data)
     await store.aclose()
     (path,) = [
-        each for each in (left / "journal").glob("*.journal") if b"RLJ1" in each.read_bytes()[:4]
+        each for each in (left / "journal").glob("*.journal") if b"RLJ2" in each.read_bytes()[:4]
     ]
     content = bytearray(path.read_bytes())
-    at = content.rfind(b"RLJ1")
+    at = content.rfind(b"RLJ2")
     content[at : at + 4096] = bytes(4096)
     path.write_bytes(content)
     store = open_store(left)

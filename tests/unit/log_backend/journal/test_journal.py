@@ -74,7 +74,7 @@ async def test_what_is_there_to_collect_before_the_start_waits_for_it(directory:
     owner.journal.wake_later()
     await pass_time(60)  # a start that is refused goes on for a while
     assert owner.to_collect
-    owner.journal.start()
+    owner.journal.start(1)
     await until(lambda: owner.journal.durable == 1)
     await owner.journal.aclose()
 
@@ -103,7 +103,7 @@ async def test_entries_are_durable_in_order_and_recovered(owner: Owner, director
     blocks = await recovered(directory)
     assert offsets(blocks) == list(range(40))
     assert [block.position for block in blocks] == list(range(1, len(blocks) + 1))
-    assert [block.durable for block in blocks] == list(range(len(blocks)))
+    assert [block.committed for block in blocks] == list(range(len(blocks)))
 
 
 async def test_what_gathers_while_the_disk_is_busy_shares_a_sync(owner: Owner) -> None:

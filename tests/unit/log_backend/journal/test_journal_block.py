@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 from frame_samples import source_module
+from unit.log_backend.journal_blocks import block_bytes
 from unit.log_backend.log_records import batch, bodies_of
 
 from routelog.log_backend.journal.journal_block import (
@@ -19,8 +20,10 @@ from routelog.log_backend.journal.journal_block import (
     Settlement,
     UnknownEntry,
     decode_block,
+    decode_entries,
     encode_block,
 )
+from routelog.log_backend.journal.journal_chain import Mark, ShardBlock
 from routelog.log_backend.records.record_batch import RecordBatch, crc32c
 
 FILE = FileMark(17, 0xFEED)
@@ -37,13 +40,13 @@ ENTRIES = [
 
 
 def block(position: int = 8, file: FileMark = FILE) -> bytes:
-    return encode_block(file, position, 2, 7, ENTRIES)
+    return block_bytes(file, position, 2, 7, ENTRIES)
 
 
 def test_what_is_encoded_is_decoded() -> None:
     found = decode_block(bytearray(block()), 0, FILE)
     assert found is not None
-    assert (found.position, found.first, found.durable) == (8, 2, 7)
+    assert (found.position, found.first, found.committed) == (8, 2, 7)
     assert [entry.partition for entry in found.entries] == [1, 2, 3, 2, 2, 2, 2]
     first, second, third, fourth, fifth, sixth, seventh = (entry.change for entry in found.entries)
     assert isinstance(first, RecordBatch)
@@ -63,9 +66,21 @@ def test_what_is_encoded_is_decoded() -> None:
     assert third.base_offset == 1 << 40
 
 
+def test_the_checksum_in_the_chain_is_the_same_in_every_file() -> None:
+    payload = b"".join(entry.encode() for entry in ENTRIES)
+    expected = ShardBlock.following(Mark(7, 2, 0xFEED_BEEF), 0, 3, payload)
+    for file in (FILE, FileMark(1, 2)):
+        found = decode_block(bytearray(encode_block(file, expected, 2, 5)), 0, file)
+        assert found is not None
+        assert found.mark == expected.mark
+        assert Mark(7, 2, 0xFEED_BEEF).precedes(found)
+        assert (found.shard, found.payload) == (0, payload)
+        assert len(decode_entries(found.payload)) == len(ENTRIES)
+
+
 def test_the_size_of_an_entry_is_what_it_takes_in_a_block() -> None:
     for entries in ([entry] for entry in ENTRIES):
-        found = decode_block(bytearray(encode_block(FILE, 1, 1, 0, entries)), 0, FILE)
+        found = decode_block(bytearray(block_bytes(FILE, 1, 1, 0, entries)), 0, FILE)
         assert found is not None
         assert found.length == BLOCK_HEADER_BYTES + len(entries[0].encode())
 
@@ -111,7 +126,7 @@ def test_a_stale_block_with_its_file_number_changed_is_none() -> None:
 
 def test_a_block_torn_over_a_stale_one_is_none() -> None:
     fresh = block()
-    stale = encode_block(FileMark(16, 5), 3, 1, 2, [JournalEntry(9, batch([b"y" * 6000]))])
+    stale = block_bytes(FileMark(16, 5), 3, 1, 2, [JournalEntry(9, batch([b"y" * 6000]))])
     for torn_at in range(0, found_length(), 512):
         assert decode_block(bytearray(fresh[:torn_at] + stale[torn_at:]), 0, FILE) is None
         assert decode_block(bytearray(fresh[:torn_at] + bytes(len(fresh))), 0, FILE) is None
@@ -137,45 +152,45 @@ def test_zeros_are_no_block(size: int) -> None:
 
 
 def test_a_length_beyond_the_file_is_no_block() -> None:
-    huge = bytearray(block())
-    huge[48:52] = (0xFFFFFFFF).to_bytes(4, "little")
-    assert decode_block(huge, 0, FILE) is None
-    huge[48:52] = (BLOCK_HEADER_BYTES - 1).to_bytes(4, "little")
-    assert decode_block(huge, 0, FILE) is None
+    for length in (0xFFFFFFFF, BLOCK_HEADER_BYTES - 1):
+        huge = bytearray(block())
+        huge[40:44] = length.to_bytes(4, "little")
+        assert decode_block(checked(huge), 0, FILE) is None
 
 
-def checked(body: bytes) -> bytearray:
-    """A block with a right checksum around these bytes."""
-    return bytearray(MAGIC + crc32c(body).to_bytes(4, "little") + body)
+def checked(block: bytes) -> bytearray:
+    """A block with right checksums of what it holds."""
+    length = int.from_bytes(block[40:44], "little")
+    header = block[8:44] + crc32c(block[48:length]).to_bytes(4, "little")
+    return bytearray(MAGIC + crc32c(header).to_bytes(4, "little") + header + block[48:])
 
 
 @pytest.mark.parametrize(
     ("at", "value", "problem"), [(0, 9, "kind is not known"), (24 + 4, 77, "77 is not a valid")]
 )
 def test_an_entry_of_a_later_version_is_said_to_be_one(at: int, value: int, problem: str) -> None:
-    whole = bytearray(encode_block(FILE, 1, 1, 0, [JournalEntry(3, Settlement(0, [(1, 2)]))]))
+    whole = bytearray(block_bytes(FILE, 1, 1, 0, [JournalEntry(3, Settlement(0, [(1, 2)]))]))
     whole[BLOCK_HEADER_BYTES + at] = value
-    length = int.from_bytes(whole[48:52], "little")
     with pytest.raises(UnknownEntry, match=f"partition 3: .*{problem}"):
-        _entries(checked(bytes(whole[8:length])))
+        _entries(checked(whole))
 
 
 def test_the_writer_of_blocks_takes_their_constants_from_one_place() -> None:
     module = source_module("routelog.log_backend.journal.journal_groups")
     source = Path(str(module.__file__)).read_text()
-    for name, value in (("BLOCK_ALIGNMENT", "4_096"), ("BLOCK_HEADER_BYTES", "56")):
+    for name, value in (("BLOCK_ALIGNMENT", "4_096"), ("BLOCK_HEADER_BYTES", "72")):
         assert f"\n{name} = {value}\n" in source
-    changed = source.replace("= 4_096\n", "= 512\n").replace("_BYTES = 56\n", "_BYTES = 72\n")
+    changed = source.replace("= 4_096\n", "= 512\n").replace("_BYTES = 72\n", "_BYTES = 88\n")
     names = {"__name__": module.__name__}
     exec(compile(changed, "journal_groups_changed.py", "exec"), names)
     groups: Any = names["JournalGroups"]
     made = groups(lambda waited: None, lambda pressed: None)
     made.start(1)
     made.append_batch(1, batch([b"x" * 600], 1), True, True)
-    block = made.take_first().block(1, 2, 1, 1)
-    length = int.from_bytes(block[48:52], "little")
+    block = made.take_first().block(1, 2, 1, 1, 0, 1, 0)
+    length = int.from_bytes(block[40:44], "little")
     assert len(block) == -(-length // 512) * 512 == 1024
-    assert block[72] == BATCH
+    assert block[88] == BATCH
 
 
 def _entries(octets: bytearray) -> list[JournalEntry]:

@@ -18,6 +18,7 @@ from unit.log_backend.watched_disk import WatchedDisk, recycled
 
 from routelog.log_backend.doors.disk import SystemDisk
 from routelog.log_backend.journal.journal_block import BLOCK_ALIGNMENT
+from routelog.log_backend.journal.journal_chain import Mark
 from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.journal.journal_reader import JournalDamaged
 from routelog.log_backend.metadata.metadata import MetadataStore
@@ -32,14 +33,14 @@ def test_files_from_the_first_to_the_last_are_missed(tmp_path: Path) -> None:
     extent.named(1)
     extent.named(4)
     assert extent.missing([2, 4]) == [1, 3]
-    metadata.apply([JournalExtent.begins_with(4, 17)])
-    assert extent.beginning == (4, 17)
+    metadata.apply([JournalExtent.begins_with(4, Mark(16, 2, 99))])
+    assert extent.beginning == (4, Mark(16, 2, 99))
     assert extent.missing([]) == [4]
     assert extent.missing([4, 5]) == []
-    metadata.apply([JournalExtent.begins_with(5, 20)])
+    metadata.apply([JournalExtent.begins_with(5, Mark(19, 2, 7))])
     assert extent.missing([]) == []  # the next one has no name yet
-    metadata.apply(JournalExtent.only(9, 3))
-    assert (extent.last, extent.missing([8]), extent.beginning) == (9, [9], (9, 3))
+    metadata.apply(JournalExtent.only(9, Mark(2, 1, 5)))
+    assert (extent.last, extent.missing([8]), extent.beginning) == (9, [9], (9, Mark(2, 1, 5)))
     metadata.close()
 
 

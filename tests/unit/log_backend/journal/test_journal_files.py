@@ -260,7 +260,7 @@ async def test_an_idle_journal_vouches_for_its_last_commit_once(data: Path) -> N
     (mark,) = (mark for mark in files.marks() if files.path(mark) == path)
     blocks = [each for _, each in whole_blocks(files.read(mark), mark)]
     assert [len(each.entries) for each in blocks] == [1, 0]
-    assert blocks[1].durable == position
+    assert blocks[1].committed == position
     assert store.journal._mark_timer is None  # no other one is under way
     await store.aclose()
 

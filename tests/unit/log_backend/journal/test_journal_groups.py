@@ -54,7 +54,7 @@ def test_what_some_steps_appended_is_taken_back_and_counts_no_more(groups: Journ
     (group,) = [groups.first]
     assert (group.count, group.bytes) == (3, 3 * 24 + 8 + 2 * 24)
     assert groups.pending_bytes == group.bytes
-    assert len(group.block(1, 2, 1, 0)) == 4_096
+    assert len(group.block(1, 2, 1, 0, 0, 1, 0)) == 4_096
 
 
 def test_what_is_hidden_waits_for_the_first_block_that_has_something_of_it(

@@ -95,7 +95,7 @@ async def test_a_block_says_what_was_durable_before_it(owner: Owner, directory: 
     for number, synced in enumerate((False, True, False, False, True, False)):
         await write(owner, number, synced=synced)
     blocks = await recovered(directory)
-    assert [block.durable for block in blocks] == [0, 0, 2, 2, 2, 5]
+    assert [block.committed for block in blocks] == [0, 0, 2, 2, 2, 5]
     assert {block.first for block in blocks} == {1}
 
 
@@ -116,7 +116,7 @@ async def test_an_idle_journal_vouches_for_a_synced_commit_only(
     assert disk.count("sync", "*.journal") == 3
     blocks = await recovered(directory)
     assert [len(block.entries) for block in blocks] == [1, 1, 1, 0]
-    assert [block.durable for block in blocks] == [0, 1, 1, 3]
+    assert [block.committed for block in blocks] == [0, 1, 1, 3]
 
 
 async def test_closing_syncs_what_is_only_written(directory: Path, disk: WatchedDisk) -> None:

@@ -4,6 +4,7 @@ import struct
 from pathlib import Path
 
 import pytest
+from unit.log_backend.journal_blocks import block_bytes
 from unit.log_backend.log_records import batch
 from unit.log_backend.watched_disk import WatchedDisk
 
@@ -12,10 +13,14 @@ from routelog.log_backend.journal.journal_block import (
     FileMark,
     JournalEntry,
     aligned,
-    encode_block,
 )
 from routelog.log_backend.journal.journal_files import JournalFile, JournalFiles
-from routelog.log_backend.journal.journal_reader import JournalReader, claims_block, whole_blocks
+from routelog.log_backend.journal.journal_reader import (
+    JournalDamaged,
+    JournalReader,
+    claims_block,
+    whole_blocks,
+)
 from routelog.log_backend.records.record_batch import RecordBatch
 
 FILE_BYTES = 64 * BLOCK_ALIGNMENT
@@ -32,16 +37,20 @@ def write(file: JournalFile, at: int, block: bytes) -> None:
         opened.write(block)
 
 
-def message_block(mark: FileMark, position: int, body: bytes) -> bytes:
-    return encode_block(mark, position, 1, position - 1, [JournalEntry(1, batch([body], position))])
+def message_block(
+    mark: FileMark, position: int, body: bytes, before: bytes = b"", epoch: int = 0
+) -> bytes:
+    entries = [JournalEntry(1, batch([body], position))]
+    previous = int.from_bytes(before[44:48], "little")
+    return block_bytes(mark, position, 1, 0, entries, previous=previous, epoch=epoch)
 
 
-def block_with_forged_one(mark: FileMark, position: int, forged: bytes) -> bytes:
+def block_with_forged_one(mark: FileMark, position: int, forged: bytes, before: bytes) -> bytes:
     """A block of a message in whose body another block lies, at a page of its own."""
     probe = message_block(mark, position, forged).find(forged)
     pad = -probe % BLOCK_ALIGNMENT
     for more in range(0, BLOCK_ALIGNMENT, 8):
-        block = message_block(mark, position, bytes(pad + more) + forged)
+        block = message_block(mark, position, bytes(pad + more) + forged, before)
         if block.find(forged) % BLOCK_ALIGNMENT == 0:
             return block
     raise AssertionError("the body never lies right")
@@ -62,17 +71,48 @@ def test_a_block_in_the_body_of_a_message_is_none(
     files: JournalFiles, position: int, knows_the_salt: bool
 ) -> None:
     file = files.new(7, FILE_BYTES)
-    at = 0
+    at, before = 0, b""
     if position == 2:
-        write(file, 0, message_block(file.mark, 1, b"first"))
+        before = message_block(file.mark, 1, b"first")
+        write(file, 0, before)
         at = BLOCK_ALIGNMENT
     guess = file.mark if knows_the_salt else FileMark(7, 0)
-    forged = message_block(guess, position, b"forged")
-    block = block_with_forged_one(file.mark, position, forged)
+    forged = message_block(guess, position, b"forged", before)
+    block = block_with_forged_one(file.mark, position, forged, before)
     write(file, at, bytes(512) + block[512:])  # torn: its first sector never arrived
     found = bodies(JournalReader(files))
     # With the salt it would be taken: the forgery lacks nothing else.
     assert found == [b"first"] * (position - 1) + [b"forged"] * knows_the_salt
+
+
+def test_a_block_that_does_not_follow_the_one_before_ends_the_journal(files: JournalFiles) -> None:
+    file = files.new(7, FILE_BYTES)
+    first = message_block(file.mark, 1, b"first", epoch=2)
+    write(file, 0, first)
+    for other in (
+        message_block(file.mark, 2, b"of another history", epoch=2),
+        message_block(file.mark, 2, b"of an older epoch", first, epoch=1),
+        message_block(file.mark, 3, b"not the next one", first, epoch=2),
+    ):
+        write(file, BLOCK_ALIGNMENT, other)
+        reader = JournalReader(files)
+        assert bodies(reader) == [b"first"]
+        assert reader.end.position == 1
+        assert reader.behind == {file.mark: [BLOCK_ALIGNMENT]}
+    write(file, BLOCK_ALIGNMENT, message_block(file.mark, 2, b"second", first, epoch=2))
+    assert bodies(JournalReader(files)) == [b"first", b"second"]
+
+
+def test_a_block_that_a_later_one_calls_committed_and_that_does_not_follow_is_damage(
+    files: JournalFiles,
+) -> None:
+    file = files.new(7, FILE_BYTES)
+    first = message_block(file.mark, 1, b"first")
+    other = message_block(file.mark, 2, b"of another history")
+    third = block_bytes(file.mark, 3, 1, 2, [], previous=int.from_bytes(other[44:48], "little"))
+    write(file, 0, first + other + third)
+    with pytest.raises(JournalDamaged, match="at byte 4096: commit 2 is missing"):
+        bodies(JournalReader(files))
 
 
 def test_each_use_of_a_file_has_a_salt_of_its_own(files: JournalFiles) -> None:
@@ -87,7 +127,7 @@ def test_each_use_of_a_file_has_a_salt_of_its_own(files: JournalFiles) -> None:
 
 def test_a_body_full_of_magic_numbers_is_passed_over_page_by_page() -> None:
     mark = FileMark(1, 2)
-    content = bytearray(b"RLJ1" * (4 * BLOCK_ALIGNMENT) + message_block(mark, 9, b"x"))
+    content = bytearray(b"RLJ2" * (4 * BLOCK_ALIGNMENT) + message_block(mark, 9, b"x"))
     (found,) = whole_blocks(content, mark)
     assert found[0] == 16 * BLOCK_ALIGNMENT
     assert found[1].position == 9
@@ -120,7 +160,7 @@ def test_damaged_bytes_do_not_hide_that_a_block_was_meant() -> None:
     [
         bytes(BLOCK_ALIGNMENT),
         b"",
-        b"RLJ1",
+        b"RLJ2",
         message_block(FileMark(4, 7), 8, b"x"),
         b"\xff" * BLOCK_ALIGNMENT,
     ],

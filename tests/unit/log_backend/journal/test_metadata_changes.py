@@ -1,6 +1,7 @@
 import struct
 
 import pytest
+from unit.log_backend.journal_blocks import block_bytes
 
 from routelog.log_backend.journal.journal_block import (
     FileMark,
@@ -8,7 +9,6 @@ from routelog.log_backend.journal.journal_block import (
     Settlement,
     UnknownEntry,
     decode_block,
-    encode_block,
 )
 from routelog.log_backend.journal.metadata_changes import MetadataChanges
 from routelog.log_backend.metadata.metadata import Change
@@ -41,7 +41,7 @@ def test_a_block_tells_what_it_changes_in_the_metadata_in_order() -> None:
         JournalEntry(4, Settlement(0, [(1, 2)])),
         JournalEntry(0, MetadataChanges(CHANGES[1:])),
     ]
-    block = decode_block(bytearray(encode_block(MARK, 1, 1, 0, entries)), 0, MARK)
+    block = decode_block(bytearray(block_bytes(MARK, 1, 1, 0, entries)), 0, MARK)
     assert block is not None
     assert block.metadata_changes() == CHANGES
     assert [each.partition for each in block.entries] == [0, 4, 0]
@@ -53,7 +53,7 @@ def test_an_entry_that_is_none_is_of_a_later_version() -> None:
             return struct.pack("<I4x", 3)
 
     block = decode_block(
-        bytearray(encode_block(MARK, 1, 1, 0, [JournalEntry(0, Broken([]))])), 0, MARK
+        bytearray(block_bytes(MARK, 1, 1, 0, [JournalEntry(0, Broken([]))])), 0, MARK
     )
     assert block is not None
     with pytest.raises(UnknownEntry):
