@@ -76,6 +76,7 @@ ROOMS = {
         "coordination",
         "links",
         "replica",
+        "node",
     ),
     "exchanges": (
         "bindings",

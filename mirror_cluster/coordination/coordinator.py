@@ -33,11 +33,13 @@ class NodeEntry:
     Attributes:
         process: number of the process, new with each start.
         address: where other nodes reach it, `host:port`.
+        incarnation: of its data, which one process at a time has locked.
     """
 
     node: str
     process: int
     address: str
+    incarnation: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +76,13 @@ class Coordinator(Protocol):
         ...
 
     async def register(self, entry: NodeEntry) -> float:
-        """Take a lease and list the node until it ends.
+        """Take a lease and list the node until it ends, in the place of an earlier process on the same data.
 
         Returns:
             How long the lease lasts, in seconds: at least what was asked for.
 
         Raises:
-            NodeNameTaken: another process holds the name; its lease may be ending.
+            NodeNameTaken: a process on other data holds the name; its lease may be ending.
         """
         ...
 

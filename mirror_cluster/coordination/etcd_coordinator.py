@@ -77,8 +77,7 @@ class EtcdCoordinator:
     async def read(self) -> ClusterView:
         """See `Coordinator`."""
         start = self._prefix.encode()
-        body = {"key": encoded(start), "range_end": encoded(_behind(start)), "limit": KEYS_MAX}
-        found = _decode(await self._gateway.request("kv/range", body), _Range)
+        found = await self._range(start, _behind(start))
         if found.more:
             raise CoordinatorRefused(f"more than {KEYS_MAX} keys below {self._prefix}")
         records, nodes = {}, {}
@@ -89,7 +88,7 @@ class EtcdCoordinator:
                 record = decode_record(value, each.mod_revision)
                 records[record.shard] = record
             elif kind == "nodes":
-                nodes[name] = msgspec.json.decode(value, type=NodeEntry)
+                nodes[name] = _entry(each)
         return ClusterView(found.header.revision, records, nodes)
 
     async def propose(self, record: ShardRecord) -> ShardRecord | None:
@@ -102,11 +101,15 @@ class EtcdCoordinator:
 
     async def register(self, entry: NodeEntry) -> float:
         """See `Coordinator`."""
+        key = f"nodes/{entry.node}"
+        there = await self._range((self._prefix + key).encode())
+        if any(_entry(each).incarnation != entry.incarnation for each in there.kvs):
+            raise NodeNameTaken(entry.node)
+        revision = there.kvs[0].mod_revision if there.kvs else 0
         body = {"TTL": self._lease_seconds, "ID": 0}  # etcd chooses a number that nobody has
         granted = _decode(await self._gateway.request("lease/grant", body), _Lease)
-        key = f"nodes/{entry.node}"
         value = msgspec.json.encode(entry)
-        done = await self._set(key, value, expected_revision=0, lease=granted.ID)
+        done = await self._set(key, value, expected_revision=revision, lease=granted.ID)
         if not done.succeeded:
             await self._revoke(granted.ID)
             raise NodeNameTaken(entry.node)
@@ -127,6 +130,10 @@ class EtcdCoordinator:
     async def aclose(self) -> None:
         """See `Coordinator`."""
         await self._gateway.aclose()
+
+    async def _range(self, key: bytes, end: bytes = b"") -> _Range:
+        body = {"key": encoded(key), "range_end": encoded(end), "limit": KEYS_MAX}
+        return _decode(await self._gateway.request("kv/range", body), _Range)
 
     async def _revoke(self, lease: int) -> None:
         await self._gateway.request("lease/revoke", {"ID": lease})
@@ -151,6 +158,10 @@ class EtcdCoordinator:
 
 def _decode(answer: bytes, kind: type[_T]) -> _T:
     return msgspec.json.decode(answer, type=kind, strict=False)  # 64-bit numbers come as strings
+
+
+def _entry(found: _KeyValue) -> NodeEntry:
+    return msgspec.json.decode(decoded(found.value), type=NodeEntry)
 
 
 def _behind(prefix: bytes) -> bytes:

@@ -26,7 +26,8 @@ ADVISED = (3, 5, 33)  # 3.4 had its last release; 3.5.0 to 3.5.2 could corrupt d
 RESTART_SECONDS_MIN, RESTART_SECONDS_MAX = 0.5, 10.0
 STOP_SECONDS_MAX = 5.0  # then it is killed: its log survives that
 # The journal syncs on the same disk: with etcd's defaults, 100 and 1,000 ms, a slow one would cause elections.
-HEARTBEAT_MILLISECONDS, ELECTION_MILLISECONDS = 150, 1_500
+# No lease is shorter than 1.5 election timeouts, in whole seconds: these are the longest that allow 2 s.
+HEARTBEAT_MILLISECONDS, ELECTION_MILLISECONDS = 150, 1_200
 _PR_SET_PDEATHSIG = 1
 
 

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 from routelog.log_backend import random_key
@@ -209,11 +208,19 @@ class NodeLinks:
             pause = min(2 * pause, REDIAL_SECONDS_MAX)
 
     async def _probe(self, name: str) -> None:
-        # Nothing is said on this connection: whether it can be made is all.
-        protocol = asyncio.Protocol()
-        with suppress(OSError):
-            transport = await self._reach(name, protocol, None)
-            transport.close()
+        # Nothing is said on these connections: whether one can be made is all. A process that is being
+        # killed may take some after others have ended.
+        pause = REDIAL_SECONDS_MIN
+        while name in self._entries and name not in self._links:
+            try:
+                transport = await self._reach(name, asyncio.Protocol(), None)
+                transport.close()
+            except ConnectionRefusedError:
+                return
+            except OSError as error:
+                log.info("node %s cannot be reached: %s", name, error)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, REDIAL_SECONDS_MAX)
 
     async def _connect(self, name: str, link: NodeLink) -> bool:
         self._all.add(link)
@@ -228,7 +235,8 @@ class NodeLinks:
     async def _reach(
         self, name: str, protocol: asyncio.Protocol, tls: ssl.SSLContext | None
     ) -> asyncio.Transport:
-        host, _, port = self._entries[name].address.rpartition(":")
+        entry = self._entries[name]
+        host, _, port = entry.address.rpartition(":")
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
@@ -236,7 +244,8 @@ class NodeLinks:
                     lambda: protocol, host.strip("[]"), int(port), ssl=tls
                 )
         except ConnectionRefusedError:
-            self._gone(name)
+            if self._entries.get(name) == entry:  # its next process may be known already
+                self._gone(name)
             raise
         return transport
 

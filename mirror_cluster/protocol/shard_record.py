@@ -86,6 +86,11 @@ class ShardRecord:
             raise ValueError("transfer and shrink first")
         return replace(self, replicas=replicas)
 
+    def told(self) -> str:
+        """In words, for a log."""
+        leader = f"{self.leader or 'nobody'} leads epoch {self.epoch}"
+        return f"shard {self.shard}: {leader}, in sync {' '.join(sorted(self.in_sync))}"
+
     def encode(self) -> bytes:
         """The coordinator's value."""
         return msgspec.json.encode(

@@ -24,7 +24,7 @@ from routelog.mirror_cluster.coordination.managed_etcd import EtcdTls
 from routelog.mirror_cluster.protocol.shard_record import BadRecord, ShardRecord
 
 RECORD = ShardRecord(0, "a", 7, 1, frozenset(("a",)), ("a", "b", "c"), {"a": 1})
-NODE = NodeEntry("a", 7, "127.0.0.1:25672")
+NODE = NodeEntry("a", 7, "127.0.0.1:25672", 1)
 
 
 @asynccontextmanager
@@ -86,7 +86,7 @@ async def test_a_node_is_listed_as_long_as_its_lease(tmp_path: Path) -> None:
         assert await first.register(NODE) >= LEASE_SECONDS
         assert (await second.read()).nodes == {"a": NODE}
         with pytest.raises(NodeNameTaken):
-            await second.register(replace(NODE, process=8))
+            await second.register(replace(NODE, process=8, incarnation=2))
         for _ in range(4):
             await asyncio.sleep(LEASE_SECONDS / 3)
             assert await first.renew()
@@ -94,6 +94,17 @@ async def test_a_node_is_listed_as_long_as_its_lease(tmp_path: Path) -> None:
         await first.leave()
         assert (await second.read()).nodes == {}
         assert not await first.renew(), "there is no lease"
+
+
+async def test_the_next_process_on_the_same_data_takes_the_name_over(tmp_path: Path) -> None:
+    async with running(tmp_path, 1) as cluster, ready(cluster) as first, ready(cluster) as second:
+        await first.register(NODE)
+        later = replace(NODE, process=8)
+        await second.register(later)
+        assert (await first.read()).nodes == {"a": later}
+        await first.leave()
+        assert (await second.read()).nodes == {"a": later}, "it has a lease of its own"
+        assert await second.renew()
 
 
 async def test_a_lease_that_is_not_renewed_ends(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ class Node:
     """One node, and what it was told."""
 
     def __init__(self, name: str, security: LinkSecurity, cluster: str, process: int) -> None:
-        self.entry = NodeEntry(name, process, "")
+        self.entry = NodeEntry(name, process, "", process)
         self.messages: list[tuple[str, Message]] = []
         self.gone: list[str] = []
         self.links = NodeLinks(cluster, self.entry, security, self.received, self.gone.append)

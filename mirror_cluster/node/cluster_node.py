@@ -1,0 +1,249 @@
+"""One node of a cluster: its replicas, its connections with the others, its lease, and its clock.
+
+It gives the replicas what happens and carries out what they decide. Nothing here decides who leads.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from routelog.log_backend import Clock
+from routelog.mirror_cluster.coordination.coordinator import (
+    ClusterView,
+    Coordinator,
+    CoordinatorRefused,
+    CoordinatorUnavailable,
+    NodeEntry,
+)
+from routelog.mirror_cluster.links.node_links import LinkSecurity, NodeLinks
+from routelog.mirror_cluster.node.hosted_replica import HostedReplica, ShardOwner
+from routelog.mirror_cluster.node.incarnation import new_number
+from routelog.mirror_cluster.node.lease_keeper import LeaseKeeper
+from routelog.mirror_cluster.node.replica_storage import ReplicaStorage
+from routelog.mirror_cluster.protocol.messages import Message
+from routelog.mirror_cluster.protocol.shard_record import BadRecord, ShardRecord
+from routelog.mirror_cluster.replica.events import (
+    Event,
+    LeaseHeld,
+    LeaseLost,
+    NodeGone,
+    NodesAlive,
+    Received,
+    RecordSeen,
+    Tick,
+)
+from routelog.mirror_cluster.replica.lease import Lease
+from routelog.mirror_cluster.replica.settings import ReplicaSettings
+
+log = logging.getLogger(__name__)
+
+TICK_SECONDS = 0.1
+READ_SECONDS = (
+    0.3  # between two reads of the coordinator: what a change of leader waits for at most
+)
+LEASE_MARGIN_SECONDS = 0.3  # the lease is given up so much earlier than the coordinator does
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """What a node is told.
+
+    Attributes:
+        cluster: its name: nodes of two clusters refuse each other.
+        incarnation: of its data directory.
+        address: where the other nodes reach this one, `host:port`.
+        host, port: where it listens.
+        lease_seconds: of the coordinator's lease.
+    """
+
+    cluster: str
+    node: str
+    incarnation: int
+    address: str
+    host: str
+    port: int
+    security: LinkSecurity
+    lease_seconds: float = 2.0
+    replica: ReplicaSettings = field(default_factory=ReplicaSettings)
+
+
+class ClusterNode:
+    """See the module.
+
+    Args:
+        coordinator: closed with the node.
+        probe: see `LeaseKeeper`.
+    """
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        clock: Clock,
+        coordinator: Coordinator,
+        probe: Callable[[], Awaitable[None]],
+        owner: ShardOwner,
+    ) -> None:
+        self.clock = clock
+        self.coordinator = coordinator
+        self.owner = owner
+        self.process = new_number()
+        self.view = ClusterView(0)
+        self.replicas: dict[int, HostedReplica] = {}
+        self._settings = settings
+        entry = NodeEntry(settings.node, self.process, settings.address, settings.incarnation)
+        self._links = NodeLinks(
+            settings.cluster, entry, settings.security, self._received, self._gone
+        )
+        self._known: dict[str, NodeEntry] = {}
+        self._lease = LeaseKeeper(
+            Lease(settings.lease_seconds, LEASE_MARGIN_SECONDS),
+            clock,
+            coordinator,
+            entry,
+            probe,
+            self._lease_changed,
+            self.spawn,
+        )
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._read_wanted = asyncio.Event()
+        self._is_away = False
+
+    async def start(self, storages: Sequence[ReplicaStorage]) -> None:
+        """Run the replicas of these shards."""
+        for storage in storages:
+            settings = self._settings
+            hosted = HostedReplica(settings.node, self.process, settings.replica, storage, self)
+            self.replicas[hosted.shard] = hosted
+        await self._links.listen(self._settings.host, self._settings.port)
+        self.spawn(self._keep_ticking())
+        self.spawn(self._keep_reading())
+
+    async def aclose(self) -> None:
+        """End everything; the lease is given up, so that nobody waits for it to run out."""
+        for task in [*self._tasks]:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._links.aclose()
+        try:
+            await self.coordinator.leave()
+        except (CoordinatorUnavailable, CoordinatorRefused) as error:
+            log.info("the lease runs out by itself: %s", error)
+        await self.coordinator.aclose()
+
+    async def create_shard(self, shard: int, replicas: Sequence[str]) -> bool:
+        """Make the record of a shard: this node, whose data are the shard's, leads, and others copy them.
+
+        Returns:
+            Whether it was made; False: there is one.
+        """
+        member = self.replicas[shard].member
+        record = ShardRecord(
+            shard=shard,
+            leader="",
+            claim=0,
+            epoch=self.replicas[shard].replica.promise,
+            in_sync=frozenset((member.node,)),
+            replicas=tuple(replicas),
+            incarnations=dict((member,)),
+        )
+        made = await self.coordinator.propose(record)
+        self.read_soon()
+        return made is not None
+
+    def handle(self, shard: int, event: Event) -> None:
+        """Give the replica of a shard an event, such as a command."""
+        self.replicas[shard].handle(event)
+
+    # -- see `Surroundings`
+
+    def send(self, to: str, message: Message) -> None:
+        """See `Surroundings`."""
+        self._links.send(to, message)
+
+    def read_soon(self) -> None:
+        """See `Surroundings`."""
+        self._read_wanted.set()
+
+    def address_of(self, node: str) -> str:
+        """See `Surroundings`."""
+        entry = self._known.get(node)
+        return entry.address if entry is not None else ""
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """See `Surroundings`."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_ended)
+        return task
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.error("an error of the broker in the cluster's node", exc_info=error)
+            self.owner.end(f"an error in the cluster's node: {error!r}")
+
+    # -- what happens
+
+    def _tell_all(self, event: Event) -> None:
+        for hosted in self.replicas.values():
+            hosted.handle(event)
+
+    async def _keep_ticking(self) -> None:
+        while True:
+            self._lease.tick()
+            self._tell_all(Tick())
+            await asyncio.sleep(TICK_SECONDS)
+
+    def _lease_changed(self, is_held: bool) -> None:
+        self._tell_all(LeaseHeld() if is_held else LeaseLost())
+
+    def _received(self, sender: str, message: Message) -> None:
+        hosted = self.replicas.get(message.shard)
+        if hosted is not None:
+            hosted.handle(Received(sender, message))
+
+    def _gone(self, node: str) -> None:
+        self._tell_all(NodeGone(node))
+        self.read_soon()
+
+    async def _keep_reading(self) -> None:
+        while True:
+            self._read_wanted.clear()
+            try:
+                self._viewed(await self.coordinator.read())
+            except CoordinatorUnavailable as error:
+                self._told_away(str(error))
+            except (CoordinatorRefused, BadRecord) as error:
+                log.error("the coordinator's answer is of no use: %s", error)
+            try:
+                await asyncio.wait_for(self._read_wanted.wait(), READ_SECONDS)
+            except TimeoutError:
+                continue
+            await asyncio.sleep(READ_SECONDS / 10)  # whoever wants it often gets it no more often
+
+    def _viewed(self, view: ClusterView) -> None:
+        if self._is_away:
+            self._is_away = False
+            log.info("the coordinator answers again")
+        before, self.view = self.view, view
+        # Who has lost its lease may still answer, and a leader without a coordinator counts on that.
+        known = {*view.nodes}.union(*(record.replicas for record in view.records.values()))
+        entries = {**self._known, **view.nodes}
+        self._known = {name: entry for name, entry in entries.items() if name in known}
+        self._links.set_nodes(self._known)
+        for shard, record in view.records.items():
+            if record != before.records.get(shard):
+                log.info("%s", record.told())
+        alive = NodesAlive({name: entry.process for name, entry in view.nodes.items()})
+        for shard, hosted in self.replicas.items():
+            if shard in view.records:
+                hosted.handle(RecordSeen(view.records[shard]))
+            hosted.handle(alive)
+
+    def _told_away(self, error: str) -> None:
+        if not self._is_away:
+            self._is_away = True
+            log.warning("the coordinator does not answer: %s", error)

@@ -1,0 +1,87 @@
+"""The node's lease with the coordinator: renewed when disk and event loop have just worked."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
+
+from routelog.log_backend import Clock
+from routelog.mirror_cluster.coordination.coordinator import (
+    Coordinator,
+    CoordinatorRefused,
+    CoordinatorUnavailable,
+    NodeEntry,
+    NodeNameTaken,
+)
+from routelog.mirror_cluster.replica.lease import (
+    Lease,
+    LeaseAction,
+    LeaseChanged,
+    ProbeDisk,
+    RenewLease,
+)
+
+log = logging.getLogger(__name__)
+
+
+class LeaseKeeper:
+    """Carries out what `Lease` decides.
+
+    Args:
+        probe: writes something where the journal is, and syncs it.
+        changed: told whether the lease is held.
+        spawn: starts a task that somebody owns.
+    """
+
+    def __init__(
+        self,
+        lease: Lease,
+        clock: Clock,
+        coordinator: Coordinator,
+        entry: NodeEntry,
+        probe: Callable[[], Awaitable[None]],
+        changed: Callable[[bool], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+    ) -> None:
+        self._lease = lease
+        self._clock = clock
+        self._coordinator = coordinator
+        self._entry = entry
+        self._probe = probe
+        self._changed = changed
+        self._spawn = spawn
+        self._is_asking = False  # two registrations at once would find each other's entry
+
+    def tick(self) -> None:
+        """Called by the event loop, several times a lease."""
+        self._carry_out(self._lease.tick(self._clock.monotonic()))
+
+    def _carry_out(self, actions: Sequence[LeaseAction]) -> None:
+        for action in actions:
+            match action:
+                case ProbeDisk():
+                    self._spawn(self._probe_disk())
+                case RenewLease(sent_at):
+                    if not self._is_asking:
+                        self._is_asking = True
+                        self._spawn(self._renew(sent_at))
+                case LeaseChanged(is_held):
+                    log.info("this node has a lease" if is_held else "this node's lease has ended")
+                    self._changed(is_held)
+
+    async def _probe_disk(self) -> None:
+        await self._probe()
+        self._carry_out(self._lease.probed(self._clock.monotonic()))
+
+    async def _renew(self, sent_at: float) -> None:
+        try:
+            if not await self._coordinator.renew():
+                await self._coordinator.register(self._entry)
+        except NodeNameTaken:
+            log.warning("another node is called %s, or was a moment ago", self._entry.node)
+        except (CoordinatorUnavailable, CoordinatorRefused) as error:
+            log.info("the lease was not renewed: %s", error)
+        else:
+            self._carry_out(self._lease.renewed(sent_at, self._clock.monotonic()))
+        finally:
+            self._is_asking = False
