@@ -4,6 +4,7 @@
       LOCK                                   one owner
       ballast                                room for metadata on a full disk: see ballast.py
       compressing                            scratch file of compression
+      copies/...                             what a copy under way holds; emptied at start
       metadata/                              RocksDB: topology, users, cursor snapshots, as the journal has them
       journal/<number, 20 digits>.journal
       logs/<vhost>/<queue>-<partition>/...   durable partitions
@@ -20,6 +21,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
+from routelog.log_backend.copies.copies import Copies
 from routelog.log_backend.doors.ballast import Ballast
 from routelog.log_backend.doors.clock import Clock
 from routelog.log_backend.doors.disk import Disk
@@ -70,6 +72,7 @@ class LogStore:
         intake, memory: what partitions share when they grow; all memory that holds messages.
         partitions: by number; read by others, changed only here.
         scrub, space: reads sealed segments in the background; what is free on the disk.
+        copies: of all there is, for backups.
         on_durable, on_written: set by the owner; called with the journal position that is so.
         on_failure, on_removed: set by the owner; the disk failed; nothing can bring back a deleted partition.
         pressures: why publishers should wait; its `on_change` is set by the owner before `start`.
@@ -147,7 +150,7 @@ class LogStore:
             options.disk_reserve_bytes,
             ballast,
             promised=lambda: self.checkpoints.unflushed_bytes + self.journal.promised_bytes,
-            on_look=lambda: self._disk_pressure.looked(),
+            on_look=self._disk_looked,
         )
         writer = SegmentWriter(disk, self._flusher.removal)
         self._compressor = SegmentCompressor(
@@ -184,6 +187,21 @@ class LogStore:
             on_refused=lambda: self._disk_pressure.refused(),
             on_failure=self._failed,
         )
+        self.copies = Copies(
+            data,
+            disk,
+            clock,
+            loop,
+            partitions=self.partitions,
+            journal=self.journal,
+            metadata=self.metadata,
+            metadata_writer=self.metadata_writer,
+            checkpoints=self.checkpoints,
+            flusher=self._flusher,
+            journal_files=self._journal_files,
+            space=self.space,
+        )
+        self.copies.remove_leftovers()
         self._disk_pressure = DiskPressure(
             self.pressures,
             self.space,
@@ -236,6 +254,7 @@ class LogStore:
 
     async def aclose(self) -> None:
         """Write everything that is needed to segments and snapshots, then let go of the files."""
+        await self.copies.aclose()
         self.metadata_writer.stop()
         self.checkpoints.stop()
         self._disk_pressure.close()
@@ -377,7 +396,11 @@ class LogStore:
         """Microseconds since 1970."""
         return self.clock.now()
 
-    # -- memory and failure
+    # -- memory, space and failure
+
+    def _disk_looked(self) -> None:
+        self.copies.looked()
+        self._disk_pressure.looked()
 
     def _tails_changed(self, size: int) -> None:
         if size > 0:

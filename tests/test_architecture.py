@@ -40,6 +40,7 @@ ROOMS = {
         "remote",
         "partitions",
         "upkeep",
+        "copies",
         ".",
         "tools",
     ),

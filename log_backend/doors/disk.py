@@ -129,6 +129,9 @@ class Disk(Protocol):
     def rename(self, source: Path, target: Path) -> None:
         """Rename, replacing the target; durable after `sync_directory`."""
 
+    def link(self, source: Path, target: Path) -> None:
+        """Give a file a second name; a crash may take it back."""
+
     def remove(self, path: Path) -> None:
         """Remove a file."""
 
@@ -286,6 +289,10 @@ class SystemDisk:
     def rename(self, source: Path, target: Path) -> None:
         """See `Disk`."""
         os.rename(source, target)
+
+    def link(self, source: Path, target: Path) -> None:
+        """See `Disk`."""
+        os.link(source, target)
 
     def remove(self, path: Path) -> None:
         """See `Disk`."""

@@ -21,6 +21,7 @@ _OWN = frozenset(
         "LOCK",
         "ballast",
         "compressing",
+        "copies",
         "journal",
         "log_token.key",
         "logs",

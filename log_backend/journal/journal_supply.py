@@ -26,8 +26,8 @@ class JournalSupply:
         ready: files to write next, in order.
         making: files that are being made or recycled.
         frugal: space is low: more than FILES_MIN files are not made.
-        held: files that are complete and wait for nothing but that a deletion is durable. They do not count:
-            when no other has room, the deletion needs another one.
+        held: files that are complete and wait for nothing but that a deletion is durable, or that they are
+            copied. They do not count: when no other has room, the deletion needs another one.
         on_ready, on_refused, on_failed: set by the owner; called when a file is ready, when there was no
             room for another one, and when the disk has failed.
 

@@ -8,7 +8,8 @@ sync, store snapshots, recycle.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 
 from routelog.log_backend.doors.disk import DiskFull
@@ -40,6 +41,7 @@ class Checkpoints:
     Attributes:
         with_state: partitions whose cursors have changes that the journal has not been told.
         refused: the disk had no room for segments; `go_on` tries again.
+        lock: who has it keeps segments and snapshots from being written.
 
     Args:
         run: has work done on the event loop.
@@ -92,7 +94,9 @@ class Checkpoints:
         self.refused = False
         self._failed = False
         self._flush_asked = False
-        self._lock = asyncio.Lock()
+        self.lock = asyncio.Lock()
+        self._keepers = 0  # who read the journal's files
+        self._kept_files: list[JournalFile] = []  # for them
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -146,7 +150,7 @@ class Checkpoints:
     async def flush(self) -> None:
         """Write what is needed of every durable partition to its segments (not synced), in rounds."""
         for _ in range(1 + len(self._with_unflushed) // PARTITIONS_MAX):  # some may have to stay
-            async with flushing(self._lock, self._on_failure):
+            async with flushing(self.lock, self._on_failure):
                 self._flush_asked = False  # here, or whoever grows meanwhile asks for another one
                 unflushed = await self._due()
                 some = await flush_round(unflushed)
@@ -216,7 +220,7 @@ class Checkpoints:
         Args:
             file: one that is full; when an earlier checkpoint gave it back, nothing is done.
         """
-        async with flushing(self._lock, self._on_failure):
+        async with flushing(self.lock, self._on_failure):
             if file is not None and file not in self._full_files:
                 return
             files, self._full_files = self._full_files, []  # in the order of their numbers
@@ -244,13 +248,29 @@ class Checkpoints:
             if supply.held:  # and the journal needs room to say that it does not come back
                 supply.prepare()
 
+    @contextmanager
+    def keeping_files(self) -> Iterator[None]:
+        """Meanwhile no file of the journal is written over; the journal may have more of them instead."""
+        self._keepers += 1
+        try:
+            yield
+        finally:
+            self._keepers -= 1
+            if not self._keepers:
+                kept, self._kept_files = self._kept_files, []
+                for file in kept:
+                    self._recycle(file)
+
     def _recycle(self, file: JournalFile) -> None:
+        if self._keepers:
+            self._kept_files.append(file)
+            return
         self._journal.supply.held -= 1
         self._journal.recycle(file)
 
     def go_on(self) -> None:
         """There is room: write what was refused, and take the checkpoint that full files wait for."""
-        if self._failed or self._lock.locked():
+        if self._failed or self.lock.locked():
             return
         if self._full_files:
             self._run(self.take())

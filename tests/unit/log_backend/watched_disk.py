@@ -156,6 +156,12 @@ class WatchedDisk(SystemDisk):
                 self._paths[file] = target
         self.events.append(("rename", target))
 
+    def link(self, source: Path, target: Path) -> None:
+        """See `Disk`."""
+        self._pass("link", source)
+        super().link(source, target)
+        self.events.append(("link", target))
+
     def remove(self, path: Path) -> None:
         """See `Disk`."""
         self._pass("remove", path)

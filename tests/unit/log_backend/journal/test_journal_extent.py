@@ -106,7 +106,7 @@ async def test_a_first_file_that_has_lost_all_its_blocks_is_missed(data: Path, r
     for _ in range(rounds):
         await fill_journal_file(store, partition)
         await until(lambda: not store._background.tasks)
-    async with store.checkpoints._lock:  # no checkpoint
+    async with store.checkpoints.lock:  # no checkpoint
         for _ in range(3):
             await fill_journal_file(store, partition)
         left = copy_of(data, data.parent / "left")

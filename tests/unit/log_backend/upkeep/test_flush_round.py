@@ -87,7 +87,7 @@ async def test_who_grows_during_a_flush_asks_for_one_more_only(
         await flush()
 
     monkeypatch.setattr(store.checkpoints, "flush", count)
-    async with store.checkpoints._lock:  # as of one that is under way
+    async with store.checkpoints.lock:  # as of one that is under way
         for _ in range(50):
             partition.append(records([bytes(500)]))
             await asyncio.sleep(0)

@@ -1,0 +1,1 @@
+"""Consistent copies of a running store, and backups made of them."""

@@ -1,0 +1,348 @@
+"""Takes copies of a running store, without stopping it.
+
+What a start needs is in three places: segments, the metadata store and the journal. A copy takes them in this
+order, so that each is at least as new as what the one before was built from:
+
+1. A checkpoint, which makes the journal short.
+2. No flush and no checkpoint from here to step 4: no segment grows, no snapshot is stored.
+3. Segments get second names (links), the newest with the size that is written. Then a change is entered in the
+   journal and awaited: what deletions began before is durable, too.
+4. A checkpoint of RocksDB, in the thread that names files of the journal: it knows exactly the files that can
+   have blocks up to what is durable when this is done. That is the copy's position.
+5. The blocks up to there are copied; until that is done, no file of the journal is written over.
+
+So the journal reaches at least as far as the metadata store says, each segment as far as the snapshots say, and
+what was removed meanwhile is there all the same: recovery removes it again, as after a crash.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from routelog.log_backend.copies.data_copy import CopiedFile, CopyFailed, DataCopy
+from routelog.log_backend.doors.clock import Clock
+from routelog.log_backend.doors.disk import Disk, DiskFull, is_full
+from routelog.log_backend.journal.journal import Journal
+from routelog.log_backend.journal.journal_block import aligned
+from routelog.log_backend.journal.journal_extent import JournalExtent
+from routelog.log_backend.journal.journal_reader import whole_blocks
+from routelog.log_backend.journal.metadata_writer import MetadataWriter, unawaited
+from routelog.log_backend.metadata.metadata import Change, MetadataStore, MetadataUnavailable
+from routelog.log_backend.partitions.partition_log import PartitionLog
+from routelog.log_backend.segments.log_directory import compressed_path
+from routelog.log_backend.segments.partition_file import PARTITION_FILE
+from routelog.log_backend.segments.segment import Segment
+from routelog.log_backend.upkeep.checkpoints import Checkpoints
+from routelog.log_backend.upkeep.disk_space import DiskSpace
+from routelog.log_backend.upkeep.flusher import Flusher
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+log = logging.getLogger(__name__)
+
+FOLDER = "copies"  # in the data directory
+LOGS_MAX = 256  # partitions whose files are linked in one go: some ms of the flusher's thread
+CALLS_MAX = 32  # of the system, before the thread rests: it takes Python's lock behind each
+REST_SECONDS = 0.0005
+# Until a change is durable while no checkpoint can give files back to the journal: else publishers would wait.
+ENTRY_SECONDS_MAX = 10.0
+UNKNOWN = -1  # size of a file that nobody looked at
+SPARE_FILES = 2  # that the journal may have more meanwhile
+LAST_KEY = (
+    b"copies/last"  # in the metadata store: when the last copy was begun, microseconds, big-endian
+)
+
+
+class _Log(NamedTuple):
+    # A partition's segments at one moment; `size`: what is written of the newest; None: whatever there is.
+    directory: Path
+    segments: tuple[Segment, ...]
+    size: int | None
+
+
+class _Journal(NamedTuple):
+    # What was copied of it, up to a position.
+    position: int
+    files: list[CopiedFile]
+
+
+class Copies:
+    """The copies of one store; each is there until its owner, or a full disk, ends it.
+
+    Args:
+        journal_files: names the files of the journal.
+    """
+
+    def __init__(
+        self,
+        data: Path,
+        disk: Disk,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        partitions: Mapping[int, PartitionLog],
+        journal: Journal,
+        metadata: MetadataStore,
+        metadata_writer: MetadataWriter,
+        checkpoints: Checkpoints,
+        flusher: Flusher,
+        journal_files: Executor,
+        space: DiskSpace,
+    ) -> None:
+        self._data = data
+        self._folder = data / FOLDER
+        self._disk = disk
+        self._clock = clock
+        self._loop = loop
+        self._partitions = partitions
+        self._journal = journal
+        self._metadata = metadata
+        self._metadata_writer = metadata_writer
+        self._checkpoints = checkpoints
+        self._flusher = flusher
+        self._journal_files = journal_files
+        self._space = space
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="copies")
+        self._lock = asyncio.Lock()
+        self._copies: set[DataCopy] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._count = 0
+        self._calls = 0  # since a thread rested; a wrong count does no harm
+        self._closed = False
+
+    def remove_leftovers(self) -> None:
+        """Remove what a run that was killed had copied."""
+        for name in self._disk.list_directory(self._folder):
+            self._disk.remove_tree(self._folder / name)
+
+    def begin(self) -> DataCopy:
+        """Begin to copy the store; the copy is of a moment between now and when it is `taken`.
+
+        It fails where the disk is low or full, where its file system knows no links, and when the log fails.
+        """
+        copy = DataCopy(self._disk, self._loop)
+        self._count += 1
+        self._copies.add(copy)
+        task = self._loop.create_task(self._run(copy, str(self._count)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return copy
+
+    def looked(self) -> None:
+        """There was another look at the disk's space: where it is low, files that only copies need go."""
+        if self._space.low:
+            self._fail("the disk is low, and what is published needs the room")
+
+    async def aclose(self) -> None:
+        """End all copies; take no more."""
+        self._closed = True
+        self._fail("the broker stops")
+        await asyncio.gather(*self._tasks)
+        await self._loop.run_in_executor(None, self._executor.shutdown)
+
+    def _fail(self, reason: str) -> None:
+        for copy in list(self._copies):
+            copy.fail(reason)
+
+    # -- taking one
+
+    async def _run(self, copy: DataCopy, name: str) -> None:
+        try:
+            async with self._lock:
+                self.looked()
+                if self._closed:
+                    copy.fail("the broker stops")
+                copy.check()
+                await self._take(copy, name)
+        except CopyFailed as error:
+            copy.fail(str(error))
+        except (OSError, MetadataUnavailable) as error:
+            log.error("the data directory cannot be copied: %s", error)
+            copy.fail(str(error))
+        except Exception as error:
+            log.error("an error of the broker, while it copied the data directory", exc_info=error)
+            copy.fail("the broker failed; see its log")
+        # No thread is at work for it any more.
+        copy.on_end = partial(self._forget, copy, name)
+        if copy.failure:
+            copy.on_end()
+        else:
+            copy.taken.set_result(None)
+
+    async def _take(self, copy: DataCopy, name: str) -> None:
+        files, metadata = self._folder / name, self._folder / f"{name}-metadata"
+        await self._in_thread(self._disk.make_directory, files)
+        await self._checkpoints.take()
+        copy.check()
+        if self._checkpoints.refused or self._journal.failure is not None:
+            raise CopyFailed("the log cannot be written")
+        with self._checkpoints.keeping_files():
+            async with self._checkpoints.lock:
+                await self._link_segments(copy, files)
+                await self._enter_change(copy)
+                await self._in_thread(self._metadata.flush)
+                copy.check()
+                first, last = await self._loop.run_in_executor(
+                    self._journal_files, self._copy_metadata, metadata
+                )
+                # No await since: no file that is named behind this has a block yet.
+                durable = self._journal.durable
+            copied = await self._in_thread(self._copy_journal, files, first, last, durable)
+        copy.check()
+        copy.position = copied.position
+        copy.files += copied.files
+        copy.files += await self._in_thread(self._listed, metadata)
+        copy.files = await self._in_thread(self._with_sizes, copy.files)
+        copy.check()
+
+    # -- segments
+
+    async def _link_segments(self, copy: DataCopy, folder: Path) -> None:
+        partitions = iter(list(self._partitions.values()))
+        while some := list(islice(partitions, LOGS_MAX)):
+            # In this turn: what removes or replaces a file from here on does so behind this.
+            logs = [_log(each) for each in some if each.durable and each.segments]
+            link = partial(self._link_logs, folder, len(copy.files), logs)
+            copy.files += await self._loop.run_in_executor(self._flusher, link)
+            copy.check()
+
+    def _link_logs(self, folder: Path, number: int, logs: Sequence[_Log]) -> list[CopiedFile]:
+        linked: list[CopiedFile] = []
+
+        def link(path: Path, size: int | None = None, *, is_sealed: bool = False) -> bool:
+            self._rest()
+            held = folder / str(number + len(linked))
+            try:
+                self._disk.link(path, held)
+            except FileNotFoundError:
+                return False
+            name = path.relative_to(self._data).as_posix()
+            linked.append(CopiedFile(name, UNKNOWN if size is None else size, held, is_sealed))
+            return True
+
+        for directory, segments, size in logs:
+            link(directory / PARTITION_FILE)
+            *sealed, newest = segments
+            for each in sealed:
+                link(each.path, is_sealed=True) or link(compressed_path(each.path), is_sealed=True)
+                link(each.path.with_suffix(".index"), is_sealed=True)
+                link(each.path.with_suffix(".timeindex"), is_sealed=True)
+            if size != 0:
+                link(newest.path, size) or link(compressed_path(newest.path))
+        return linked
+
+    # -- metadata and journal
+
+    async def _enter_change(self, copy: DataCopy) -> None:
+        # When it is durable, so are all deletions that are no longer among the partitions. Full files of the
+        # journal may wait for a checkpoint, and that for the lock.
+        supply = self._journal.supply
+        supply.held += SPARE_FILES
+        try:
+            supply.prepare()
+            change = Change(LAST_KEY, self._clock.now().to_bytes(8, "big"))
+            entered = unawaited(self._metadata_writer.submit([change]))
+            waits: set[asyncio.Future[Any]] = {entered, copy.taken}
+            await asyncio.wait(
+                waits, timeout=ENTRY_SECONDS_MAX, return_when=asyncio.FIRST_COMPLETED
+            )
+            copy.check()
+            if not entered.done():
+                raise CopyFailed(f"the log wrote nothing within {ENTRY_SECONDS_MAX:.0f} s")
+            entered.result()
+        finally:
+            supply.held -= SPARE_FILES
+
+    def _copy_metadata(self, path: Path) -> tuple[int, int]:
+        self._metadata.copy(path)
+        extent = JournalExtent(self._metadata)
+        return extent.beginning.number, extent.last
+
+    def _listed(self, folder: Path) -> list[CopiedFile]:
+        names = self._disk.list_directory(folder)
+        return [CopiedFile(f"metadata/{name}", UNKNOWN, folder / name) for name in names]
+
+    def _copy_journal(self, folder: Path, first: int, last: int, durable: int) -> _Journal:
+        files, copied, position = self._journal.supply.files, list[CopiedFile](), 0
+        for mark in files.marks():
+            if not first <= mark.number <= last:
+                continue
+            content = files.read(mark)
+            end = 0
+            for at, block in whole_blocks(content, mark):
+                if block.position > durable:
+                    break
+                end, position = at + aligned(block.length), block.position
+            path = files.path(mark)
+            held = folder / path.name
+            self._write(held, memoryview(content)[:end])
+            copied.append(CopiedFile(f"journal/{path.name}", end, held, padded=len(content)))
+        return _Journal(position, copied)
+
+    def _write(self, path: Path, content: memoryview) -> None:
+        self._space.check_segment(len(content))
+        try:
+            file = self._disk.open(path, create=True)
+            try:
+                self._disk.allocate(file, 0, len(content))
+                self._disk.write(file, 0, [content])
+            finally:
+                self._disk.close(file)
+        except OSError as error:
+            raise (DiskFull(str(error)) if is_full(error) else error) from error
+
+    def _with_sizes(self, files: Sequence[CopiedFile]) -> list[CopiedFile]:
+        return [self._with_size(each) if each.size == UNKNOWN else each for each in files]
+
+    def _with_size(self, copied: CopiedFile) -> CopiedFile:
+        self._rest()
+        file = self._disk.open(copied.held)
+        try:
+            return copied._replace(size=self._disk.size(file))
+        finally:
+            self._disk.close(file)
+
+    # -- the end
+
+    def _forget(self, copy: DataCopy, name: str) -> None:
+        self._copies.discard(copy)
+        for each in (name, f"{name}-metadata"):
+            removed = self._executor.submit(self._remove, self._folder / each)
+            removed.add_done_callback(_report)
+
+    def _remove(self, folder: Path) -> None:
+        for name in self._disk.list_directory(folder):
+            self._rest()
+            with suppress(FileNotFoundError):
+                self._disk.remove(folder / name)
+        self._disk.remove_tree(folder)
+
+    def _rest(self) -> None:
+        self._calls += 1
+        if self._calls >= CALLS_MAX:
+            self._calls = 0
+            self._clock.pause(REST_SECONDS)
+
+    def _in_thread(
+        self, work: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs
+    ) -> asyncio.Future[Result]:
+        return self._loop.run_in_executor(self._executor, partial(work, *args, **kwargs))
+
+
+def _log(partition: PartitionLog) -> _Log:
+    newest = partition.segments[-1]
+    is_whole = newest.damaged or newest.compressed_bytes is not None
+    size = None if is_whole else newest.written_size
+    return _Log(partition.directory, tuple(partition.segments), size)
+
+
+def _report(future: Future[None]) -> None:
+    if (error := future.exception()) is not None:
+        log.error("files of a copy stay until the next start: %s", error)

@@ -1,0 +1,98 @@
+"""A copy of a store: the files of a data directory as they were at one moment, to be read at leisure.
+
+Whoever starts a broker on these files finds what a power cut at that moment would have left. The files have
+second names in a folder of their own, so it is no matter what the broker removes or compresses meanwhile. Only
+what it writes over is copied there: files of the journal.
+"""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from routelog.log_backend.doors.disk import Disk
+
+
+class CopyFailed(Exception):
+    """There is no copy, or it is there no more; the text says why."""
+
+
+class CopiedFile(NamedTuple):
+    """One file of a copy.
+
+    Attributes:
+        path: below the data directory, with slashes.
+        size: bytes that belong to the copy; there may be more.
+        held: where they are.
+        is_sealed: of a segment that is not written any more: later copies have the same.
+        padded: of a file of the journal, its size with the zeros and the end mark that follow; else 0.
+    """
+
+    path: str
+    size: int
+    held: Path
+    is_sealed: bool = False
+    padded: int = 0
+
+
+class DataCopy:
+    """The files of a copy; `end` lets go of them.
+
+    Attributes:
+        taken: resolves when the copy is complete; raises `CopyFailed`.
+        position: of the last block of the journal in it: all up to there is in the copy.
+        files: all of them.
+        failure: why it ended before its owner wanted; empty: it has not.
+        on_end: called once when it ends behind `taken`.
+    """
+
+    def __init__(self, disk: Disk, loop: asyncio.AbstractEventLoop) -> None:
+        self.taken: asyncio.Future[None] = loop.create_future()
+        self.position = 0
+        self.files: list[CopiedFile] = []
+        self.failure = ""
+        self.on_end: Callable[[], None] = lambda: None
+        self._disk = disk
+
+    def end(self) -> None:
+        """Let go of the files: on the event loop, as often as one likes."""
+        self.fail("the copy was ended")
+
+    def fail(self, reason: str) -> None:
+        """Let go of the files, although somebody may read them; on the event loop."""
+        if self.failure:
+            return
+        self.failure = reason
+        if self.taken.done():
+            self.on_end()
+        else:
+            self.taken.set_exception(CopyFailed(reason))
+            self.taken.exception()  # who waits hears of it; nobody need
+
+    def check(self) -> None:
+        """See whether it is still there.
+
+        Raises:
+            CopyFailed: it is not.
+        """
+        if self.failure:
+            raise CopyFailed(self.failure)
+
+    def read(self, file: CopiedFile, at: int, size: int) -> bytearray:
+        """Read a range of a file, cut off at its end; this blocks.
+
+        Raises:
+            CopyFailed: the copy has ended, or the disk does not give the bytes.
+        """
+        wanted = max(0, min(size, file.size - at))
+        try:
+            opened = self._disk.open(file.held)
+            try:
+                content = self._disk.read(opened, at, wanted)
+            finally:
+                self._disk.close(opened)
+        except OSError as error:
+            raise CopyFailed(self.failure or f"{file.path} cannot be read: {error}") from None
+        if len(content) < wanted:
+            raise CopyFailed(f"{file.path} has {at + len(content)} bytes, not {file.size}")
+        return content
