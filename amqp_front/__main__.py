@@ -223,6 +223,7 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
     if broker.tls_address is not None:
         listeners["amqp/ssl"] = broker.tls_address
     logs = StoredLogs(SystemDisk(), services.loop)
+    backups = broker.backups(distribution_version("routelog"))
     side = BrokerSide(
         vhosts=services.vhosts,
         users=services.users,
@@ -249,6 +250,7 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         intake_bytes=lambda: (services.intake.node.bytes, config.intake_bytes_max),
         trace=partial(_trace, services.node_name),
         logs=logs,
+        backups=backups,
         reader_hold_bytes_max=config.reader_hold_bytes_max,
         log_token_key=_kept_key(address.data_dir / LOG_TOKEN_FILE),
     )
@@ -282,6 +284,7 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
             await acceptor.close()
         stalled.stop()
         await server.stop()
+        await backups.aclose()
         logs.close()
 
 

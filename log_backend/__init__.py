@@ -5,6 +5,10 @@ from routelog.log_backend.records import pure_mode
 
 pure_mode.install()
 
+from routelog.log_backend.copies.backup_target import BackupDamaged, BackupTarget, NoBackup
+from routelog.log_backend.copies.backups import BackupRefused, Backups
+from routelog.log_backend.copies.manifest import Manifest
+from routelog.log_backend.copies.restore import NotEmpty, Restore
 from routelog.log_backend.doors.ballast import BALLAST_BYTES
 from routelog.log_backend.doors.clock import Clock, SystemClock
 from routelog.log_backend.doors.disk import DirectoryLocked, Disk, SystemDisk, read_small
@@ -68,7 +72,7 @@ from routelog.log_backend.records.record_selection import (
     split_records,
 )
 from routelog.log_backend.records.single_record import SingleRecord
-from routelog.log_backend.remote.bucket import BadBucket, Bucket
+from routelog.log_backend.remote.bucket import BadBucket, Bucket, BucketFailed
 from routelog.log_backend.remote.bucket_address import check_address, open_bucket, without_secrets
 from routelog.log_backend.segments.log_directory import EXCHANGE_MARK
 from routelog.log_backend.segments.record_fetch import StoredRecord, record_at

@@ -22,9 +22,10 @@ from functools import partial
 from pathlib import Path
 
 from routelog.log_backend.copies.copies import Copies
+from routelog.log_backend.copies.restore import refuse_unfinished
 from routelog.log_backend.doors.ballast import Ballast
 from routelog.log_backend.doors.clock import Clock
-from routelog.log_backend.doors.disk import Disk
+from routelog.log_backend.doors.disk import LOCK_FILE, Disk
 from routelog.log_backend.journal.journal import Journal
 from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.journal.journal_supply import JournalSupply
@@ -92,7 +93,8 @@ class LogStore:
         self._loop = loop
         self._options = options
         disk.make_directory(data)
-        self._lock = disk.lock(data / "LOCK")
+        self._lock = disk.lock(data / LOCK_FILE)
+        refuse_unfinished(data, disk)
         ballast = Ballast(data, disk, options.ballast_bytes)  # before RocksDB opens
         disk.make_directory(data / "journal")
         disk.make_directory(data / "logs")

@@ -105,6 +105,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     remote_storage: str = ""  # empty: none; may hold keys
     remote_storage_bytes_per_second: Annotated[int, Meta(ge=0)] = 64 * MIB  # 0: no limit
 
+    backup_bytes_per_second: Annotated[int, Meta(ge=0)] = 64 * MIB  # of reading; 0: no limit
+
     management: bool = True
     management_host: str = ""  # empty: as `host`
     management_port: Annotated[int, Meta(ge=0, le=65_535)] = 15672  # 0: any free port

@@ -42,6 +42,7 @@ from routelog.amqp_front.wire.proxy_header import Endpoint
 from routelog.exchanges import InvalidName
 from routelog.log_backend import (
     BALLAST_BYTES,
+    Backups,
     BadBucket,
     Bucket,
     DirectoryLocked,
@@ -62,6 +63,7 @@ from routelog.log_backend import (
     narrow,
     open_bucket,
     random_key,
+    without_secrets,
 )
 from routelog.vhosts import (
     Admission,
@@ -275,6 +277,20 @@ class Broker:
     def disk_space(self) -> DiskSpace:
         """What is free where the data are."""
         return self._logs.space
+
+    def backups(self, version: str) -> Backups:
+        """What makes backups of it; its owner closes it before the broker stops."""
+        config = self._config
+        return Backups(
+            self._logs.copies,
+            SystemDisk(),
+            self._clock,
+            self._services.loop,
+            node=self._services.node_name,
+            version=version,
+            remote_storage=without_secrets(config.remote_storage),
+            bytes_per_second=config.backup_bytes_per_second,
+        )
 
     def _user_deleted(self, name: str) -> None:
         reason = f"user '{name}' was deleted"

@@ -11,6 +11,8 @@ from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
 
+LOCK_FILE = "LOCK"  # in a data directory: who has it owns the directory
+
 _VECTOR_MAX = 1024  # IOV_MAX on Linux
 _ZEROS = bytes(1024 * 1024)
 # One for each thread that may change a directory at a time: flusher, journal files, compression, the loop.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
 
-from routelog.log_backend.doors.disk import Disk
+from routelog.log_backend.doors.disk import LOCK_FILE, Disk
 from routelog.log_backend.metadata.metadata import MetadataStore
 from routelog.log_backend.partitions.cursor import Cursor
 from routelog.log_backend.segments.damage import DamageRecord, load_damage
@@ -14,8 +14,6 @@ from routelog.log_backend.segments.first_kept import expected_bases, load_first_
 from routelog.log_backend.segments.log_directory import base_offsets, partition_directory
 from routelog.log_backend.segments.partition_file import PARTITION_FILE, read_number
 from routelog.log_backend.settlement.cursor_snapshot import cursor_number, partition_prefix
-
-LOCK_FILE = "LOCK"
 
 PartitionName = tuple[str, str, int]  # vhost, queue, index
 

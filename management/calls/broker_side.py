@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from routelog.log_backend import Clock, DiskSpace, StoredLogs
+from routelog.log_backend import Backups, Clock, DiskSpace, StoredLogs
 from routelog.vhosts import (
     ChannelSnapshot,
     ConnectionSnapshot,
@@ -116,6 +116,7 @@ class BrokerSide:
         intake_bytes: of the intake budget, the used bytes and the limit.
         trace: switches the firehose of a vhost on or off.
         logs: what is stored of them.
+        backups: of the node.
         reader_hold_bytes_max: the limit of bytes that a log keeps for a reader beyond its retention.
         log_token_key: signs the tokens for logs.
     """
@@ -136,5 +137,6 @@ class BrokerSide:
     intake_bytes: Callable[[], tuple[int, int]]
     trace: Callable[[VirtualHost, bool], None]
     logs: StoredLogs
+    backups: Backups
     reader_hold_bytes_max: int
     log_token_key: bytes

@@ -39,6 +39,8 @@ REFUSALS: dict[type[Exception], tuple[int, str]] = {
     vhosts.TooLargeToRemember: BAD_REQUEST,
     vhosts.UserNotFound: NOT_FOUND,
     vhosts.VhostNotFound: NOT_FOUND,
+    log_backend.BackupRefused: (409, "conflict"),
+    log_backend.BadBucket: BAD_REQUEST,
     log_backend.JournalFailed: UNAVAILABLE,
     log_backend.MetadataUnavailable: UNAVAILABLE,
     log_backend.PartitionClosed: (404, "not_found"),

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from routelog.management.commands.backup_commands import backup, restore
 from routelog.management.commands.broker_option import with_broker
 from routelog.management.commands.client import AnswerRefused, ManagementClient
 from routelog.management.commands.delayed_commands import delayed
@@ -49,6 +50,7 @@ def operator_commands(command_line: typer.Typer) -> None:
     """Add these commands to the program's."""
     command_line.command("status")(status)
     command_line.command("list")(list_things)
+    command_line.command("restore")(restore)
     for group in (
         connections,
         queue,
@@ -59,6 +61,7 @@ def operator_commands(command_line: typer.Typer) -> None:
         limits,
         policies,
         definitions,
+        backup,
         delayed,
         reader,
         firehose,

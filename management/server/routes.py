@@ -9,6 +9,7 @@ from routelog.management.calls.call import Call
 from routelog.management.calls.caller import Need
 from routelog.management.calls.failures import Refused, not_found, vhost_or_user_not_found
 from routelog.management.views import (
+    backup_views,
     bindings,
     connections,
     consumers,
@@ -266,6 +267,10 @@ ROUTES: tuple[Route, ...] = (
     _log(f"{_LOG}/offset", log_views.get_offset),
     _log(f"{_LOG}/body-sizes", log_views.get_body_sizes),
     _log(f"{_LOG}/records", log_views.get_records),
+    # Backups
+    _admin("POST", "/backup", backup_views.post_backup),
+    _admin("GET", "/backup", backup_views.get_backup),
+    _admin("DELETE", "/backup", backup_views.delete_backup),
     # Definitions
     _admin("GET", "/definitions", virtual_hosts.get_definitions),
     _admin("POST", "/definitions", virtual_hosts.post_definitions),

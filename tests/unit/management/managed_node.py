@@ -16,7 +16,7 @@ from aiohttp import StreamReader
 from aiohttp.test_utils import make_mocked_request
 from queue_samples import Node, running_node
 
-from routelog.log_backend import StoredLogs, SystemDisk
+from routelog.log_backend import Backups, StoredLogs, SystemDisk
 from routelog.management.calls.answer import Answer, Empty, Listing, Pieces, Value
 from routelog.management.calls.broker_side import BrokerSide, NodeFacts
 from routelog.management.calls.call import Call
@@ -157,6 +157,16 @@ class ManagedNode:
             intake_bytes=lambda: (3, 30),
             trace=lambda vhost, on: self.traced.append((vhost.name, on)),
             logs=StoredLogs(SystemDisk(), asyncio.get_running_loop()),
+            backups=Backups(
+                logs.copies,
+                SystemDisk(),
+                logs.clock,
+                asyncio.get_running_loop(),
+                node="routelog@here",
+                version="0.1",
+                remote_storage="",
+                bytes_per_second=0,
+            ),
             reader_hold_bytes_max=10_000,
             log_token_key=b"key",
         )
@@ -243,4 +253,5 @@ async def managed_node(data: Path) -> AsyncIterator[ManagedNode]:
     async with running_node(data) as node:
         managed = ManagedNode(node)
         yield managed
+        await managed.broker.backups.aclose()
         managed.broker.logs.close()

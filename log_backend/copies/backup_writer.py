@@ -1,0 +1,167 @@
+"""Writes a copy of a store into a backup target: the part that blocks and runs in a thread."""
+
+import hashlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import PurePosixPath
+
+from routelog.log_backend.copies.backup_target import (
+    BACKUPS,
+    OWN_FILES,
+    PIECE_BYTES,
+    SEGMENTS,
+    BackupTarget,
+    manifest_name,
+)
+from routelog.log_backend.copies.data_copy import CopiedFile, CopyFailed, DataCopy
+from routelog.log_backend.copies.manifest import BackupFile, BackupHeader, BackupObject, Manifest
+from routelog.log_backend.doors.clock import Clock
+from routelog.log_backend.remote.bucket import BucketFailed
+
+WAIT_SECONDS_MAX = 0.5  # between two looks whether the copy is still there
+TAIL_BYTES = 4_096  # of a segment, which tell it from another one, beside its indexes
+
+
+class BackupExists(Exception):
+    """There is a backup of this name."""
+
+
+class BackupWriter:
+    """Writes one backup.
+
+    Attributes:
+        bytes_total: of all files of the copy.
+        bytes_done: of those that are in the target, be it from an earlier backup.
+        bytes_kept: of those that were there before.
+
+    Args:
+        bytes_per_second: of reading; 0 is as fast as it goes.
+        stopping: ends what is under way.
+    """
+
+    def __init__(
+        self,
+        target: BackupTarget,
+        clock: Clock,
+        *,
+        bytes_per_second: int,
+        stopping: threading.Event,
+    ) -> None:
+        self.bytes_total = self.bytes_done = self.bytes_kept = 0
+        self._target = target
+        self._clock = clock
+        self._bytes_per_second = bytes_per_second
+        self._stopping = stopping
+        self._began = 0.0
+        self._read = 0
+
+    def check(self, name: str) -> None:
+        """See whether a backup may be made under a name.
+
+        Raises:
+            BackupExists: there is one.
+            BucketFailed: the target does not answer.
+        """
+        folder = manifest_name(name).rpartition("/")[0]
+        if manifest_name(name).rpartition("/")[2] in self._target.bucket.objects(folder):
+            raise BackupExists(f"there is a backup '{name}' already")
+
+    def write(self, copy: DataCopy, header: BackupHeader) -> Manifest:
+        """Write all files of a copy that the target lacks, and then the manifest.
+
+        Raises:
+            CopyFailed, BucketFailed: there is no backup of this name.
+        """
+        self._began = self._clock.monotonic()
+        self.bytes_total = sum(each.size for each in copy.files)
+        try:
+            return self._write(copy, header)
+        except BaseException:
+            with suppress(BucketFailed):
+                self._target.bucket.remove_folder(f"{BACKUPS}/{header.name}")
+            raise
+
+    def _write(self, copy: DataCopy, header: BackupHeader) -> Manifest:
+        own = [each for each in copy.files if not each.is_sealed]
+        objects = [self._stored(copy, f"{BACKUPS}/{header.name}/{OWN_FILES}", own)]
+        known = self._known(header.node)
+        for files in _segments(copy.files):
+            name = f"{SEGMENTS}/{self._key(copy, files)}"
+            stored = known.get(name)
+            if stored is None:
+                stored = self._stored(copy, name, files)
+            else:
+                self.bytes_kept += stored.size
+                self.bytes_done += stored.size
+            objects.append(stored)
+        manifest = Manifest(header, objects)
+        content = manifest.encode()
+        self._target.bucket.write(manifest_name(header.name), [content], len(content))
+        return manifest
+
+    def _known(self, node: str) -> Mapping[str, BackupObject]:
+        # What the last backup of this node has is there as a whole; what it has not, the node had let go of.
+        earlier = [each for each in self._target.whole() if each.header.node == node]
+        if not earlier:
+            return {}
+        sizes = self._target.bucket.objects(SEGMENTS)
+        return {
+            each.object: each
+            for each in earlier[-1].objects
+            if sizes.get(each.object.rpartition("/")[2]) == each.size
+        }
+
+    def _key(self, copy: DataCopy, files: Sequence[CopiedFile]) -> str:
+        # The times of the index are microseconds: no two segments have the same.
+        digest = hashlib.sha256()
+        for each in files:
+            digest.update(f"{each.path} {each.size}\n".encode())
+            begin = 0 if each.path.endswith("index") else max(0, each.size - TAIL_BYTES)
+            for piece in self._pieces(copy, each, begin):
+                digest.update(piece)
+        return digest.hexdigest()
+
+    def _stored(self, copy: DataCopy, name: str, files: Sequence[CopiedFile]) -> BackupObject:
+        stored: list[BackupFile] = []
+
+        def pieces() -> Iterator[bytearray]:
+            for each in files:
+                digest = hashlib.sha256()
+                for piece in self._pieces(copy, each):
+                    digest.update(piece)
+                    yield piece
+                    self.bytes_done += len(piece)
+                file = BackupFile(each.path, each.size, digest.hexdigest(), each.padded)
+                stored.append(file)
+
+        self._target.bucket.write(name, pieces(), sum(each.size for each in files))
+        return BackupObject(name, stored)
+
+    def _pieces(self, copy: DataCopy, file: CopiedFile, at: int = 0) -> Iterator[bytearray]:
+        while at < file.size:
+            copy.check()
+            if self._stopping.is_set():
+                raise CopyFailed("the broker stops")
+            piece = copy.read(file, at, PIECE_BYTES)
+            at += len(piece)
+            self._read += len(piece)
+            yield piece
+            self._keep_pace(copy)
+
+    def _keep_pace(self, copy: DataCopy) -> None:
+        if not self._bytes_per_second:
+            return
+        due = self._began + self._read / self._bytes_per_second
+        while (ahead := due - self._clock.monotonic()) > 0 and not self._stopping.is_set():
+            copy.check()
+            self._stopping.wait(min(ahead, WAIT_SECONDS_MAX))
+
+
+def _segments(files: Sequence[CopiedFile]) -> list[list[CopiedFile]]:
+    # Files of one sealed segment: they differ by their suffixes.
+    segments: dict[PurePosixPath, list[CopiedFile]] = {}
+    for each in files:
+        if each.is_sealed:
+            segments.setdefault(PurePosixPath(each.path).with_suffix(""), []).append(each)
+    return list(segments.values())

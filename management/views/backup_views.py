@@ -1,0 +1,37 @@
+"""The backup of the node that is under way, or the last one."""
+
+from dataclasses import asdict
+
+import msgspec
+
+from routelog.management.calls.answer import Answer, Empty, Value
+from routelog.management.calls.call import Call
+from routelog.management.calls.failures import not_found
+
+
+class BackupBody(msgspec.Struct):
+    """Where to, and how it is to be called."""
+
+    target: str
+    name: str = ""
+
+
+async def post_backup(call: Call) -> Answer:
+    """Begin a backup; it ends when nobody asks how it goes for 15 seconds."""
+    body = await call.body(BackupBody)
+    return Value(asdict(call.broker.backups.start(body.target, body.name)), 201)
+
+
+def get_backup(call: Call) -> Answer:
+    """How the backup goes, or how the last one went."""
+    state = call.broker.backups.state()
+    if state is None:
+        raise not_found()
+    return Value(asdict(state))
+
+
+def delete_backup(call: Call) -> Answer:
+    """Cancel the backup that is under way."""
+    if not call.broker.backups.cancel():
+        raise not_found()
+    return Empty()

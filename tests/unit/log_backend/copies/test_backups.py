@@ -1,0 +1,302 @@
+"""Backups into a folder, and data directories made of them."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from unit.log_backend.log_records import records
+from unit.log_backend.open_store import (
+    QUIET,
+    append,
+    content,
+    durable,
+    flushed,
+    numbered,
+    open_store,
+    start_store,
+    until,
+)
+from unit.log_backend.watched_disk import WatchedDisk
+
+from routelog.log_backend.copies import backups as backups_module
+from routelog.log_backend.copies.backup_target import BackupDamaged, BackupTarget, NoBackup
+from routelog.log_backend.copies.backups import BackupRefused, Backups, BackupState
+from routelog.log_backend.copies.restore import (
+    RESTORING,
+    NotEmpty,
+    Restore,
+    RestoreUnfinished,
+)
+from routelog.log_backend.doors.clock import SystemClock
+from routelog.log_backend.doors.disk import Disk, SystemDisk
+from routelog.log_backend.log_store import LogStore
+from routelog.log_backend.remote.bucket import BadBucket
+from routelog.log_backend.remote.folder_bucket import FolderBucket
+
+SMALL_SEGMENTS = replace(QUIET, segment_bytes=64 * 1024)
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "target"
+
+
+def backups_of(store: LogStore, *, bytes_per_second: int = 0, disk: Disk | None = None) -> Backups:
+    return Backups(
+        store.copies,
+        disk or SystemDisk(),
+        SystemClock(),
+        asyncio.get_running_loop(),
+        node="node@here",
+        version="1",
+        remote_storage="",
+        bytes_per_second=bytes_per_second,
+    )
+
+
+def opened(target: Path) -> BackupTarget:
+    return BackupTarget(FolderBucket(SystemDisk(), target))
+
+
+async def ended(backups: Backups) -> BackupState:
+    await until(lambda: backups._task is None)
+    state = backups.state()
+    assert state is not None
+    return state
+
+
+async def made(backups: Backups, target: Path, name: str = "") -> BackupState:
+    backups.start(f"file://{target}", name)
+    state = await ended(backups)
+    assert state.state == "done", state
+    return state
+
+
+def restored(target: Path, data: Path, name: str) -> Path:
+    kept = opened(target)
+    Restore(kept, kept.manifest(name), data, SystemDisk()).run()
+    return data
+
+
+async def with_segments(data: Path, count: int = 8) -> tuple[LogStore, Backups]:
+    store, (partition,) = start_store(data, options=SMALL_SEGMENTS)
+    for _ in range(count):
+        partition.append(records([b"x" * 30_000]), waited=True)
+    await flushed(store)
+    return store, backups_of(store)
+
+
+async def test_a_data_directory_of_a_backup_has_all_that_was_durable(
+    data: Path, target: Path, tmp_path: Path
+) -> None:
+    store, (partition,) = start_store(data)
+    append(partition, 3)
+    await flushed(store)
+    await durable(store, append(partition, 2))
+    backups = backups_of(store)
+    state = await made(backups, target, "first")
+    append(partition, 4)
+    await backups.aclose()
+    await store.aclose()
+    manifest = opened(target).manifest("first")
+    assert manifest.header.position == state.position > 0
+    assert state.bytes_done == state.bytes_total == manifest.size
+    assert list(opened(target).verify(manifest)) == []
+    again = restored(target, tmp_path / "again", "first")
+    assert await content(again) == numbered(0, 1, 2, 3, 4)
+
+
+async def test_the_next_backup_copies_what_the_target_lacks(
+    data: Path, target: Path, tmp_path: Path
+) -> None:
+    store, backups = await with_segments(data)
+    first = await made(backups, target, "first")
+    assert first.bytes_kept == 0
+    written = {each.name: each.stat().st_mtime_ns for each in (target / "segments").iterdir()}
+    assert len(written) >= 3
+    append(store.partitions[1])
+    second = await made(backups, target, "second")
+    assert second.bytes_kept == sum(
+        each.size for each in opened(target).manifest("first").objects[1:]
+    )
+    assert {
+        each.name: each.stat().st_mtime_ns for each in (target / "segments").iterdir()
+    } == written
+    await backups.aclose()
+    await store.aclose()
+    assert opened(target).names() == ["first", "second"]
+    for name, count in (("first", 8), ("second", 9)):
+        found = await content(restored(target, tmp_path / name, name))
+        assert [offset for offset, _ in found] == list(range(count))
+
+
+async def test_what_is_in_an_earlier_backup_and_gone_is_copied_again(
+    data: Path, target: Path
+) -> None:
+    store, backups = await with_segments(data)
+    await made(backups, target, "first")
+    lost = next((target / "segments").iterdir())
+    size = lost.stat().st_size
+    lost.write_bytes(b"cut")
+    state = await made(backups, target, "second")
+    assert 0 < state.bytes_kept < state.bytes_total
+    assert lost.stat().st_size == size
+    assert list(opened(target).verify(opened(target).manifest("second"))) == []
+    await backups.aclose()
+    await store.aclose()
+
+
+async def test_files_are_the_owners_alone(data: Path, target: Path, tmp_path: Path) -> None:
+    import os
+
+    from routelog.log_backend.doors.private_files import keep_private
+
+    before = keep_private()
+    try:
+        store, backups = await with_segments(data)
+        await made(backups, target, "first")
+        again = restored(target, tmp_path / "again", "first")
+        await backups.aclose()
+        await store.aclose()
+    finally:
+        os.umask(before)
+    for root in (target, again):
+        for each in (root, *root.rglob("*")):
+            assert stat.S_IMODE(each.stat().st_mode) == (0o700 if each.is_dir() else 0o600), each
+
+
+async def test_only_one_at_a_time_and_no_name_twice(data: Path, target: Path) -> None:
+    store, backups = await with_segments(data)
+    backups.start(f"file://{target}", "first")
+    with pytest.raises(BackupRefused, match="under way"):
+        backups.start(f"file://{target}", "second")
+    assert (await ended(backups)).state == "done"
+    backups.start(f"file://{target}", "first")
+    state = await ended(backups)
+    assert (state.state, state.error) == ("failed", "there is a backup 'first' already")
+    assert list(opened(target).verify(opened(target).manifest("first"))) == []
+    for name in ("../up", ".hidden", "a/b", "x" * 101):
+        with pytest.raises(BackupRefused, match="a name is"):
+            backups.start(f"file://{target}", name)
+    with pytest.raises(BadBucket):
+        backups.start("http://here", "third")
+    await backups.aclose()
+    await store.aclose()
+
+
+@pytest.mark.parametrize("how", ["cancelled", "left", "stopped"])
+async def test_a_backup_that_ends_early_leaves_none_and_lets_go(
+    data: Path, target: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if how == "left":
+        monkeypatch.setattr(backups_module, "LEASE_SECONDS", 0.2)
+    store, backups = await with_segments(data)
+    await backups.aclose()
+    backups = backups_of(store, bytes_per_second=100_000)  # some seconds
+    backups.start(f"file://{target}", "first")
+    await until(lambda: backups._writer is not None and backups._writer.bytes_done)
+    assert any((data / "copies").iterdir())
+    if how == "cancelled":
+        assert backups.cancel()
+    elif how == "stopped":
+        await backups.aclose()
+    state = await ended(backups)
+    reasons = {
+        "cancelled": "it was cancelled",
+        "left": "its client has gone",
+        "stopped": "the broker stops",
+    }
+    assert (state.state, state.error) == ("failed", reasons[how])
+    assert opened(target).names() == []
+    await until(lambda: not any((data / "copies").iterdir()))
+    await durable(store, append(store.partitions[1]))
+    await backups.aclose()
+    await store.aclose()
+
+
+async def test_a_full_target_fails_the_backup(data: Path, target: Path) -> None:
+    store, backups = await with_segments(data)
+    await backups.aclose()
+    disk = WatchedDisk()
+    disk.fail("allocate", "files.part", 28)
+    backups = backups_of(store, disk=disk)
+    backups.start(f"file://{target}", "first")
+    state = await ended(backups)
+    assert state.state == "failed"
+    assert "made to fail" in state.error
+    assert opened(target).names() == []
+    await backups.aclose()
+    await store.aclose()
+
+
+def _flip(file: Path) -> None:
+    bytes_ = bytearray(file.read_bytes())
+    bytes_[len(bytes_) // 2] ^= 1
+    file.write_bytes(bytes_)
+
+
+def _cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def first_of(target: Path, what: str) -> Path:
+    return next(target.glob(what))
+
+
+@pytest.mark.parametrize("harm", [_flip, _cut, Path.unlink])
+@pytest.mark.parametrize("what", ["segments/*", "backups/first/files"])
+async def test_damage_is_found_and_nothing_is_restored(
+    data: Path, target: Path, tmp_path: Path, harm: Callable[[Path], None], what: str
+) -> None:
+    store, backups = await with_segments(data)
+    await made(backups, target, "first")
+    await backups.aclose()
+    await store.aclose()
+    harm(first_of(target, what))
+    kept = opened(target)
+    assert len(list(kept.verify(kept.manifest("first")))) == 1
+    with pytest.raises(BackupDamaged):
+        restored(target, tmp_path / "again", "first")
+    assert not (tmp_path / "again").exists()
+
+
+@pytest.mark.parametrize("harm", [_flip, _cut, Path.unlink])
+async def test_a_damaged_manifest_is_no_backup(
+    data: Path, target: Path, harm: Callable[[Path], None]
+) -> None:
+    store, backups = await with_segments(data)
+    await made(backups, target, "first")
+    await backups.aclose()
+    await store.aclose()
+    harm(target / "backups" / "first" / "manifest.jsonl")
+    with pytest.raises((BackupDamaged, NoBackup)):
+        opened(target).manifest("first")
+    assert opened(target).whole() == []
+
+
+async def test_a_directory_that_is_not_empty_is_left_alone(
+    data: Path, target: Path, tmp_path: Path
+) -> None:
+    store, backups = await with_segments(data)
+    await made(backups, target, "first")
+    await backups.aclose()
+    await store.aclose()
+    with pytest.raises(NotEmpty):
+        restored(target, data, "first")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter").write_text("dear")
+    with pytest.raises(NotEmpty):
+        restored(target, tmp_path / "mine", "first")
+    assert [each.name for each in (tmp_path / "mine").iterdir()] == ["letter"]
+
+
+async def test_a_restore_that_was_killed_is_not_started_from(data: Path) -> None:
+    SystemDisk().make_directory(data)
+    SystemDisk().close(SystemDisk().open(data / RESTORING, create=True))
+    with pytest.raises(RestoreUnfinished):
+        open_store(data)
