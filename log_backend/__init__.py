@@ -15,6 +15,7 @@ from routelog.log_backend.doors.disk import DirectoryLocked, Disk, SystemDisk, r
 from routelog.log_backend.doors.file_system import doubt
 from routelog.log_backend.doors.private_files import keep_private, narrow, others_may_read
 from routelog.log_backend.doors.randomness import random_below, random_key, random_name
+from routelog.log_backend.follower import Follower
 from routelog.log_backend.journal.journal import JournalFailed
 from routelog.log_backend.journal.journal_block import Reason, Settlement, UnknownEntry
 from routelog.log_backend.journal.journal_chain import START, Mark, ShardBlock
@@ -33,6 +34,7 @@ from routelog.log_backend.metadata.metadata import (
 from routelog.log_backend.metadata.schedule import Schedule
 from routelog.log_backend.metadata.schedule_store import ScheduledRecord, ScheduleStore
 from routelog.log_backend.partitions.cursor import Cursor
+from routelog.log_backend.partitions.declared_partition import DeclaredPartition, PartitionRecords
 from routelog.log_backend.partitions.log_end import PartitionClosed
 from routelog.log_backend.partitions.log_options import LogOptions
 from routelog.log_backend.partitions.log_transaction import LogTransaction

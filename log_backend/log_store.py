@@ -11,13 +11,13 @@
       spill/...                              what other partitions could not keep in memory; emptied at start
 
 Start: `LogStore(...)`, `recover_metadata`, `open_partition` for each one that the topology knows, `recover`,
-`start`.
+`start`. A store that follows another node's has a `Follower` from `recover_metadata` on.
 """
 
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -26,8 +26,11 @@ from routelog.log_backend.copies.restore import refuse_unfinished
 from routelog.log_backend.doors.ballast import Ballast
 from routelog.log_backend.doors.clock import Clock
 from routelog.log_backend.doors.disk import LOCK_FILE, Disk
-from routelog.log_backend.journal.journal import Journal
+from routelog.log_backend.journal.journal import Journal, JournalFailed
+from routelog.log_backend.journal.journal_block import NO_CURSOR, Reason, Settlement
+from routelog.log_backend.journal.journal_entry import JournalEntry
 from routelog.log_backend.journal.journal_extent import JournalExtent
+from routelog.log_backend.journal.journal_files import JournalFile
 from routelog.log_backend.journal.journal_supply import JournalSupply
 from routelog.log_backend.journal.metadata_writer import MetadataWriter
 from routelog.log_backend.loop.background import Background
@@ -63,6 +66,8 @@ from routelog.log_backend.upkeep.retention_timer import RetentionTimer
 from routelog.log_backend.upkeep.scrub import Scrub
 from routelog.log_backend.upkeep.segment_compressor import SegmentCompressor
 
+ALL = 2**63 - 1  # no block of the journal has this position
+
 
 class LogStore:
     """The partitions of a node on one data directory.
@@ -72,9 +77,11 @@ class LogStore:
         schedules, reads, has_remote: what is due when; what loads records; there is remote storage for logs.
         intake, memory: what partitions share when they grow; all memory that holds messages.
         partitions: by number; read by others, changed only here.
+        recovery, follows: brings partitions back; a `Follower` keeps the store up, which has not started.
         scrub, space: reads sealed segments in the background; what is free on the disk.
         copies: of all there is, for backups.
         on_durable, on_written: set by the owner; called with the journal position that is so.
+        on_file_full: called with each file of the journal that is complete; see `Follower`.
         on_failure, on_removed: set by the owner; the disk failed; nothing can bring back a deleted partition.
         pressures: why publishers should wait; its `on_change` is set by the owner before `start`.
     """
@@ -102,7 +109,7 @@ class LogStore:
         self.metadata = MetadataStore.open(data / "metadata", clock=clock)
         self.metadata.make_room = ballast.make_room
         self.schedules = ScheduleStore(self.metadata, loop)
-        self._started = False
+        self._started = self.follows = False
         self.segment_bytes = options.segment_bytes
         self.has_remote = options.has_remote
         self.on_durable: Callable[[int], None] = lambda position: None
@@ -133,7 +140,7 @@ class LogStore:
             on_durable=lambda position: self.on_durable(position),
             on_written=lambda position: self.on_written(position),
             on_failure=self._failed,
-            on_file_full=lambda file: self.checkpoints.take_later(file),
+            on_file_full=lambda file: self.on_file_full(file),
             collect=lambda: journal_changes(self.checkpoints.with_state, self.journal.groups),
             on_pressure=partial(self.pressures.press, "journal"),
         )
@@ -159,7 +166,7 @@ class LogStore:
             disk, loop, data / "compressing", self._flusher, run, self.space.check_segment
         )
         self._removal = PartitionRemoval(data, writer, self.metadata, clock, self._flusher.do)
-        self._recovery = Recovery(disk, self.metadata, writer, self._removal.remove_directory)
+        self.recovery = Recovery(disk, self.metadata, writer, self._removal.remove_directory)
         self.partitions = PartitionTable()
         self.scrub = Scrub(
             self.partitions,
@@ -214,25 +221,35 @@ class LogStore:
             self._flusher,
         )
         self.has_unflushed = self.checkpoints.has_unflushed  # see `LogOwner`
+        self.on_file_full: Callable[[JournalFile], None] = self.checkpoints.take_later
         self._failure: Exception | None = None
 
     # -- life
 
-    def recover_metadata(self) -> None:
+    def recover_metadata(self, committed: int = ALL) -> None:
         """Bring the metadata up to the journal; before anything is read from them.
 
-        Raises:
-            JournalDamaged: what was durable cannot be read.
-        """
-        self._recovery.replay_metadata(self.journal)
-
-    def recover(self) -> int:
-        """Replay the journal into the open partitions; returns the entries replayed.
+        Args:
+            committed: position of the last block that counts: a follower's journal may have others.
 
         Raises:
             JournalDamaged: what was durable cannot be read.
         """
-        return self._recovery.replay(self.journal.recover(), dict(self.partitions))
+        self.recovery.replay_metadata(self.journal, committed)
+
+    def recover(self, committed: int = ALL) -> int:
+        """Replay the journal into the open partitions; returns the entries replayed: none where one follows.
+
+        Args:
+            committed: see `recover_metadata`.
+
+        Raises:
+            JournalDamaged: what was durable cannot be read.
+        """
+        if self.follows:
+            return 0
+        blocks = (block for block in self.journal.recover() if block.position <= committed)
+        return self.recovery.replay(blocks, dict(self.partitions))
 
     def start(self, leader_epoch: int) -> None:
         """Begin to accept appends.
@@ -241,9 +258,20 @@ class LogStore:
             leader_epoch: higher than that of any earlier start.
         """
         self.intake.leader_epoch = leader_epoch
+        followed, self.follows = self.follows, False
+        self.journal.start(leader_epoch)
+        if not followed:
+            self._begin_upkeep()
+        self._retention_timer.start()
+
+    def follow(self) -> None:
+        """Keep up a store whose content a follower carries out, instead of `start`, or before it."""
+        self.follows = True
+        self._begin_upkeep()
+
+    def _begin_upkeep(self) -> None:
         self.space.start()
         self._started = True
-        self.journal.start(leader_epoch)
         self._removal.resume()
         for partition in self.partitions.values():
             self._compressor.look(partition)
@@ -252,7 +280,6 @@ class LogStore:
         self._emptied.start()
         self.checkpoints.start()
         self.scrub.start(self._loop)
-        self._retention_timer.start()
 
     async def aclose(self) -> None:
         """Write everything that is needed to segments and snapshots, then let go of the files."""
@@ -302,6 +329,8 @@ class LogStore:
     ) -> PartitionLog:
         """Open a partition: one that exists when the topology knows it, or an empty one.
 
+        A follower that starts has those that exist open: they only promise what is asked for here.
+
         Args:
             number: unique for ever on this node.
             index: of the partition within its queue.
@@ -310,6 +339,10 @@ class LogStore:
             compression: of sealed segments; None: as the options say.
             cursors: those that there are beside the queue's own, number 0, and where each began.
         """
+        opened = self.partitions.get(number)
+        if opened is not None:
+            opened.promise(durability)
+            return opened
         logs = self._logs if durable else self._spill
         partition = PartitionLog(
             self,
@@ -324,7 +357,7 @@ class LogStore:
             partition.open_cursor(cursor)
         # Behind the start, numbers are new. Files of an earlier queue of the name are left alone: its
         # deletion may not be durable yet.
-        if durable and not self._started and self._recovery.load(partition, cursors):
+        if durable and not self._started and self.recovery.load(partition, cursors):
             self.checkpoints.has_changed(partition)
         self.partitions[number] = partition
         if retention is not None:
@@ -383,6 +416,12 @@ class LogStore:
     def remove_segments(self, partition: PartitionLog, segments: list[Segment]) -> None:
         """See `LogOwner`."""
         self._flusher.remove(partition, segments)
+        if partition.keeps_log and partition.durable and self.journal.groups.started:
+            gone = Settlement(NO_CURSOR, [(0, segments[-1].end_offset)], Reason.EXPIRED)
+            with suppress(JournalFailed):  # then nobody follows any more
+                self.journal.append(
+                    JournalEntry(partition.number, gone), waited=False, synced=False
+                )
 
     def keeps_newest(self, partition: PartitionLog) -> bool:
         """See `LogOwner`."""

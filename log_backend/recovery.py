@@ -8,7 +8,13 @@ from pathlib import Path
 
 from routelog.log_backend.doors.disk import Disk, DiskFull
 from routelog.log_backend.journal.journal import Journal
-from routelog.log_backend.journal.journal_block import Block, JournalEntry, Reason
+from routelog.log_backend.journal.journal_block import (
+    NO_CURSOR,
+    Block,
+    JournalEntry,
+    Reason,
+    Settlement,
+)
 from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.metadata.metadata import Change, MetadataStore
 from routelog.log_backend.partitions.cursor import Cursor
@@ -42,7 +48,10 @@ CHANGES_MAX = 1_000  # of metadata, carried out in one batch
 
 
 class Recovery:
-    """Brings partitions back: `load` each one, then `replay` the journal once."""
+    """Brings partitions back: `load` each one, then `replay` the journal once.
+
+    A follower goes on, a block at a time: `carry_out`, then `skip_lost` for what it has touched.
+    """
 
     def __init__(
         self,
@@ -58,13 +67,17 @@ class Recovery:
         self._known_offsets: dict[int, int] = {}  # by partition: behind the highest one ever given
         self._forgotten = False
 
-    def replay_metadata(self, journal: Journal) -> None:
-        """Carry out those changes of metadata that the store does not have; nothing was read from it before."""
+    def replay_metadata(self, journal: Journal, committed: int) -> None:
+        """Carry out those changes of metadata that the store does not have; nothing was read from it before.
+
+        Args:
+            committed: position of the last block that counts.
+        """
         applied = JournalExtent(self._metadata).applied
         changed = [
             (each.position, each.metadata_changes())
             for each in journal.recover()
-            if each.position > applied
+            if applied < each.position <= committed
         ]
         if changed:
             journal.adopt()  # the store must not tell of what a power cut takes from the journal
@@ -96,9 +109,7 @@ class Recovery:
         for damage in partition.damage.found:
             log.error("still quarantined: %s in %s", damage, partition.directory)
         self._restore_cursors(partition)
-        for number, begin in begins.items():
-            partition.open_cursor(number).settle(0, begin)
-            self._know(partition, begin)
+        self.begin_cursors(partition, begins)
         names = self._disk.list_directory(partition.directory)
         bases = base_offsets(names)
         partition.first_kept = load_first_kept(self._metadata, partition.number)
@@ -122,19 +133,33 @@ class Recovery:
         Args:
             partitions: all that exist, by number; entries of others are passed over.
         """
-        replayed = 0
-        for block in blocks:
-            for entry in block.entries:
-                partition = partitions.get(entry.partition)  # none of a change of metadata
-                if partition is not None:
-                    self._replay(partition, entry)
-                    replayed += 1
+        replayed = sum(len(self.carry_out(block, partitions)) for block in blocks)
         if self._forgotten:
             self._metadata.sync()
         for partition in partitions.values():
-            partition.skip_to(self._known_offsets.pop(partition.number, 0))
+            self.skip_lost(partition)
             partition.lift_quarantine()
         return replayed
+
+    def carry_out(self, block: Block, partitions: Mapping[int, PartitionLog]) -> list[PartitionLog]:
+        """Carry out what a block says of records and cursors; returns the partition of each entry."""
+        touched: list[PartitionLog] = []
+        for entry in block.entries:
+            partition = partitions.get(entry.partition)  # none of a change of metadata
+            if partition is not None:
+                self._replay(partition, entry)
+                touched.append(partition)
+        return touched
+
+    def skip_lost(self, partition: PartitionLog) -> None:
+        """Do not give offsets again that the journal speaks of, and that no record has so far."""
+        partition.skip_to(self._known_offsets.pop(partition.number, 0))
+
+    def begin_cursors(self, partition: PartitionLog, begins: Mapping[int, int]) -> None:
+        """Open cursors, by number, where each begins."""
+        for number, begin in begins.items():
+            partition.open_cursor(number).settle(0, begin)
+            self._know(partition, begin)
 
     def _restore_cursors(self, partition: PartitionLog) -> None:
         snapshots: dict[int, list[tuple[bytes, bytes]]] = {}
@@ -271,6 +296,8 @@ class Recovery:
             change.records.payload = bytearray(change.records.payload)
             partition.recovered(change)
             return
+        if change.cursor == NO_CURSOR and isinstance(change, Settlement):
+            partition.kept_from = max(partition.kept_from, change.ranges[-1][1])
         # Of a deleted group nothing comes back. Records may be gone, but offsets that an entry speaks of
         # must not be given again.
         cursor = partition.cursors.get(change.cursor) or Cursor(change.cursor, None)

@@ -105,10 +105,11 @@ from routelog.vhosts.queues.event_feed import TellEvent
 from routelog.vhosts.queues.queue import Queue
 from routelog.vhosts.queues.queue_declaration import REPLICATED, server_name
 from routelog.vhosts.source_network import source_of
+from routelog.vhosts.stored.declared_partitions import DeclaredPartitions, partition_names
 from routelog.vhosts.stored.global_parameters import CLUSTER_NAME, GlobalParameters
 from routelog.vhosts.stored.permission import FULL_PERMISSION, Permission, Verb
 from routelog.vhosts.stored.topic_permission import TopicPermission
-from routelog.vhosts.stored.topology_record import VhostRecord, partition_names
+from routelog.vhosts.stored.topology_record import VhostRecord
 from routelog.vhosts.stored.user import User
 from routelog.vhosts.timer import Timer
 from routelog.vhosts.vhost.group_expiry import GroupExpiry

@@ -247,7 +247,7 @@ class Journal:
 
     async def drain(self) -> None:
         """Commit what is pending, as far as there is room."""
-        while self.failure is None:
+        while self.failure is None and self.groups.started:
             self._commit()
             if not self._committing and (self._is_hopeless() or not self.groups.first.count):
                 break
@@ -257,8 +257,9 @@ class Journal:
     async def aclose(self) -> None:
         """Commit what is pending, then end the thread and close the files."""
         await self.drain()
-        self._jobs.put(None)
-        await self._loop.run_in_executor(None, self._thread.join)
+        if self._thread.is_alive():  # it never began in a follower
+            self._jobs.put(None)
+            await self._loop.run_in_executor(None, self._thread.join)
         self._closed = True  # from here on the thread needs no file that comes back
         await self.supply.aclose()
         self._later.stop()

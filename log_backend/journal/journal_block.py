@@ -28,7 +28,8 @@ The kinds of entries, and their contents::
     5  METADATA     changes of topology, users, policies ...: see `metadata_changes.py`
 
 Entry 3 with the cursor 0xffffffff, of which there is none, says that offsets below `end` were given to records
-that are not in the journal: they are not given again.
+that are not in the journal: they are not given again. Entry 2 with this cursor says that a log which is kept
+beyond its settlements has let go of these records: a copy of it keeps no more, and no less.
 
 A reason is a value of `Reason`. Entries 2 to 4 tell what became of messages and are written behind it, so a
 crash may take the last ones. They say what is, not what changed, and nothing falls: a mark or a count that is

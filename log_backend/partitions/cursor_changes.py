@@ -12,3 +12,11 @@ def journal_changes(partitions: set[PartitionLog], groups: JournalGroups) -> Non
             for change in cursor.take_changes():
                 groups.append(JournalEntry(partition.number, change), False, partition.synced)
     partitions.clear()
+
+
+def forget_changes(partitions: set[PartitionLog]) -> None:
+    """Append nothing of it: the journal is where it came from; the set is empty then."""
+    for partition in partitions:
+        for cursor in partition.cursors.values():
+            cursor.take_changes()
+    partitions.clear()

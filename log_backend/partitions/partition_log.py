@@ -38,9 +38,14 @@ _end_offset = attrgetter("end_offset")
 
 
 class LogOwner(Protocol):
-    """What a partition needs from the store that owns it."""
+    """What a partition needs from the store that owns it.
+
+    Attributes:
+        follows: another node decides what becomes of records: nothing is settled here.
+    """
 
     clock: Clock
+    follows: bool
     intake: LogIntake
     segment_bytes: int
     loaded_pieces: PieceBudget
@@ -76,6 +81,7 @@ class PartitionLog(QuarantinedLog):
         first_kept: base offset of the oldest segment, when that is synced: see first_kept.py.
         overtaken: by number of a cursor, what settles it up to an offset when a forced retention
             goes on without it.
+        kept_from: the leader has let go of the records below; only a follower knows.
         held: by number of a cursor, how much is kept for it beyond retention; others: all.
     """
 
@@ -89,6 +95,7 @@ class PartitionLog(QuarantinedLog):
         "cursors",
         "first_kept",
         "held",
+        "kept_from",
         "overtaken",
         "remote",
         "retention",
@@ -117,6 +124,7 @@ class PartitionLog(QuarantinedLog):
         self.compression = compression
         self.synced_offset = 0
         self.first_kept: int | None = None
+        self.kept_from = 0
         self.segments: list[Segment] = []
         self.cursors: dict[int, Cursor] = {}
         self.overtaken: dict[int, Callable[[int], None]] = {}
@@ -331,7 +339,7 @@ class PartitionLog(QuarantinedLog):
     def expire(self) -> None:
         """Let go of what the retention's limits end, whether something happens here or not."""
         retention = self.retention
-        if retention is None or not self.segments or self.closed:
+        if retention is None or not self.segments or self.closed or self._owner.follows:
             return
         own, now = self.open_cursor(), moment(self._owner.clock)
         ended = retention.ended(self.segments, own.low_water, now)
@@ -360,6 +368,9 @@ class PartitionLog(QuarantinedLog):
             self.lift_quarantine()
 
     def _unneeded_segments(self, low_water: int) -> int:
+        if self.retention is not None and self._owner.follows:
+            # A group may begin at anything that the leader still has.
+            return bisect_right(self.segments, min(low_water, self.kept_from), key=_end_offset)
         if self.retention is not None:
             now = moment(self._owner.clock)
             return self.retention.removable(self.segments, low_water, self._copied_end, now)

@@ -15,12 +15,12 @@ field table (argument_table.py), because JSON does not know its types.
 import hashlib
 from functools import lru_cache
 from typing import Literal
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import msgspec
 
 from routelog.exchanges import Binding, Exchange
-from routelog.log_backend import EXCHANGE_MARK, Change, MetadataStore
+from routelog.log_backend import Change
 from routelog.vhosts.arguments.argument_table import decode_arguments, encode_arguments
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 
@@ -171,30 +171,6 @@ def binding_change(vhost: str, binding: Binding, *, deleted: bool = False) -> Ch
         arguments,
     )
     return Change(key, msgspec.json.encode(record))
-
-
-def partition_names(store: MetadataStore) -> dict[int, tuple[str, str, int]]:
-    """Vhost, queue and index of every stored partition, by its number.
-
-    For an exchange's, EXCHANGE_MARK stands before the name.
-    """
-    names = {}
-    for key, entry in store.scan(b"delays/"):
-        vhost = unquote(key.split(b"/")[1].decode())
-        delay = msgspec.json.decode(entry.value, type=DelayRecord)
-        for index, number in enumerate(delay.partitions):
-            names[number] = (vhost, EXCHANGE_MARK + delay.exchange, index)
-    for key, entry in store.scan(b"exchanges/"):
-        vhost = unquote(key.split(b"/")[1].decode())
-        exchange = msgspec.json.decode(entry.value, type=ExchangeRecord)
-        if exchange.partition:
-            names[exchange.partition] = (vhost, EXCHANGE_MARK + exchange.name, 0)
-    for key, entry in store.scan(b"queues/"):
-        vhost = unquote(key.split(b"/")[1].decode())
-        queue = msgspec.json.decode(entry.value, type=QueueRecord)
-        for index, number in enumerate(queue.partitions):
-            names[number] = (vhost, queue.name, index)
-    return names
 
 
 def prefix(kind: str, vhost: str) -> bytes:

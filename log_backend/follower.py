@@ -1,0 +1,121 @@
+"""A follower: a recovery that does not end, of a store whose journal another node writes.
+
+The blocks of the leader's journal are carried out one after the other, by the code of recovery. Meanwhile the
+store writes segments, takes checkpoints and removes files as any other. But it settles nothing by itself, and
+tells its journal nothing: what there is to tell, the leader has told.
+
+To lead: `stop`, then start the store as ever. What `open_partition` is asked for is open already.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from routelog.log_backend.journal.journal_block import Block
+from routelog.log_backend.journal.journal_extent import JournalExtent
+from routelog.log_backend.journal.journal_files import JournalFile
+from routelog.log_backend.log_store import ALL, LogStore
+from routelog.log_backend.metadata.metadata import Change
+from routelog.log_backend.partitions.cursor_changes import forget_changes
+from routelog.log_backend.partitions.declared_partition import DeclaredPartition, PartitionRecords
+
+
+class Follower:
+    """Carries out a leader's blocks in a store that has recovered its metadata, and nothing else.
+
+    What the store's own journal has committed is carried out at once.
+
+    Attributes:
+        applied: position of the last block that was carried out.
+
+    Args:
+        records: of the store's metadata.
+        committed: position of the last block that counts, as the metadata were told.
+    """
+
+    def __init__(self, store: LogStore, records: PartitionRecords, committed: int = ALL) -> None:
+        self._store = store
+        self._records = records
+        self._full_files: deque[JournalFile] = deque()  # with blocks that are not carried out
+        for partition in records.all():
+            self._open(partition, partition.cursors)
+        store.recover(committed)
+        self.applied = min(committed, store.journal.durable)
+        store.on_file_full = self._file_full
+        store.follow()
+        forget_changes(store.checkpoints.with_state)
+
+    def apply(self, block: Block) -> None:
+        """Carry out a block, of which the journal has to be durable; the next one is one position higher.
+
+        What was carried out before may come once more, in its order.
+
+        Raises:
+            MetadataUnavailable: a write has failed; the node must stop.
+            UnknownEntry: a later version wrote it.
+        """
+        store = self._store
+        changes = block.metadata_changes()
+        if changes and block.position > JournalExtent(store.metadata).applied:
+            self._change_metadata(block.position, changes)
+        touched = set(store.recovery.carry_out(block, store.partitions))
+        for partition in touched:
+            store.recovery.skip_lost(partition)
+            partition.release()
+        forget_changes(store.checkpoints.with_state)
+        self.applied = block.position
+        while self._full_files and self._full_files[0].end.position <= self.applied:
+            store.checkpoints.take_later(self._full_files.popleft())
+
+    def stop(self) -> None:
+        """All that counts is carried out: the store starts now."""
+        for file in self._full_files:
+            self._store.checkpoints.take_later(file)
+        self._full_files.clear()
+        self._store.on_file_full = self._store.checkpoints.take_later
+
+    def _file_full(self, file: JournalFile) -> None:
+        # A checkpoint gives it back, and makes durable only what is carried out.
+        if file.end.position <= self.applied:
+            self._store.checkpoints.take_later(file)
+        else:
+            self._full_files.append(file)
+
+    def _change_metadata(self, position: int, changes: list[Change]) -> None:
+        # As in recovery before the records of the block: these are of partitions that it declares.
+        store = self._store
+        keys = list(dict.fromkeys(each.key for each in changes))
+        before = _by_number(self._records.of(keys))
+        store.metadata.apply([*changes, JournalExtent.applied_change(position)], synced=False)
+        after = _by_number(self._records.of(keys))
+        gone = [store.partitions[n] for n in before if n not in after and n in store.partitions]
+        if gone:
+            store.close_partitions(*gone)
+            store.remove_files(*gone)
+        for number, partition in after.items():
+            if number not in store.partitions:
+                self._open(partition, {})
+            self._change_cursors(partition)
+
+    def _open(self, partition: DeclaredPartition, cursors: Mapping[int, int]) -> None:
+        self._store.open_partition(
+            partition.number,
+            partition.vhost,
+            partition.queue,
+            partition.index,
+            durable=True,
+            retention=partition.retention,
+            compression=partition.compression,
+            cursors=cursors,
+        )
+
+    def _change_cursors(self, partition: DeclaredPartition) -> None:
+        opened = self._store.partitions[partition.number]
+        wanted = partition.cursors
+        for number in [each for each in opened.cursors if each and each not in wanted]:
+            opened.close_cursor(number)
+        begins = {number: wanted[number] for number in wanted if number not in opened.cursors}
+        self._store.recovery.begin_cursors(opened, begins)
+
+
+def _by_number(partitions: Iterable[DeclaredPartition]) -> dict[int, DeclaredPartition]:
+    return {each.number: each for each in partitions}

@@ -1,0 +1,230 @@
+import asyncio
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from unit.log_backend.log_records import batch, records
+from unit.log_backend.open_store import (
+    QUIET,
+    append,
+    crash,
+    durable,
+    numbered,
+    open_store,
+    start_store,
+    unsettled,
+)
+from unit.log_backend.test_metadata_recovery import without_metadata
+
+from routelog.log_backend import Change, DeclaredPartition, Follower, LogStore, MetadataStore
+from routelog.log_backend.journal.journal_block import (
+    NO_CURSOR,
+    Block,
+    FileMark,
+    HandedOut,
+    MetadataChanges,
+    Reason,
+    Settlement,
+    decode_block,
+    encode_block,
+)
+from routelog.log_backend.journal.journal_entry import JournalEntry
+from routelog.log_backend.journal.journal_extent import JournalExtent
+from routelog.log_backend.journal.journal_files import JournalFile
+from routelog.log_backend.segments.retention import Retention
+
+MARK = FileMark(1, 1)
+KEPT = Retention(settled_age=3_600_000_000)
+
+
+class NamedPartitions:
+    """A record says the name of a queue at the number of its partition, and perhaps where a group begins."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+
+    def all(self) -> Iterator[DeclaredPartition]:
+        """See `PartitionRecords`."""
+        return self.of([key for key, _ in self._store.scan(b"p/")])
+
+    def of(self, keys: Iterable[bytes]) -> Iterator[DeclaredPartition]:
+        """See `PartitionRecords`."""
+        for key in keys:
+            if entry := self._store.get(key):
+                name, *begins = entry.value.decode().split()
+                cursors = {number: int(begin) for number, begin in enumerate(begins, 1)}
+                kept = KEPT if name == "kept" else None
+                yield DeclaredPartition(int(key[2:]), "/", name, 0, kept, cursors=cursors)
+
+
+def followed(data: Path) -> tuple[LogStore, Follower]:
+    """A store that is kept up by a follower."""
+    store = open_store(data, QUIET)
+    store.recover_metadata()
+    return store, Follower(store, NamedPartitions(store.metadata))
+
+
+def block(position: int, *entries: JournalEntry) -> Block:
+    content = encode_block(MARK, position, 1, position - 1, entries)
+    found = decode_block(bytearray(content), 0, MARK)
+    assert found is not None
+    return found
+
+
+def declared(number: int, value: bytes | None) -> JournalEntry:
+    return JournalEntry(0, MetadataChanges([Change(b"p/%d" % number, value)]))
+
+
+def appended(partition: int, first: int, count: int) -> JournalEntry:
+    bodies = [b"%d" % offset for offset in range(first, first + count)]
+    return JournalEntry(partition, batch(bodies, first))
+
+
+def settled(partition: int, first: int, end: int, cursor: int = 0) -> JournalEntry:
+    return JournalEntry(partition, Settlement(cursor, [(first, end)]))
+
+
+async def flushed(store: LogStore) -> None:
+    await store.checkpoints.flush()
+    await asyncio.get_running_loop().run_in_executor(store._flusher, str)
+
+
+async def test_partitions_come_and_go_with_the_blocks(data: Path) -> None:
+    store, follower = followed(data)
+    follower.apply(block(1, declared(1, b"q"), appended(1, 0, 3)))
+    follower.apply(block(2, settled(1, 1, 2), declared(2, b"r"), appended(2, 0, 1)))
+    assert await unsettled(store.partitions[1]) == numbered(0, 2)
+    await flushed(store)
+    directory = store.partitions[1].directory
+    assert directory.exists()
+    follower.apply(block(3, declared(1, None), settled(1, 0, 1), declared(3, b"q")))
+    assert store.partitions.keys() == {2, 3}
+    await flushed(store)
+    assert not directory.exists()
+    assert follower.applied == JournalExtent(store.metadata).applied == 3
+    await store.aclose()
+
+
+async def test_what_comes_once_more_changes_nothing(data: Path) -> None:
+    store, follower = followed(data)
+    blocks = [
+        block(1, declared(1, b"q"), declared(2, b"r")),
+        block(2, appended(1, 0, 3), settled(1, 0, 1)),
+        block(3, declared(2, None), appended(1, 3, 1)),
+    ]
+    for each in (*blocks, *blocks):
+        follower.apply(each)
+    assert store.partitions.keys() == {1}
+    assert await unsettled(store.partitions[1]) == numbered(1, 2, 3)
+    assert store.partitions[1].next_offset == 4
+    await store.aclose()
+
+
+async def test_groups_come_and_go(data: Path) -> None:
+    store, follower = followed(data)
+    follower.apply(block(1, declared(1, b"kept"), appended(1, 0, 3)))
+    follower.apply(block(2, declared(1, b"kept 2"), settled(1, 2, 3, cursor=1)))
+    log = store.partitions[1]
+    assert log.cursors[1].low_water == 3
+    follower.apply(block(3, declared(1, b"kept"), settled(1, 0, 1, cursor=1)))
+    assert log.cursors.keys() == {0}
+    await store.aclose()
+
+
+async def test_the_journal_is_told_nothing_once_more(data: Path) -> None:
+    store, follower = followed(data)
+    follower.apply(block(1, declared(1, b"q"), appended(1, 0, 3)))
+    handed_out = JournalEntry(1, HandedOut(0, 3))
+    follower.apply(block(2, settled(1, 1, 2), handed_out))
+    assert not store.checkpoints.with_state
+    assert store.partitions[1].open_cursor().take_changes() == []
+    await store.aclose()
+
+
+async def test_offsets_of_records_that_are_in_no_journal_are_not_given_again(data: Path) -> None:
+    store, follower = followed(data)
+    taken = JournalEntry(1, HandedOut(NO_CURSOR, 7))
+    follower.apply(block(1, declared(1, b"q"), appended(1, 0, 3), taken))
+    assert store.partitions[1].next_offset == 7
+    store.metadata.apply([JournalExtent.begins_with(1, 2)])  # as if a checkpoint gave its file back
+    await store.aclose()
+    store, follower = followed(data)
+    assert store.partitions[1].next_offset == 7
+    await store.aclose()
+
+
+async def test_blocks_that_are_not_committed_wait(data: Path) -> None:
+    store = open_store(data, QUIET)
+    store.recover_metadata()
+    store.recover()
+    store.start(1)
+    await store.metadata_writer.submit([Change(b"p/1", b"q")])
+    log = store.open_partition(1, "/", "q", 0, durable=True)
+    committed = append(log, 2)
+    await durable(store, committed)
+    await durable(store, append(log, 3))
+    await store.metadata_writer.submit([Change(b"p/2", b"r")])
+    left = await crash(store, data)
+    blocks = list(store.journal.recover())
+    await store.aclose()
+    without_metadata(left)
+    store = open_store(left, QUIET)
+    store.recover_metadata(committed)
+    follower = Follower(store, NamedPartitions(store.metadata), committed)
+    assert follower.applied == committed
+    assert store.partitions.keys() == {1}
+    assert store.partitions[1].next_offset == 2
+    for block in blocks[committed:]:
+        follower.apply(block)
+    assert store.partitions.keys() == {1, 2}
+    assert await unsettled(store.partitions[1]) == numbered(*range(5))
+    await store.aclose()
+
+
+async def test_a_checkpoint_waits_until_all_of_a_full_file_is_carried_out(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, follower = followed(data)
+    taken: list[JournalFile] = []
+    monkeypatch.setattr(store.checkpoints, "take_later", taken.append)
+    files = [JournalFile(FileMark(number, 0), data, 0, 0) for number in (1, 2, 3)]
+    for file, end in zip(files, (1, 3, 4), strict=True):
+        file.end = end
+        store.on_file_full(file)
+    assert taken == files[:1]
+    follower.apply(block(1))
+    assert taken == files[:1]
+    follower.apply(block(2))
+    assert taken == files[:2]
+    follower.stop()
+    assert taken == files
+    await store.aclose()
+
+
+async def test_a_kept_log_keeps_what_its_leader_keeps(data: Path) -> None:
+    store, follower = followed(data)
+    follower.apply(block(1, declared(1, b"kept"), appended(1, 0, 3)))
+    await flushed(store)
+    follower.apply(block(2, settled(1, 0, 3)))
+    log = store.partitions[1]
+    log.segments[0].written_at = None  # of an earlier run: older than its retention
+    log.release()
+    assert log.first_offset == 0
+    let_go = JournalEntry(1, Settlement(NO_CURSOR, [(0, 3)], Reason.EXPIRED))
+    follower.apply(block(3, let_go))
+    assert not log.segments
+    await store.aclose()
+
+
+async def test_a_leader_says_what_a_kept_log_has_let_go(data: Path) -> None:
+    store, (log,) = start_store(data, retention=Retention(settled_age=0))
+    await durable(store, log.append(records([b"0", b"1"]), waited=True))
+    await flushed(store)
+    log.open_cursor().settle(0, 2)
+    log.release()
+    assert not log.segments
+    await store.journal.drain()
+    changes = [entry.change for block in store.journal.recover() for entry in block.entries]
+    told = [each for each in changes if isinstance(each, Settlement) and each.cursor == NO_CURSOR]
+    assert [(list(each.ranges), each.reason) for each in told] == [([(0, 2)], Reason.EXPIRED)]
+    await store.aclose()
