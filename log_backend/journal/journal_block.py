@@ -45,7 +45,7 @@ before it: it is written when the journal has become idle.
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from itertools import chain
 from typing import NamedTuple
@@ -53,9 +53,8 @@ from typing import NamedTuple
 from routelog.log_backend.journal.journal_chain import Mark, ShardBlock
 from routelog.log_backend.journal.journal_entry import (
     BATCH,
-    ENTRY_HEADER_BYTES,
     JournalEntry,
-    entry_header,
+    entry_places,
 )
 from routelog.log_backend.journal.journal_groups import (
     BLOCK_ALIGNMENT,
@@ -240,6 +239,8 @@ StateChange = Settlement | HandedOut | Redelivered
 _CHANGES: Mapping[int, type[StateChange | MetadataChanges]] = {
     each.kind: each for each in (Settlement, HandedOut, Redelivered, MetadataChanges)
 }
+KINDS = {BATCH, *_CHANGES}
+_Place = tuple[int, int, int, int]  # of an entry: see `entry_places`
 
 
 class FileMark(NamedTuple):
@@ -247,14 +248,6 @@ class FileMark(NamedTuple):
 
     number: int
     salt: int
-
-
-class _Place(NamedTuple):
-    # Of an entry; its content lies at [begin, end) of the block's content.
-    kind: int
-    partition: int
-    begin: int
-    end: int
 
 
 class Block:
@@ -269,6 +262,7 @@ class Block:
 
     __slots__ = (
         "_content",
+        "_kinds",
         "_places",
         "checksum",
         "committed",
@@ -280,11 +274,11 @@ class Block:
         "shard",
     )
 
-    def __init__(self, header: Sequence[int], content: memoryview, places: list[_Place]) -> None:
+    def __init__(self, header: Sequence[int], content: memoryview) -> None:
         self.first, self.committed, self.length, self.checksum, *chained = header
         self.shard, self.epoch, self.position, self.previous = chained
         self._content = content
-        self._places = places
+        self._places, self._kinds = _places(content)
 
     @property
     def mark(self) -> Mark:
@@ -311,7 +305,9 @@ class Block:
         Raises:
             UnknownEntry: from a later version.
         """
-        metadata = (place for place in self._places if place.kind == METADATA)
+        if METADATA not in self._kinds:
+            return []
+        metadata = (place for place in self._places if place[0] == METADATA)
         entries = [_decoded(self._content, place) for place in metadata]
         return [change for entry in entries for change in entry.change.changes]
 
@@ -349,7 +345,7 @@ def decode_block(buffer: bytearray | memoryview, at: int, mark: FileMark) -> Blo
     if crc32c(buffer[at + CHAIN_AT : at + length]) != checksum:
         return None
     content = memoryview(buffer)[at + BLOCK_HEADER_BYTES : at + length]
-    return Block(numbers, content, list(_places(content)))
+    return Block(numbers, content)
 
 
 def decode_entries(payload: bytes) -> list[JournalEntry]:
@@ -359,7 +355,7 @@ def decode_entries(payload: bytes) -> list[JournalEntry]:
         UnknownEntry: one is from a later version.
     """
     content = memoryview(payload)
-    return [_decoded(content, place) for place in _places(content)]
+    return [_decoded(content, place) for place in _places(content)[0]]
 
 
 def aligned(size: int) -> int:
@@ -367,15 +363,14 @@ def aligned(size: int) -> int:
     return size + -size % BLOCK_ALIGNMENT
 
 
-def _places(content: memoryview) -> Iterator[_Place]:
-    at = 0
-    while at < len(content):
-        kind, partition, length = entry_header(content, at)
-        if kind != BATCH and kind not in _CHANGES:
-            raise UnknownEntry(kind, partition, "this kind is not known")
-        at += ENTRY_HEADER_BYTES
-        yield _Place(kind, partition, at, at + length)
-        at += length
+def _places(content: memoryview) -> tuple[list[_Place], set[int]]:
+    # And the kinds among them.
+    places = entry_places(content)
+    kinds = {place[0] for place in places}
+    for kind in kinds - KINDS:
+        partition = next(place[1] for place in places if place[0] == kind)
+        raise UnknownEntry(kind, partition, "this kind is not known")
+    return places, kinds
 
 
 def _decoded(block: memoryview, place: _Place) -> JournalEntry:

@@ -75,7 +75,14 @@ def put_batch_entry(gathering: Gathering, partition: int, batch: RecordBatch) ->
     return 0
 
 
-def entry_header(content: bytes | memoryview, at: int) -> tuple[int, int, int]:
-    """Kind, partition and length of the content of the entry at a position."""
-    kind, partition, length = _HEADER.unpack_from(content, at)
-    return kind, partition, length
+@cython.locals(at=cython.Py_ssize_t, size=cython.Py_ssize_t, length=cython.Py_ssize_t)
+def entry_places(content: memoryview) -> list[tuple[int, int, int, int]]:
+    """Kind and partition of each entry, and where its content lies: [begin, end)."""
+    places: list[tuple[int, int, int, int]] = []
+    at, size = 0, len(content)
+    while at < size:
+        kind, partition, length = _HEADER.unpack_from(content, at)
+        at += _ENTRY_HEADER_BYTES
+        places.append((kind, partition, at, at + length))
+        at += length
+    return places

@@ -26,6 +26,7 @@ from routelog.log_backend import (
     crc32c,
 )
 from routelog.log_backend.journal.journal_block import Block
+from routelog.log_backend.journal.journal_chain import START
 from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.journal.journal_reader import JournalReader
 from routelog.log_backend.partitions.cursor import Cursor
@@ -303,8 +304,8 @@ class Copy:
         """Stop, and go on with what the journal has; some blocks come once more."""
         position = self.follower.applied
         last = JournalExtent(self._leader.store.metadata).last
-        self.store.metadata.apply(JournalExtent.only(last, 1))
-        self.store.metadata.apply([JournalExtent.begins_with(1, 1)])
+        self.store.metadata.apply(JournalExtent.only(last, START))
+        self.store.metadata.apply([JournalExtent.begins_with(1, START)])
         left = await crash(self.store, self.data, f"{self.data.name}+") if killed else self.data
         await self.store.aclose()
         self.data = left

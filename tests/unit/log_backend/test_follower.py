@@ -3,6 +3,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from unit.log_backend.journal_blocks import block_bytes
 from unit.log_backend.log_records import batch, records
 from unit.log_backend.open_store import (
     QUIET,
@@ -26,8 +27,8 @@ from routelog.log_backend.journal.journal_block import (
     Reason,
     Settlement,
     decode_block,
-    encode_block,
 )
+from routelog.log_backend.journal.journal_chain import Mark
 from routelog.log_backend.journal.journal_entry import JournalEntry
 from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.journal.journal_files import JournalFile
@@ -65,7 +66,7 @@ def followed(data: Path) -> tuple[LogStore, Follower]:
 
 
 def block(position: int, *entries: JournalEntry) -> Block:
-    content = encode_block(MARK, position, 1, position - 1, entries)
+    content = block_bytes(MARK, position, 1, position - 1, entries)
     found = decode_block(bytearray(content), 0, MARK)
     assert found is not None
     return found
@@ -146,7 +147,9 @@ async def test_offsets_of_records_that_are_in_no_journal_are_not_given_again(dat
     taken = JournalEntry(1, HandedOut(NO_CURSOR, 7))
     follower.apply(block(1, declared(1, b"q"), appended(1, 0, 3), taken))
     assert store.partitions[1].next_offset == 7
-    store.metadata.apply([JournalExtent.begins_with(1, 2)])  # as if a checkpoint gave its file back
+    store.metadata.apply(
+        [JournalExtent.begins_with(1, Mark(1, 1, 0))]
+    )  # as if a checkpoint gave its file back
     await store.aclose()
     store, follower = followed(data)
     assert store.partitions[1].next_offset == 7
@@ -188,8 +191,8 @@ async def test_a_checkpoint_waits_until_all_of_a_full_file_is_carried_out(
     taken: list[JournalFile] = []
     monkeypatch.setattr(store.checkpoints, "take_later", taken.append)
     files = [JournalFile(FileMark(number, 0), data, 0, 0) for number in (1, 2, 3)]
-    for file, end in zip(files, (1, 3, 4), strict=True):
-        file.end = end
+    for file, end in zip(files, (0, 2, 3), strict=True):
+        file.end = Mark(end, 1, 0)
         store.on_file_full(file)
     assert taken == files[:1]
     follower.apply(block(1))

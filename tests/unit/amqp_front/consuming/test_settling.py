@@ -20,7 +20,7 @@ from routelog.amqp_front.consuming.settling import (
 )
 from routelog.amqp_front.consuming.unacked import UnackedRun
 from routelog.log_backend import Reason, SettledPart, Settlement
-from routelog.log_backend.journal.journal_entry import ENTRY_HEADER_BYTES, entry_header
+from routelog.log_backend.journal.journal_entry import entry_places
 from routelog.vhosts import ReturnReason
 
 QUEUES = 200
@@ -237,13 +237,11 @@ def test_neighbours_leave_as_one_whoever_held_them_and_whatever_was_delivered_be
 
 def entries_of(settling: Settling) -> list[list[tuple[int, int]]]:
     """The ranges of each entry that is prepared."""
-    content, at = memoryview(settling.entries.content), 0
+    content = memoryview(settling.entries.content)
     found: list[list[tuple[int, int]]] = []
-    while at < len(content):
-        _, partition, size = entry_header(content, at)
+    for _, partition, begin, end in entry_places(content):
         assert partition == 7
-        at += ENTRY_HEADER_BYTES + size
-        found.append(list(Settlement.decode(content[at - size : at]).ranges))
+        found.append(list(Settlement.decode(content[begin:end]).ranges))
     assert len(found) == settling.entries.count
     return found
 
