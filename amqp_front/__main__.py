@@ -5,6 +5,7 @@ What `serve` can do without is loaded when it is wanted: the tools, and the HTTP
 
 import logging
 import os
+import socket
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -24,7 +25,13 @@ from routelog.amqp_front.node.configuration import (
     ConfigurationError,
     load_configuration,
 )
-from routelog.amqp_front.process.broker import Broker, BrokerAddress, StartError, run
+from routelog.amqp_front.process.broker import (
+    Broker,
+    BrokerAddress,
+    StartError,
+    node_name,
+    run,
+)
 from routelog.amqp_front.process.logs import escape_control, set_up_logs
 from routelog.amqp_front.process.memory_allocator import give_large_blocks_back
 from routelog.amqp_front.process.open_files import (
@@ -39,7 +46,7 @@ from routelog.amqp_front.server.listeners import listening_sockets, tls_options
 from routelog.amqp_front.server.stalled_sockets import StalledSockets
 from routelog.amqp_front.server.tls import CertificateUnusable, TlsCertificates
 from routelog.log_backend import StoredLogs, SystemDisk, random_key, random_name
-from routelog.mirror_cluster import claim_epoch
+from routelog.mirror_cluster import BadClusterOption, ClusterOptions, claim_epoch, cluster_options
 from routelog.vhosts import Definitions, InvalidDefinition, VirtualHost, read_definitions
 
 if TYPE_CHECKING:
@@ -71,6 +78,7 @@ def _tools() -> TyperGroup:
     from routelog.amqp_front.process.log_commands import log_commands
     from routelog.benchmarks.perf.perf import perf_commands
     from routelog.management import operator_commands
+    from routelog.mirror_cluster.commands.cluster_commands import cluster_commands
     from routelog.spark_bridge.index.index_commands import index_commands
     from routelog.spark_bridge.lakes.export_commands import export_commands
 
@@ -79,6 +87,7 @@ def _tools() -> TyperGroup:
     tools.add_typer(perf_commands)
     tools.add_typer(export_commands)
     tools.add_typer(index_commands)
+    tools.add_typer(cluster_commands(_cluster_of))
     operator_commands(tools)
     return get_group(tools)
 
@@ -124,6 +133,8 @@ def serve(
     }
     try:
         configuration = _configuration(config, os.environ, options, settings or ())
+        if _cluster_options(configuration) is not None:
+            raise ConfigurationError("cluster_nodes: a broker of this version runs on its own")
     except ConfigurationError as error:
         _complain(error)
         raise typer.Exit(EXIT_CONFIGURATION) from None
@@ -185,6 +196,26 @@ def _configuration(
         options=options,
         settings=settings,
     )
+
+
+def _cluster_options(configuration: BrokerConfig) -> ClusterOptions | None:
+    try:
+        own = node_name(configuration.node_name, socket.gethostname())
+        return cluster_options(configuration, own)
+    except BadClusterOption as error:
+        raise ConfigurationError(str(error)) from None
+
+
+def _cluster_of(config: Path | None) -> ClusterOptions:
+    """The cluster that the configuration tells of; exits when there is none."""
+    try:
+        options = _cluster_options(_configuration(config, os.environ, {}, ()))
+        if options is None:
+            raise ConfigurationError("cluster_nodes: there is no cluster")
+    except ConfigurationError as error:
+        _complain(error)
+        raise typer.Exit(EXIT_CONFIGURATION) from None
+    return options
 
 
 def _configuration_file(

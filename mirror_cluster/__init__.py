@@ -1,5 +1,10 @@
 """Replicas, leaders and epochs: who may append to a shard's journal, and what of it is committed."""
 
+from routelog.mirror_cluster.node.cluster_options import (
+    BadClusterOption,
+    ClusterOptions,
+    cluster_options,
+)
 from routelog.mirror_cluster.protocol.block import START, Block, Mark
 from routelog.mirror_cluster.protocol.message_format import (
     BadMessage,
@@ -21,10 +26,12 @@ from routelog.mirror_cluster.standalone import claim_epoch
 
 __all__ = [
     "START",
+    "BadClusterOption",
     "BadMessage",
     "BadRecord",
     "Block",
     "Chain",
+    "ClusterOptions",
     "Identity",
     "Lease",
     "Mark",
@@ -33,6 +40,7 @@ __all__ = [
     "ReplicaSettings",
     "ShardRecord",
     "claim_epoch",
+    "cluster_options",
     "decode_message",
     "decode_record",
     "encode_message",

@@ -31,6 +31,8 @@ Seconds = Annotated[float, Meta(gt=0, le=3600)]
 NetworkText = Annotated[str, Meta(pattern=r"^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$")]
 # Of Erlang, whose names of nodes RabbitMQ's tools expect: NAME@HOST.
 NodeName = Annotated[str, Meta(max_length=255, pattern=r"^[A-Za-z0-9_.-]+(@[A-Za-z0-9_.-]+)?\Z")]
+# db@a=10.0.0.1:25672; where they do not go with each other, `mirror_cluster` says so.
+NamedAddress = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.@-]+=.+:[0-9]+$")]
 NamedFile = Annotated[str, Meta(pattern=r"^[^=]+=.+$")]  # mq.example.com=/etc/routelog/mq.pem
 
 
@@ -124,15 +126,26 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     default_vhost: Name = "/"
     loopback_users: tuple[Name, ...] = ("guest",)
 
+    cluster_nodes: tuple[NamedAddress, ...] = ()  # none: this node runs on its own
+    cluster_name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}\Z")] = "routelog"
+    cluster_listen: str = ""  # empty: its address in `cluster_nodes`
+    cluster_secret: str = ""
+    cluster_etcd: tuple[str, ...] = ()
+    cluster_etcd_user: str = ""
+    cluster_etcd_password: str = ""
+    cluster_min_in_sync: Annotated[int, Meta(ge=1)] = 2
+
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["text", "json"] = "text"
 
     def __repr__(self) -> str:
-        hidden = {"default_password": "***", "remote_storage": without_secrets(self.remote_storage)}
+        hidden = dict.fromkeys(_SECRETS, "***")
+        hidden["remote_storage"] = without_secrets(self.remote_storage)
         fields = msgspec.structs.asdict(self) | hidden
         return f"BrokerConfig({', '.join(f'{key}={value!r}' for key, value in fields.items())})"
 
 
+_SECRETS = ("default_password", "cluster_secret", "cluster_etcd_password")
 KEY_TYPES: Mapping[str, Any] = get_type_hints(BrokerConfig, include_extras=True)
 KEYS_OF_LISTS = [key for key, kind in KEY_TYPES.items() if get_origin(kind) is tuple]
 

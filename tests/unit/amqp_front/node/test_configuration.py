@@ -206,11 +206,12 @@ def test_a_file_that_is_not_toml_is_named(text: str) -> None:
     assert complaint(file_text=text).startswith("some.toml: not TOML: ")
 
 
-def test_a_password_is_neither_shown_nor_repeated_in_a_complaint() -> None:
-    config = load('default_password = "s3cret"')
-    assert config.default_password == "s3cret"
+@pytest.mark.parametrize("key", ["default_password", "cluster_secret", "cluster_etcd_password"])
+def test_a_password_is_neither_shown_nor_repeated_in_a_complaint(key: str) -> None:
+    config = load(f'{key} = "s3cret"')
+    assert getattr(config, key) == "s3cret"
     assert "s3cret" not in repr(config)
-    assert "s3cret" not in complaint(file_text='default_password = ["s3cret"]')
+    assert "s3cret" not in complaint(file_text=f'{key} = ["s3cret"]')
 
 
 def test_the_configuration_is_frozen() -> None:

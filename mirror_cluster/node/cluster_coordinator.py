@@ -1,0 +1,15 @@
+"""The coordinator that an operator's options name."""
+
+from routelog.mirror_cluster.coordination.etcd_coordinator import EtcdCoordinator
+from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway
+from routelog.mirror_cluster.node.cluster_options import ClusterOptions
+
+LEASE_SECONDS = (
+    2  # a leader that is cut off is replaced after this; docs/internals/mirroring.md has the times
+)
+
+
+def open_coordinator(options: ClusterOptions) -> EtcdCoordinator:
+    """Connects when it is asked something; close it."""
+    endpoints = EtcdEndpoints(options.etcd, options.etcd_user, options.etcd_password)
+    return EtcdCoordinator(EtcdGateway(endpoints), f"/routelog/{options.name}", LEASE_SECONDS)

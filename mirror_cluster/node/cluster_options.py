@@ -1,0 +1,152 @@
+"""What an operator says of a cluster, checked as a whole."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+MANAGED = "managed"
+SECRET_BYTES_MIN = 16
+MANAGED_NODES_MIN = 3  # of two members, none may fail
+ETCD_PORT_STEP = 1  # a managed etcd is reached at the port behind that of the node
+
+
+class BadClusterOption(Exception):
+    """A key whose value does not go with the others; the text begins with the key."""
+
+
+class ClusterKeys(Protocol):
+    """The keys of a configuration that tell of a cluster."""
+
+    @property
+    def cluster_name(self) -> str:
+        """Of the cluster: nodes of another one are refused."""
+
+    @property
+    def cluster_nodes(self) -> Sequence[str]:
+        """`NAME=HOST:PORT` of each."""
+
+    @property
+    def cluster_listen(self) -> str:
+        """Where this node listens for the others, if that is not its address."""
+
+    @property
+    def cluster_secret(self) -> str:
+        """What all nodes know, and nobody else."""
+
+    @property
+    def cluster_etcd(self) -> Sequence[str]:
+        """URLs, or `managed` alone."""
+
+    @property
+    def cluster_etcd_user(self) -> str:
+        """Empty: no user."""
+
+    @property
+    def cluster_etcd_password(self) -> str:
+        """Of that user."""
+
+    @property
+    def cluster_min_in_sync(self) -> int:
+        """Copies that a confirmed message has at least."""
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """A cluster as its operator wants it.
+
+    Attributes:
+        node: this one's name; empty for a command that is no node.
+        addresses: `HOST:PORT` of each node, by name.
+        listen: host and port.
+        etcd: URLs of all members.
+        is_managed: each node runs a member.
+    """
+
+    name: str
+    node: str
+    addresses: Mapping[str, str]
+    listen: tuple[str, int]
+    secret: bytes = field(repr=False)
+    etcd: Sequence[str]
+    is_managed: bool
+    etcd_user: str
+    etcd_password: str = field(repr=False)
+    min_in_sync: int
+
+
+def cluster_options(keys: ClusterKeys, node: str) -> ClusterOptions | None:
+    """Check the keys of a cluster.
+
+    Args:
+        node: this one's full name.
+
+    Returns:
+        None: there are no `cluster_nodes`, so this node runs on its own.
+
+    Raises:
+        BadClusterOption: the first one that cannot be used.
+    """
+    if not keys.cluster_nodes:
+        return None
+    addresses = _addresses(keys.cluster_nodes)
+    if node not in addresses:
+        names = ", ".join(addresses)
+        raise BadClusterOption(f"cluster_nodes: this node, {node}, is not among {names}")
+    if len(keys.cluster_secret.encode()) < SECRET_BYTES_MIN:
+        raise BadClusterOption(f"cluster_secret: expected {SECRET_BYTES_MIN} bytes or more")
+    if keys.cluster_min_in_sync > len(addresses):
+        raise BadClusterOption(f"cluster_min_in_sync: there are only {len(addresses)} nodes")
+    is_managed = MANAGED in keys.cluster_etcd
+    return ClusterOptions(
+        keys.cluster_name,
+        node,
+        addresses,
+        _host_and_port("cluster_listen", keys.cluster_listen or addresses[node]),
+        keys.cluster_secret.encode(),
+        _managed_etcd(keys, addresses) if is_managed else _etcd(keys),
+        is_managed,
+        keys.cluster_etcd_user,
+        keys.cluster_etcd_password,
+        keys.cluster_min_in_sync,
+    )
+
+
+def _addresses(entries: Sequence[str]) -> dict[str, str]:
+    addresses: dict[str, str] = {}
+    for entry in entries:
+        name, _, address = entry.partition("=")
+        _host_and_port("cluster_nodes", address)
+        if name in addresses or address in addresses.values():
+            raise BadClusterOption(f"cluster_nodes: {entry}: its name or address is there twice")
+        addresses[name] = address
+    return addresses
+
+
+def _host_and_port(key: str, address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65_536:
+        raise BadClusterOption(f"{key}: {address or 'nothing'}: expected HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def _managed_etcd(keys: ClusterKeys, addresses: Mapping[str, str]) -> list[str]:
+    if len(keys.cluster_etcd) > 1:
+        raise BadClusterOption('cluster_etcd: either "managed" alone or URLs')
+    if len(addresses) < MANAGED_NODES_MIN:
+        raise BadClusterOption('cluster_etcd: "managed" needs three nodes: give URLs of an etcd')
+    found = []
+    for address in addresses.values():
+        host, _, port = address.rpartition(":")
+        found.append(f"http://{host}:{int(port) + ETCD_PORT_STEP}")
+    return found
+
+
+def _etcd(keys: ClusterKeys) -> list[str]:
+    if not keys.cluster_etcd:
+        raise BadClusterOption('cluster_etcd: expected URLs of an etcd, or "managed"')
+    for url in keys.cluster_etcd:
+        if not url.startswith(("http://", "https://")):
+            raise BadClusterOption("cluster_etcd: expected http://HOST:PORT or https://HOST:PORT")
+    if keys.cluster_etcd_password and not keys.cluster_etcd_user:
+        raise BadClusterOption("cluster_etcd_user: there is a password, and nobody to have it")
+    return [url.rstrip("/") for url in keys.cluster_etcd]

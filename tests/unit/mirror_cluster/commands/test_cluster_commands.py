@@ -1,0 +1,120 @@
+"""`routelog cluster status`, from what the coordinator holds."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+from cluster.etcd_cluster import free_ports
+from typer.testing import CliRunner
+from unit.mirror_cluster.journals import record
+
+from routelog.amqp_front.__main__ import command_line
+from routelog.mirror_cluster import ClusterOptions
+from routelog.mirror_cluster.commands import cluster_commands
+from routelog.mirror_cluster.coordination.coordinator import ClusterView, NodeEntry
+
+CONFIGURATION = """
+node_name = "q@a"
+cluster_nodes = ["q@a=127.0.0.1:25672", "q@b=127.0.0.1:25682"]
+cluster_secret = "0123456789abcdef"
+cluster_etcd = ["http://127.0.0.1:{port}"]
+"""
+
+NODES = {name: NodeEntry(name, at, f"{name}:1", at) for at, name in enumerate("abc", 1)}
+WELL = ClusterView(9, {3: record()}, NODES)
+
+
+@pytest.fixture
+def configuration(tmp_path: Path) -> Path:
+    file = tmp_path / "routelog.toml"
+    file.write_text(CONFIGURATION.format(port=free_ports(1)[0]))
+    return file
+
+
+def status(monkeypatch: pytest.MonkeyPatch, file: Path, view: ClusterView) -> tuple[dict, int]:
+    async def read(options: ClusterOptions) -> ClusterView:
+        assert options.node == "q@a"
+        return view
+
+    monkeypatch.setattr(cluster_commands, "_read", read)
+    result = CliRunner().invoke(
+        command_line, ["cluster", "status", "--json", "--config", str(file)]
+    )
+    table = CliRunner().invoke(command_line, ["cluster", "status", "--config", str(file)])
+    assert table.exit_code == result.exit_code
+    assert "leader" in table.stdout or not view.records
+    return msgspec.json.decode(result.stdout), result.exit_code
+
+
+def test_all_is_well(monkeypatch: pytest.MonkeyPatch, configuration: Path) -> None:
+    told, code = status(monkeypatch, configuration, WELL)
+    assert code == 0
+    assert told["is_well"]
+    assert told["shards"] == [
+        {
+            "shard": 3,
+            "leader": "a",
+            "led": True,
+            "epoch": 1,
+            "in_sync": ["a", "b", "c"],
+            "replicas": ["a", "b", "c"],
+            "unclean": 0,
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        ClusterView(9),
+        replace(WELL, records={3: record(in_sync="ab")}),
+        replace(WELL, records={3: record(claim=7)}),
+        replace(WELL, nodes={"b": NODES["b"], "c": NODES["c"]}),
+    ],
+)
+def test_what_is_missing_is_the_exit_code(
+    monkeypatch: pytest.MonkeyPatch, configuration: Path, view: ClusterView
+) -> None:
+    told, code = status(monkeypatch, configuration, view)
+    assert code == 1
+    assert not told["is_well"]
+
+
+def test_who_is_dead_is_told(monkeypatch: pytest.MonkeyPatch, configuration: Path) -> None:
+    alive = NodeEntry("q@b", 5, "10.0.0.2:7", 6)
+    told, _ = status(monkeypatch, configuration, replace(WELL, nodes={"q@b": alive}))
+    assert told["nodes"] == [
+        {"node": "q@a", "address": "127.0.0.1:25672", "alive": False},
+        {"node": "q@b", "address": "10.0.0.2:7", "alive": True},
+    ]
+
+
+def test_an_etcd_that_is_away_is_one_line(configuration: Path) -> None:
+    result = CliRunner().invoke(command_line, ["cluster", "status", "--config", str(configuration)])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("routelog: etcd: http://127.0.0.1:")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "routelog: cluster_nodes: there is no cluster\n"),
+        ('cluster_nodes = ["q@z=127.0.0.1:1"]', "routelog: cluster_nodes: this node, "),
+    ],
+)
+def test_a_configuration_without_this_cluster_is_refused(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    (tmp_path / "routelog.toml").write_text(text)
+    arguments = ["cluster", "status", "--config", str(tmp_path / "routelog.toml")]
+    result = CliRunner().invoke(command_line, arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(told)
+
+
+def test_a_broker_does_not_start_in_a_cluster_yet(configuration: Path) -> None:
+    result = CliRunner().invoke(command_line, ["serve", "--config", str(configuration)])
+    assert result.exit_code == 2
+    assert "runs on its own" in result.stderr
