@@ -33,9 +33,10 @@ IN_MEMORY := $(shell \
 N := 2000
 STEPS := 1000000
 SEEDS := 10000
+ROUNDS := 10
 BROKER := routelog
 
-.PHONY: help setup java demo serve test test-spark-all crash model simulate interop check coverage release-check format bench clean
+.PHONY: help setup java demo serve test test-spark-all crash model simulate faults interop check coverage release-check format bench clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
@@ -68,6 +69,11 @@ model: setup ## STEPS=1000000: random clients against a model of queues and sett
 
 simulate: setup ## SEEDS=10000: histories of a cluster with every fault, from seeds; ten minutes
 	@PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(SEEDS) --processes "$$(nproc)"
+
+faults: setup ## ROUNDS=10: three node processes and etcd, killed, stopped and wiped, from seeds; a minute each
+	@for seed in $$(seq $(ROUNDS)); do \
+		PYTHONPATH=tests $(BIN)/python -m cluster --seconds 50 --seed "$$seed" --shards 2 --etcd 3 || exit; \
+	done
 
 interop: setup ## BROKER=routelog: the integration suites of py-amqp, kombu and celery; an hour
 	@.ci/system-packages interop
