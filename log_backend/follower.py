@@ -8,13 +8,13 @@ To lead: `stop`, then start the store as ever. What `open_partition` is asked fo
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from routelog.log_backend.journal.journal_block import Block
+from routelog.log_backend.journal.journal_block import MetadataChanges
+from routelog.log_backend.journal.journal_entry import JournalEntry
 from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.journal.journal_files import JournalFile
 from routelog.log_backend.log_store import ALL, LogStore
-from routelog.log_backend.metadata.metadata import Change
 from routelog.log_backend.partitions.cursor_changes import forget_changes
 from routelog.log_backend.partitions.declared_partition import DeclaredPartition, PartitionRecords
 
@@ -39,31 +39,34 @@ class Follower:
         for partition in records.all():
             self._open(partition, partition.cursors)
         store.recover(committed)
+        self._metadata_applied = JournalExtent(store.metadata).applied
         self.applied = min(committed, store.journal.durable)
         store.on_file_full = self._file_full
         store.follow()
         forget_changes(store.checkpoints.with_state)
 
-    def apply(self, block: Block) -> None:
-        """Carry out a block, of which the journal has to be durable; the next one is one position higher.
+    def apply(self, position: int, entries: Sequence[JournalEntry]) -> None:
+        """Carry out a block that is committed, and durable here; the next one is one position higher.
 
-        What was carried out before may come once more, in its order.
+        What was carried out before may come once more, in its order. Memory grows by what segments do not have
+        yet: the caller waits while `LogStore.pressures` has a reason.
+
+        Args:
+            position, entries: of the block.
 
         Raises:
             MetadataUnavailable: a write has failed; the node must stop.
-            UnknownEntry: a later version wrote it.
         """
         store = self._store
-        changes = block.metadata_changes()
-        if changes and block.position > JournalExtent(store.metadata).applied:
-            self._change_metadata(block.position, changes)
-        touched = set(store.recovery.carry_out(block, store.partitions))
+        if position > self._metadata_applied:
+            self._change_metadata(position, entries)
+        touched = set(store.recovery.carry_out(entries, store.partitions))
         for partition in touched:
             store.recovery.skip_lost(partition)
             partition.release()
         forget_changes(store.checkpoints.with_state)
-        self.applied = block.position
-        while self._full_files and self._full_files[0].end.position <= self.applied:
+        self.applied = position
+        while self._full_files and self._full_files[0].end.position <= position:
             store.checkpoints.take_later(self._full_files.popleft())
 
     def stop(self) -> None:
@@ -80,12 +83,17 @@ class Follower:
         else:
             self._full_files.append(file)
 
-    def _change_metadata(self, position: int, changes: list[Change]) -> None:
+    def _change_metadata(self, position: int, entries: Sequence[JournalEntry]) -> None:
         # As in recovery before the records of the block: these are of partitions that it declares.
+        found = [each.change for each in entries if isinstance(each.change, MetadataChanges)]
+        changes = [change for each in found for change in each.changes]
+        if not changes:
+            return
         store = self._store
         keys = list(dict.fromkeys(each.key for each in changes))
         before = _by_number(self._records.of(keys))
         store.metadata.apply([*changes, JournalExtent.applied_change(position)], synced=False)
+        self._metadata_applied = position
         after = _by_number(self._records.of(keys))
         gone = [store.partitions[n] for n in before if n not in after and n in store.partitions]
         if gone:

@@ -133,7 +133,7 @@ class Recovery:
         Args:
             partitions: all that exist, by number; entries of others are passed over.
         """
-        replayed = sum(len(self.carry_out(block, partitions)) for block in blocks)
+        replayed = sum(len(self.carry_out(block.entries, partitions)) for block in blocks)
         if self._forgotten:
             self._metadata.sync()
         for partition in partitions.values():
@@ -141,10 +141,12 @@ class Recovery:
             partition.lift_quarantine()
         return replayed
 
-    def carry_out(self, block: Block, partitions: Mapping[int, PartitionLog]) -> list[PartitionLog]:
+    def carry_out(
+        self, entries: Iterable[JournalEntry], partitions: Mapping[int, PartitionLog]
+    ) -> list[PartitionLog]:
         """Carry out what a block says of records and cursors; returns the partition of each entry."""
         touched: list[PartitionLog] = []
-        for entry in block.entries:
+        for entry in entries:
             partition = partitions.get(entry.partition)  # none of a change of metadata
             if partition is not None:
                 self._replay(partition, entry)

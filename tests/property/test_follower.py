@@ -314,7 +314,7 @@ class Copy:
         self._open()
         assert self.follower.applied >= position
         for block in self._leader.blocks[self._choice.randrange(position) :]:
-            self.follower.apply(block)
+            self.follower.apply(block.position, block.entries)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -326,7 +326,7 @@ async def test_a_follower_has_what_its_leader_has_and_serves_it(tmp_path: Path, 
     for _ in range(ROUNDS):
         new = await leader.work()
         for block in new:
-            copy.follower.apply(block)
+            copy.follower.apply(block.position, block.entries)
             if choice.random() < 0.1:
                 await asyncio.sleep(0.01)  # it flushes
         assert copy.follower.applied == len(leader.blocks)

@@ -3,7 +3,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from unit.log_backend.journal_blocks import block_bytes
 from unit.log_backend.log_records import batch, records
 from unit.log_backend.open_store import (
     QUIET,
@@ -20,13 +19,11 @@ from unit.log_backend.test_metadata_recovery import without_metadata
 from routelog.log_backend import Change, DeclaredPartition, Follower, LogStore, MetadataStore
 from routelog.log_backend.journal.journal_block import (
     NO_CURSOR,
-    Block,
     FileMark,
     HandedOut,
     MetadataChanges,
     Reason,
     Settlement,
-    decode_block,
 )
 from routelog.log_backend.journal.journal_chain import Mark
 from routelog.log_backend.journal.journal_entry import JournalEntry
@@ -65,13 +62,6 @@ def followed(data: Path) -> tuple[LogStore, Follower]:
     return store, Follower(store, NamedPartitions(store.metadata))
 
 
-def block(position: int, *entries: JournalEntry) -> Block:
-    content = block_bytes(MARK, position, 1, position - 1, entries)
-    found = decode_block(bytearray(content), 0, MARK)
-    assert found is not None
-    return found
-
-
 def declared(number: int, value: bytes | None) -> JournalEntry:
     return JournalEntry(0, MetadataChanges([Change(b"p/%d" % number, value)]))
 
@@ -92,13 +82,13 @@ async def flushed(store: LogStore) -> None:
 
 async def test_partitions_come_and_go_with_the_blocks(data: Path) -> None:
     store, follower = followed(data)
-    follower.apply(block(1, declared(1, b"q"), appended(1, 0, 3)))
-    follower.apply(block(2, settled(1, 1, 2), declared(2, b"r"), appended(2, 0, 1)))
+    follower.apply(1, [declared(1, b"q"), appended(1, 0, 3)])
+    follower.apply(2, [settled(1, 1, 2), declared(2, b"r"), appended(2, 0, 1)])
     assert await unsettled(store.partitions[1]) == numbered(0, 2)
     await flushed(store)
     directory = store.partitions[1].directory
     assert directory.exists()
-    follower.apply(block(3, declared(1, None), settled(1, 0, 1), declared(3, b"q")))
+    follower.apply(3, [declared(1, None), settled(1, 0, 1), declared(3, b"q")])
     assert store.partitions.keys() == {2, 3}
     await flushed(store)
     assert not directory.exists()
@@ -109,12 +99,12 @@ async def test_partitions_come_and_go_with_the_blocks(data: Path) -> None:
 async def test_what_comes_once_more_changes_nothing(data: Path) -> None:
     store, follower = followed(data)
     blocks = [
-        block(1, declared(1, b"q"), declared(2, b"r")),
-        block(2, appended(1, 0, 3), settled(1, 0, 1)),
-        block(3, declared(2, None), appended(1, 3, 1)),
+        (1, [declared(1, b"q"), declared(2, b"r")]),
+        (2, [appended(1, 0, 3), settled(1, 0, 1)]),
+        (3, [declared(2, None), appended(1, 3, 1)]),
     ]
     for each in (*blocks, *blocks):
-        follower.apply(each)
+        follower.apply(*each)
     assert store.partitions.keys() == {1}
     assert await unsettled(store.partitions[1]) == numbered(1, 2, 3)
     assert store.partitions[1].next_offset == 4
@@ -123,20 +113,20 @@ async def test_what_comes_once_more_changes_nothing(data: Path) -> None:
 
 async def test_groups_come_and_go(data: Path) -> None:
     store, follower = followed(data)
-    follower.apply(block(1, declared(1, b"kept"), appended(1, 0, 3)))
-    follower.apply(block(2, declared(1, b"kept 2"), settled(1, 2, 3, cursor=1)))
+    follower.apply(1, [declared(1, b"kept"), appended(1, 0, 3)])
+    follower.apply(2, [declared(1, b"kept 2"), settled(1, 2, 3, cursor=1)])
     log = store.partitions[1]
     assert log.cursors[1].low_water == 3
-    follower.apply(block(3, declared(1, b"kept"), settled(1, 0, 1, cursor=1)))
+    follower.apply(3, [declared(1, b"kept"), settled(1, 0, 1, cursor=1)])
     assert log.cursors.keys() == {0}
     await store.aclose()
 
 
 async def test_the_journal_is_told_nothing_once_more(data: Path) -> None:
     store, follower = followed(data)
-    follower.apply(block(1, declared(1, b"q"), appended(1, 0, 3)))
+    follower.apply(1, [declared(1, b"q"), appended(1, 0, 3)])
     handed_out = JournalEntry(1, HandedOut(0, 3))
-    follower.apply(block(2, settled(1, 1, 2), handed_out))
+    follower.apply(2, [settled(1, 1, 2), handed_out])
     assert not store.checkpoints.with_state
     assert store.partitions[1].open_cursor().take_changes() == []
     await store.aclose()
@@ -145,7 +135,7 @@ async def test_the_journal_is_told_nothing_once_more(data: Path) -> None:
 async def test_offsets_of_records_that_are_in_no_journal_are_not_given_again(data: Path) -> None:
     store, follower = followed(data)
     taken = JournalEntry(1, HandedOut(NO_CURSOR, 7))
-    follower.apply(block(1, declared(1, b"q"), appended(1, 0, 3), taken))
+    follower.apply(1, [declared(1, b"q"), appended(1, 0, 3), taken])
     assert store.partitions[1].next_offset == 7
     store.metadata.apply(
         [JournalExtent.begins_with(1, Mark(1, 1, 0))]
@@ -178,7 +168,7 @@ async def test_blocks_that_are_not_committed_wait(data: Path) -> None:
     assert store.partitions.keys() == {1}
     assert store.partitions[1].next_offset == 2
     for block in blocks[committed:]:
-        follower.apply(block)
+        follower.apply(block.position, block.entries)
     assert store.partitions.keys() == {1, 2}
     assert await unsettled(store.partitions[1]) == numbered(*range(5))
     await store.aclose()
@@ -195,9 +185,9 @@ async def test_a_checkpoint_waits_until_all_of_a_full_file_is_carried_out(
         file.end = Mark(end, 1, 0)
         store.on_file_full(file)
     assert taken == files[:1]
-    follower.apply(block(1))
+    follower.apply(1, [])
     assert taken == files[:1]
-    follower.apply(block(2))
+    follower.apply(2, [])
     assert taken == files[:2]
     follower.stop()
     assert taken == files
@@ -206,15 +196,15 @@ async def test_a_checkpoint_waits_until_all_of_a_full_file_is_carried_out(
 
 async def test_a_kept_log_keeps_what_its_leader_keeps(data: Path) -> None:
     store, follower = followed(data)
-    follower.apply(block(1, declared(1, b"kept"), appended(1, 0, 3)))
+    follower.apply(1, [declared(1, b"kept"), appended(1, 0, 3)])
     await flushed(store)
-    follower.apply(block(2, settled(1, 0, 3)))
+    follower.apply(2, [settled(1, 0, 3)])
     log = store.partitions[1]
     log.segments[0].written_at = None  # of an earlier run: older than its retention
     log.release()
     assert log.first_offset == 0
     let_go = JournalEntry(1, Settlement(NO_CURSOR, [(0, 3)], Reason.EXPIRED))
-    follower.apply(block(3, let_go))
+    follower.apply(3, [let_go])
     assert not log.segments
     await store.aclose()
 
