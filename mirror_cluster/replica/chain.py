@@ -41,8 +41,8 @@ class Chain:
         epoch = self._epochs[bisect_right(self._firsts, position) - 1]
         return Mark(position, epoch, self._checksums[index - 1])
 
-    def extend(self, block: Block) -> None:
-        """Add a block that follows the end."""
+    def extend(self, block: Block | Mark) -> None:
+        """Add a block that follows the end; its place says enough of it."""
         if block.epoch != self._epochs[-1]:
             self._epochs.append(block.epoch)
             self._firsts.append(block.position)

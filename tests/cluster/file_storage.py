@@ -16,6 +16,7 @@ from pathlib import Path
 
 from routelog.log_backend import SystemDisk
 from routelog.mirror_cluster.node.incarnation import read_incarnation
+from routelog.mirror_cluster.node.kept_number import KeptNumber
 from routelog.mirror_cluster.node.replica_storage import CopyFailed, Notice, Recovered
 from routelog.mirror_cluster.protocol.block import Block, Mark
 from routelog.mirror_cluster.protocol.message_format import (
@@ -46,6 +47,7 @@ class FileStorage:
         self.epoch = 0
         self._directory = directory
         self._applied = applied
+        self._promise = KeptNumber(directory / "promise", SystemDisk())
         self._blocks: list[Block] = []  # position 1 first
         self._ends: list[int] = [0]  # of the file behind each
         self._chain = Chain()
@@ -59,8 +61,7 @@ class FileStorage:
         self._loop = asyncio.get_running_loop()
         self._directory.mkdir(parents=True, exist_ok=True)
         incarnation = read_incarnation(self._directory, SystemDisk())
-        promise_file = self._directory / "promise"
-        promise = int(promise_file.read_text()) if promise_file.exists() else 0
+        promise = self._promise.read() or 0
         self._file = os.open(self._directory / "journal", os.O_RDWR | os.O_CREAT, 0o600)
         self._recover()
         found = Chain()  # the replica's own
@@ -128,7 +129,7 @@ class FileStorage:
 
     def save_promise(self, epoch: int) -> None:
         """See `ReplicaStorage`."""
-        self._do(lambda: self._write_promise(epoch), Promised(epoch))
+        self._do(partial(self._promise.write, epoch), Promised(epoch))
 
     def commit(self, position: int) -> None:
         """See `ReplicaStorage`."""
@@ -174,12 +175,3 @@ class FileStorage:
 
     def _write(self, octets: bytes, at: int) -> None:
         os.pwrite(self._file, octets, at)
-
-    def _write_promise(self, epoch: int) -> None:
-        begun = self._directory / "promise.new"
-        file = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        os.write(file, b"%d" % epoch)
-        os.fsync(file)
-        os.close(file)
-        begun.rename(self._directory / "promise")
-        SystemDisk().sync_directory(self._directory)

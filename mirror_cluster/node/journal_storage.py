@@ -1,0 +1,165 @@
+"""The broker's journal as a replica's storage."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from routelog.mirror_cluster.node.kept_number import KeptNumber
+from routelog.mirror_cluster.node.replica_storage import CopyFailed, Notice, Recovered
+from routelog.mirror_cluster.protocol.block import Block, Mark
+from routelog.mirror_cluster.replica.chain import Chain
+from routelog.mirror_cluster.replica.events import (
+    Appended,
+    Durable,
+    Promised,
+    Recycled,
+    Truncated,
+)
+
+READ_BYTES = 4 * 1024 * 1024
+
+
+class ReplicaJournal(Protocol):
+    """What is used of the journal; `log_backend` says what each does."""
+
+    committed: int
+
+    def follow(self) -> None:
+        """Store a leader's blocks from here on."""
+
+    def lead(self, epoch: int) -> None:
+        """Make blocks from here on."""
+
+    def store(self, blocks: Sequence[Block]) -> None:
+        """Add a leader's blocks."""
+
+    def truncate(self, position: int) -> None:
+        """Erase what is behind a position."""
+
+    def commit(self, position: int) -> None:
+        """Blocks up to a position are committed and applied."""
+
+    async def read(self, after: int, bytes_max: int) -> Sequence[Block]:
+        """Blocks behind a position."""
+
+
+class JournalStorage:
+    """See `ReplicaStorage`. It is the journal's `ReplicaEvents`, too.
+
+    Args:
+        promise: the promised epoch; its file is this shard's.
+        apply: carries out a committed block of another node in the store of the shard.
+        keep_aside: puts blocks away that an operator gave up; durable when it returns.
+        failed: called when the disk cannot keep a promise: the node ends.
+    """
+
+    def __init__(
+        self,
+        shard: int,
+        incarnation: int,
+        journal: ReplicaJournal,
+        promise: KeptNumber,
+        apply: Callable[[Block], None],
+        keep_aside: Callable[[Sequence[Block]], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._shard = shard
+        self._incarnation = incarnation
+        self._journal = journal
+        self._promise = promise
+        self._apply = apply
+        self._keep_aside = keep_aside
+        self._failed = failed
+        self._notify: Callable[[Notice], None] = lambda notice: None
+        self._chain = Chain()
+        self._unapplied: deque[Block] = deque()  # other nodes', behind what is committed
+        self._promises: set[asyncio.Task[None]] = set()
+        self._promising = asyncio.Lock()
+
+    async def open(self, marks: Sequence[Mark]) -> None:
+        """The journal was recovered, and follows; what of it is not committed is read.
+
+        Args:
+            marks: its base, and each of its blocks.
+        """
+        self._chain = Chain(marks[0])
+        for mark in marks[1:]:
+            self._chain.extend(mark)
+        after = self._journal.committed
+        while after < self._chain.end_position:
+            self._unapplied.extend(await self._journal.read(after, READ_BYTES))
+            after = self._unapplied[-1].position
+
+    # -- see `ReplicaStorage`
+
+    def start(self, notify: Callable[[Notice], None]) -> Recovered:
+        """See `ReplicaStorage`; behind `open`."""
+        self._notify = notify
+        promise, applied = self._promise.read() or 0, self._journal.committed
+        return Recovered(self._shard, self._incarnation, self._chain, promise, applied)
+
+    def store(self, blocks: Sequence[Block]) -> None:
+        """See `ReplicaStorage`."""
+        self._unapplied.extend(blocks)
+        self._journal.store(blocks)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """See `ReplicaStorage`."""
+        self._journal.lead(epoch)
+
+    def truncate(self, position: int, keep: bool) -> None:
+        """See `ReplicaStorage`."""
+        erased: deque[Block] = deque()
+        while self._unapplied and self._unapplied[-1].position > position:
+            erased.appendleft(self._unapplied.pop())
+        if keep:
+            self._keep_aside(erased)
+        self._journal.truncate(position)
+
+    def save_promise(self, epoch: int) -> None:
+        """See `ReplicaStorage`."""
+        task = asyncio.create_task(self._save_promise(epoch))
+        self._promises.add(task)
+        task.add_done_callback(self._promises.discard)
+
+    async def _save_promise(self, epoch: int) -> None:
+        try:
+            async with self._promising:
+                await asyncio.to_thread(self._promise.write, epoch)
+        except OSError as error:
+            self._failed(error)
+        else:
+            self._notify(Promised(epoch))
+
+    def commit(self, position: int) -> None:
+        """See `ReplicaStorage`."""
+        while self._unapplied and self._unapplied[0].position <= position:
+            self._apply(self._unapplied.popleft())
+        self._journal.commit(position)
+
+    async def read(self, after: int, bytes_max: int) -> Sequence[Block]:
+        """See `ReplicaStorage`."""
+        return await self._journal.read(after, bytes_max)
+
+    async def copy(self, address: str) -> Mark:
+        """See `ReplicaStorage`."""
+        raise CopyFailed(f"nothing copies a checkpoint from {address} yet")
+
+    # -- see `ReplicaEvents` of `log_backend`
+
+    def on_block(self, block: Block) -> None:
+        """The journal made a block."""
+        self._notify(Appended(block))
+
+    def on_durable(self, end: Mark) -> None:
+        """The journal synced up to a block."""
+        self._notify(Durable(end))
+
+    def on_truncated(self, position: int) -> None:
+        """The journal has erased what was behind a position."""
+        self._notify(Truncated(position))
+
+    def on_recycled(self, base: Mark) -> None:
+        """The journal's files up to a block are given back."""
+        self._notify(Recycled(base.position))

@@ -1,0 +1,140 @@
+"""The broker's journal as a replica's storage: what is called, in which order, and what is applied."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from unit.log_backend.open_store import until
+from unit.mirror_cluster.journals import SHARD, blocks
+
+from routelog.log_backend import SystemDisk
+from routelog.mirror_cluster.node.journal_storage import JournalStorage
+from routelog.mirror_cluster.node.kept_number import KeptNumber
+from routelog.mirror_cluster.node.replica_storage import Notice
+from routelog.mirror_cluster.protocol.block import START, Block
+from routelog.mirror_cluster.replica.chain import Chain
+from routelog.mirror_cluster.replica.events import (
+    Appended,
+    Durable,
+    Promised,
+    Recycled,
+    Truncated,
+)
+
+
+class FailingDisk(SystemDisk):
+    """A disk that cannot sync."""
+
+    def sync(self, file: int) -> None:
+        raise OSError("broken")
+
+
+class Shard:
+    """A journal that says what it is told, and a store that says what is applied."""
+
+    def __init__(self, directory: Path, stored: Sequence[Block] = (), committed: int = 0) -> None:
+        self.committed = committed
+        self.calls: list[tuple[object, ...]] = []
+        self.notices: list[Notice] = []
+        self.failures: list[BaseException] = []
+        self.stored = stored
+        self.directory = directory
+        self.disk = SystemDisk()
+
+    async def storage(self) -> JournalStorage:
+        storage = JournalStorage(
+            SHARD,
+            5,
+            self,
+            KeptNumber(self.directory / "promise", self.disk),
+            lambda block: self.calls.append(("apply", block.position)),
+            lambda given_up: self.calls.append(("aside", *(each.position for each in given_up))),
+            self.failures.append,
+        )
+        await storage.open([START, *(block.mark for block in self.stored)])
+        return storage
+
+    def store(self, given: Sequence[Block]) -> None:
+        self.calls.append(("store", *(block.position for block in given)))
+
+    def truncate(self, position: int) -> None:
+        self.calls.append(("truncate", position))
+
+    def commit(self, position: int) -> None:
+        self.calls.append(("commit", position))
+
+    async def read(self, after: int, bytes_max: int) -> Sequence[Block]:
+        await asyncio.sleep(0)
+        return self.stored[after : after + 2]
+
+
+async def test_what_was_stored_before_a_restart_is_applied_when_it_is_committed(
+    tmp_path: Path,
+) -> None:
+    chain = Chain()
+    shard = Shard(tmp_path, blocks(1, 1, 1, 2, 2, 2, after=chain), committed=1)
+    storage = await shard.storage()
+    found = storage.start(shard.notices.append)
+    assert (found.shard, found.incarnation, found.promise, found.applied) == (SHARD, 5, 0, 1)
+    assert found.chain.epoch_ends() == chain.epoch_ends()
+    storage.commit(3)
+    storage.store(blocks(2, after=chain))
+    storage.commit(7)
+    applied = [("apply", position) for position in range(2, 8)]
+    wanted = [*applied[:2], ("commit", 3), ("store", 7), *applied[2:], ("commit", 7)]
+    assert shard.calls == wanted, "a block is applied before it is told committed"
+
+
+async def test_what_is_cut_is_never_applied_and_kept_aside_when_it_is_to_be(tmp_path: Path) -> None:
+    chain = Chain()
+    shard = Shard(tmp_path, blocks(1, 1, 1, 1, after=chain), committed=1)
+    storage = await shard.storage()
+    storage.start(shard.notices.append)
+    storage.truncate(3, keep=False)
+    storage.truncate(2, keep=True)
+    chain.truncate(2)
+    storage.store(blocks(3, after=chain))
+    storage.commit(3)
+    assert shard.calls == [
+        ("truncate", 3),
+        ("aside", 3),
+        ("truncate", 2),
+        ("store", 3),
+        ("apply", 2),
+        ("apply", 3),
+        ("commit", 3),
+    ]
+
+
+async def test_what_the_journal_tells_reaches_the_replica(tmp_path: Path) -> None:
+    shard = Shard(tmp_path)
+    storage = await shard.storage()
+    storage.start(shard.notices.append)
+    (block,) = blocks(1)
+    storage.on_block(block)
+    storage.on_durable(block.mark)
+    storage.on_truncated(0)
+    storage.on_recycled(block.mark)
+    assert shard.notices == [Appended(block), Durable(block.mark), Truncated(0), Recycled(1)]
+
+
+async def test_a_promise_outlives_the_process_and_the_newest_is_the_last(tmp_path: Path) -> None:
+    shard = Shard(tmp_path)
+    storage = await shard.storage()
+    storage.start(shard.notices.append)
+    for epoch in (4, 7):
+        storage.save_promise(epoch)
+    await until(lambda: len(shard.notices) == 2)
+    assert shard.notices == [Promised(4), Promised(7)]
+    later = Shard(tmp_path)
+    assert (await later.storage()).start(later.notices.append).promise == 7
+
+
+async def test_a_promise_that_cannot_be_kept_ends_the_node(tmp_path: Path) -> None:
+    shard = Shard(tmp_path)
+    shard.disk = FailingDisk()
+    storage = await shard.storage()
+    storage.start(shard.notices.append)
+    storage.save_promise(4)
+    await until(lambda: shard.failures)
+    assert not shard.notices
