@@ -13,13 +13,14 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import version as distribution_version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
+from routelog.amqp_front.node.accepted_sockets import AcceptedSocket
 from routelog.amqp_front.node.configuration import (
     BrokerConfig,
     ConfigurationError,
@@ -41,16 +42,14 @@ from routelog.amqp_front.process.open_files import (
 )
 from routelog.amqp_front.process.service_manager import ServiceManager
 from routelog.amqp_front.publishing.firehose import Firehose
-from routelog.amqp_front.server.acceptor import Acceptor
+from routelog.amqp_front.server.acceptor import Acceptor, Serve, ServedSocket
 from routelog.amqp_front.server.listeners import listening_sockets, tls_options
 from routelog.amqp_front.server.stalled_sockets import StalledSockets
 from routelog.amqp_front.server.tls import CertificateUnusable, TlsCertificates
+from routelog.amqp_front.wire.proxy_header import HTTP, Endpoint
 from routelog.log_backend import StoredLogs, SystemDisk, random_key, random_name
 from routelog.mirror_cluster import BadClusterOption, ClusterOptions, claim_epoch, cluster_options
 from routelog.vhosts import Definitions, InvalidDefinition, VirtualHost, read_definitions
-
-if TYPE_CHECKING:
-    from routelog.management import ManagementServer
 
 log = logging.getLogger(__name__)
 
@@ -287,12 +286,17 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
     )
     server = ManagementServer(side, token, config.handshake_seconds)
     await server.start()
+
+    def serve(accepted: AcceptedSocket, client: Endpoint | None) -> ServedSocket:
+        return server.serve(accepted, None if client is None else (client.address, client.port))
+
+    broker.passed_doors.open(HTTP, broker.http_sockets, serve)
     stalled = StalledSockets(services.loop, broker.http_sockets, server.stall_seconds)
     acceptors: list[Acceptor] = []
     wanted = config.management_host or address.host
     try:
         host, port = await _listen_for_http(
-            broker, server, acceptors, wanted, config.management_port
+            broker, serve, acceptors, wanted, config.management_port
         )
     except OSError as error:
         # Clients come first: another broker on this machine may have the port.
@@ -303,7 +307,7 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
         log.info("listening for HTTP on %s:%d", host, port)
         if config.tls_certificate:
             listening = config.management_tls_host or wanted
-            await _open_https(broker, server, acceptors, listening, listeners)
+            await _open_https(broker, serve, acceptors, listening, listeners)
         content = {"url": _local_url(host, port), "token": token}
         _write_private(address.data_dir / MANAGEMENT_FILE, msgspec.json.encode(content))
     try:
@@ -321,7 +325,7 @@ async def _management(broker: Broker, address: BrokerAddress) -> AsyncIterator[N
 
 async def _listen_for_http(
     broker: Broker,
-    server: "ManagementServer",
+    serve: Serve,
     acceptors: list[Acceptor],
     host: str,
     port: int,
@@ -336,7 +340,7 @@ async def _listen_for_http(
             sockets=broker.http_sockets,
             tls=None if certificates is None else certificates.context,
             proxies=(),
-            serve=lambda accepted, _: server.serve(accepted),
+            serve=serve,
             note=broker.services.vhosts.events.note,
         )
         for each in listening
@@ -347,7 +351,7 @@ async def _listen_for_http(
 
 async def _open_https(
     broker: Broker,
-    server: "ManagementServer",
+    serve: Serve,
     acceptors: list[Acceptor],
     host: str,
     listeners: dict[str, tuple[str, int]],
@@ -357,7 +361,7 @@ async def _open_https(
     port = config.management_tls_port
     try:
         certificates = TlsCertificates(options)
-        bound = await _listen_for_http(broker, server, acceptors, host, port, certificates)
+        bound = await _listen_for_http(broker, serve, acceptors, host, port, certificates)
     except (CertificateUnusable, OSError) as error:
         log.error("there is no HTTP API over TLS on %s:%s: %s", host, port, error)
         return

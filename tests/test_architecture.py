@@ -53,6 +53,7 @@ ROOMS = {
         "transactions",
         "connections",
         "server",
+        "passing",
         "process",
         ".",
     ),

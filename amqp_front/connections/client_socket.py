@@ -13,7 +13,7 @@ from routelog.amqp_front.node.intake_budget import IntakeShare
 from routelog.amqp_front.sockets.cork import Cork
 from routelog.amqp_front.sockets.long_write import OUTBOX_BYTES_HIGH, TURN_BYTES_MAX, LongWrite
 from routelog.amqp_front.sockets.rota import Rota
-from routelog.amqp_front.wire.proxy_header import Endpoint
+from routelog.amqp_front.wire.proxy_header import Endpoint, PassedClient
 from routelog.log_backend import Octets
 
 KEPT_BYTES_MAX = 65_536  # while the cork is in: the transport is to see that a client does not read
@@ -67,7 +67,7 @@ class ClientSocket:
         certificate: what the client proved to be its own; None without TLS or without one.
 
     Args:
-        proxied: the client, when the other end is a proxy that speaks for it.
+        proxied: the client, when the other end is a proxy, or another node, that speaks for it.
     """
 
     __slots__ = (
@@ -79,6 +79,7 @@ class ClientSocket:
         "_kept_bytes",
         "_long",
         "_owner",
+        "_proxied",
         "_reading",
         "_services",
         "_transport",
@@ -112,12 +113,15 @@ class ClientSocket:
         self._is_stalled = False
         self.end_reason = ""
         transport.set_write_buffer_limits(high=OUTBOX_BYTES_HIGH)
+        self._proxied = proxied
         self.certificate: Certificate | None = transport.get_extra_info("peercert") or None
+        if isinstance(proxied, PassedClient):  # the socket's own certificate is the other node's
+            self.certificate = proxied.certificate
         address = transport.get_extra_info("peername")
         self.peer: str | None = None
         self.name = "local"
         if proxied is not None:
-            address = (proxied.address, proxied.port)
+            address = (proxied.address, proxied.port) if proxied.address else ""
         if isinstance(address, tuple):
             self.peer, self.name = address[0], f"{address[0]}:{address[1]}"
         elif isinstance(address, str):
@@ -125,12 +129,27 @@ class ClientSocket:
 
     @property
     def is_tls(self) -> bool:
-        """Whether nobody on the way can read along."""
+        """Whether nobody between the client and the cluster can read along."""
+        if isinstance(self._proxied, PassedClient):
+            return self._proxied.is_tls
         return self._transport.get_extra_info("sslcontext") is not None
 
+    @property
+    def half_closes(self) -> bool:
+        """Whether one side may end before the other: not with TLS."""
+        return self._transport.can_write_eof()
+
     def ends(self) -> tuple[tuple[str, int], tuple[str, int]]:
-        """Address and port of the client's end and of ours; empty when it is no network socket."""
-        return _end(self._transport, "peername"), _end(self._transport, "sockname")
+        """Address and port of the client's end and of ours; empty when it is no network socket.
+
+        Of a client that is passed on, ours is that of the node that it has connected to.
+        """
+        client, own = _end(self._transport, "peername"), _end(self._transport, "sockname")
+        if self._proxied is not None:
+            client = self._proxied.address, self._proxied.port
+        if isinstance(self._proxied, PassedClient):
+            own = self._proxied.own.address, self._proxied.own.port
+        return client, own
 
     def keep_alive(self) -> None:
         """Let the system notice when the client is gone: it wants no heartbeats."""
@@ -243,7 +262,7 @@ class ClientSocket:
         """
         self.hand_over()
         self.set_reading(True)
-        if self._transport.can_write_eof():
+        if self.half_closes:
             self._transport.write_eof()
         else:
             self._transport.close()  # TLS: it says goodbye and waits for the client's by itself

@@ -166,7 +166,7 @@ class Connection(asyncio.BufferedProtocol):
         self.state = State.CLOSED
         self.stalled = True  # nothing more is delivered
         self.services.close_throttle.run(self._dropped)
-        return self.socket is not None and not self.socket.is_tls
+        return self.socket is not None and self.socket.half_closes
 
     def _dropped(self) -> None:
         if not self._left:

@@ -33,9 +33,9 @@ class AcceptedSocket:
     """A client's socket.
 
     Attributes:
-        handle: the socket itself; it may be closed.
+        handle: the socket itself, or what a transport lets see of it; it may be closed.
         source: of the client, see `source_of`.
-        drop: closes it at once; each owner of the socket sets it anew.
+        drop: closes it at once; each owner of the socket sets it anew, the first one when it is admitted.
         taken, idle_looks: see `StalledSockets`.
     """
 
@@ -45,7 +45,7 @@ class AcceptedSocket:
         self._sockets = sockets
         self.handle = handle
         self.source = source
-        self.drop: Callable[[], object] = handle.close
+        self.drop: Callable[[], object] = _nothing
         self.taken = -1
         self.idle_looks = 0
 
@@ -60,6 +60,9 @@ class AcceptedSocket:
     def closed(self) -> None:
         """The socket is closed; may be called more than once."""
         self._sockets.closed(self)
+
+
+def _nothing() -> None: ...
 
 
 class AcceptedSockets:

@@ -22,6 +22,7 @@ from routelog.amqp_front.node.confirm_board import ConfirmBoard
 from routelog.amqp_front.node.gate import Gate
 from routelog.amqp_front.node.intake_budget import IntakeBudget, IntakeLimits
 from routelog.amqp_front.node.services import Services
+from routelog.amqp_front.passing.passed_doors import PassedDoors
 from routelog.amqp_front.process.event_log import EventLog
 from routelog.amqp_front.process.log_exchange import LogExchange
 from routelog.amqp_front.process.memory_allocator import MemoryTrim
@@ -38,7 +39,7 @@ from routelog.amqp_front.sockets.loop_monitor import LoopMonitor
 from routelog.amqp_front.sockets.rota import Rota
 from routelog.amqp_front.wire.errors import CONNECTION_FORCED, HardError
 from routelog.amqp_front.wire.frame_cutter import FrameCutter
-from routelog.amqp_front.wire.proxy_header import Endpoint
+from routelog.amqp_front.wire.proxy_header import AMQP, Endpoint
 from routelog.exchanges import InvalidName
 from routelog.log_backend import (
     BALLAST_BYTES,
@@ -114,6 +115,7 @@ class Broker:
         loop_monitor: from `start` on: how long the event loop was held.
         renewal: of certificates, also those of other doors.
         http_sockets: the sockets of the HTTP API, to be counted.
+        passed_doors: for clients that other nodes pass on.
         operators, messages: for the operators' doors; there from the start on.
     """
 
@@ -133,6 +135,7 @@ class Broker:
         self._group_expiry: GroupExpiry | None = None
         self._remote: RemoteStorage | None = None
         self._umask = 0  # of who started the process
+        self.passed_doors = PassedDoors()
 
     async def start(self) -> BrokerAddress:
         """Recover, then listen.
@@ -318,6 +321,7 @@ class Broker:
         amqp, http = socket_limits(config, open_files_limit())
         self._amqp_sockets = AcceptedSockets("AMQP", amqp, self._clock.monotonic)
         self.http_sockets = AcceptedSockets("HTTP", http, self._clock.monotonic)
+        self.passed_doors.open(AMQP, self._amqp_sockets, self._serve)
         self.renewal = CertificateRenewal(loop)
         self._listeners = Listeners(
             config,

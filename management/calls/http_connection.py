@@ -30,13 +30,17 @@ class CountedSocket(Protocol):
 class HttpConnection(web.RequestHandler):
     """The protocol of one client socket; it times out before its first request.
 
+    Attributes:
+        client: address and port; None: it has none.
+
     Args:
+        client: when the other end is another node that speaks for it.
         seconds: for the first request with its headers: until then a client needs no password.
         note: writes to the log.
         options: of `web.RequestHandler`.
     """
 
-    __slots__ = ("_counted", "_deadline", "_note", "_seconds")
+    __slots__ = ("_counted", "_deadline", "_note", "_seconds", "client")
 
     def __init__(
         self,
@@ -44,9 +48,11 @@ class HttpConnection(web.RequestHandler):
         counted: CountedSocket,
         seconds: float,
         note: TellEvent,
+        client: tuple[str, int] | None,
         **options: Any,
     ) -> None:
         super().__init__(server, loop=asyncio.get_running_loop(), **options)
+        self.client = client
         self._counted = counted
         self._seconds = seconds
         self._note = note
@@ -55,6 +61,9 @@ class HttpConnection(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is connected."""
         super().connection_made(transport)
+        address = transport.get_extra_info("peername")
+        if self.client is None and isinstance(address, tuple):
+            self.client = address[0], address[1]
         self._deadline = asyncio.get_running_loop().call_later(self._seconds, self.abort)
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -111,10 +120,9 @@ class HttpConnection(web.RequestHandler):
         """Log nothing."""
 
     def _tell(self, error: object) -> None:
-        address = self.transport.get_extra_info("peername") if self.transport is not None else None
         self._note(
             "http.malformed",
-            address=f"{address[0]}:{address[1]}" if isinstance(address, tuple) else None,
+            address=f"{self.client[0]}:{self.client[1]}" if self.client is not None else None,
             cause=_cause(error),
         )
 

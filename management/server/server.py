@@ -78,8 +78,10 @@ class ManagementServer:
         """Prepare for connections; call `stop` at the end."""
         await self._runner.setup()
 
-    def serve(self, counted: CountedSocket) -> HttpConnection:
-        """The protocol for an accepted socket."""
+    def serve(
+        self, counted: CountedSocket, client: tuple[str, int] | None = None
+    ) -> HttpConnection:
+        """The protocol for an accepted socket, of a client that the other end speaks for, if there is one."""
         server = self._runner.server
         assert server is not None
         return HttpConnection(
@@ -87,6 +89,7 @@ class ManagementServer:
             counted,
             self._silent_seconds,
             self._broker.vhosts.events.note,
+            client,
             access_log=None,
             keepalive_timeout=KEEP_ALIVE_SECONDS,
         )
@@ -207,16 +210,19 @@ _WITHOUT_TAG = {
 }
 
 
+def _client(request: web.Request) -> tuple[str, int] | None:
+    assert isinstance(request.protocol, HttpConnection)
+    return request.protocol.client
+
+
 def _peer(request: web.Request) -> str | None:
-    transport = request.transport
-    address = transport.get_extra_info("peername") if transport is not None else None
-    return address[0] if isinstance(address, tuple) else None
+    client = _client(request)
+    return None if client is None else client[0]
 
 
 def _address(request: web.Request) -> str:
-    transport = request.transport
-    address = transport.get_extra_info("peername") if transport is not None else None
-    return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else ""
+    client = _client(request)
+    return "" if client is None else f"{client[0]}:{client[1]}"
 
 
 # -- answers

@@ -9,10 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from routelog.amqp_front.wire.proxy_header import (
+    AMQP,
+    HTTP,
     SIGNATURE,
     Endpoint,
     MalformedProxyHeader,
+    PassedClient,
+    passed_header,
     proxied_client,
+    take_passed_header,
 )
 
 FOUR = bytes([192, 0, 2, 7]) + bytes([198, 51, 100, 1]) + struct.pack(">HH", 40_312, 5672)
@@ -88,3 +93,74 @@ def test_anything_else_is_refused_with_a_reason(header: bytes, reason: str) -> N
 def test_noise_is_refused_or_read(noise: bytes, start: bytes) -> None:
     with contextlib.suppress(MalformedProxyHeader):
         taken(start + noise)
+
+
+# -- between the nodes of a cluster
+
+CERTIFICATE = {"subject": [[["commonName", "app"]]], "subjectAltName": [["DNS", "a.example"]]}
+OWN = Endpoint("198.51.100.1", 5672)
+PASSED = [
+    PassedClient("192.0.2.7", 40_312, OWN, AMQP),
+    PassedClient("2001:db8::7", 1, Endpoint("2001:db8::1", 5671), HTTP, is_tls=True),
+    PassedClient("192.0.2.7", 1, Endpoint("2001:db8::1", 5671), AMQP),
+    PassedClient("", 0, Endpoint("", 0), AMQP),
+    PassedClient("192.0.2.7", 1, OWN, AMQP, is_tls=True, certificate=CERTIFICATE),
+]
+
+
+@pytest.mark.parametrize("client", PASSED, ids=str)
+def test_what_a_node_says_of_a_client_is_read_back(client: PassedClient) -> None:
+    header = passed_header(client)
+    assert take_passed_header(header + b"AMQP") == (client, len(header))
+    for size in range(len(header)):
+        assert take_passed_header(header[:size]) is None
+
+
+@pytest.mark.parametrize("client", PASSED[:3] + PASSED[4:], ids=str)
+def test_it_is_a_header_of_version_2_for_others_who_learn_the_address_alone(
+    client: PassedClient,
+) -> None:
+    found, left = taken(passed_header(client) + b"AMQP")
+    assert found is not None
+    assert left == b"AMQP"
+    assert type(found) is Endpoint
+    assert found.port == client.port
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"PROXY TCP4 192.0.2.7 198.51.100.1 40312 5672\r\n",
+        b"AMQP\x00\x00\x09\x01",
+        version_2(command=0x20),  # for itself
+        version_2(family=0),
+        version_2(),  # no protocol
+        version_2(block=FOUR + b"\x01\x00\x09amqp"),
+        version_2(block=FOUR[:4]),
+        version_2(block=FOUR + b"\x01\x00\x04amqp" + b"\x20\x00\x01\x01"),
+        version_2(block=FOUR + b"\x01\x00\x04amqp" + b"\xe0\x00\x01{"),
+        version_2(block=FOUR + b"\x01\x00\x04amqp\x00"),
+        version_2(block=FOUR + b"\x01\x00\x01\xff"),
+    ],
+)
+def test_what_no_node_says_is_refused(header: bytes) -> None:
+    with pytest.raises(MalformedProxyHeader):
+        take_passed_header(header)
+
+
+@pytest.mark.parametrize("count", [4_000, 400])
+def test_a_certificate_of_too_many_names_cannot_be_passed_on(count: int) -> None:
+    names = {"subjectAltName": [["DNS", "a" * 100]] * count}
+    client = PassedClient("192.0.2.7", 1, OWN, AMQP, is_tls=True, certificate=names)
+    if count == 400:
+        assert take_passed_header(passed_header(client)) is not None
+    else:
+        with pytest.raises(ValueError, match="names of"):
+            passed_header(client)
+
+
+@given(st.binary(max_size=300))
+def test_whatever_comes_it_is_a_header_or_none_or_refused(octets: bytes) -> None:
+    for start in (b"", SIGNATURE, SIGNATURE + b"\x21\x11"):
+        with contextlib.suppress(MalformedProxyHeader):
+            take_passed_header(start + octets)

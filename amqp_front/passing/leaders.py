@@ -1,0 +1,35 @@
+"""The leading node, as a node that passes clients on knows it."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+# Given a connection that reads nothing, and what was read of it: sets its protocol at once, and reads on.
+TakeConnection = Callable[[asyncio.Transport, bytes], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """A node that leads, and which process of it: one that was started again has no clients yet."""
+
+    node: str
+    process: int
+
+
+class Leaders(Protocol):
+    """Who leads, and the way there."""
+
+    @property
+    def leader(self) -> Leader | None:
+        """The node that takes clients; None: nobody is known to lead, or this node does."""
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Call a function whenever the leader has changed."""
+
+    async def connect(self, leader: Leader, take: TakeConnection) -> None:
+        """Connect with a leader for one client; it knows that a node of its cluster connects.
+
+        Raises:
+            OSError: it cannot be reached, or is another process.
+        """

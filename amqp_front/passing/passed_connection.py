@@ -1,0 +1,300 @@
+"""A client's connection that is passed on: two sockets, and what one receives goes to the other.
+
+    client ── socket ── ClientEnd ◄──► LeaderEnd ── socket ── leader
+                        nothing is read here while more than UNSENT_BYTES_HIGH wait there, in both directions
+
+The leader reads a PROXY header first: who the client is. It counts the client's limits and its time to log in.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from typing import cast
+
+from pamqp import commands
+
+from routelog.amqp_front.node.accepted_sockets import AcceptedSocket
+from routelog.amqp_front.passing.leaders import Leader
+from routelog.amqp_front.wire.errors import CONNECTION_FORCED, reply_text
+from routelog.amqp_front.wire.frame_walk import FrameWalk
+from routelog.amqp_front.wire.methods import encode_method
+from routelog.amqp_front.wire.proxy_header import AMQP, Endpoint, PassedClient, passed_header
+
+log = logging.getLogger(__name__)
+
+UNSENT_BYTES_HIGH = 262_144  # and at most one read more, some 256 KiB
+END_SECONDS_MAX = (
+    30.0  # for the client to read what is unsent and to end its side: as the leader gives it
+)
+CLOSE_OK_SECONDS_MAX = 5.0  # for the client to answer connection.close
+CLOSE_OK = encode_method(0, commands.Connection.CloseOk)
+
+
+class _End(asyncio.Protocol):
+    """One of the two sockets.
+
+    Attributes:
+        has_ended: its other end sends nothing more.
+    """
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.has_ended = False
+        self._other: _End | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See `asyncio.Protocol`."""
+        self.transport = cast(
+            asyncio.Transport, transport
+        )  # uvloop's are in all but their base class
+        self.transport.set_write_buffer_limits(high=UNSENT_BYTES_HIGH)
+
+    def pause_writing(self) -> None:
+        """See `asyncio.Protocol`."""
+        if self._other is not None:
+            self._other.set_reading(False)
+
+    def resume_writing(self) -> None:
+        """See `asyncio.Protocol`."""
+        if self._other is not None:
+            self._other.set_reading(True)
+
+    def send(self, data: bytes) -> None:
+        """Send, unless the socket is closed."""
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(data)
+
+    def set_reading(self, reading: bool) -> None:
+        """Read, or leave what comes to the system."""
+        if self.transport is None or self.transport.is_closing() or self.has_ended:
+            return
+        if reading:
+            self.transport.resume_reading()
+        else:
+            self.transport.pause_reading()
+
+    def end_side(self) -> bool:
+        """Say that nothing more is sent; returns whether something may still come: not with TLS."""
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            return False
+        if not transport.can_write_eof():
+            transport.close()
+            return False
+        transport.write_eof()
+        return True
+
+    def close(self, error: Exception | None = None) -> None:
+        """Send what is unsent and close; or drop everything, as the other socket broke."""
+        if self.transport is not None:
+            if error is None:
+                self.transport.close()
+            else:
+                self.transport.abort()
+
+
+class LeaderEnd(_End):
+    """The socket to the leader.
+
+    Args:
+        walk: follows what it sends to the client; None: that is no AMQP.
+    """
+
+    def __init__(self, client: "ClientEnd", walk: FrameWalk | None) -> None:
+        super().__init__()
+        self._other: ClientEnd = client
+        self._walk = walk
+
+    @property
+    def can_close(self) -> bool:
+        """Whether the client may be sent connection.close: the leader has said none, nor half a frame."""
+        return self._walk is not None and self._walk.can_close
+
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol`."""
+        if self._walk is not None:
+            self._walk.follow(data)
+        self._other.send(data)
+
+    def eof_received(self) -> bool:
+        """See `asyncio.Protocol`."""
+        self.has_ended = True
+        return self._other.leader_ended()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """See `asyncio.Protocol`."""
+        self._other.leader_lost()
+
+
+class ClientEnd(_End):
+    """The socket of the client.
+
+    Attributes:
+        leader: whom it is passed to; None: to nobody yet.
+
+    Args:
+        door: the protocol that it is to speak.
+        proxied: the client, when the other end is a proxy that speaks for it.
+        begin: called when it is connected; has the leader's connection given to `reached`.
+        ended: called when it is closed.
+    """
+
+    def __init__(
+        self,
+        accepted: AcceptedSocket,
+        door: str,
+        proxied: Endpoint | None,
+        begin: Callable[["ClientEnd"], None],
+        ended: Callable[["ClientEnd"], None],
+    ) -> None:
+        super().__init__()
+        self.leader: Leader | None = None
+        self._other: LeaderEnd | None = None
+        self._accepted = accepted
+        self._door = door
+        self._proxied = proxied
+        self._begin = begin
+        self._ended = ended
+        self._is_dropped = False  # before it was connected
+        self._is_told = False  # connection.close: what comes is thrown away
+        self._header = b""
+        self._early = b""  # what came before there was a leader
+        self._deadline: asyncio.TimerHandle | None = None
+
+    # -- see `ServedSocket`
+
+    def abort(self) -> None:
+        """See `ServedSocket`."""
+        self._is_dropped = True
+        if self.transport is not None:
+            self.transport.abort()
+
+    def never_connected(self) -> None:
+        """See `ServedSocket`."""
+        self._ended(self)
+
+    # -- see `asyncio.Protocol`
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See `asyncio.Protocol`."""
+        super().connection_made(transport)
+        handle = transport.get_extra_info("socket")
+        if handle is not None and handle.family in (socket.AF_INET, socket.AF_INET6):
+            handle.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        try:
+            self._header = passed_header(self._client(transport))
+        except ValueError as error:
+            log.warning("a client is not passed on: %s", error)
+            self._is_dropped = True
+        if self._is_dropped:
+            self.abort()
+        else:
+            self._begin(self)
+
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol`."""
+        if self._is_told:
+            if data.endswith(CLOSE_OK):
+                self.close()
+        elif self._other is None:
+            self._early += data  # one read at most, of some 256 KiB
+            self.set_reading(False)
+        else:
+            self._other.send(data)
+
+    def eof_received(self) -> bool:
+        """See `asyncio.Protocol`."""
+        self.has_ended = True
+        if self._is_told or self._other is None or self._other.has_ended:
+            return False
+        stays = self._other.end_side()
+        return stays and self.transport is not None and self.transport.can_write_eof()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """See `asyncio.Protocol`."""
+        self._accepted.closed()
+        self._abort_after(None)
+        self._ended(self)
+        if self._other is not None:
+            self._other.close(error)
+
+    # -- the leader
+
+    def reached(self, leader: Leader, transport: asyncio.Transport, unread: bytes) -> None:
+        """A connection with the leader is there: pass everything on. See `TakeConnection`."""
+        if self.transport is None or self.transport.is_closing():
+            return transport.abort()
+        self.leader = leader
+        self._other = end = LeaderEnd(self, FrameWalk() if self._door == AMQP else None)
+        transport.set_protocol(end)
+        end.connection_made(transport)
+        end.send(self._header + self._early)
+        self._early = b""
+        transport.resume_reading()
+        if unread:
+            end.data_received(unread)
+        self._accepted.authenticated()  # from here on the leader counts it among those without a login
+        self.set_reading(True)
+
+    def leader_ended(self) -> bool:
+        """The leader sends nothing more; returns whether it may still be sent something."""
+        if self._is_told or self.has_ended:
+            self.close()
+            return False
+        if self._other is not None and self._other.can_close:
+            self.leave("the connection with the leader is lost")
+            return False
+        self._abort_after(END_SECONDS_MAX)
+        return self.end_side()
+
+    def leader_lost(self) -> None:
+        """The connection with the leader is closed."""
+        if not self._is_told:
+            self.leave("the connection with the leader is lost")
+
+    def leave(self, reason: str) -> None:
+        """Close it because it cannot be passed on any more; with 320 where the protocol allows it."""
+        if self._is_told or self.transport is None or self.transport.is_closing():
+            return
+        can_close = self._other is not None and self._other.can_close and not self.has_ended
+        self._is_told = True
+        if self._other is not None:
+            self._other.close(ConnectionAbortedError())
+        if can_close:
+            self.send(_goodbye(reason))
+            self.set_reading(True)
+            self._abort_after(CLOSE_OK_SECONDS_MAX)
+        else:
+            self._abort_after(END_SECONDS_MAX)
+            self.close()
+
+    def _abort_after(self, seconds: float | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        if seconds is not None:
+            self._deadline = asyncio.get_running_loop().call_later(seconds, self.abort)
+
+    def _client(self, transport: asyncio.BaseTransport) -> PassedClient:
+        peer, own = _endpoint(transport, "peername"), _endpoint(transport, "sockname")
+        peer = self._proxied or peer
+        certificate = transport.get_extra_info("peercert") or None
+        is_tls = transport.get_extra_info("sslcontext") is not None
+        return PassedClient(peer.address, peer.port, own, self._door, is_tls, certificate)
+
+
+def _endpoint(transport: asyncio.BaseTransport, which: str) -> Endpoint:
+    address = transport.get_extra_info(which)
+    return Endpoint(address[0], address[1]) if isinstance(address, tuple) else Endpoint("", 0)
+
+
+def _goodbye(reason: str) -> bytes:
+    return encode_method(
+        0,
+        commands.Connection.Close,
+        reply_code=CONNECTION_FORCED,
+        reply_text=reply_text(CONNECTION_FORCED, reason),
+        class_id=0,
+        method_id=0,
+    )
